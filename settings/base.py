@@ -1,0 +1,38 @@
+"""What all settings share: frozen, strict, camelCase in files as Kubernetes writes it."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+
+class Section(BaseModel):
+    """Plain frozen data. Unknown keys and values of another type are errors, never guessed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, alias_generator=to_camel, populate_by_name=True)
+
+
+DnsLabel = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
+"""A name as RFC 1123 wants it in one label: lower-case letters, digits, '-', at most 63 characters."""
+
+DnsName = Annotated[
+    str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$", max_length=253)
+]
+"""A name as RFC 1123 wants it for a subdomain: labels joined by '.', at most 253 characters."""
+
+Labels = dict[str, str]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+"""A sha256 in 64 lower-case hexadecimal digits."""
+
+
+class Toleration(Section):
+    """A pod's permission to stand on a tainted node.
+
+    Source: https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
+    """
+
+    key: str | None = None
+    operator: str = Field("Equal", pattern="^(Equal|Exists)$")
+    value: str | None = None
+    effect: str | None = Field(None, pattern="^(NoSchedule|PreferNoSchedule|NoExecute)$")
+    toleration_seconds: int | None = Field(None, ge=0)

@@ -1,0 +1,28 @@
+"""Section `trainstack:environment`: whose stack this is and which half of the house it declares."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from settings.base import DnsLabel, Labels, Section
+
+
+class Namespace(Section):
+    """A namespace that the stack creates, or with `adopt` takes over."""
+
+    name: DnsLabel
+    labels: Labels = Field(default_factory=dict)
+    adopt: bool = False
+
+
+class Environment(Section):
+    """Who deploys, and what the stack holds."""
+
+    profile: Literal["owner", "tenant"] = "owner"
+    """`owner` may declare cluster-wide objects; `tenant` has rights in its namespaces only."""
+    halves: tuple[Literal["platform", "training"], ...] = ("platform", "training")
+    """`platform`: namespaces, classes, queues, operators. `training`: volumes, runs. Both in one stack by default."""
+    platform: str | None = None
+    """For a stack of the training half alone: the platform's stack, as a Pulumi stack reference
+    (`organization/trainstack/dev-platform`), whose outputs say which queues and classes there are."""
+    namespaces: tuple[Namespace, ...] = ()

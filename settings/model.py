@@ -1,0 +1,32 @@
+"""An environment: everything one stack declares."""
+
+from pydantic import Field
+
+from settings.base import DnsName, Section
+from settings.environment import Environment
+from settings.operators import Operators
+from settings.queues import Queues
+from settings.storage import Storage
+from settings.workloads import Workloads
+
+
+class Cluster(Section):
+    """Section `trainstack:cluster`: where the objects go."""
+
+    context: str | None = None
+    """The kubeconfig context; None: the current one. The file is KUBECONFIG's, which belongs to the person, not here."""
+    registry: str = "registry.local"
+    """Where images that this repository builds are pushed and pulled."""
+
+
+class Settings(Section):
+    """A loaded environment."""
+
+    stack: DnsName
+    """The Pulumi stack: `dev` for `Pulumi.dev.yaml`."""
+    environment: Environment = Environment()
+    cluster: Cluster = Cluster()
+    storage: Storage = Storage()
+    queues: Queues = Queues()
+    operators: Operators = Operators()
+    workloads: Workloads = Field(default_factory=Workloads)

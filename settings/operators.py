@@ -1,0 +1,82 @@
+"""Section `trainstack:operators`: what is installed in the cluster, from which bytes."""
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from settings.base import Section, Sha256
+from settings.quantities import Quantity
+
+
+class Manifest(Section):
+    """A release manifest: where it is and what its bytes must be. Nothing is written unless they match."""
+
+    version: str = Field(pattern=r"^v[0-9]+\.[0-9]+\.[0-9]+$")
+    path: str | None = None
+    """A file, relative to the project."""
+    url: str | None = Field(None, pattern="^https://")
+    sha256: Sha256
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "Manifest":
+        if (self.path is None) == (self.url is None):
+            raise ValueError("a manifest has one source: give either path or url")
+        return self
+
+
+class ControllerResources(Section):
+    """What the controller's container asks for; None keeps the release's own figure."""
+
+    cpu: Quantity | None = None
+    memory: Quantity | None = None
+
+
+class WaitForPodsReady(Section):
+    """Kueue's all-or-nothing: a workload whose pods are not all ready in time is evicted and tried again."""
+
+    timeout_seconds: int = Field(300, ge=1)
+    recovery_timeout_seconds: int | None = Field(None, ge=1)
+    """None: a replaced pod may take as long as it takes."""
+
+
+class KueueConfiguration(Section):
+    """Kueue's own Configuration, as far as training depends on it.
+
+    Source: https://kueue.sigs.k8s.io/docs/reference/kueue-config.v1beta2/
+    """
+
+    frameworks: tuple[str, ...] = ("batch/job", "kubeflow.org/pytorchjob")
+    """The kinds that Kueue manages; a kind that is not listed starts at once, past every quota."""
+    manage_jobs_without_queue_name: bool = False
+    wait_for_pods_ready: WaitForPodsReady | None = None
+    retain_finished_seconds: int | None = Field(None, ge=0)
+    """How long finished Workloads stay; None: for ever, which is Kueue's own default."""
+
+
+class Kueue(Section):
+    """The install of Kueue."""
+
+    manifest: Manifest
+    image: str | None = None
+    """Another place, or a digest, for the controller's image; None keeps the release's."""
+    requests: ControllerResources = ControllerResources()
+    configuration: KueueConfiguration = KueueConfiguration()
+
+
+class TrainingOperator(Section):
+    """The install of the Kubeflow training operator (v1)."""
+
+    manifest: Manifest
+    image: str | None = None
+    requests: ControllerResources = ControllerResources()
+    schemes: tuple[Literal["pytorchjob", "tfjob", "mpijob", "xgboostjob", "paddlejob", "jaxjob"], ...] = ("pytorchjob",)
+    """The kinds that are installed and watched. Each CRD is 200 KB, most of what a preview costs: list those in use."""
+    init_container_image: str
+    """The image, with `sh` and `nslookup`, that makes a worker wait for its master's name. Pin it by digest."""
+
+
+class Operators(Section):
+    """The installs; None: the cluster's owner has seen to it."""
+
+    kueue: Kueue | None = None
+    training_operator: TrainingOperator | None = None

@@ -1,0 +1,66 @@
+"""Kubernetes quantities: "500m", "2", "1.5Gi".
+
+Source: https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
+"""
+
+import re
+from fractions import Fraction
+from typing import Annotated
+
+from pydantic import BeforeValidator
+
+_BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_DECIMAL = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
+_FORM = re.compile(r"^(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?P<suffix>[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$")
+_HINT = 'write a Kubernetes quantity such as "500m", "2" or "1Gi"'
+
+
+def amount(text: str) -> Fraction:
+    """The exact value of a quantity, in its base unit (cores, bytes, pieces).
+
+    Raises ValueError, naming the text and the remedy, when it is none or is negative.
+    """
+    match = _FORM.match(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a quantity; {_HINT}")
+    number, suffix = Fraction(match["number"]), match["suffix"] or ""
+    if suffix in _BINARY:
+        return number * 1024 ** _BINARY.index(suffix)
+    if suffix in _DECIMAL:
+        return _scaled(number, 1000, _DECIMAL.index(suffix) - 3)
+    return _scaled(number, 10, int(suffix[1:]))
+
+
+def canonical(value: object) -> str:
+    """The one spelling that the API server stores: "1000m" is "1", "1024Mi" is "1Gi", "1.5Gi" is "1536Mi".
+
+    Custom resources are compared as text by the engine while Kueue's webhook rewrites them, so anything else would
+    show as a change for ever. YAML integers are taken; floats are refused, since 0.1 has no exact form.
+    """
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ValueError(f"{value!r} is not a quantity; {_HINT}")  # noqa: TRY004 (pydantic reports ValueErrors)
+    text = str(value)
+    exact = amount(text)
+    if text.endswith("i") and exact >= 1024 and exact.denominator == 1:
+        return _spell(exact, _BINARY, 1024)
+    nano = exact * 1000**3
+    if nano.denominator != 1:
+        raise ValueError(f"{text!r} is finer than a nano-unit; {_HINT}")
+    return _spell(nano, _DECIMAL, 1000)
+
+
+def _scaled(number: Fraction, base: int, power: int) -> Fraction:
+    return number * base**power if power >= 0 else number / base**-power
+
+
+def _spell(whole: Fraction, suffixes: tuple[str, ...], step: int) -> str:
+    if whole == 0:
+        return "0"
+    number, place = int(whole), 0
+    while number % step == 0 and place < len(suffixes) - 1:
+        number, place = number // step, place + 1
+    return f"{number}{suffixes[place]}"
+
+
+Quantity = Annotated[str, BeforeValidator(canonical)]
+"""A Kubernetes quantity in canonical spelling; compare by `amount`."""

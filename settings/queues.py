@@ -1,0 +1,112 @@
+"""Section `trainstack:queues`: Kueue's flavors, cohorts, queues and priorities (API kueue.x-k8s.io/v1beta2).
+
+Source of every field: https://kueue.sigs.k8s.io/docs/reference/kueue.v1beta2/
+"""
+
+from typing import Literal
+
+from pydantic import Field
+
+from settings.base import DnsLabel, DnsName, Labels, Section, Toleration
+from settings.quantities import Quantity
+
+
+class Taint(Section):
+    """A taint of a flavor's nodes."""
+
+    key: str
+    value: str = ""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+
+
+class ResourceFlavor(Section):
+    """A kind of node that quota is counted on."""
+
+    name: DnsName
+    node_labels: Labels = Field(default_factory=dict)
+    node_taints: tuple[Taint, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    adopt: bool = False
+
+
+class Cohort(Section):
+    """ClusterQueues that lend each other what they do not use."""
+
+    name: DnsName
+    parent: DnsName | None = None
+    adopt: bool = False
+
+
+class ResourceQuota(Section):
+    """How much of one resource a queue has on one flavor."""
+
+    name: str
+    """`cpu`, `memory`, `nvidia.com/gpu`, …"""
+    nominal_quota: Quantity
+    borrowing_limit: Quantity | None = None
+    """None: as much as the cohort lends."""
+    lending_limit: Quantity | None = None
+    """None: all of it may be lent."""
+
+
+class FlavorQuotas(Section):
+    """A queue's quota on one flavor."""
+
+    name: DnsName
+    resources: tuple[ResourceQuota, ...] = Field(min_length=1)
+
+
+class ResourceGroup(Section):
+    """Resources that are assigned together, and the flavors to try, in order."""
+
+    covered_resources: tuple[str, ...] = Field(min_length=1)
+    flavors: tuple[FlavorQuotas, ...] = Field(min_length=1)
+
+
+class Preemption(Section):
+    """Whom a queue's workloads may evict."""
+
+    within_cluster_queue: Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority"] = "Never"
+    reclaim_within_cohort: Literal["Never", "LowerPriority", "Any"] = "Never"
+
+
+class ClusterQueue(Section):
+    """A pool of quota."""
+
+    name: DnsName
+    cohort: DnsName | None = None
+    namespaces: tuple[DnsLabel, ...] | None = None
+    """The namespaces that may use it; None: all."""
+    queueing_strategy: Literal["BestEffortFIFO", "StrictFIFO"] = "BestEffortFIFO"
+    resource_groups: tuple[ResourceGroup, ...] = Field(min_length=1)
+    preemption: Preemption = Preemption()
+    stop_policy: Literal["None", "Hold", "HoldAndDrain"] = "None"
+    adopt: bool = False
+
+
+class LocalQueue(Section):
+    """The queue that a namespace's runs name."""
+
+    name: DnsLabel
+    namespace: DnsLabel
+    cluster_queue: DnsName
+    adopt: bool = False
+
+
+class PriorityClass(Section):
+    """A WorkloadPriorityClass: orders the queue, without a say in how nodes evict pods."""
+
+    name: DnsName
+    value: int
+    description: str = ""
+    adopt: bool = False
+
+
+class Queues(Section):
+    """All queueing of an environment."""
+
+    flavors: tuple[ResourceFlavor, ...] = ()
+    cohorts: tuple[Cohort, ...] = ()
+    cluster_queues: tuple[ClusterQueue, ...] = ()
+    local_queues: tuple[LocalQueue, ...] = ()
+    priority_classes: tuple[PriorityClass, ...] = ()
