@@ -14,9 +14,11 @@ class Cluster(Section):
     """Section `trainstack:cluster`: where the objects go."""
 
     context: str | None = None
-    """The kubeconfig context; None: the current one. The file is KUBECONFIG's, which belongs to the person, not here."""
+    """The kubeconfig context; None: the current one. The file is KUBECONFIG's: the person's, not the environment's."""
     registry: str = "registry.local"
     """Where images that this repository builds are pushed and pulled."""
+    loader_image: str = "busybox:1.35"
+    """What a data loader runs, to bring files to a volume and back: needs `sh`, `tar`, `find` and `sha256sum`."""
 
 
 class Settings(Section):

@@ -11,24 +11,24 @@ from pydantic import BeforeValidator
 
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _DECIMAL = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
-_FORM = re.compile(r"^(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?P<suffix>[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$")
+_FORM = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?P<suffix>[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?")
+_MOST = 2**63 - 1
+"""The API server's own limit; it cuts larger quantities down without a word."""
 _HINT = 'write a Kubernetes quantity such as "500m", "2" or "1Gi"'
 
 
 def amount(text: str) -> Fraction:
     """The exact value of a quantity, in its base unit (cores, bytes, pieces).
 
-    Raises ValueError, naming the text and the remedy, when it is none or is negative.
+    Raises ValueError, naming the text and the remedy, when it is none, is negative or is past the API server's limit.
     """
-    match = _FORM.match(text)
+    match = _FORM.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not a quantity; {_HINT}")
-    number, suffix = Fraction(match["number"]), match["suffix"] or ""
-    if suffix in _BINARY:
-        return number * 1024 ** _BINARY.index(suffix)
-    if suffix in _DECIMAL:
-        return _scaled(number, 1000, _DECIMAL.index(suffix) - 3)
-    return _scaled(number, 10, int(suffix[1:]))
+    exact = _exact(Fraction(match["number"]), match["suffix"] or "")
+    if exact > _MOST:
+        raise ValueError(f"{text!r} is more than Kubernetes can hold; the most is {_MOST}")
+    return exact
 
 
 def canonical(value: object) -> str:
@@ -49,8 +49,12 @@ def canonical(value: object) -> str:
     return _spell(nano, _DECIMAL, 1000)
 
 
-def _scaled(number: Fraction, base: int, power: int) -> Fraction:
-    return number * base**power if power >= 0 else number / base**-power
+def _exact(number: Fraction, suffix: str) -> Fraction:
+    if suffix in _BINARY:
+        return number * Fraction(1024) ** _BINARY.index(suffix)
+    if suffix in _DECIMAL:
+        return number * Fraction(1000) ** (_DECIMAL.index(suffix) - 3)
+    return number * Fraction(10) ** int(suffix[1:])
 
 
 def _spell(whole: Fraction, suffixes: tuple[str, ...], step: int) -> str:
@@ -62,5 +66,5 @@ def _spell(whole: Fraction, suffixes: tuple[str, ...], step: int) -> str:
     return f"{number}{suffixes[place]}"
 
 
-Quantity = Annotated[str, BeforeValidator(canonical)]
+Quantity = Annotated[str, BeforeValidator(canonical, json_schema_input_type=str | int)]
 """A Kubernetes quantity in canonical spelling; compare by `amount`."""

@@ -18,7 +18,7 @@ class StorageClass(Section):
     """`kubernetes.io/no-provisioner` for volumes that are declared by hand."""
     parameters: dict[str, str] = Field(default_factory=dict)
     reclaim_policy: Literal["Delete", "Retain"] = "Retain"
-    """What becomes of the data when a claim goes. Kubernetes' own default is Delete; here nothing is lost by default."""
+    """What becomes of the data when a claim goes. Kubernetes' own default is Delete; here nothing is lost unasked."""
     volume_binding_mode: Literal["Immediate", "WaitForFirstConsumer"] = "WaitForFirstConsumer"
     allow_volume_expansion: bool = False
     adopt: bool = False

@@ -1,0 +1,70 @@
+# Trainstack. `make help` lists what there is.
+
+PYTHON := .venv/bin/python
+TRAINSTACK := .venv/bin/trainstack
+
+# `make up KUBECONFIG=<file>` uses that cluster. Only make's command line counts: a KUBECONFIG that happens to be exported
+# is no request to train on that cluster.
+ifeq ($(origin KUBECONFIG),command line)
+UP_NEEDS := client-tools
+override KUBECONFIG := $(abspath $(KUBECONFIG))
+export KUBECONFIG
+else
+UP_NEEDS := machine tools
+unexport KUBECONFIG
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help up down test unit cluster-test slow-test lint format tools client-tools machine versions lock venv clean
+
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+up: venv $(UP_NEEDS) ## Train: local cluster, `pulumi up` of dev, progress, result (KUBECONFIG=<file>: on that cluster)
+	@$(TRAINSTACK) up -s dev
+
+down: venv ## Stop the local cluster and leave nothing of it running
+	@$(TRAINSTACK) cluster down
+
+test: venv machine tools lint unit cluster-test ## What CI runs: lint, unit tests, tests on a local cluster
+
+unit: venv ## Tests that need no cluster
+	@$(PYTHON) -m pytest tests/unit
+
+cluster-test: venv machine tools
+	@$(PYTHON) -m pytest tests -m "not slow" --ignore tests/unit
+
+slow-test: venv machine tools ## Tests that take many minutes
+	@$(PYTHON) -m pytest tests -m slow
+
+lint: venv ## ruff and mypy
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
+	@.venv/bin/mypy .
+
+format: venv ## Let ruff format the code
+	@.venv/bin/ruff check --fix .
+	@.venv/bin/ruff format .
+
+tools: venv ## Build or find the engine and the cluster's programs (about 25 minutes the first time)
+	@$(PYTHON) -m toolchain ensure
+
+client-tools: venv
+	@$(PYTHON) -m toolchain ensure --client
+
+machine: venv
+	@$(PYTHON) -m toolchain machine
+	@$(PYTHON) -m toolchain debian
+
+versions: venv ## Every pinned version
+	@$(PYTHON) -m toolchain versions
+
+lock: venv ## Make the Python locks from pyproject.toml
+	@$(PYTHON) -m toolchain.relock
+
+venv: ## The Python environment
+	@toolchain/bootstrap.sh
+
+clean: ## Remove this checkout's state and Python environment; the shared cache of tools stays
+	@if [ -x $(TRAINSTACK) ]; then $(TRAINSTACK) cluster down; fi
+	rm -rf .venv .trainstack .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,145 @@
+"""Reading a live cluster: many small GETs at once, and errors that say what to do.
+
+Everything here reads; nothing writes.
+"""
+
+import asyncio
+import json
+import os
+import ssl
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+import kr8s.asyncio
+from kr8s import APITimeoutError
+
+T = TypeVar("T")
+
+_AT_ONCE = 16
+_TIMEOUT_SECONDS = 10
+_METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+
+
+class ClusterError(Exception):
+    """The cluster cannot be read. Says which one, why, and what to do about it."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the API server said to one GET. `body` is {} where there is nothing (404) or no right (401, 403)."""
+
+    status: int
+    body: dict[str, Any]
+
+    @property
+    def found(self) -> bool:
+        """True when the object, or the list, is there and may be read."""
+        return self.status == httpx.codes.OK
+
+
+def kubeconfig_path() -> str:
+    """The file (or files) that kubectl and the Kubernetes provider would take too."""
+    return os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+
+
+def read(paths: Sequence[str], context: str | None, *, metadata_only: bool = False) -> dict[str, Answer]:
+    """GET every path, some at a time, and return the answers by path.
+
+    Args:
+        paths: absolute API paths, `/api/v1/namespaces/research`.
+        context: the kubeconfig's context; None: its current one.
+        metadata_only: ask for names and labels alone; a CRD is 200 KB otherwise.
+
+    Raises:
+        ClusterError: no kubeconfig, an unknown context, an unreachable server, expired credentials.
+
+    """
+    return run(_read(paths, context, metadata_only))
+
+
+def read_text(path: str, context: str | None) -> str:
+    """GET one path as text, such as a pod's log; empty where there is nothing to read.
+
+    Raises ClusterError as `read` does.
+    """
+    return run(_read_text(path, context))
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run to the end on an event loop of its own: the caller (the engine's language host) may be inside another."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()
+
+
+async def connect(context: str | None) -> kr8s.asyncio.Api:
+    """A client for the kubeconfig's cluster."""
+    file = kubeconfig_path()
+    if not any(Path(part).is_file() for part in file.split(os.pathsep)):
+        raise ClusterError(
+            f"no kubeconfig at {file}; set KUBECONFIG to your cluster's file, or start the local cluster: "
+            "trainstack cluster up"
+        )
+    try:
+        api = await kr8s.asyncio.api(kubeconfig=file, context=context)
+    except (KeyError, ValueError, TypeError, OSError, IndexError) as error:
+        where = f"context {context!r} of {file}" if context else file
+        raise ClusterError(f"{where} is not a usable kubeconfig ({error}); check it with: kubectl config view") from error
+    except (httpx.TransportError, APITimeoutError) as error:
+        raise _unreachable("the kubeconfig's server", error) from error
+    api.timeout = _TIMEOUT_SECONDS
+    return api
+
+
+def _unreachable(server: str, error: Exception) -> ClusterError:
+    return ClusterError(
+        f"cannot reach the cluster at {server} ({str(error) or type(error).__name__}); is it up, and is "
+        f"{kubeconfig_path()} its kubeconfig? The local cluster starts with: trainstack cluster up"
+    )
+
+
+async def _read(paths: Sequence[str], context: str | None, metadata_only: bool) -> dict[str, Answer]:
+    api = await connect(context)
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(path: str) -> Answer:
+        async with gate:
+            return await get(api, path, metadata_only=metadata_only)
+
+    answers = await asyncio.gather(*(one(path) for path in paths))
+    return dict(zip(paths, answers, strict=True))
+
+
+async def _read_text(path: str, context: str | None) -> str:
+    status, text = await _fetch(await connect(context), path, "text/plain, application/json")
+    return text if status == httpx.codes.OK else ""
+
+
+async def get(api: kr8s.asyncio.Api, path: str, *, metadata_only: bool = False) -> Answer:
+    """GET one path."""
+    status, text = await _fetch(api, path, _METADATA_ONLY if metadata_only else "application/json")
+    return Answer(status, json.loads(text) if status == httpx.codes.OK else {})
+
+
+async def _fetch(api: kr8s.asyncio.Api, path: str, accept: str) -> tuple[int, str]:
+    base, _, rest = path.partition("?")
+    parent, _, last = base.rpartition("/")
+    url = f"{last}?{rest}" if rest else last
+    try:
+        async with api.call_api(
+            base=parent, version="", url=url, raise_for_status=False, headers={"Accept": accept}
+        ) as response:
+            status, text = response.status_code, response.text
+    except (httpx.TransportError, ssl.SSLError, APITimeoutError) as error:
+        raise _unreachable(api.auth.server, error) from error
+    if status == httpx.codes.UNAUTHORIZED:
+        raise ClusterError(
+            f"the cluster at {api.auth.server} does not accept the credentials in {kubeconfig_path()}; renew them, "
+            "or point KUBECONFIG at another file"
+        )
+    if status >= httpx.codes.INTERNAL_SERVER_ERROR:
+        raise ClusterError(f"the cluster at {api.auth.server} answered {status} to {path}; try again when it is well")
+    return status, text

@@ -1,0 +1,52 @@
+"""Where the API server keeps each kind that this project declares."""
+
+from collections.abc import Mapping
+from typing import Any
+
+_CLUSTER_SCOPED = {
+    "APIService": "apiservices",
+    "ClusterQueue": "clusterqueues",
+    "ClusterRole": "clusterroles",
+    "ClusterRoleBinding": "clusterrolebindings",
+    "Cohort": "cohorts",
+    "CustomResourceDefinition": "customresourcedefinitions",
+    "FlowSchema": "flowschemas",
+    "MutatingWebhookConfiguration": "mutatingwebhookconfigurations",
+    "Namespace": "namespaces",
+    "PersistentVolume": "persistentvolumes",
+    "PriorityLevelConfiguration": "prioritylevelconfigurations",
+    "ResourceFlavor": "resourceflavors",
+    "StorageClass": "storageclasses",
+    "ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
+    "WorkloadPriorityClass": "workloadpriorityclasses",
+}
+_NAMESPACED = {
+    "ConfigMap": "configmaps",
+    "Deployment": "deployments",
+    "Job": "jobs",
+    "LocalQueue": "localqueues",
+    "PersistentVolumeClaim": "persistentvolumeclaims",
+    "PyTorchJob": "pytorchjobs",
+    "Role": "roles",
+    "RoleBinding": "rolebindings",
+    "Secret": "secrets",
+    "Service": "services",
+    "ServiceAccount": "serviceaccounts",
+}
+
+
+def collection(api_version: str, kind: str, namespace: str | None) -> str:
+    """The path of a kind's list: `/apis/batch/v1/namespaces/research/jobs`.
+
+    Raises KeyError for a kind that this project never declares.
+    """
+    root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+    if kind in _CLUSTER_SCOPED:
+        return f"{root}/{_CLUSTER_SCOPED[kind]}"
+    return f"{root}/namespaces/{namespace}/{_NAMESPACED[kind]}"
+
+
+def location(manifest: Mapping[str, Any]) -> str:
+    """The path of one object, from its manifest."""
+    metadata = manifest["metadata"]
+    return f"{collection(manifest['apiVersion'], manifest['kind'], metadata.get('namespace'))}/{metadata['name']}"

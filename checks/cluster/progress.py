@@ -1,0 +1,129 @@
+"""What a run is doing: its conditions, its place in the queue, its last words."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from checks.cluster.client import read, read_text
+from checks.launches import LiveLaunch, live_launch
+from manifests import labels
+
+_STEP = re.compile(r"epoch (?P<epoch>\d+)/(?P<epochs>\d+)(?: step (?P<step>\d+)/(?P<steps>\d+))?")
+_JOB_UID = "kueue.x-k8s.io/job-uid"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One of the object's own conditions, as its controller set it."""
+
+    type: str
+    reason: str
+    since: str
+    """RFC 3339, in UTC."""
+
+
+@dataclass(frozen=True)
+class RunView:
+    """A launch, seen from outside."""
+
+    launch: LiveLaunch
+    conditions: tuple[Condition, ...]
+    queue: str | None
+    admitted: bool
+    """Kueue gave it quota. False for a run that no queue holds."""
+    waits_because: str
+    """Kueue's words for why it is not admitted; empty once it is."""
+    pods: tuple[str, ...]
+    """Each pod as `<name> <phase>`, with the reason where a container cannot start."""
+    last_line: str
+    """The last line of the first replica's log."""
+
+    @property
+    def done_fraction(self) -> float | None:
+        """From 0 to 1, read from the log's `epoch 3/12 step 20/45`; None where it says nothing of the kind."""
+        if self.launch.phase == "succeeded":
+            return 1.0
+        match = _STEP.search(self.last_line)
+        if match is None:
+            return None
+        epoch, epochs = int(match["epoch"]), int(match["epochs"])
+        within = int(match["step"]) / int(match["steps"]) if match["step"] else 1.0
+        return min(1.0, (epoch - 1 + within) / epochs)
+
+    def summary(self) -> str:
+        """One line for a person."""
+        launch = self.launch
+        if launch.phase == "queued":
+            return f"queued in {self.queue}: {self.waits_because or 'Kueue has not judged it yet'}"
+        stuck = [pod for pod in self.pods if ":" in pod]
+        if launch.phase == "running" and stuck:
+            return f"running; {', '.join(stuck)}"
+        return f"{launch.phase}; {self.last_line}" if self.last_line else launch.phase
+
+
+def view_runs(bodies: Sequence[Mapping[str, Any]], context: str | None) -> list[RunView]:
+    """Look at each launch's Workload, pods and log. Raises ClusterError."""
+    asked: dict[str, tuple[int, str]] = {}
+    for index, body in enumerate(bodies):
+        metadata = body["metadata"]
+        namespace = metadata["namespace"]
+        of_job = quote(f"{_JOB_UID}={metadata['uid']}")
+        of_launch = quote(f"{labels.LAUNCH}={metadata['name']}")
+        workloads = f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{namespace}/workloads?labelSelector={of_job}"
+        asked[workloads] = (index, "workloads")
+        asked[f"/api/v1/namespaces/{namespace}/pods?labelSelector={of_launch}"] = (index, "pods")
+    answers = {asked[path]: answer.body.get("items", []) for path, answer in read(list(asked), context).items()}
+    views = []
+    for index, body in enumerate(bodies):
+        pods = sorted(answers[index, "pods"], key=_rank)
+        views.append(_view(body, answers[index, "workloads"], pods, _last_line(pods, context)))
+    return views
+
+
+def _view(
+    body: Mapping[str, Any], workloads: Sequence[Mapping[str, Any]], pods: Sequence[Mapping[str, Any]], last_line: str
+) -> RunView:
+    status = body.get("status") or {}
+    conditions = tuple(
+        Condition(each["type"], each.get("reason", ""), each.get("lastTransitionTime", ""))
+        for each in status.get("conditions") or ()
+    )
+    of_workload = {
+        each["type"]: each for workload in workloads for each in workload.get("status", {}).get("conditions", ())
+    }
+    quota = of_workload.get("QuotaReserved", {})
+    return RunView(
+        launch=live_launch(body),
+        conditions=conditions,
+        queue=body["metadata"]["labels"].get(labels.QUEUE),
+        admitted=of_workload.get("Admitted", {}).get("status") == "True",
+        waits_because="" if quota.get("status") == "True" else quota.get("message", ""),
+        pods=tuple(describe_pod(pod) for pod in pods),
+        last_line=last_line,
+    )
+
+
+def _rank(pod: Mapping[str, Any]) -> tuple[bool, str]:
+    """The master first, then by name."""
+    role = pod["metadata"]["labels"].get("training.kubeflow.org/replica-type", "master")
+    return role != "master", pod["metadata"]["name"]
+
+
+def describe_pod(pod: Mapping[str, Any]) -> str:
+    """A pod as `<name> <phase>`, with the reason where a container cannot start."""
+    status = pod.get("status", {})
+    containers = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
+    waiting = [each["state"]["waiting"] for each in containers if "waiting" in each.get("state", {})]
+    reasons = [each["reason"] for each in waiting if each.get("reason") not in (None, "PodInitializing", "ContainerCreating")]
+    line = f"{pod['metadata']['name']} {status.get('phase', 'Unknown')}"
+    return f"{line}: {', '.join(reasons)}" if reasons else line
+
+
+def _last_line(pods: Sequence[Mapping[str, Any]], context: str | None) -> str:
+    if not pods or pods[0].get("status", {}).get("phase") in (None, "Pending", "Unknown"):
+        return ""
+    metadata = pods[0]["metadata"]
+    text = read_text(f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/log?tailLines=1", context)
+    return text.strip()

@@ -1,0 +1,74 @@
+"""What the cluster holds of an environment: its launches, its ledgers, and who owns what it would declare."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from checks.cluster import paths
+from checks.cluster.client import read
+from checks.launches import LiveLaunch, live_launch
+from checks.ownership import Identity, identity
+from manifests import labels
+from settings.model import Settings
+from workloads.records import Ledger, read_ledger
+
+_LAUNCH_KINDS = (("batch/v1", "Job"), ("kubeflow.org/v1", "PyTorchJob"))
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The runs of a stack, as the cluster knows them."""
+
+    live: tuple[LiveLaunch, ...]
+    ledgers: tuple[Ledger, ...]
+
+
+def run_namespaces(settings: Settings) -> tuple[str, ...]:
+    """Every namespace in which this environment has, or may have had, runs."""
+    names = {each.name for each in settings.environment.namespaces}
+    names |= {volume.namespace for volume in settings.storage.volumes}
+    names |= {run.namespace for run in settings.workloads.runs}
+    return tuple(sorted(names))
+
+
+def read_runs(settings: Settings) -> Runs:
+    """Read this stack's launches and ledgers; kinds and namespaces that do not exist hold none.
+
+    Raises ClusterError where the cluster cannot be read.
+    """
+    namespaces, context = run_namespaces(settings), settings.cluster.context
+    bodies = read_launches(settings.stack, namespaces, context)
+    ledgers = _list([("v1", "ConfigMap")], namespaces, f"{labels.STACK}={settings.stack},{labels.LEDGER}", context)
+    return Runs(tuple(live_launch(body) for body in bodies), tuple(read_ledger(body) for body in ledgers))
+
+
+def read_launches(stack: str, namespaces: Sequence[str], context: str | None) -> list[dict[str, Any]]:
+    """The stack's live Jobs and PyTorchJobs, whole, sorted by name."""
+    selector = f"{labels.STACK}={stack},{labels.RUN}"
+    return _list(_LAUNCH_KINDS, namespaces, selector, context)
+
+
+def _list(
+    kinds: Sequence[tuple[str, str]], namespaces: Sequence[str], selector: str, context: str | None
+) -> list[dict[str, Any]]:
+    asked = {
+        f"{paths.collection(api_version, kind, namespace)}?labelSelector={quote(selector)}": (api_version, kind)
+        for api_version, kind in kinds
+        for namespace in namespaces
+    }
+    found = []
+    for path, answer in read(list(asked), context).items():
+        api_version, kind = asked[path]
+        # Items of a list do not say what they are.
+        found += [{"apiVersion": api_version, "kind": kind, **item} for item in answer.body.get("items", ())]
+    return sorted(found, key=lambda body: str(body["metadata"]["name"]))
+
+
+def read_labels(manifests: Iterable[Mapping[str, Any]], context: str | None) -> dict[Identity, dict[str, str]]:
+    """The labels of those objects that exist, by identity."""
+    asked = {paths.location(manifest): identity(manifest) for manifest in manifests}
+    answers = read(list(asked), context, metadata_only=True)
+    return {
+        asked[path]: answer.body["metadata"].get("labels") or {} for path, answer in answers.items() if answer.found
+    }

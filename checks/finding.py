@@ -1,0 +1,33 @@
+"""What a check finds."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from settings.errors import Place
+
+Severity = Literal["error", "warning", "unknown"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "unknown")
+"""From what stops a deployment to what cannot be told from here: another stack or another person declares it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong, or may be. docs/checks.md has a section for each `id`."""
+
+    id: str
+    severity: Severity
+    path: str
+    """The value, as `settings.paths` writes it."""
+    message: str
+    remedy: str
+    where: Place | None = None
+    """Where a file sets the value, or what encloses it; None when the settings came from no file."""
+
+    @property
+    def order(self) -> tuple[int, Place, str, str, str]:
+        """Sorts by severity, then by file and line."""
+        return SEVERITIES.index(self.severity), self.where or Place(""), self.path, self.id, self.message
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        return f"{self.severity} [{self.id}] {place}{self.path}: {self.message}; {self.remedy}"

@@ -1,0 +1,162 @@
+"""Which runs this change may launch, must leave alone, or must refuse to touch.
+
+Pure: from what is declared, and what a cluster holds, to a decision. The rules (docs/decisions/0003-runs.md):
+
+- a run is launched once: its ledger says that it was, also when its object is long gone;
+- a launch that waits or runs is frozen: the manifest it was launched with is declared again, so nothing changes;
+- a launch that failed is launched again when its launch part (memory, queue, …) was edited since, else it stays;
+- a run that waits or runs and would go away, or be launched anew, is refused unless `stop` names it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from manifests import labels
+from workloads.records import Ledger
+
+Phase = Literal["queued", "running", "succeeded", "failed"]
+
+
+@dataclass(frozen=True)
+class LiveLaunch:
+    """A launch's object in the cluster."""
+
+    run_id: str
+    name: str
+    kind: str
+    namespace: str
+    phase: Phase
+    created: datetime
+
+    @property
+    def active(self) -> bool:
+        """True while it waits or runs."""
+        return self.phase in ("queued", "running")
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What to declare, and what stands against it."""
+
+    launches: tuple[Ledger, ...] = ()
+    """Objects to declare: new ones, and live ones exactly as they were launched."""
+    ledgers: tuple[Ledger, ...] = ()
+    """The launches to remember: those of `launches`, and the settled ones whose object is gone."""
+    refusals: tuple[str, ...] = ()
+    """Why the change must not go on; empty when it may."""
+    notes: tuple[str, ...] = ()
+    """What a person should know: settled runs, frozen edits, stop entries that name nothing."""
+
+
+def live_launch(body: Mapping[str, Any]) -> LiveLaunch:
+    """Read a Job's or a PyTorchJob's state from its live object."""
+    metadata, spec, status = body["metadata"], body["spec"], body.get("status") or {}
+    true = {c["type"] for c in status.get("conditions") or () if c.get("status") == "True"}
+    suspended = spec.get("suspend") or (spec.get("runPolicy") or {}).get("suspend")
+    phase: Phase
+    if true & {"Complete", "Succeeded"}:
+        phase = "succeeded"
+    elif "Failed" in true:
+        phase = "failed"
+    else:
+        phase = "queued" if suspended else "running"
+    return LiveLaunch(
+        run_id=metadata["labels"][labels.RUN],
+        name=metadata["name"],
+        kind=body["kind"],
+        namespace=metadata["namespace"],
+        phase=phase,
+        created=datetime.fromisoformat(metadata["creationTimestamp"]),
+    )
+
+
+def decide(
+    declared: Sequence[Ledger],
+    live: Sequence[LiveLaunch],
+    ledgers: Sequence[Ledger],
+    stop: Sequence[str],
+    now: datetime,
+) -> Decision:
+    """Hold the declared runs against the live ones.
+
+    Args:
+        declared: every run of the environment, as it would be launched and remembered now.
+        live: this stack's launches in the cluster.
+        ledgers: this stack's ledgers in the cluster.
+        stop: run ids that the environment lets this change stop.
+        now: for the age of a run in a refusal.
+
+    """
+    remembered = {ledger.run_id: ledger for ledger in ledgers}
+    objects: dict[str, list[LiveLaunch]] = {}
+    for launch in live:
+        objects.setdefault(launch.run_id, []).append(launch)
+    launches: list[Ledger] = []
+    settled: list[Ledger] = []
+    refusals: list[str] = []
+    notes: list[str] = []
+    for wanted in declared:
+        found = objects.pop(wanted.run_id, [])
+        before = remembered.get(wanted.run_id)
+        active = [launch for launch in found if launch.active]
+        if active and wanted.run_id not in stop:
+            kept = _named(active[0].name, before, wanted)
+            if kept is None:
+                refusals.append(_lost(active[0], now))
+                continue
+            launches.append(kept)
+            if kept.launch_name != wanted.launch_name:
+                notes.append(
+                    f"{wanted.run_id} is {active[0].phase} as {kept.launch_name}: its edit (memory, queue, labels, …) "
+                    "reaches its next launch"
+                )
+        elif active or (found and found[0].phase == "failed"):
+            launches.append(_named(wanted.launch_name, before, wanted) or wanted)
+        elif found:
+            launches.append(_named(found[0].name, before, wanted) or wanted)
+        elif before is not None:
+            settled.append(before)
+            notes.append(f"{wanted.run_id} was launched before and is settled; raise its `attempt` to train again")
+        else:
+            launches.append(wanted)
+    for run_id, rest in sorted(objects.items()):
+        refusals.extend(_stops(launch, now) for launch in rest if launch.active and run_id not in stop)
+    known = {launch.run_id for launch in live}
+    notes.extend(f"stop names {run_id}, which is no run of this stack: drop the entry" for run_id in sorted({*stop} - known))
+    return Decision(tuple(launches), (*launches, *settled), tuple(refusals), tuple(notes))
+
+
+def _named(launch: str, before: Ledger | None, wanted: Ledger) -> Ledger | None:
+    """The launch of this name, as it was launched rather than as it would be now: the commit in it may differ."""
+    return next((each for each in (before, wanted) if each is not None and each.launch_name == launch), None)
+
+
+def _stops(launch: LiveLaunch, now: datetime) -> str:
+    return (
+        f"{launch.kind} {launch.namespace}/{launch.name} (run {launch.run_id}) is {launch.phase} since {_age(launch, now)} "
+        "and this change would delete it, because its definition was edited or removed. Undo the edit, wait for it "
+        f"(trainstack wait {launch.run_id}), or let it be stopped: trainstack:workloads: stop: [{launch.run_id}]"
+    )
+
+
+def _lost(launch: LiveLaunch, now: datetime) -> str:
+    return (
+        f"{launch.kind} {launch.namespace}/{launch.name} (run {launch.run_id}) is {launch.phase} since {_age(launch, now)}; "
+        "an interrupted `up` left it without a ledger, and its definition was edited since. Undo the edit and run `up` "
+        f"once, or let it be stopped: trainstack:workloads: stop: [{launch.run_id}]"
+    )
+
+
+def _age(launch: LiveLaunch, now: datetime) -> str:
+    seconds = int((now - launch.created).total_seconds())
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{max(seconds, 0)} s"
+
+
+def utc_now() -> datetime:
+    """The present, for the callers at the edge."""
+    return datetime.now(UTC)

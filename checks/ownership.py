@@ -1,0 +1,68 @@
+"""Whose objects are they? Server-side apply would take over whatever bears the name, without a word.
+
+Pure: from the manifests to be declared and the live objects' labels to refusals.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from manifests import labels
+from settings.model import Settings
+
+Identity = tuple[str, str | None, str]
+"""Kind, namespace (None where there is none) and name."""
+
+
+def identity(manifest: Mapping[str, Any]) -> Identity:
+    """What an object is called."""
+    metadata = manifest["metadata"]
+    return manifest["kind"], metadata.get("namespace"), metadata["name"]
+
+
+def adoptions(settings: Settings) -> frozenset[Identity]:
+    """The objects that the environment takes over by `adopt: true`."""
+    storage, queues = settings.storage, settings.queues
+    cluster_wide = (
+        ("Namespace", settings.environment.namespaces),
+        ("StorageClass", storage.classes),
+        ("PersistentVolume", storage.persistent_volumes),
+        ("ResourceFlavor", queues.flavors),
+        ("Cohort", queues.cohorts),
+        ("ClusterQueue", queues.cluster_queues),
+        ("WorkloadPriorityClass", queues.priority_classes),
+    )
+    namespaced = (("PersistentVolumeClaim", storage.volumes), ("LocalQueue", queues.local_queues))
+    taken: set[Identity] = {(kind, None, each.name) for kind, several in cluster_wide for each in several if each.adopt}
+    taken |= {(kind, each.namespace, each.name) for kind, several in namespaced for each in several if each.adopt}
+    return frozenset(taken)
+
+
+def refusals(
+    manifests: Iterable[Mapping[str, Any]],
+    live: Mapping[Identity, Mapping[str, str]],
+    adopted: frozenset[Identity],
+    stack: str,
+) -> tuple[str, ...]:
+    """Name every object that is there already and is not this stack's.
+
+    Args:
+        manifests: what the stack would declare.
+        live: the labels of those of them that exist.
+        adopted: those that it may take over.
+        stack: this stack.
+
+    """
+    found = []
+    for manifest in manifests:
+        who = identity(manifest)
+        mark = live[who].get(labels.STACK) if who in live else stack
+        if mark == stack or who in adopted:
+            continue
+        kind, namespace, name = who
+        owner = f"belongs to stack {mark!r}" if mark else "was made by somebody else"
+        place = f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
+        found.append(
+            f"{place} exists and {owner}; it is left as it is. Choose another name, remove it from this environment, "
+            "or set `adopt: true` on it where the settings have that word, to take it over"
+        )
+    return tuple(sorted(found))

@@ -1,0 +1,1 @@
+"""The preflight rules, a file for each group."""

@@ -1,0 +1,77 @@
+"""The installs against what the runs need of them, and against the files at hand."""
+
+from collections.abc import Iterator
+from hashlib import sha256
+
+from checks.finding import Finding
+from checks.scene import Rule, Scene
+from settings.operators import Manifest
+
+_FRAMEWORKS = {"Job": "batch/job", "DataLoader": "batch/job", "PyTorchJob": "kubeflow.org/pytorchjob"}
+"""Kueue's name of each kind."""
+_SCHEMES = {"PyTorchJob": "pytorchjob"}
+"""The training operator's name of each kind that is its own."""
+
+
+def framework_unlisted(scene: Scene) -> Iterator[Finding]:
+    """Kueue manages the kind of each run that is queued; else the run starts at once, past every quota."""
+    kueue = scene.settings.operators.kueue
+    for path, run in scene.runs() if kueue else ():
+        framework = _FRAMEWORKS[run.kind]
+        if kueue and run.queue is not None and framework not in kueue.configuration.frameworks:
+            message = f"Kueue does not manage a {run.kind}: it would start at once, past every quota"
+            remedy = f"add {framework} to operators.kueue.configuration.frameworks"
+            yield Finding("framework-unlisted", "error", f"{path}.kind", message, remedy)
+
+
+def queue_missing(scene: Scene) -> Iterator[Finding]:
+    """Where Kueue also holds what names no queue, every run names one; else it is held for ever."""
+    kueue = scene.settings.operators.kueue
+    for path, run in scene.runs() if kueue and kueue.configuration.manage_jobs_without_queue_name else ():
+        if run.queue is None:
+            message = "names no queue, and manageJobsWithoutQueueName holds it for ever"
+            yield Finding("queue-missing", "error", path, message, "add `queue:`")
+
+
+def scheme_missing(scene: Scene) -> Iterator[Finding]:
+    """The training operator watches the kinds that runs are of."""
+    operator = scene.settings.operators.training_operator
+    for path, run in scene.runs() if operator else ():
+        scheme = _SCHEMES.get(run.kind)
+        if operator and scheme is not None and scheme not in operator.schemes:
+            message = f"the training operator is installed without {scheme}: the cluster has no {run.kind}"
+            remedy = f"add {scheme} to operators.trainingOperator.schemes"
+            yield Finding("scheme-missing", "error", f"{path}.kind", message, remedy)
+
+
+def manifest_missing(scene: Scene) -> Iterator[Finding]:
+    """A manifest's file is there."""
+    for path, manifest in _manifests(scene):
+        if manifest.path is not None and not (scene.root / manifest.path).is_file():
+            yield Finding(
+                "manifest-missing", "error", f"{path}.path", f"there is no file {manifest.path}", "run `make tools`"
+            )
+
+
+def manifest_mismatch(scene: Scene) -> Iterator[Finding]:
+    """A manifest's file has the bytes that the settings name."""
+    for path, manifest in _manifests(scene):
+        file = scene.root / manifest.path if manifest.path else None
+        if file is None or not file.is_file():
+            continue
+        found = sha256(file.read_bytes()).hexdigest()
+        if found != manifest.sha256:
+            message = f"{manifest.path} has the sha256 {found}, not {manifest.sha256}"
+            remedy = "run `make tools`, or pin the new bytes if they are meant"
+            yield Finding("manifest-mismatch", "error", f"{path}.sha256", message, remedy)
+
+
+def _manifests(scene: Scene) -> Iterator[tuple[str, Manifest]]:
+    operators = scene.settings.operators
+    if operators.kueue:
+        yield "operators.kueue.manifest", operators.kueue.manifest
+    if operators.training_operator:
+        yield "operators.trainingOperator.manifest", operators.training_operator.manifest
+
+
+RULES: tuple[Rule, ...] = (framework_unlisted, queue_missing, scheme_missing, manifest_missing, manifest_mismatch)

@@ -1,0 +1,32 @@
+"""What a tenant's stack may not hold."""
+
+from collections.abc import Iterator
+
+from checks.finding import Finding
+from checks.scene import Rule, Scene
+
+
+def tenant_cluster_scoped(scene: Scene) -> Iterator[Finding]:
+    """A tenant has rights in its namespaces only, so it declares nothing that is cluster-wide."""
+    settings = scene.settings
+    if settings.environment.profile != "tenant":
+        return
+    declared = {
+        "environment.namespaces": [one.name for one in settings.environment.namespaces],
+        "storage.classes": [one.name for one in settings.storage.classes],
+        "storage.persistentVolumes": [one.name for one in settings.storage.persistent_volumes],
+        "queues.flavors": [one.name for one in settings.queues.flavors],
+        "queues.cohorts": [one.name for one in settings.queues.cohorts],
+        "queues.clusterQueues": [one.name for one in settings.queues.cluster_queues],
+        "queues.priorityClasses": [one.name for one in settings.queues.priority_classes],
+        "operators.kueue": ["kueue"] if settings.operators.kueue else [],
+        "operators.trainingOperator": ["training-operator"] if settings.operators.training_operator else [],
+    }
+    for path, names in declared.items():
+        if names:
+            message = f"is cluster-wide, and a tenant's stack is not ({', '.join(names)})"
+            remedy = "leave it to the platform's owner; what defaults.yaml brings is taken away with null"
+            yield Finding("tenant-cluster-scoped", "error", path, message, remedy)
+
+
+RULES: tuple[Rule, ...] = (tenant_cluster_scoped,)

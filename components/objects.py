@@ -1,0 +1,42 @@
+"""One Kubernetes object as a Pulumi resource, from the manifest that a builder made.
+
+Every kind goes this way, so that a manifest means the same to `render`, to a test and to the engine. The resource's
+type token is the generated SDK's (`kubernetes:batch/v1:Job`); that SDK's classes would add no check that the API
+server's own dry run does not make, and turn each manifest into another form first.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pulumi
+
+PROVIDER_VERSION = "4.25.0"
+"""The release of pulumi-kubernetes that every object is declared to; the plugin of that version serves it."""
+
+
+class Object(pulumi.CustomResource):
+    """A Kubernetes object. Its Pulumi name is `<namespace>/<name>`, or `<name>` where it has no namespace."""
+
+    def __init__(self, manifest: Mapping[str, Any], opts: pulumi.ResourceOptions | None = None) -> None:
+        """Declare it as it stands in the manifest."""
+        api_version, kind = manifest["apiVersion"], manifest["kind"]
+        group_version = api_version if "/" in api_version else f"core/{api_version}"
+        metadata = manifest["metadata"]
+        name = "/".join(part for part in (metadata.get("namespace"), metadata["name"]) if part)
+        super().__init__(
+            f"kubernetes:{group_version}:{kind}",
+            name,
+            dict(manifest),
+            pulumi.ResourceOptions.merge(pulumi.ResourceOptions(version=PROVIDER_VERSION), opts),
+        )
+
+
+def declare(
+    manifests: Iterable[Mapping[str, Any]],
+    parent: pulumi.Resource,
+    depends_on: Iterable[pulumi.Resource] = (),
+    opts: pulumi.ResourceOptions | None = None,
+) -> list[Object]:
+    """Declare several objects under one parent, all after the same ones."""
+    base = pulumi.ResourceOptions(parent=parent, depends_on=list(depends_on))
+    return [Object(manifest, pulumi.ResourceOptions.merge(base, opts)) for manifest in manifests]

@@ -1,0 +1,54 @@
+"""The installs: Kueue, then everything whose pods Kueue's webhooks would otherwise block."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pulumi
+
+from components.objects import Object, declare
+from manifests.operators import OperatorManifests
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorArgs:
+    """An operator's manifests, checked and adjusted, and how to see that it answers."""
+
+    version: str
+    manifests: OperatorManifests
+    answers: Callable[[], None]
+    """Returns once the operator's webhooks take objects; raises when they do not in time."""
+
+
+class Operator(pulumi.ComponentResource):
+    """One operator, up to the point where its webhooks answer.
+
+    The definitions (CRDs) stay when the stack is destroyed: deleting one deletes every object of its kind, other
+    teams' included.
+    """
+
+    version: pulumi.Output[str]
+    """The release that is installed."""
+
+    def __init__(self, name: str, args: OperatorArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        """Declare definitions, then rights, configuration and services, then the controller."""
+        super().__init__("trainstack:platform:Operator", name, {}, opts)
+        parts = args.manifests
+        crds = declare(parts.crds, self, opts=pulumi.ResourceOptions(retain_on_delete=True))
+        setup = self._setup(parts, crds)
+        # Ready is not enough: until the node's rules lead to the pod, a first object is refused. The hook runs
+        # where the controller was created or changed, so an unchanged stack does not pay for it.
+        hook = pulumi.ResourceHook(f"{name}-answers", lambda _: args.answers())
+        controllers = declare(
+            parts.deployments,
+            self,
+            setup,
+            pulumi.ResourceOptions(hooks=pulumi.ResourceHookBinding(after_create=[hook], after_update=[hook])),
+        )
+        declare(parts.extensions, self, controllers)
+        self.version = pulumi.Output.from_input(args.version)
+        self.register_outputs({"version": self.version})
+
+    def _setup(self, parts: OperatorManifests, crds: list[Object]) -> list[Object]:
+        namespaces = declare((each for each in parts.setup if each["kind"] == "Namespace"), self)
+        rest = (each for each in parts.setup if each["kind"] != "Namespace")
+        return declare(rest, self, [*crds, *namespaces])

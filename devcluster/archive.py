@@ -1,0 +1,88 @@
+"""Pack a few files as a container image, without any image tool.
+
+The sandbox image and the volume helper must be there before the cluster can pull anything, so they are imported.
+"""
+
+import hashlib
+import io
+import json
+import tarfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@dataclass(frozen=True)
+class Link:
+    """A symbolic link in an image."""
+
+    target: str
+
+
+def _entry(name: str, content: bytes, mode: int = 0o644) -> tuple[tarfile.TarInfo, io.BytesIO]:
+    """A tar member without time or owner, so that equal input gives equal bytes."""
+    info = tarfile.TarInfo(name)
+    info.size, info.mode = len(content), mode
+    return info, io.BytesIO(content)
+
+
+def layer(files: Mapping[str, bytes | Link]) -> bytes:
+    """An uncompressed layer; files are executable by everyone, and /tmp is there for everyone."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for folder in sorted({parent for name in files for parent in _parents(name)} | {"tmp"}):
+            info = tarfile.TarInfo(folder)
+            info.type, info.mode = tarfile.DIRTYPE, 0o1777 if folder == "tmp" else 0o755
+            tar.addfile(info)
+        for name in sorted(files):
+            content = files[name]
+            if isinstance(content, Link):
+                info = tarfile.TarInfo(name)
+                info.type, info.linkname, info.mode = tarfile.SYMTYPE, content.target, 0o777
+                tar.addfile(info)
+            else:
+                tar.addfile(*_entry(name, content, 0o755))
+    return out.getvalue()
+
+
+def _parents(name: str) -> list[str]:
+    parts = name.split("/")[:-1]
+    return ["/".join(parts[: count + 1]) for count in range(len(parts))]
+
+
+def pack(reference: str, files: Mapping[str, bytes | Link], command: Sequence[str]) -> bytes:
+    """A docker-archive of one image of one layer.
+
+    `reference` is the full image name with tag; names in `files` are relative to the image's root.
+    """
+    content = layer(files)
+    config = json.dumps(
+        {
+            "architecture": "amd64",
+            "os": "linux",
+            "config": {"Cmd": list(command), "Env": [PATH]},
+            "rootfs": {"type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(content).hexdigest()]},
+            "history": [{"created_by": "trainstack"}],
+        },
+        sort_keys=True,
+    ).encode()
+    config_name = hashlib.sha256(config).hexdigest() + ".json"
+    manifest = json.dumps([{"Config": config_name, "RepoTags": [reference], "Layers": ["layer.tar"]}]).encode()
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for name, body in (("layer.tar", content), (config_name, config), ("manifest.json", manifest)):
+            tar.addfile(*_entry(name, body))
+    return out.getvalue()
+
+
+def pause_image(reference: str, program: Path) -> bytes:
+    """The sandbox image: one static program."""
+    return pack(reference, {"pause": program.read_bytes()}, ["/pause"])
+
+
+def helper_image(reference: str, busybox: Path, applets: Sequence[str]) -> bytes:
+    """The image of the volume helper: a static busybox and a link per applet."""
+    links: dict[str, bytes | Link] = {f"bin/{name}": Link("/bin/busybox") for name in applets if name != "busybox"}
+    return pack(reference, links | {"bin/busybox": busybox.read_bytes()}, ["/bin/sh"])

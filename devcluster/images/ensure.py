@@ -1,0 +1,70 @@
+"""See to it that a registry has the images: build what is missing, push what it lacks."""
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from devcluster.images import debian, layout
+from devcluster.images.recipe import Recipe, build
+from devcluster.images.registry import Registry
+from devcluster.images.storage import Report, Storage
+from workloads.images import base_reference
+
+COMPRESSION_SECONDS = 10
+"""Of an image with PyTorch, on 2 cores."""
+
+
+def ensure_images(
+    recipes: Sequence[Recipe], registry: str, report: Report, storage: Storage | None = None
+) -> list[str]:
+    """Build what is missing and push what the registry (`host:port`) lacks; returns the images' names, in order.
+
+    A second call finds everything in place and takes well under 2 s. After an interruption it goes on where it was;
+    a second process waits for the first.
+    """
+    storage = storage or Storage.shared()
+    images = [recipe.image for recipe in recipes]
+    missing = [pair for pair in zip(recipes, images, strict=True) if not layout.find(storage.layout, pair[1])]
+    if missing:
+        with storage.locked(report):
+            storage.remove_leftovers()
+            for recipe, image in missing:
+                _ensure_built(storage, recipe, image, report)
+    target = Registry(registry)
+    places = [
+        (image, name)
+        for image, recipe in zip(images, recipes, strict=True)
+        for name in dict.fromkeys((image, *recipe.serve_as))
+    ]
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        found = pool.map(lambda place: target.has(storage.layout, *place), places)
+        lacking = [place for place, is_there in zip(places, found, strict=True) if not is_there]
+    for image, name in lacking:
+        since = time.monotonic()
+        target.push(storage.layout, image, name)
+        report(f"pushed {name} in {time.monotonic() - since:.1f} s")
+    if not missing and not lacking:
+        report(f"the registry has all {len(places)} images")
+    return images
+
+
+def _ensure_built(storage: Storage, recipe: Recipe, image: str, report: Report) -> None:
+    """Build an image and its base where they are missing, under the storage's lock."""
+    if layout.find(storage.layout, image):
+        return
+    base_image = base_reference()
+    if base_image in (image, recipe.build_args.get("BASE")) and not storage.has(base_image):
+        _timed(report, "base image", debian.EXPECTED_SECONDS, lambda: debian.build(storage, base_image, report))
+    if image != base_image:
+        _timed(report, image, None, lambda: build(storage, recipe, image))
+    expected = COMPRESSION_SECONDS if base_image in (image, recipe.build_args.get("BASE")) else None
+    _timed(report, f"compressing {image}", expected, lambda: layout.add(storage, image))
+
+
+def _timed(report: Report, what: str, expected_seconds: int | None, step: Callable[[], object]) -> None:
+    """Run a step; announce a long one beforehand, and tell how long it took."""
+    if expected_seconds is not None:
+        report(f"{what}: about {expected_seconds} s")
+    since = time.monotonic()
+    step()
+    report(f"{what}: done in {time.monotonic() - since:.1f} s")

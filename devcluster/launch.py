@@ -1,0 +1,199 @@
+"""Start a cluster's supervisor and end it, from outside."""
+
+import contextlib
+import os
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+
+from devcluster import archive, certificates, cgroups, config, network, simulated
+from devcluster.command import run
+from devcluster.components import components
+from devcluster.errors import ClusterError
+from devcluster.layout import HIDDEN, HIDDEN_MARK, Layout
+from devcluster.network import Slot
+from devcluster.plan import Plan
+from devcluster.processes import Identity, Run, children, reap, start_time, wait_until
+from devcluster.programs import find, registry_root
+from devcluster.spec import ClusterSpec
+from devcluster.state import write_atomically
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+NAMESPACES = ("--mount", "--propagation", "private", "--uts", "--ipc", "--net", "--pid")
+SPAWN_SECONDS = 10.0
+"""How long a process may take to come to life in its namespaces."""
+STOP_SECONDS = 20.0
+"""How long a supervisor may take to end everything before it is killed."""
+KILL_SECONDS = 10.0
+"""How long the kernel may take to end what was killed."""
+
+
+def volumes_folder(layout: Layout, spec: ClusterSpec) -> Path:
+    """Where dynamic volumes lie."""
+    return Path(spec.volumes) if spec.volumes else layout.volumes
+
+
+def _environment() -> dict[str, str]:
+    """For the components: nothing of the caller's, above all no proxy."""
+    return {"PATH": PATH, "HOME": "/root", "LANG": "C.UTF-8", "PYTHONPATH": str(CHECKOUT), "PYTHONUNBUFFERED": "1"}
+
+
+def _spawn(layout: Layout, plan: int) -> tuple[Identity, Identity]:
+    """The supervisor in new namespaces, waiting for its plan on a pipe, and its guard outside."""
+    log = str(layout.log / "supervisor.log")
+    supervisor = [sys.executable, "-P", "-m", "devcluster.supervisor"]
+    guard = os.posix_spawn(
+        shutil.which("unshare", path=PATH) or "unshare",
+        ["unshare", *NAMESPACES, "--mount-proc", "--fork", "--kill-child=SIGKILL", "--wd=/", *supervisor],
+        _environment(),
+        file_actions=[
+            (os.POSIX_SPAWN_DUP2, plan, 0),
+            (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
+        setsid=True,
+    )
+
+    def born() -> bool:
+        return bool(children(guard)) or start_time(guard) is None
+
+    wait_until(born, SPAWN_SECONDS, 0.005)
+    init = next(iter(children(guard)), None)
+    identities = (Identity.of(init) if init else None, Identity.of(guard))
+    if identities[0] is None or identities[1] is None:
+        reap(guard)
+        said = Path(log).read_text(errors="replace").strip()[-500:]
+        raise ClusterError(
+            f"No namespaces could be made for the local cluster: {said or 'unshare ended at once'}. "
+            "It needs root and a kernel with mount, network and pid namespaces."
+        )
+    return identities[0], identities[1]
+
+
+def _in_own_namespace(pid: int) -> bool:
+    """Whether a child of unshare has left this machine's network namespace already."""
+    try:
+        return Path(f"/proc/{pid}/ns/net").readlink() != Path("/proc/self/ns/net").readlink()
+    except OSError:
+        return False
+
+
+def _fresh_folders(layout: Layout, volumes: Path, registry: Path) -> None:
+    """Folders of this start; what belongs to one start only is emptied, the last start's logs are set aside."""
+    shutil.rmtree(layout.config, ignore_errors=True)
+    shutil.rmtree(layout.tmp, ignore_errors=True)
+    layout.status.unlink(missing_ok=True)
+    if layout.log.exists():
+        previous = layout.log.with_name("log-previous")
+        shutil.rmtree(previous, ignore_errors=True)
+        layout.log.rename(previous)
+    layout.make()
+    registry.mkdir(parents=True, exist_ok=True)
+    for name in (config.SHARED_FOLDER, config.NODE_FOLDER):
+        # Made here, because the kubelet would make them for root only.
+        (volumes / name).mkdir(parents=True, exist_ok=True)
+
+
+def _write_images(layout: Layout) -> None:
+    """The two images that must be there before anything can be pulled."""
+    busybox = shutil.which("busybox", path=PATH)
+    if busybox is None:
+        raise ClusterError("The program busybox is missing; install it: apt-get install busybox-static.")
+    applets = run(busybox, "--list").split()
+    (layout.config / "pause.tar").write_bytes(archive.pause_image(config.PAUSE_IMAGE, find("pause")))
+    (layout.config / "helper.tar").write_bytes(archive.helper_image(config.HELPER_IMAGE, Path(busybox), applets))
+
+
+def _write_files(layout: Layout, slot: Slot, spec: ClusterSpec, registry: Path, volumes: Path) -> None:
+    """Certificates, configuration and images."""
+    certificates.issue(layout, slot)
+    files = config.files(layout, slot, spec, registry, volumes)
+    if spec.simulated_nodes:
+        files["kwok.yaml"] = simulated.stages()
+    for name, text in files.items():
+        path = layout.config / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    _write_images(layout)
+
+
+def start(layout: Layout, spec: ClusterSpec, preferred_slot: int | None) -> Run:
+    """Start everything; returns once the supervisor has its plan."""
+    volumes, registry = volumes_folder(layout, spec), Path(spec.registry or registry_root())
+    for folder in (layout.state, registry, volumes):
+        if Path(os.path.realpath(folder)).is_relative_to("/run"):
+            raise ClusterError(f"{folder} lies in /run, which a cluster has for itself; choose another folder.")
+    _fresh_folders(layout, volumes, registry)
+    write_atomically(layout.spec, spec.to_json())
+    found = cgroups.hierarchies()
+    cgroups.create(layout.cgroup, found)
+    read_end, write_end = os.pipe()
+    # If anything below fails the pipe closes, and the supervisor, which has no plan, ends.
+    with os.fdopen(read_end, "rb"), os.fdopen(write_end, "wb") as pipe:
+        init, guard = _spawn(layout, read_end)
+        try:
+            for pid in (guard.pid, init.pid):
+                cgroups.enter(layout.cgroup, pid, found)
+            wait_until(lambda: _in_own_namespace(init.pid), SPAWN_SECONDS, 0.005)
+            slot = network.join(init.pid, preferred_slot)
+            write_atomically(layout.slot, str(slot.number))
+            record = Run(init, guard, slot.number, network.link_index(slot.link), time.time())
+            write_atomically(layout.run, record.to_json())
+            _write_files(layout, slot, spec, registry, volumes)
+            pipe.write(_plan(layout, slot, spec).to_json().encode())
+        except BaseException:
+            stop(layout, Run(init, guard, -1, None, 0.0), graceful=False)
+            raise
+    return record
+
+
+def _plan(layout: Layout, slot: Slot, spec: ClusterSpec) -> Plan:
+    return Plan(
+        state=str(layout.state),
+        node_ip=slot.node_ip,
+        link=network.NODE_LINK,
+        service_range=network.SERVICE_RANGE,
+        certs=str(layout.certs),
+        components=components(layout, slot, spec, find),
+    )
+
+
+def _remove_hidden() -> None:
+    """Remove the folders that were made only to be covered; only if nobody has put anything into them since."""
+    for folder in HIDDEN:
+        with contextlib.suppress(OSError):
+            if HIDDEN_MARK in os.listxattr(folder):
+                Path(folder).rmdir()
+
+
+def stop(layout: Layout, record: Run | None, *, graceful: bool = True) -> None:
+    """End a cluster, whatever is left of it; returns when nothing is."""
+    if record is not None:
+
+        def gone() -> bool:
+            reap(record.guard.pid)
+            return not record.init.alive() and not record.guard.alive()
+
+        if graceful:
+            record.init.signal(signal.SIGTERM)
+        if not graceful or not wait_until(gone, STOP_SECONDS):
+            record.init.signal(signal.SIGKILL)
+            record.guard.signal(signal.SIGKILL)
+            if not wait_until(gone, KILL_SECONDS):
+                raise ClusterError(
+                    f"The cluster's supervisor (pid {record.init.pid}) does not end even when killed: a process of it "
+                    "hangs in the kernel. Try `trainstack cluster down` again, or restart this machine."
+                )
+    found = cgroups.hierarchies()
+    cgroups.remove(layout.cgroup, found)
+    if not cgroups.others(found):
+        _remove_hidden()
+    if record is not None and record.link is not None:
+        link = Slot(record.slot).link
+        # The kernel takes a network namespace apart a moment after its last process.
+        wait_until(lambda: network.link_index(link) != record.link, KILL_SECONDS)
+    layout.run.unlink(missing_ok=True)
+    layout.status.unlink(missing_ok=True)

@@ -1,0 +1,86 @@
+"""Labels and annotations that we write or rely on, and the metadata every object of ours has.
+
+Each constant says what it means, what its values may be, and who reads it.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+Manifest = dict[str, Any]
+"""A Kubernetes object as the API takes it: plain dicts, lists, strings, integers and booleans."""
+
+LIMIT = 63
+"""Characters that Kubernetes allows in a label's value, a Service's name and a pod's host name."""
+
+MANAGED_BY = "app.kubernetes.io/managed-by"
+"""The tool that owns the object. Always `trainstack`. Read by people and by other tools' garbage collection."""
+
+OWNER = "trainstack"
+"""The value of MANAGED_BY on everything that we make."""
+
+STACK = "trainstack.dev/stack"
+"""Our ownership mark: the stack that declares the object. Up to 63 characters. Read before every create, since a
+server-side apply would silently take over what somebody else made."""
+
+RUN = "trainstack.dev/run"
+"""The run's id, `<workload>-<10 hex>`. On launches, their pods and their ledgers. Read by the launch rules, the CLI."""
+
+WORKLOAD = "trainstack.dev/workload"
+"""The workload's name, up to 40 characters. On launches, their pods and their ledgers. Read by the CLI and people."""
+
+LAUNCH = "trainstack.dev/launch"
+"""The launch's name, `<run-id>-<6 hex>`. On launches and their pods. Read by the CLI to find a launch's pods."""
+
+LEDGER = "trainstack.dev/ledger"
+"""Marks a ConfigMap that remembers a launch; its value says of what: `run`. Read by the launch rules."""
+
+CONFIG_HASH = "trainstack.dev/config-hash"
+"""Annotation of a controller's pods: 16 hex of the configuration they were started with. Read by nobody: a change of it
+restarts the pods, which read their configuration once."""
+
+QUEUE = "kueue.x-k8s.io/queue-name"
+"""The LocalQueue, in the object's namespace, that holds the object until its quota is there. Read by Kueue."""
+
+PRIORITY = "kueue.x-k8s.io/priority-class"
+"""A WorkloadPriorityClass: orders the queue. Read by Kueue when it makes the Workload."""
+
+SKIP_AWAIT = "pulumi.com/skipAwait"
+"""Annotation, `"true"`: the engine does not wait for the object to be ready. On Jobs, which wait in queues for longer
+than any `up` should, and on claims, whose check hangs on updates. Read by the Kubernetes provider."""
+
+NAMESPACE_NAME = "kubernetes.io/metadata.name"
+"""Set on every namespace by the API server to its name. Read by selectors of namespaces."""
+
+HOSTNAME = "kubernetes.io/hostname"
+"""Set on every node by its kubelet. Read by volumes that stand on one node."""
+
+
+def mark(stack: str) -> dict[str, str]:
+    """The labels that say that an object is ours, and this stack's.
+
+    Raises ValueError when the stack's name is too long for a label.
+    """
+    if len(stack) > LIMIT:
+        raise ValueError(
+            f"the stack's name {stack!r} has {len(stack)} characters; it is written into a label, which holds {LIMIT}: "
+            "give the stack a shorter name"
+        )
+    return {MANAGED_BY: OWNER, STACK: stack}
+
+
+def metadata(
+    name: str,
+    stack: str,
+    *,
+    namespace: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> Manifest:
+    """An object's metadata: its own name and labels, and our mark, which nothing overrides."""
+    result: Manifest = {"name": name}
+    if namespace is not None:
+        result["namespace"] = namespace
+    result["labels"] = {**(labels or {}), **mark(stack)}
+    if annotations:
+        result["annotations"] = dict(annotations)
+    return result

@@ -1,0 +1,148 @@
+"""What the operators' installs have in common: stages, our mark, and pods that a `restricted` namespace accepts."""
+
+import copy
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from manifests.labels import CONFIG_HASH, Manifest, mark
+from settings.operators import ControllerResources
+from settings.quantities import amount
+
+NON_ROOT = 65532
+"""The user id that controllers run as: `nonroot` of the distroless images that both releases are built on."""
+
+
+class OperatorError(ValueError):
+    """A release that does not hold what an install of it needs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorManifests:
+    """The objects of one operator, by the stage they are installed in: each stage stands before the next begins."""
+
+    crds: tuple[Manifest, ...]
+    setup: tuple[Manifest, ...]
+    """Namespace, rights, configuration, Services and webhook configurations. The controller is not ready before it has
+    written its certificate's authority into the latter."""
+    deployments: tuple[Manifest, ...]
+    """The controllers. Ready once their webhooks answer."""
+    extensions: tuple[Manifest, ...]
+    """APIServices: an aggregated API that does not answer yet breaks discovery and the deletion of namespaces for
+    everybody, so they come last and, on destroy, go first."""
+
+    def in_order(self) -> tuple[Manifest, ...]:
+        """All objects, in the order of their installation."""
+        return (*self.crds, *self.setup, *self.deployments, *self.extensions)
+
+
+def staged(objects: Iterable[Manifest], stack: str, declared_namespaces: Iterable[str]) -> OperatorManifests:
+    """Sort an operator's objects by stage and put our mark on each.
+
+    A namespace that the environment declares itself is left to it.
+    """
+    theirs = set(declared_namespaces)
+    marked = [
+        _marked(manifest, stack)
+        for manifest in objects
+        if not (manifest["kind"] == "Namespace" and manifest["metadata"]["name"] in theirs)
+    ]
+    stages = {"CustomResourceDefinition": "crds", "Deployment": "deployments", "APIService": "extensions"}
+
+    def stage(name: str) -> tuple[Manifest, ...]:
+        return tuple(manifest for manifest in marked if stages.get(manifest["kind"], "setup") == name)
+
+    # The namespace first, and then what refers to what the others are.
+    order = {"Namespace": 0, "ServiceAccount": 1, "ConfigMap": 2, "Secret": 2}
+    setup = sorted(stage("setup"), key=lambda manifest: order.get(manifest["kind"], 3))
+    return OperatorManifests(
+        crds=stage("crds"), setup=tuple(setup), deployments=stage("deployments"), extensions=stage("extensions")
+    )
+
+
+def find(objects: Iterable[Manifest], kind: str, name: str) -> Manifest:
+    """The object of a release with this kind and name.
+
+    Raises OperatorError when the release has none: then it is another release than this code knows how to install.
+    """
+    for manifest in objects:
+        if manifest["kind"] == kind and manifest["metadata"]["name"] == name:
+            return manifest
+    raise OperatorError(
+        f"the release manifest holds no {kind} {name}; give the manifest of a release that has one "
+        "(section trainstack:operators, manifest)"
+    )
+
+
+def controller(
+    deployment: Manifest,
+    *,
+    container: str,
+    image: str | None,
+    requests: ControllerResources,
+    args: Sequence[str] = (),
+    config: str,
+) -> Manifest:
+    """A controller's Deployment, adapted: one replica, hardened, restarted by a change of its configuration.
+
+    Args:
+        deployment: the release's own; not changed.
+        container: the name of the controller's container.
+        image: another image, or None for the release's.
+        requests: what the container asks for, where it differs from the release. A lower limit rises to it.
+        args: arguments to add.
+        config: the configuration's text, whose hash goes onto the pods.
+
+    """
+    result = copy.deepcopy(deployment)
+    result["spec"]["replicas"] = 1
+    template = result["spec"]["template"]
+    template["metadata"].setdefault("annotations", {})[CONFIG_HASH] = short_hash(config)
+    pod = template["spec"]
+    pod["securityContext"] = {
+        "runAsNonRoot": True,
+        "runAsUser": NON_ROOT,
+        "seccompProfile": {"type": "RuntimeDefault"},
+        **pod.get("securityContext", {}),
+    }
+    for each in pod["containers"]:
+        each["securityContext"] = {
+            **each.get("securityContext", {}),
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+        }
+    manager = next((each for each in pod["containers"] if each["name"] == container), None)
+    if manager is None:
+        raise OperatorError(
+            f"Deployment {result['metadata']['name']} of the release has no container {container}; give the manifest "
+            "of a release that has one (section trainstack:operators, manifest)"
+        )
+    if image is not None:
+        # The release pulls `Always`, for its moving tag; an image that we name does not move.
+        manager["image"], manager["imagePullPolicy"] = image, "IfNotPresent"
+    if args:
+        manager["args"] = [*manager.get("args", []), *args]
+    _request(manager, "cpu", requests.cpu)
+    _request(manager, "memory", requests.memory)
+    return result
+
+
+def short_hash(text: str) -> str:
+    """16 hexadecimal digits of a text's sha256."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _request(container: dict[str, Any], resource: str, quantity: str | None) -> None:
+    if quantity is None:
+        return
+    resources = container.setdefault("resources", {})
+    resources.setdefault("requests", {})[resource] = quantity
+    limits = resources.get("limits", {})
+    if resource in limits and amount(str(limits[resource])) < amount(quantity):
+        limits[resource] = quantity
+
+
+def _marked(manifest: Manifest, stack: str) -> Manifest:
+    meta = manifest["metadata"]
+    return {**manifest, "metadata": {**meta, "labels": {**meta.get("labels", {}), **mark(stack)}}}

@@ -1,0 +1,124 @@
+"""Release manifests: bytes that are checked before anything is read from them, and what is left out of them.
+
+The only part of this package that touches files, and only those it is told.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from manifests.labels import Manifest
+
+_MAPS_OF_SCHEMAS = ("properties", "patternProperties", "definitions")
+_LISTS_OF_SCHEMAS = ("allOf", "anyOf", "oneOf")
+_SCHEMAS = ("items", "additionalProperties", "not")
+
+
+class ReleaseError(ValueError):
+    """A release manifest that is missing, is not what was pinned, or holds no objects."""
+
+
+def read_release(path: Path, sha256: str, cache: Path | None = None) -> list[Manifest]:
+    """The objects of a release, without what only readers need.
+
+    Left out are the descriptions in the schemas of CRDs (most of the bytes, and each write of the engine's state holds
+    them all) and empty `data` of Secrets (the API server drops it, so the engine would propose a change for ever).
+
+    Args:
+        path: the file.
+        sha256: what its bytes must hash to.
+        cache: a folder for the parsed form, since parsing tens of thousands of lines takes seconds. The bytes are
+            checked all the same; None parses each time.
+
+    Raises ReleaseError, which names path, expected and found digest, and the remedy.
+
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise ReleaseError(
+            f"{path}: there is no release manifest here; `make tools` writes the ones that this repository pins, "
+            "others are for you to put there (section trainstack:operators, manifest)"
+        ) from None
+    found = hashlib.sha256(content).hexdigest()
+    if found != sha256:
+        raise ReleaseError(
+            f"{path}: the sha256 of this release manifest is {found}, but {sha256} is pinned; nothing was taken from "
+            "it. Fetch the pinned release again, or, if you trust these bytes, pin their sha256 (section "
+            "trainstack:operators, manifest)"
+        )
+    if cache is None:
+        return parse_release(content)
+    kept = cache / f"{sha256}-{_own_digest()}.json"
+    if kept.is_file():
+        result: list[Manifest] = json.loads(kept.read_text(encoding="utf-8"))
+        return result
+    parsed = parse_release(content)
+    cache.mkdir(parents=True, exist_ok=True)
+    # Published by rename, so that a reader beside us, or one after a crash, finds all of it or nothing.
+    draft = kept.with_suffix(f".{os.getpid()}")
+    draft.write_text(json.dumps(parsed), encoding="utf-8")
+    draft.replace(kept)
+    return parsed
+
+
+def parse_release(content: bytes) -> list[Manifest]:
+    """The objects in a release's bytes, lists taken apart, without what only readers need."""
+    objects: list[Manifest] = []
+    for document in yaml.load_all(content, Loader=yaml.CSafeLoader):
+        if document is None:
+            continue
+        objects.extend(document["items"] if document["kind"] == "List" else [document])
+    if not objects:
+        raise ReleaseError("the release manifest holds no objects; pin a file of Kubernetes objects in YAML")
+    return [_slim(manifest) for manifest in objects]
+
+
+def without_descriptions(schema: Any) -> Any:
+    """An OpenAPI schema without its descriptions; properties that are themselves called so stay."""
+    if not isinstance(schema, dict):
+        return schema
+    result: Manifest = {}
+    for key, value in schema.items():
+        if key == "description":
+            continue
+        if key in _MAPS_OF_SCHEMAS:
+            result[key] = {name: without_descriptions(part) for name, part in value.items()}
+        elif key in _LISTS_OF_SCHEMAS:
+            result[key] = _each(value)
+        elif key in _SCHEMAS:
+            result[key] = _each(value) if isinstance(value, list) else without_descriptions(value)
+        else:
+            result[key] = value
+    return result
+
+
+def _each(schemas: Iterable[Any]) -> list[Any]:
+    return [without_descriptions(schema) for schema in schemas]
+
+
+def _slim(manifest: Manifest) -> Manifest:
+    if manifest["kind"] == "CustomResourceDefinition":
+        return {
+            **manifest,
+            "spec": {**manifest["spec"], "versions": [_slim_version(v) for v in manifest["spec"]["versions"]]},
+        }
+    if manifest["kind"] == "Secret":
+        return {key: value for key, value in manifest.items() if key not in ("data", "stringData") or value}
+    return manifest
+
+
+def _slim_version(version: Manifest) -> Manifest:
+    if "schema" not in version:
+        return version
+    return {**version, "schema": {"openAPIV3Schema": without_descriptions(version["schema"]["openAPIV3Schema"])}}
+
+
+def _own_digest() -> str:
+    # What this file leaves out decides what the parsed form holds.
+    return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]

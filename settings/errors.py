@@ -1,0 +1,59 @@
+"""What is wrong with an environment's files: where, what, and the remedy, all of it at once."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+ENGINE = "the engine's configuration"
+"""Stands for the file where the engine gave a value that the stack's file does not hold."""
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Place:
+    """A position in a file of the project; lines and columns count from 1, line 0 is the whole file."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Finding:
+    """One fault. `path` names the value as `settings.paths` writes it; empty for a fault of the file itself."""
+
+    where: Place
+    path: str
+    message: str
+    remedy: str
+
+    def __str__(self) -> str:
+        subject = f"{self.where}: {self.path}: " if self.path else f"{self.where}: "
+        return subject + "; ".join(filter(None, [self.message, self.remedy]))
+
+
+class SettingsError(Exception):
+    """An environment that does not load. `findings` holds every fault, sorted by file and line."""
+
+    def __init__(self, stack: str, findings: Iterable[Finding]) -> None:
+        unique = {(each.where, each.message, each.remedy): each for each in sorted(findings, reverse=True)}
+        self.stack = stack
+        self.findings = tuple(sorted(unique.values()))
+        super().__init__(stack, self.findings)
+
+    def __str__(self) -> str:
+        count = len(self.findings)
+        head = f"environment {self.stack!r} has {count} {'fault' if count == 1 else 'faults'}:"
+        return "\n".join([head, *(f"  {each}" for each in self.findings)])
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The remedy for a name that is none of the known: the nearest of them, or all."""
+    names = sorted(known)
+    folded = {name.lower().replace("_", ""): name for name in names}
+    close = get_close_matches(word.lower().replace("_", ""), folded, n=1)
+    if close:
+        return f"did you mean {folded[close[0]]}?"
+    return f"valid here: {', '.join(names)}" if names else "nothing is valid here"

@@ -1,0 +1,202 @@
+"""An environment's files, as one `Settings`.
+
+`Pulumi.<stack>.yaml` holds the sections under `config:` as `trainstack:<section>`; what environments share stands in
+`defaults.yaml` (a section each at the top level) and, for a run, in `workloads/<base>/workload.yaml`, where the base is
+the run's `from`, or else its name. They are laid over each other by the rule of `settings.merge`, the environment last.
+One exception: an entry under `operators` of `defaults.yaml` is a template, taken only where the environment's own
+`operators` names it (`kueue: {}` will do), since an environment that lists no operator wants none installed.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from settings.errors import ENGINE, Finding, Place, SettingsError, nearest
+from settings.merge import merge, overlay, plain, prune, walk
+from settings.model import Settings
+from settings.paths import elements, nearest_place
+from settings.source import Node, Scalar, read
+from settings.words import findings_of
+
+PROJECT = "trainstack:"
+SECTIONS = ("environment", "cluster", "storage", "queues", "operators", "workloads")
+DEFAULTS = "defaults.yaml"
+STACK_FILE_KEYS = ("config", "environment", "secretsprovider", "encryptedkey", "encryptionsalt")
+"""What the Pulumi engine itself takes at the top of a stack's file."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """An environment and where each of its values was set."""
+
+    settings: Settings
+    places: Mapping[str, Place]
+
+    def where(self, path: str) -> Place | None:
+        """Where the value at the path, or what encloses it, was set."""
+        return nearest_place(self.places, path)
+
+
+def load(root: Path, stack: str, engine: Mapping[str, str] | None = None) -> Settings:
+    """The environment `stack` of the project at `root`.
+
+    `engine`: the configuration as the Pulumi engine hands it to the program (`trainstack:<section>` to JSON text); it
+    wins where it differs from the file. Raises SettingsError with every fault.
+    """
+    return load_with_places(root, stack, engine).settings
+
+
+def load_with_places(root: Path, stack: str, engine: Mapping[str, str] | None = None) -> Loaded:
+    """As `load`, and where each value was set."""
+    findings: list[Finding] = []
+    tree, bases = _tree(root, stack, engine, findings)
+    try:
+        settings = Settings.model_validate({"stack": stack, **_entries(tree)}, by_alias=True, by_name=False)
+    except ValidationError as error:
+        findings += findings_of(error, tree, bases)
+    else:
+        if not findings:
+            return Loaded(settings, {path: node.where for path, node in walk(tree)})
+    raise SettingsError(stack, findings)
+
+
+def explain(root: Path, stack: str) -> list[tuple[str, Scalar, Place]]:
+    """Every single value that the files set, by path, with the place that won. Raises SettingsError as `load` does."""
+    load(root, stack)
+    tree, _ = _tree(root, stack, None, [])
+    return [(path, node.data, node.where) for path, node in walk(tree) if not isinstance(node.data, Mapping | tuple)]
+
+
+def stacks(root: Path) -> tuple[str, ...]:
+    """The environments of the project at `root`, sorted."""
+    files = root.glob("Pulumi.*.yaml")
+    return tuple(sorted(file.name.removeprefix("Pulumi.").removesuffix(".yaml") for file in files))
+
+
+def _tree(
+    root: Path, stack: str, engine: Mapping[str, str] | None, findings: list[Finding]
+) -> tuple[Node, Mapping[int, Finding]]:
+    """The merged sections, and for each run without a base what to say about that."""
+    own = _environment(root, stack, engine, findings)
+    shared = _defaults(root, own, findings)
+    merged = merge(shared, own)
+    tree, bases = _with_bases(root, merged, findings)
+    return prune(tree), bases
+
+
+def _entries(tree: Node) -> dict[str, object]:
+    return {key: plain(each) for key, each in tree.entries.items()}
+
+
+def _environment(root: Path, stack: str, engine: Mapping[str, str] | None, findings: list[Finding]) -> Node:
+    file = f"Pulumi.{stack}.yaml"
+    try:
+        top = read(root, file, findings)
+    except OSError:
+        there = ", ".join(stacks(root)) or "none"
+        remedy = f"write {file}, or name one of the environments of this project: {there}"
+        raise SettingsError(stack, [Finding(Place(file), "", "the environment's file is not there", remedy)]) from None
+    strange = top.entries.keys() - set(STACK_FILE_KEYS)
+    for key in strange:
+        found = _unknown(top.entries[key], "", key, STACK_FILE_KEYS)
+        findings.append(replace(found, remedy="put it under `config:`") if key.startswith(PROJECT) else found)
+    config = top.entries.get("config", Node({}, top.where))
+    sections = dict(_sections(config.entries, findings))
+    if not isinstance(config.data, Mapping | None):
+        findings.append(Finding(config.where, "config", "is not a map", f"write `{PROJECT}<section>:` lines under it"))
+    if engine is not None:
+        sections = _engine_sections(sections, engine, findings)
+    return Node(sections, config.where)
+
+
+def _sections(config: Mapping[str, Node], findings: list[Finding]) -> Iterator[tuple[str, Node]]:
+    for key, node in config.items():
+        if ":" not in key:
+            remedy = f"write {PROJECT}{key}" if key in SECTIONS else nearest(key, [PROJECT + each for each in SECTIONS])
+            findings.append(Finding(node.where, key, "the key names no project", remedy))
+        elif key.startswith(PROJECT) and key.removeprefix(PROJECT) not in SECTIONS:
+            findings.append(_unknown(node, "", key, [PROJECT + each for each in SECTIONS]))
+        elif key.startswith(PROJECT):
+            yield key.removeprefix(PROJECT), node
+
+
+def _engine_sections(
+    sections: Mapping[str, Node], engine: Mapping[str, str], findings: list[Finding]
+) -> dict[str, Node]:
+    where = Place(ENGINE)
+    config = {key: Node(None, where, text) for key, text in engine.items() if ":" in key}
+    made = {}
+    for section, node in _sections(config, findings):
+        held = sections.get(section, Node(None, where))
+        try:
+            value = json.loads(node.text) if node.text else None
+        except ValueError:
+            value = node.text  # a plain word, as `pulumi config set` without --path writes it
+        made[section] = overlay(held, value, where)
+    return made
+
+
+def _defaults(root: Path, own: Node, findings: list[Finding]) -> Node:
+    try:
+        top = read(root, DEFAULTS, findings)
+    except FileNotFoundError:
+        return Node({}, own.where)
+    entries = dict(top.entries)
+    strange = entries.keys() - set(SECTIONS)
+    findings += (_unknown(entries.pop(key), "", key, SECTIONS) for key in strange)
+    if "operators" in entries:
+        named = own.entries["operators"].entries if "operators" in own.entries else {}
+        templates = entries["operators"]
+        chosen = {key: each for key, each in templates.entries.items() if key in named}
+        entries["operators"] = Node(chosen, templates.where)
+    return Node(entries, own.where)
+
+
+def _with_bases(root: Path, tree: Node, findings: list[Finding]) -> tuple[Node, Mapping[int, Finding]]:
+    section = tree.entries.get("workloads")
+    runs = section.entries.get("runs") if section else None
+    if section is None or runs is None or not isinstance(runs.data, tuple):
+        return tree, {}
+    folders = [file.parent.name for file in root.glob("workloads/*/workload.yaml")]
+    files = {name: f"workloads/{name}/workload.yaml" for name in folders}
+    bases = {name: read(root, file, findings) for name, file in files.items() if name in _wanted(runs)}
+    without: dict[int, Finding] = {}
+    made = []
+    paths = elements("workloads.runs", [run.name for run in runs.data])
+    for index, (path, run) in enumerate(zip(paths, runs.data, strict=True)):
+        base, origin = _base_name(run), run.entries.get("from", run)
+        bare = run
+        if "from" in run.entries:
+            bare = Node({key: each for key, each in run.entries.items() if key != "from"}, run.where)
+        if base in bases and run.entries:
+            made.append(merge(bases[base], bare))
+            continue
+        made.append(bare)
+        if origin is not run:
+            message = f"names no folder with a workload.yaml (value {origin.text or 'none'})"
+            without[index] = Finding(origin.where, f"{path}.from", message, nearest(base or "", files))
+            findings.append(without[index])
+        elif base is not None:
+            message = f"is not complete by itself, and there is no workloads/{base}/workload.yaml to take the rest from"
+            without[index] = Finding(run.where, path, message, f"{nearest(base, files)} (name it with `from:`)")
+    complete = Node(tuple(made), runs.where)
+    parts = {**section.entries, "runs": complete}
+    return Node({**tree.entries, "workloads": Node(parts, section.where)}, tree.where), without
+
+
+def _base_name(run: Node) -> str | None:
+    origin = run.entries.get("from")
+    if origin is None:
+        return run.name
+    return origin.data if isinstance(origin.data, str) else None
+
+
+def _wanted(runs: Node) -> set[str | None]:
+    return {_base_name(run) for run in runs.items}
+
+
+def _unknown(node: Node, path: str, key: str, known: tuple[str, ...] | list[str]) -> Finding:
+    return Finding(node.where, path, f"unknown key {key}", nearest(key, known))

@@ -1,0 +1,154 @@
+"""YAML of which every value keeps its file, line and column.
+
+Readers of YAML disagree about plain words and numbers, and the Pulumi engine reads these files too. So: `true` and
+`false` alone are booleans (`no`, `on`, `y` are text, as for the engine), plain decimals are numbers, `1:30` is text,
+and what readers disagree about (`0777`, `0x1F`, `1_000`, `True`, `2024-01-01`) is an error until it is quoted. Twice
+the same key, merge keys (`<<`) and tags are errors.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from settings.errors import Finding, Place
+
+Scalar = None | bool | int | float | str
+
+_NULLS = ("", "~", "null", "Null", "NULL")
+_INTEGER = re.compile(r"-?(0|[1-9][0-9]*)")
+_FLOAT = re.compile(r"-?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
+_DISPUTED = re.compile(
+    r"True|TRUE|False|FALSE"
+    r"|[-+]?0[0-9_]+|[-+]?0[xob][0-9A-Fa-f_]+|[-+]?[0-9][0-9_]*_[0-9_.]*|\+[0-9.][0-9.eE+-]*"
+    r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
+    r"|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt ].*)?"
+)
+_COLLECTIONS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
+_RESOLVER = yaml.resolver.Resolver()
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten times faster where PyYAML was built with it
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value of a file. A map's entry stands where its key does, a list's element where it begins."""
+
+    data: "Scalar | tuple[Node, ...] | Mapping[str, Node]"
+    where: Place
+    text: str = ""
+    """A scalar as it is written."""
+
+    @property
+    def entries(self) -> "Mapping[str, Node]":
+        """The entries of a map; none for anything else."""
+        return self.data if isinstance(self.data, Mapping) else {}
+
+    @property
+    def items(self) -> "tuple[Node, ...]":
+        """The elements of a list; none for anything else."""
+        return self.data if isinstance(self.data, tuple) else ()
+
+    @property
+    def name(self) -> str | None:
+        """The `name` of a named thing."""
+        entry = self.entries.get("name")
+        return entry.data if entry is not None and isinstance(entry.data, str) else None
+
+
+def read(root: Path, file: str, findings: list[Finding]) -> Node:
+    """The content of a file of the project; faults are added to `findings` and what they concern is left out.
+
+    An empty file is an empty map. Raises OSError when the file cannot be read.
+    """
+    start = Place(file, 1, 1)
+    try:
+        root_node = yaml.compose((root / file).read_text(encoding="utf-8"), Loader=_LOADER)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = Place(file, mark.line + 1, mark.column + 1) if mark else start
+        findings.append(Finding(where, "", f"not YAML: {error.problem}", "mend the syntax"))
+        return Node({}, start)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        findings.append(Finding(start, "", f"not YAML: {error}", "write the file as plain UTF-8 text"))
+        return Node({}, start)
+    top = Node({}, start) if root_node is None else _Reader(file, findings).node(root_node)
+    if top.data is None:
+        return Node({}, start)
+    if not isinstance(top.data, Mapping):
+        findings.append(Finding(start, "", "the file is not a map", "write `key: value` lines"))
+        return Node({}, start)
+    return top
+
+
+class _Reader:
+    """Turns PyYAML's nodes into ours."""
+
+    def __init__(self, file: str, findings: list[Finding]) -> None:
+        self.file = file
+        self.findings = findings
+        self.open: set[int] = set()
+
+    def node(self, node: yaml.Node, where: Place | None = None) -> Node:
+        """The value at `where`, by default at its own beginning."""
+        where = where or self._place(node)
+        if id(node) in self.open:
+            self._fault(node, "an alias that holds itself", "write the value out")
+            return Node(None, where)
+        self.open.add(id(node))
+        try:
+            if isinstance(node, yaml.CollectionNode) and node.tag not in _COLLECTIONS:
+                self._fault(node, f"the tag {node.tag} is not taken", "write plain values")
+            if isinstance(node, yaml.MappingNode):
+                return Node(self._map(node), where)
+            if isinstance(node, yaml.SequenceNode):
+                return Node(tuple(self.node(each) for each in node.value), where)
+            if isinstance(node, yaml.ScalarNode):
+                return Node(self._scalar(node), where, str(node.value))
+            raise TypeError(f"YAML has no {type(node).__name__}")
+        finally:
+            self.open.discard(id(node))
+
+    def _map(self, node: yaml.MappingNode) -> dict[str, Node]:
+        entries: dict[str, Node] = {}
+        for key, value in node.value:
+            word = key.value if isinstance(key, yaml.ScalarNode) else None
+            if not isinstance(word, str) or not isinstance(self._scalar(key), str):
+                self._fault(key, f"the key {word or 'here'} is not text", "put it in quotes")
+            elif word == "<<":
+                self._fault(
+                    key, "merge keys (`<<`) are not taken", "use defaults.yaml or workload.yaml for what is shared"
+                )
+            elif word in entries:
+                first = entries[word].where
+                self._fault(key, f"the key {word} is given twice, first in line {first.line}", "keep one of them")
+            else:
+                entries[word] = self.node(value, self._place(key))
+        return entries
+
+    def _scalar(self, node: yaml.ScalarNode) -> Scalar:
+        text, plain = str(node.value), not node.style
+        implied = _RESOLVER.resolve(yaml.ScalarNode, text, (plain, not plain))  # type: ignore[no-untyped-call]
+        if node.tag != implied:
+            self._fault(node, f"a tag before {text}", "write the plain value, in quotes if it is text")
+        return self._plain(node, text) if plain else text
+
+    def _plain(self, node: yaml.ScalarNode, text: str) -> Scalar:
+        if text in _NULLS:
+            return None
+        if text in ("true", "false"):
+            return text == "true"
+        if _DISPUTED.fullmatch(text):
+            remedy = f'write "{text}" for text, else a plain decimal, true or false'
+            self._fault(node, f"readers of YAML disagree about {text}", remedy)
+            return text
+        if _INTEGER.fullmatch(text):
+            return int(text)
+        return float(text) if _FLOAT.fullmatch(text) else text
+
+    def _place(self, node: yaml.Node) -> Place:
+        return Place(self.file, node.start_mark.line + 1, node.start_mark.column + 1)
+
+    def _fault(self, node: yaml.Node, message: str, remedy: str) -> None:
+        self.findings.append(Finding(self._place(node), "", message, remedy))

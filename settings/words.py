@@ -1,0 +1,157 @@
+"""pydantic's errors in plain words, with the place in the file and the remedy."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from settings.errors import Finding, Place, nearest
+from settings.merge import at
+from settings.model import Settings
+from settings.source import Node
+
+_KINDS = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "bool_type": "true or false",
+    "tuple_type": "a list",
+    "dict_type": "a map",
+    "model_type": "a map",
+    "model_attributes_type": "a map",
+}
+_BOUNDS = {
+    "greater_than_equal": ("ge", "must be at least {}", "raise it"),
+    "string_too_long": ("max_length", "is longer than {} characters", "shorten it"),
+    "too_short": ("min_length", "must have at least {} element", "add one"),
+}
+_PATTERNS = {
+    r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$": "use lower-case letters, digits and '-', with a letter or digit at both ends",
+    r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$": (
+        "use lower-case letters, digits, '-' and '.', with a letter or digit at both ends of each part"
+    ),
+    r"^[0-9a-f]{64}$": "write the sha256 in 64 lower-case hexadecimal digits",
+    r"^v[0-9]+\.[0-9]+\.[0-9]+$": "write a version such as v1.2.3",
+    r"^https://": "write an address that begins with https://",
+    "^/": "write an absolute path, beginning with /",
+    "^[^/]": "write a relative path, without / at its beginning",
+}
+"""What the models' patterns ask for; a pattern that only lists words explains itself."""
+
+
+def findings_of(error: ValidationError, tree: Node, bases: Mapping[int, Finding]) -> Iterator[Finding]:
+    """The faults of an environment whose merged values are `tree`.
+
+    `bases`: for a run (by index) that has no workload.yaml below it, what to say where something is missing.
+    """
+    for detail in error.errors(include_url=False):
+        yield from _findings(detail, tree, bases)
+
+
+def _findings(detail: ErrorDetails, tree: Node, bases: Mapping[int, Finding]) -> Iterator[Finding]:
+    kind, steps, context = detail["type"], detail["loc"], detail.get("ctx", {})
+    if steps[-1:] == ("[key]",):
+        path, node, _ = at(tree, steps[:-1])
+        yield Finding(node.where, path, f"unknown key {steps[-2]}", _choices(context))
+        return
+    path, node, found = at(tree, steps)
+    if steps == ("stack",):
+        where = Place(f"Pulumi.{detail['input']}.yaml")
+        yield Finding(where, "", "is not a good name for an environment", _pattern(context))
+    elif kind == "missing":
+        yield from _missing(steps, path, node, bases)
+    elif kind == "too_short" and len(node.items) >= context["min_length"]:
+        return  # pydantic counts good elements only, and has told what is wrong with the others
+    elif kind == "value_error" and isinstance(node.data, float):
+        yield Finding(node.where, path, f"{node.text} is no exact number", f'write "{node.text}", in quotes')
+    elif kind == "extra_forbidden":
+        parent, _, _ = at(tree, steps[:-1])
+        yield Finding(node.where, parent, f"unknown key {steps[-1]}", nearest(str(steps[-1]), _keys(steps[:-1])))
+    elif kind == "value_error":
+        faults = _own(str(context["error"]), node)
+        yield from (Finding(node.where, path, message, remedy) for message, remedy in faults)
+    else:
+        message, remedy = _plain_words(kind, context, node, detail["msg"])
+        yield Finding(node.where, path, f"{message} (value {_shape(node)})" if found else message, remedy)
+
+
+def _plain_words(kind: str, context: Mapping[str, Any], node: Node, fallback: str) -> tuple[str, str]:
+    if kind in _KINDS:
+        quote = kind == "string_type" and isinstance(node.data, bool | int | float)
+        return f"must be {_KINDS[kind]}", f'write "{node.text}", in quotes' if quote else f"write {_KINDS[kind]}"
+    if kind == "literal_error":
+        return "is none of the known values", _choices(context)
+    if kind == "string_pattern_mismatch":
+        return "has the wrong form", _pattern(context)
+    if kind in _BOUNDS:
+        key, words, remedy = _BOUNDS[kind]
+        return words.format(context[key]), remedy
+    return fallback, "see the JSON Schema in docs/schema"
+
+
+def _own(text: str, node: Node) -> Iterator[tuple[str, str]]:
+    """A message of the models' own: `problem; remedy` of one value, `problem: remedy; …` of a whole map."""
+    if not isinstance(node.data, Mapping):
+        problem, _, remedy = text.partition("; ")
+        yield problem, remedy
+        return
+    for fault in text.split("; "):
+        problem, _, remedy = fault.partition(": ")
+        yield problem, remedy
+
+
+def _missing(steps: Sequence[str | int], path: str, node: Node, bases: Mapping[int, Finding]) -> Iterator[Finding]:
+    kind = _type_at(steps)
+    values = f" ({' or '.join(get_args(kind))})" if get_origin(kind) is Literal else ""
+    run = steps[2] if steps[:2] == ("workloads", "runs") else None
+    base = bases.get(run) if isinstance(run, int) else None
+    if base is not None:
+        yield base
+    else:
+        yield Finding(node.where, path, "is missing", f"add `{steps[-1]}:`{values}")
+
+
+def _choices(context: Mapping[str, Any]) -> str:
+    return f"write {context['expected']}".replace("'", "")
+
+
+def _pattern(context: Mapping[str, Any]) -> str:
+    pattern = str(context["pattern"])
+    return _PATTERNS.get(pattern) or "write one of " + pattern.strip("^$()").replace("|", ", ")
+
+
+def _shape(node: Node) -> str:
+    if isinstance(node.data, str):
+        return json.dumps(node.data, ensure_ascii=False)
+    return "a list" if isinstance(node.data, tuple) else "a map" if isinstance(node.data, Mapping) else node.text
+
+
+def _keys(steps: Sequence[str | int]) -> list[str]:
+    """The keys that the map at `steps` may have."""
+    model = _type_at(steps)
+    if not (isinstance(model, type) and issubclass(model, BaseModel)):
+        return []
+    keys = [field.alias or name for name, field in model.model_fields.items()]
+    return [key for key in keys if model is not Settings or key != "stack"]
+
+
+def _type_at(steps: Sequence[str | int]) -> Any:
+    """The annotation that the models give the value at `steps`."""
+    kind: Any = Settings
+    for step in steps:
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            fields = {field.alias or name: field.annotation for name, field in kind.model_fields.items()}
+            kind = fields.get(str(step))
+        else:
+            kind = get_args(kind)[0 if isinstance(step, int) else -1]
+        kind = _without_none(kind)
+    return kind
+
+
+def _without_none(kind: Any) -> Any:
+    if get_origin(kind) in (Union, UnionType):
+        return next(each for each in get_args(kind) if each is not NoneType)
+    return kind

@@ -1,0 +1,89 @@
+"""The platform's half: namespaces, storage classes, operators, queues."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pulumi
+
+from checks.cluster.webhooks import wait_until_accepted
+from components.namespaces import Namespaces, NamespacesArgs
+from components.operators import Operator, OperatorArgs
+from components.queues import Queues, QueuesArgs
+from components.storage import StorageArgs, StorageClasses
+from manifests import probes
+from manifests.operators import OperatorManifests
+from manifests.retained import Retained
+from settings.model import Settings
+
+
+@dataclass(frozen=True)
+class Platform:
+    """What the training half stands on."""
+
+    resources: tuple[pulumi.Resource, ...]
+    outputs: Mapping[str, pulumi.Input[object]]
+
+
+def platform(
+    settings: Settings,
+    operators: Mapping[str, OperatorManifests],
+    retained: Sequence[Retained],
+    opts: pulumi.ResourceOptions,
+) -> Platform:
+    """Declare the platform.
+
+    Args:
+        settings: the environment.
+        operators: the installs by name (`kueue`, `training-operator`), in the order to install them.
+        retained: what stays on destroy.
+        opts: carries the provider.
+
+    """
+    stack, storage = settings.stack, StorageArgs(stack=settings.stack, storage=settings.storage)
+    kept = frozenset(each.name for each in retained if each.kind == "Namespace")
+    namespaces = Namespaces(
+        "namespaces",
+        NamespacesArgs(stack=stack, namespaces=settings.environment.namespaces, retained=kept),
+        opts,
+    )
+    after = pulumi.ResourceOptions(depends_on=[namespaces])
+    classes = StorageClasses("storage", storage, pulumi.ResourceOptions.merge(opts, after))
+    installed: list[pulumi.Resource] = [namespaces, classes]
+    versions: dict[str, pulumi.Output[str]] = {}
+    context = settings.cluster.context
+    probe = {"kueue": probes.kueue(stack), "training-operator": probes.training_operator(stack)}
+    for name, manifests in operators.items():
+        args = OperatorArgs(
+            version=_version(settings, name),
+            manifests=manifests,
+            answers=partial(wait_until_accepted, probe[name], context),
+        )
+        operator = Operator(
+            name, args, pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=list(installed)))
+        )
+        versions[name] = operator.version
+        installed.append(operator)
+    queues = Queues(
+        "queues",
+        QueuesArgs(stack=stack, queues=settings.queues),
+        pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=installed)),
+    )
+    return Platform(
+        resources=(*installed, queues),
+        outputs={
+            "namespaces": namespaces.names,
+            "storageClasses": classes.classes,
+            "operators": versions,
+            "clusterQueues": queues.cluster_queues,
+            "localQueues": queues.local_queues,
+        },
+    )
+
+
+def _version(settings: Settings, operator: str) -> str:
+    installs = {"kueue": settings.operators.kueue, "training-operator": settings.operators.training_operator}
+    install = installs[operator]
+    if install is None:
+        raise KeyError(operator)
+    return install.manifest.version

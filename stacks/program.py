@@ -1,0 +1,109 @@
+"""An environment as one decision, taken before the first resource is declared.
+
+Reads files and the cluster; declares nothing. The order is the point: whatever is wrong stops the change while
+nothing has been written.
+"""
+
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from checks import launches, ownership
+from checks.cluster.snapshot import read_labels, read_runs
+from checks.preflight import check
+from manifests import storage
+from manifests.labels import Manifest
+from manifests.operators import OperatorManifests
+from manifests.retained import Retained, retained
+from settings.load import load_with_places
+from settings.model import Settings
+from workloads import render
+from workloads.records import Ledger, ledger_config_map
+
+CACHE = Path(".trainstack/cache")
+"""Parsed releases, below the project's root."""
+
+
+class Refused(Exception):  # noqa: N818 (it says what happened to the change)
+    """The change must not go on: every reason, each with its remedy."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a stack declares."""
+
+    settings: Settings
+    operators: Mapping[str, OperatorManifests]
+    """By name, in the order of their installation."""
+    wrappers: tuple[Manifest, ...]
+    launches: tuple[Ledger, ...]
+    ledgers: tuple[Ledger, ...]
+    retained: tuple[Retained, ...]
+    """What `destroy` leaves in the cluster."""
+    notes: tuple[str, ...]
+    """Warnings: not in the way, but worth a look."""
+
+
+def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
+    """Load, check, look at the cluster, decide.
+
+    Args:
+        root: the project's folder.
+        stack: the environment.
+        engine: the engine's configuration, where there is an engine.
+
+    Raises:
+        SettingsError: the files do not say what an environment is.
+        Refused: a rule, a running run or somebody else's object stands against it.
+        ClusterError: the cluster cannot be read.
+        ReleaseError, InputsError, WorkloadError, OperatorError: something that the environment names is not right.
+
+    """
+    loaded = load_with_places(root, stack, engine)
+    settings = loaded.settings
+    findings = check(settings, root, loaded.places)
+    faults = [str(each) for each in findings if each.severity == "error"]
+    if faults:
+        raise Refused("\n".join(faults))
+    inputs = render.read_inputs(settings, root, commit=commit(root), cache=root / CACHE)
+    wanted = {"kueue": settings.operators.kueue, "training-operator": settings.operators.training_operator}
+    names = [name for name, install in wanted.items() if install is not None]
+    installs = dict(zip(names, render.operators(settings, inputs), strict=True))
+    live = read_runs(settings)
+    decision = launches.decide(
+        [render.ledger(run) for run in render.runs(settings, inputs)],
+        live.live,
+        live.ledgers,
+        settings.workloads.stop,
+        launches.utc_now(),
+    )
+    declared = [
+        *(render.platform(settings, inputs) if "platform" in settings.environment.halves else ()),
+        *(storage.claim(each, stack) for each in settings.storage.volumes if "training" in settings.environment.halves),
+        *(launch.launch for launch in decision.launches),
+        *(ledger_config_map(stack, ledger) for ledger in decision.ledgers),
+    ]
+    foreign = ownership.refusals(
+        declared, read_labels(declared, settings.cluster.context), ownership.adoptions(settings), stack
+    )
+    if decision.refusals or foreign:
+        raise Refused("\n".join((*decision.refusals, *foreign)))
+    return Program(
+        settings=settings,
+        operators=installs,
+        wrappers=tuple(render.wrappers(settings, inputs)),
+        launches=decision.launches,
+        ledgers=decision.ledgers,
+        retained=tuple(retained(settings, (each for install in installs.values() for each in install.in_order()))),
+        notes=(*(str(each) for each in findings if each.severity != "error"), *decision.notes),
+    )
+
+
+def commit(root: Path) -> str:
+    """The commit that runs are recorded with, `-dirty` where files differ from it; empty outside of git."""
+    words = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:
+        return ""

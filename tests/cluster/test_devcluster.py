@@ -1,0 +1,281 @@
+"""The local cluster does what it says, survives what can happen to it, and leaves nothing behind."""
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devcluster import cluster
+from devcluster.api import Api, path_of
+from devcluster.archive import Link
+from devcluster.cluster import Cluster
+from devcluster.config import HELPER_IMAGE
+from devcluster.errors import ClusterError
+from devcluster.layout import Layout
+from devcluster.processes import Run, wait_until
+from devcluster.spec import ClusterSpec
+from tests.cluster import traces
+from tests.cluster.registry_push import push
+
+pytestmark = pytest.mark.cluster
+
+PODS = "/api/v1/namespaces/default/pods"
+
+
+def make_spec(folder: Path, **choices: Any) -> ClusterSpec:
+    """A cluster with a registry of its own, so that a test leaves no image in the shared one."""
+    return ClusterSpec(registry=str(folder / "registry"), **choices)
+
+
+def make_pod(name: str, script: str, **spec: Any) -> dict[str, Any]:
+    """A pod that runs a shell script once."""
+    container = {"name": "main", "image": spec.pop("image", HELPER_IMAGE), "command": ["sh", "-c", script]}
+    for key in ("volumeMounts", "imagePullPolicy", "resources"):
+        if key in spec:
+            container[key] = spec.pop(key)
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"restartPolicy": "Never", "containers": [container], **spec},
+    }
+
+
+def api_of(running: Cluster) -> Api:
+    """The administrator's API."""
+    return Api(running.server, Layout.of(running.state).certs)
+
+
+def phase(api: Api, name: str) -> str:
+    """A pod's phase."""
+    return str((api.find(f"{PODS}/{name}") or {}).get("status", {}).get("phase", ""))
+
+
+def await_phase(api: Api, name: str, wanted: str, seconds: float = 60) -> None:
+    """Wait for a pod's phase; on failure show why."""
+    if not wait_until(lambda: phase(api, name) == wanted, seconds, 0.2):
+        pytest.fail(f"pod {name} is not {wanted}: {api.find(f'{PODS}/{name}')}")
+
+
+def log(api: Api, name: str) -> str:
+    """A pod's log, through API server and kubelet."""
+    return str(api.request("GET", f"{PODS}/{name}/log"))
+
+
+def run_pod(api: Api, pod: dict[str, Any]) -> str:
+    """Run a pod to its end; its log."""
+    api.request("POST", PODS, pod)
+    await_phase(api, pod["metadata"]["name"], "Succeeded")
+    return log(api, pod["metadata"]["name"])
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One cluster for the tests that do not harm it; with GPUs and simulated nodes."""
+    folder = tmp_path_factory.mktemp("running")
+    state = folder / "cluster"
+    try:
+        yield cluster.up(state, make_spec(folder, gpus=2, simulated_nodes=2))
+    finally:
+        cluster.down(state, keep_data=False)
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[Path]:
+    """State folder of a cluster that a test starts itself; stopped and removed afterwards."""
+    folder = tmp_path / "cluster"
+    try:
+        yield folder
+    finally:
+        cluster.down(folder, keep_data=False)
+
+
+def test_up_again_changes_nothing_and_other_choices_are_refused(running: Cluster, tmp_path: Path) -> None:
+    """A ready cluster is left alone; new choices would end its pods, so they are refused with the remedy."""
+    assert cluster.up(running.state) == running
+    with pytest.raises(ClusterError, match=r"gpus: 2 → 4.*cluster down"):
+        cluster.up(running.state, make_spec(running.state.parent, gpus=4, simulated_nodes=2))
+
+
+def test_pods_resolve_names_reach_services_and_nothing_else(running: Cluster) -> None:
+    """Cluster DNS and services work between pods on the node; the world outside fails at once instead of hanging."""
+    api = api_of(running)
+    server = make_pod("server", "mkdir /tmp/w; echo page > /tmp/w/index.html; exec httpd -f -p 8000 -h /tmp/w")
+    server["metadata"]["labels"] = {"app": "server"}
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"selector": {"app": "server"}, "ports": [{"port": 80, "targetPort": 8000}]},
+    }
+    api.request("POST", PODS, server)
+    api.request("POST", path_of(service).rpartition("/")[0], service)
+    await_phase(api, "server", "Running")
+    script = """
+        nslookup web.default.svc.cluster.local
+        until printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 2 "$(nslookup web.default.svc.cluster.local \
+            | awk '/^Address/ {last = $2} END {print last}')" 80 | grep page; do sleep 0.2; done
+        nc -w 20 192.0.2.77 80 < /dev/null || echo unreachable
+    """
+    said = run_pod(api, make_pod("client", script))
+    assert "Name:\tweb.default.svc.cluster.local" in said
+    assert "page" in said.splitlines()
+    assert "unreachable" in said.splitlines()
+
+
+def test_volumes_are_bound_written_and_read(running: Cluster) -> None:
+    """Claims of either provisioner are written by one pod, which is not root, and read by another."""
+    api = api_of(running)
+    for name, provisioner in (("any-name", "rancher.io/local-path"), ("tied", "rancher.io/local-path-node")):
+        api.request(
+            "POST",
+            "/apis/storage.k8s.io/v1/storageclasses",
+            {"metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"},
+        )
+    for name, storage_class, mode in (("many", "any-name", "ReadWriteMany"), ("once", "tied", "ReadWriteOnce")):
+        claim = {
+            "metadata": {"name": name},
+            "spec": {
+                "storageClassName": storage_class,
+                "accessModes": [mode],
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+        }
+        api.request("POST", "/api/v1/namespaces/default/persistentvolumeclaims", claim)
+    volumes: dict[str, Any] = {
+        "volumes": [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in ("many", "once")],
+        "volumeMounts": [{"name": name, "mountPath": f"/{name}"} for name in ("many", "once")],
+        "securityContext": {"runAsUser": 1000, "runAsNonRoot": True},
+    }
+    run_pod(api, make_pod("writer", "echo kept > /many/file; echo kept > /once/file", **volumes))
+    assert run_pod(api, make_pod("reader", "cat /many/file /once/file", **volumes)) == "kept\nkept\n"
+    assert [path.read_text() for path in Path(running.state, "volumes").rglob("file")] == ["kept\n", "kept\n"]
+
+
+def test_every_image_name_is_pulled_from_the_own_registry(running: Cluster) -> None:
+    """What was pushed as `team/tool` is pulled under any registry's name, also with pull policy Always."""
+    api, busybox = api_of(running), shutil.which("busybox")
+    assert busybox
+    files: dict[str, bytes | Link] = {"bin/busybox": Path(busybox).read_bytes(), "bin/sh": Link("/bin/busybox")}
+    push(running.registry, "team/tool", "1.0", files)
+    for number, registry in enumerate(("", "docker.io/", "registry.local/", "images.example.com:8443/")):
+        pod = make_pod(f"pull-{number}", "echo here", image=f"{registry}team/tool:1.0", imagePullPolicy="Always")
+        assert run_pod(api, pod) == "here\n"
+
+
+def test_gpus_without_gpus(running: Cluster) -> None:
+    """The real node runs containers that ask for GPUs; simulated nodes take only pods that tolerate them."""
+    api = api_of(running)
+    gpu = {"limits": {"nvidia.com/gpu": "2"}}
+    assert run_pod(api, make_pod("gpu", "echo ran", resources=gpu)) == "ran\n"
+    product = {"nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB"}}
+    api.request("POST", PODS, make_pod("too-big", "echo no", resources={"limits": {"nvidia.com/gpu": "8"}}, **product))
+
+    def unschedulable() -> bool:
+        conditions = api.request("GET", f"{PODS}/too-big")["status"].get("conditions", [])
+        return any(each.get("reason") == "Unschedulable" for each in conditions)
+
+    assert wait_until(unschedulable, 20, 0.2)
+    job = {
+        "metadata": {"name": "simulated"},
+        "spec": {
+            "completions": 2,
+            "parallelism": 2,
+            "template": {
+                "metadata": {"annotations": {"pod-complete.stage.kwok.x-k8s.io/delay": "2s"}},
+                "spec": {
+                    "restartPolicy": "Never",
+                    "tolerations": [{"key": "kwok.x-k8s.io/node", "operator": "Exists"}],
+                    "containers": [{"name": "main", "image": "none", "resources": {"limits": {"nvidia.com/gpu": "8"}}}],
+                },
+            },
+        },
+    }
+    api.request("POST", "/apis/batch/v1/namespaces/default/jobs", job)
+
+    def succeeded() -> bool:
+        status = api.request("GET", "/apis/batch/v1/namespaces/default/jobs/simulated")["status"]
+        return bool(status.get("succeeded") == 2)
+
+    assert wait_until(succeeded, 30, 0.2)
+    pods = api.request("GET", f"{PODS}?labelSelector=job-name%3Dsimulated")["items"]
+    assert {pod["spec"]["nodeName"] for pod in pods} == {"simulated-0", "simulated-1"}
+
+
+@pytest.mark.parametrize("victim", ["kubelet", "containerd", "etcd", "apiserver", "coredns", "reconcile"])
+def test_a_killed_component_comes_back_and_pods_do_not_notice(running: Cluster, victim: str) -> None:
+    """SIGKILL of any component: it is started again, all is ready, the pods keep their containers and GPUs."""
+    api, name = api_of(running), f"survivor-{victim}"
+    api.request("POST", PODS, make_pod(name, "sleep 1000", resources={"limits": {"nvidia.com/gpu": "1"}}))
+    await_phase(api, name, "Running")
+    before = {each.name: each for each in cluster.status(running.state).components}[victim]
+    os.kill(before.pid, signal.SIGKILL)
+
+    def restarted() -> bool:
+        now = cluster.status(running.state)
+        after = {each.name: each for each in now.components}[victim]
+        return now.ready and after.restarts == before.restarts + 1
+
+    assert wait_until(restarted, 30, 0.2), cluster.status(running.state).problem
+    assert run_pod(api, make_pod(f"after-{victim}", "echo fine")) == "fine\n"
+    status = api.request("GET", f"{PODS}/{name}")["status"]
+    assert status["phase"] == "Running"
+    assert status["containerStatuses"][0]["restartCount"] == 0
+    api.request("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0")
+    assert wait_until(lambda: api.find(f"{PODS}/{name}") is None, 30, 0.2)
+
+
+def test_down_leaves_nothing_and_up_brings_everything_back(state: Path, tmp_path: Path) -> None:
+    """No process, mount, link, cgroup, firewall rule or file of the cluster remains; objects and volumes are kept."""
+    before = traces.look(state)
+    running = cluster.up(state, make_spec(tmp_path))
+    api, inside = api_of(running), traces.namespaces(running.pid)
+    pod = make_pod("keeper", "echo boot >> /data/boots; sleep 1000", restartPolicy="Always")
+    pod["spec"]["volumes"] = [{"name": "data", "hostPath": {"path": str(tmp_path)}}]
+    pod["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
+    api.request("POST", PODS, pod)
+    await_phase(api, "keeper", "Running")
+    during = traces.look(state, inside)
+    assert during.processes
+    assert during.cgroups
+    assert during.links - before.links
+    assert (during.mounts, during.firewall, during.sysctls) == (before.mounts, before.firewall, before.sysctls)
+    cluster.down(state)
+    assert traces.look(state, inside) == before
+    assert cluster.status(state).problem == "it is stopped"
+    cluster.down(state)
+
+    again = cluster.up(state)
+    assert wait_until(lambda: (tmp_path / "boots").read_text() == "boot\nboot\n", 60, 0.2)
+    await_phase(api_of(again), "keeper", "Running")
+    cluster.down(state, keep_data=False)
+    assert not state.exists()
+
+
+def test_a_killed_supervisor_takes_everything_with_it(state: Path, tmp_path: Path) -> None:
+    """The kernel ends what is left; the next `up` cleans the rest and starts anew, `down` leaves nothing."""
+    before = traces.look(state)
+    running = cluster.up(state, make_spec(tmp_path))
+    inside, record = traces.namespaces(running.pid), Run.read(Layout.of(state).run)
+    assert record
+    os.kill(record.init.pid, signal.SIGKILL)
+
+    def all_gone() -> bool:
+        now = traces.look(state, inside)
+        return (now.processes, now.links) == (before.processes, before.links)
+
+    assert wait_until(all_gone, 10)
+    assert "supervisor died" in cluster.status(state).problem
+    again = cluster.up(state)
+    assert cluster.status(state).ready
+    assert again.server == running.server
+
+    inside, record = traces.namespaces(again.pid), Run.read(Layout.of(state).run)
+    assert record
+    os.kill(record.guard.pid, signal.SIGKILL)
+    cluster.down(state)
+    assert traces.look(state, inside) == before

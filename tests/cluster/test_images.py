@@ -1,0 +1,174 @@
+"""Images are built, pushed, skipped and run for real, and nothing is left behind."""
+
+import os
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from devcluster.errors import ClusterError
+from devcluster.images import Recipe, Registry, Storage, ensure_images, helpers, run_in_image
+from devcluster.images.registry import target
+from devcluster.images.storage import OWN_MOUNTS
+from devcluster.processes import wait_until
+
+pytestmark = pytest.mark.cluster
+
+START_SECONDS = 20.0
+
+
+def free_port() -> int:
+    """A port that nothing listens on just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        assert isinstance(port, int)
+        return port
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Iterator[str]:
+    """An empty registry of the test's own."""
+    address = f"127.0.0.1:{free_port()}"
+    config = tmp_path / "registry.yml"
+    config.write_text(
+        f'version: 0.1\nstorage: {{filesystem: {{rootdirectory: "{tmp_path}/blobs"}}}}\nhttp: {{addr: "{address}"}}\n'
+    )
+    with (tmp_path / "registry.log").open("w") as log:
+        process = subprocess.Popen(["docker-registry", "serve", str(config)], stdout=log, stderr=log)
+    try:
+        assert wait_until(lambda: answers(address), START_SECONDS, 0.05), (tmp_path / "registry.log").read_text()
+        yield address
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def answers(address: str) -> bool:
+    """Whether a registry answers there."""
+    try:
+        return Registry(address).digest(target("nothing")) is None
+    except ClusterError:
+        return False
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Iterator[Storage]:
+    """A storage of the test's own, of which no mount and no working container may remain."""
+    storage = Storage(tmp_path / "images")
+    yield storage
+    assert storage.run("containers", "--quiet") == ""
+    assert str(tmp_path) not in Path("/proc/self/mounts").read_text()
+
+
+def make_recipe(folder: Path, text: str = "hello", serve_as: tuple[str, ...] = ()) -> Recipe:
+    """A tiny image: busybox, a file, a user."""
+    folder.mkdir(exist_ok=True)
+    (folder / "Dockerfile").write_text(
+        'FROM scratch\nCOPY busybox /bin/sh\nCOPY text /text\nRUN ["/bin/sh", "-c", ": > /made"]\nUSER 1000:1000\n'
+    )
+    (folder / "text").write_text(text)
+    return Recipe("tiny", folder, programs=helpers()[0].programs, serve_as=serve_as)
+
+
+def test_built_pushed_served_and_skipped(tmp_path: Path, storage: Storage, registry: str) -> None:
+    """The registry has the image under each name with one digest; again, nothing is built or pushed, within 2 s."""
+    said: list[str] = []
+    recipe = make_recipe(tmp_path / "tiny", serve_as=("docker.io/some/body:1.0", "busybox"))
+    (image,) = ensure_images([recipe], registry, said.append, storage)
+    digests = {Registry(registry).digest(target(name)) for name in (image, "some/body:1.0", "library/busybox:latest")}
+    assert len(digests) == 1
+    assert None not in digests
+    assert [line.split(" in ")[0] for line in said[-3:]] == [
+        f"pushed {image}",
+        "pushed docker.io/some/body:1.0",
+        "pushed busybox",
+    ]
+    said.clear()
+    since = time.monotonic()
+    assert ensure_images([recipe], registry, said.append, storage) == [image]
+    assert time.monotonic() - since < 2.0
+    assert said == ["the registry has all 3 images"]
+
+
+def test_an_edit_is_another_image(tmp_path: Path, storage: Storage, registry: str) -> None:
+    """Both stay in the registry; the served name moves to the new one."""
+    old = ensure_images([make_recipe(tmp_path / "tiny", "a", ("body:1",))], registry, print, storage)
+    new = ensure_images([make_recipe(tmp_path / "tiny", "b", ("body:1",))], registry, print, storage)
+    digest = Registry(registry).digest
+    assert digest(target(old[0])) not in (None, digest(target(new[0])))
+    assert digest(target("body:1")) == digest(target(new[0]))
+
+
+def test_the_same_files_give_the_same_digest(tmp_path: Path, storage: Storage, registry: str) -> None:
+    """Built twice, in storages apart."""
+    ensure_images([make_recipe(tmp_path / "tiny")], registry, print, storage)
+    said: list[str] = []
+    ensure_images([make_recipe(tmp_path / "tiny")], registry, said.append, Storage(tmp_path / "second"))
+    assert not [line for line in said if line.startswith("pushed")]
+
+
+def test_run_in_image(tmp_path: Path, storage: Storage, registry: str) -> None:
+    """As the image's user, with the mounted folder; exit code and output are the command's."""
+    (image,) = ensure_images([make_recipe(tmp_path / "tiny")], registry, print, storage)
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    done = run_in_image(
+        image, ["/bin/sh", "-c", "read x < /text; echo $x > /out/y; echo $x; exit 3"], {shared: "/out"}, storage
+    )
+    assert (done.returncode, done.stdout) == (3, "hello\n")
+    assert (shared / "y").read_text() == "hello\n"
+    assert (shared / "y").stat().st_uid == 1000
+
+
+def test_an_image_that_was_not_built_is_refused(storage: Storage) -> None:
+    """The error names the image and what builds it."""
+    with pytest.raises(ClusterError, match=r"image registry.local/trainstack/none:1 has not been built.*cluster load"):
+        run_in_image("registry.local/trainstack/none:1", ["true"], {}, storage)
+
+
+def test_a_failing_build_says_what_failed(tmp_path: Path, storage: Storage, registry: str) -> None:
+    """The error holds what the step said; nothing is pushed."""
+    recipe = make_recipe(tmp_path / "tiny")
+    with (tmp_path / "tiny" / "Dockerfile").open("a") as file:
+        file.write('USER 0\nRUN ["/bin/sh", "-c", "echo broken step >&2; exit 9"]\n')
+    with pytest.raises(ClusterError, match=r"exit (code|status) 9"):
+        ensure_images([recipe], registry, print, storage)
+    assert Registry(registry).digest(target(recipe.image)) is None
+
+
+def test_a_killed_builder_leaves_nothing_that_counts(tmp_path: Path, storage: Storage, registry: str) -> None:
+    """A working container of a process that is gone is removed; one of a living process stays."""
+    subprocess.run(
+        [*OWN_MOUNTS, *storage.buildah("from", "--name", "trainstack-999999999-base-0", "scratch")], check=True
+    )
+    mine = f"trainstack-{os.getpid()}-run-0"
+    subprocess.run([*OWN_MOUNTS, *storage.buildah("from", "--name", mine, "scratch")], check=True)
+    ensure_images([make_recipe(tmp_path / "tiny")], registry, print, storage)
+    assert storage.run("containers", "--format", "{{.ContainerName}}").split() == [mine]
+    storage.run("rm", mine)
+
+
+def test_two_at_once_build_once(tmp_path: Path, storage: Storage, registry: str) -> None:
+    """The second waits, says so, and finds the image made."""
+    recipe, first, second = make_recipe(tmp_path / "tiny"), list[str](), list[str]()
+    with storage.locked(print):
+        other = threading.Thread(target=ensure_images, args=([recipe], registry, second.append, storage))
+        other.start()
+        assert wait_until(lambda: bool(second), 10.0, 0.01)
+    other.join()
+    ensure_images([recipe], registry, first.append, storage)
+    assert second[0] == "another process is building images; waiting for it"
+    assert first == ["the registry has all 1 images"]
+
+
+def test_a_registry_that_does_not_answer_is_named(tmp_path: Path, storage: Storage) -> None:
+    """Address and remedy, no traceback of a socket."""
+    address = f"127.0.0.1:{free_port()}"
+    with pytest.raises(ClusterError, match=f"The registry at {address} does not answer.*cluster status"):
+        ensure_images([make_recipe(tmp_path / "tiny")], address, print, storage)

@@ -1,0 +1,89 @@
+"""What a local cluster could leave on this machine, to compare before and after."""
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from devcluster.layout import Layout
+
+SYSCTLS = (
+    "kernel/panic",
+    "kernel/panic_on_oops",
+    "kernel/keys/root_maxkeys",
+    "net/ipv4/conf/all/forwarding",
+    "net/ipv4/ip_forward",
+    "net/netfilter/nf_conntrack_max",
+    "vm/overcommit_memory",
+)
+FIXED_PATHS = (
+    "/etc/cni",
+    "/etc/kubernetes",
+    "/opt/containerd",
+    "/run/cni",
+    "/run/containerd",
+    "/run/netns",
+    "/var/lib/cni",
+    "/var/lib/containerd",
+    "/var/lib/kubelet",
+    "/var/log/containers",
+    "/var/log/pods",
+)
+"""Where the components would write by default."""
+
+
+@dataclass(frozen=True)
+class Traces:
+    """Everything on this machine that a cluster in one state folder has to do with."""
+
+    processes: frozenset[str]
+    mounts: frozenset[str]
+    links: frozenset[str]
+    cgroups: frozenset[str]
+    firewall: str
+    sysctls: tuple[str, ...]
+    paths: frozenset[str]
+    """Those of `FIXED_PATHS` that exist, with what lies directly in them."""
+
+
+def _processes(layout: Layout, namespaces: frozenset[str]) -> frozenset[str]:
+    """Processes that name the state folder, lie in its cgroup or in one of the namespaces."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+            inside = (
+                str((entry / "ns/pid").readlink()) in namespaces or str((entry / "ns/net").readlink()) in namespaces
+            )
+            cgroup = (entry / "cgroup").read_text()
+        except OSError:
+            continue
+        if str(layout.state) in command or layout.cgroup in cgroup or inside:
+            found.add(f"{entry.name} {command}")
+    return frozenset(found)
+
+
+def namespaces(pid: int) -> frozenset[str]:
+    """The pid and network namespaces of a process."""
+    return frozenset(str(Path(f"/proc/{pid}/ns/{kind}").readlink()) for kind in ("pid", "net"))
+
+
+def look(state: Path, inside: frozenset[str] = frozenset()) -> Traces:
+    """What is there now; `inside` holds the cluster's namespaces, known while it runs."""
+    layout = Layout.of(state)
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    links = subprocess.run(["ip", "-oneline", "link"], capture_output=True, text=True, check=True).stdout
+    firewall = subprocess.run(["iptables-save"], capture_output=True, text=True, check=True).stdout
+    values = [Path("/proc/sys", name) for name in SYSCTLS]
+    return Traces(
+        processes=_processes(layout, inside),
+        mounts=frozenset(line for line in mounts if str(layout.state) in line or "trainstack" in line),
+        links=frozenset(line.split(":")[1].strip() for line in links.splitlines()),
+        cgroups=frozenset(str(path) for path in Path("/sys/fs/cgroup").rglob(layout.cgroup)),
+        firewall="\n".join(line for line in firewall.splitlines() if not line.startswith("#")),
+        sysctls=tuple(f"{path}={path.read_text().strip()}" for path in values if path.exists()),
+        paths=frozenset(
+            str(path) for fixed in map(Path, FIXED_PATHS) if fixed.is_dir() for path in (fixed, *fixed.iterdir())
+        ),
+    )

@@ -1,0 +1,300 @@
+"""For each preflight rule, an environment with the one fault that it finds."""
+
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from settings.environment import Environment, Namespace
+from settings.model import Settings
+from settings.operators import Operators
+from settings.queues import Cohort, FlavorQuotas, LocalQueue, ResourceFlavor, ResourceGroup
+from settings.workloads import Data, Image, Resources, Role
+from tests.unit.make import (
+    make_cluster_queue,
+    make_distributed,
+    make_group,
+    make_kueue,
+    make_manifest,
+    make_mount,
+    make_queues,
+    make_quota,
+    make_run,
+    make_settings,
+    make_storage,
+    make_training_operator,
+    make_volume,
+)
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@dataclass(frozen=True)
+class Case:
+    """An environment with one fault."""
+
+    settings: Settings
+    path: str
+    message: str
+    remedy: str
+    severity: str = "error"
+
+
+def limits(resource: str) -> Resources:
+    """1 cpu, and one of another resource as a limit alone."""
+    return Resources(requests={"cpu": "1"}, limits={resource: "1"})
+
+
+def quotas(*resources: tuple[str, str], **changes: str) -> Settings:
+    """An environment in which the queue has these quotas on one flavor."""
+    listed = tuple(make_quota(name, nominal, **changes) for name, nominal in resources)
+    group = ResourceGroup(covered_resources=("cpu", "memory"), flavors=(FlavorQuotas(name="cpu", resources=listed),))
+    return make_settings(queues=make_queues(cluster_queues=(make_cluster_queue(resource_groups=(group,)),)))
+
+
+ALONE = make_settings(
+    queues=make_queues(
+        cluster_queues=(
+            make_cluster_queue(
+                cohort=None,
+                resource_groups=(
+                    ResourceGroup(
+                        covered_resources=("cpu",),
+                        flavors=(FlavorQuotas(name="cpu", resources=(make_quota("cpu", "1", borrowing_limit="1"),)),),
+                    ),
+                ),
+            ),
+        )
+    )
+)
+TENANT = Environment(profile="tenant")
+
+CASES = {
+    "queue-unknown": Case(
+        make_settings(make_run(queue="reserch")),
+        "workloads.runs[train].queue",
+        "no local queue of namespace research is reserch",
+        "did you mean research? (or declare it here)",
+    ),
+    "volume-unknown": Case(
+        make_settings(make_run(volumes=(make_mount(), make_mount(volume="trainin", mount_path="/x")))),
+        "workloads.runs[train].volumes[1].volume",
+        "no volume of namespace research is trainin",
+        "did you mean training? (or declare it under storage.volumes)",
+    ),
+    "storage-class-unknown": Case(
+        make_settings(storage=make_storage(volumes=(make_volume(storage_class="share"),))),
+        "storage.volumes[training].storageClass",
+        "no storage class is share",
+        "did you mean shared? (or declare it here)",
+    ),
+    "priority-unknown": Case(
+        make_settings(make_run(priority="urgent")),
+        "workloads.runs[train].priority",
+        "no priority class is urgent",
+        "valid here: normal (or declare it here)",
+    ),
+    "cluster-queue-unknown": Case(
+        make_settings(
+            queues=make_queues(local_queues=(LocalQueue(name="q", namespace="research", cluster_queue="resarch"),))
+        ),
+        "queues.localQueues[q].clusterQueue",
+        "no cluster queue is resarch",
+        "did you mean research? (or declare it here)",
+    ),
+    "flavor-unknown": Case(
+        make_settings(queues=make_queues(flavors=(ResourceFlavor(name="gpu"),))),
+        "queues.clusterQueues[research].resourceGroups[0].flavors[cpu].name",
+        "no flavor is cpu",
+        "did you mean gpu? (or declare it here)",
+    ),
+    "cohort-unknown": Case(
+        make_settings(queues=make_queues(cohorts=())),
+        "queues.clusterQueues[research].cohort",
+        "no cohort is local",
+        "declare it here",
+    ),
+    "cohort-cycle": Case(
+        make_settings(queues=make_queues(cohorts=(Cohort(name="local", parent="local"),))),
+        "queues.cohorts[local].parent",
+        "is its own ancestor: local -> local",
+        "leave out the parent of one of them",
+    ),
+    "namespace-unknown": Case(
+        make_settings(storage=make_storage(volumes=(make_volume(), make_volume(name="v", namespace="reserch")))),
+        "storage.volumes[v].namespace",
+        "no namespace is reserch",
+        "did you mean research? (or declare it here)",
+    ),
+    "covered-resources": Case(
+        quotas(("memory", "1Gi"), ("cpu", "1")),
+        "queues.clusterQueues[research].resourceGroups[0].flavors[cpu].resources",
+        "lists memory, cpu where coveredResources says cpu, memory",
+        "list the same resources in the same order",
+    ),
+    "group-overlap": Case(
+        make_settings(
+            queues=make_queues(
+                flavors=(ResourceFlavor(name="cpu"), ResourceFlavor(name="gpu")),
+                cluster_queues=(
+                    make_cluster_queue(
+                        resource_groups=(make_group(("cpu", {"cpu": "1"})), make_group(("gpu", {"cpu": "1"})))
+                    ),
+                ),
+            )
+        ),
+        "queues.clusterQueues[research].resourceGroups[1]",
+        "the resource cpu is in resourceGroups[0] already",
+        "keep each resource in one group",
+    ),
+    "limit-without-cohort": Case(
+        ALONE,
+        "queues.clusterQueues[research].resourceGroups[0].flavors[cpu].resources[cpu].borrowingLimit",
+        "the queue is in no cohort",
+        "name a cohort, or leave borrowingLimit out",
+    ),
+    "lending-over-nominal": Case(
+        quotas(("cpu", "1"), ("memory", "3"), lending_limit="2"),
+        "queues.clusterQueues[research].resourceGroups[0].flavors[cpu].resources[cpu].lendingLimit",
+        "is more than the nominal quota (2 of 1)",
+        "lend at most 1",
+    ),
+    "queue-closed": Case(
+        make_settings(queues=make_queues(cluster_queues=(make_cluster_queue(namespaces=("other",)),))),
+        "queues.localQueues[research].clusterQueue",
+        "cluster queue research is not open to namespace research (it is to other)",
+        "add research to the namespaces of research",
+    ),
+    "resource-uncovered": Case(
+        make_settings(make_run(resources=limits("nvidia.com/gpu"))),
+        "workloads.runs[train].resources",
+        "nvidia.com/gpu is requested by Job, and cluster queue research does not cover it",
+        "add nvidia.com/gpu to its resource groups, or take it out of the resources; valid here: cpu, memory",
+    ),
+    "never-fits": Case(
+        make_settings(make_distributed(workers=4)),
+        "workloads.runs[train]",
+        "1 Master pod and 4 Worker pods together need 2.5 cpu; cluster queue research has 2 at most (0.5 missing)",
+        "ask for less, or raise the queue's nominalQuota or borrowingLimit",
+    ),
+    "framework-unlisted": Case(
+        make_settings(
+            make_distributed(),
+            operators=Operators(
+                kueue=make_kueue(frameworks=("batch/job",)), training_operator=make_training_operator()
+            ),
+        ),
+        "workloads.runs[train].kind",
+        "Kueue does not manage a PyTorchJob: it would start at once, past every quota",
+        "add kubeflow.org/pytorchjob to operators.kueue.configuration.frameworks",
+    ),
+    "queue-missing": Case(
+        make_settings(make_run(queue=None), operators=Operators(kueue=make_kueue(manage_jobs_without_queue_name=True))),
+        "workloads.runs[train]",
+        "names no queue, and manageJobsWithoutQueueName holds it for ever",
+        "add `queue:`",
+    ),
+    "scheme-missing": Case(
+        make_settings(
+            make_distributed(), operators=Operators(training_operator=make_training_operator(schemes=("tfjob",)))
+        ),
+        "workloads.runs[train].kind",
+        "the training operator is installed without pytorchjob: the cluster has no PyTorchJob",
+        "add pytorchjob to operators.trainingOperator.schemes",
+    ),
+    "manifest-missing": Case(
+        make_settings(
+            operators=Operators(
+                training_operator=make_training_operator(manifest=make_manifest(url=None, path="x.yaml"))
+            )
+        ),
+        "operators.trainingOperator.manifest.path",
+        "there is no file x.yaml",
+        "run `make tools`",
+    ),
+    "manifest-mismatch": Case(
+        make_settings(
+            operators=Operators(
+                training_operator=make_training_operator(manifest=make_manifest(url=None, path="LICENSE"))
+            )
+        ),
+        "operators.trainingOperator.manifest.sha256",
+        f"LICENSE has the sha256 {sha256((ROOT / 'LICENSE').read_bytes()).hexdigest()}, not {'0' * 64}",
+        "run `make tools`, or pin the new bytes if they are meant",
+    ),
+    "volume-one-pod": Case(
+        make_settings(
+            make_distributed(), storage=make_storage(volumes=(make_volume(access_modes=("ReadWriteOncePod",)),))
+        ),
+        "workloads.runs[train].volumes[0].volume",
+        "3 pods mount volume training, which takes one (ReadWriteOncePod)",
+        "give the volume ReadWriteMany, or mount it in one role of one pod",
+    ),
+    "volume-one-node": Case(
+        make_settings(
+            make_distributed(), storage=make_storage(volumes=(make_volume(access_modes=("ReadWriteOnce",)),))
+        ),
+        "workloads.runs[train].volumes[0].volume",
+        "3 pods mount volume training, which serves one node (ReadWriteOnce)",
+        "give the volume ReadWriteMany, or see that the pods fit on one node",
+        "warning",
+    ),
+    "mount-duplicate": Case(
+        make_settings(make_run(volumes=(make_mount(), make_mount(mount_path="/mnt/training/")))),
+        "workloads.runs[train].volumes",
+        "/mnt/training is a mount path 2 times",
+        "give each volume its own path",
+    ),
+    "record-unmounted": Case(
+        make_settings(make_run(volumes=(make_mount(read_only=True),))),
+        "workloads.runs[train].record.volume",
+        "the volume training is mounted to read only, so the run cannot be recorded",
+        "leave readOnly out of its mount",
+    ),
+    "data-unmounted": Case(
+        make_settings(
+            make_distributed(
+                roles={"Master": Role(), "Worker": Role(volumes=())},
+                data=Data(manifest="LICENSE", volume="training", path="data"),
+            )
+        ),
+        "workloads.runs[train].data.volume",
+        "the volume training with the data is not mounted by Worker",
+        "add training to the volumes, with a mountPath",
+        "warning",
+    ),
+    "name-derived": Case(
+        make_settings(make_distributed(name="3d")),
+        "workloads.runs[3d].name",
+        "workload 3d: the training operator gives each pod a Service of its name, which must begin with a letter",
+        "put a letter before the workload's name",
+    ),
+    "name-duplicate": Case(
+        make_settings(storage=make_storage(volumes=(make_volume(), make_volume(size="1Gi")))),
+        "storage.volumes",
+        "research/training is there 2 times",
+        "rename or drop all but one",
+    ),
+    "data-missing": Case(
+        make_settings(make_run(data=Data(manifest="nowhere.json", volume="training", path="data"))),
+        "workloads.runs[train].data.manifest",
+        "there is no file nowhere.json",
+        "prepare the data and commit the manifest.json of the prepared folder there",
+    ),
+    "dockerfile-missing": Case(
+        make_settings(make_run(image=Image(build="settings"))),
+        "workloads.runs[train].image.build",
+        "there is no settings/Dockerfile",
+        "write it, or name an image that exists with `image: {name: …}`",
+    ),
+    "tenant-cluster-scoped": Case(
+        make_settings(
+            environment=Environment(profile="tenant", namespaces=(Namespace(name="research"),)),
+            queues=make_queues(flavors=(), cohorts=(), cluster_queues=(), priority_classes=(), local_queues=()),
+            storage=make_storage(classes=(), volumes=()),
+            operators=Operators(),
+        ),
+        "environment.namespaces",
+        "is cluster-wide, and a tenant's stack is not (research)",
+        "leave it to the platform's owner; what defaults.yaml brings is taken away with null",
+    ),
+}

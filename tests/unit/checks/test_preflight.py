@@ -1,0 +1,120 @@
+"""The preflight rules: each finds its fault, with path and remedy, and nothing in a sound environment."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from checks.preflight import RULES, check
+from settings.load import load_with_places
+from settings.operators import Operators
+from settings.queues import LocalQueue
+from settings.storage import PersistentVolume
+from settings.workloads import Record
+from tests.unit.checks.cases import CASES, ROOT, TENANT
+from tests.unit.make import (
+    make_distributed,
+    make_mount,
+    make_queues,
+    make_run,
+    make_settings,
+    make_storage,
+    make_volume,
+)
+
+EMPTY = Path("/nonexistent")
+
+
+@pytest.mark.parametrize("rule", CASES)
+def test_a_fault_is_found_by_its_rule_alone(rule: str) -> None:
+    """The fault is told once, by the rule whose fault it is, with the path of the value and the remedy."""
+    case = CASES[rule]
+    assert case.severity in ("error", "warning", "unknown")
+    found = [(each.id, each.severity, each.path, each.message, each.remedy) for each in check(case.settings, ROOT)]
+    assert found == [(rule, case.severity, case.path, case.message, case.remedy)]
+
+
+def test_every_rule_has_a_case_and_a_section() -> None:
+    """Each rule is shown at work here, and explained in docs/checks.md."""
+    sections = re.findall(r"^## `(.+)`$", (ROOT / "docs/checks.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(CASES) == set(RULES)
+    assert sections == list(RULES)
+
+
+def test_a_sound_environment_has_no_findings() -> None:
+    """A Job and a distributed run that have all they need."""
+    assert check(make_settings(make_run(), make_distributed(name="dist")), EMPTY) == []
+
+
+def test_a_tenant_is_told_what_it_cannot_know() -> None:
+    """What the platform's owner declares is unknown to a tenant, not wrong; its own volumes it knows."""
+    settings = make_settings(
+        make_run(volumes=(make_mount(), make_mount(volume="other", mount_path="/x"))),
+        environment=TENANT,
+        queues=make_queues(flavors=(), cohorts=(), cluster_queues=(), priority_classes=(), local_queues=()),
+        storage=make_storage(classes=()),
+        operators=Operators(),
+    )
+    assert [(each.id, each.severity, each.path) for each in check(settings, EMPTY)] == [
+        ("volume-unknown", "error", "workloads.runs[train].volumes[1].volume"),
+        ("namespace-unknown", "unknown", "storage.volumes[training].namespace"),
+        ("storage-class-unknown", "unknown", "storage.volumes[training].storageClass"),
+        ("namespace-unknown", "unknown", "workloads.runs[train].namespace"),
+        ("priority-unknown", "unknown", "workloads.runs[train].priority"),
+        ("queue-unknown", "unknown", "workloads.runs[train].queue"),
+    ]
+
+
+def test_a_queue_of_another_namespace_is_pointed_at() -> None:
+    """A run uses queues of its own namespace; where the name is another's, that is said."""
+    queue = LocalQueue(name="elsewhere", namespace="default", cluster_queue="research")
+    found = check(make_settings(make_run(queue="elsewhere"), queues=make_queues(local_queues=(queue,))), EMPTY)
+    assert [each.message for each in found] == [
+        "no local queue of namespace research (it is one of namespace default) is elsewhere"
+    ]
+
+
+def test_a_class_of_hand_made_volumes_needs_no_object() -> None:
+    """A claim and a static volume may meet on a class name alone."""
+    static = PersistentVolume(
+        name="static", storage_class="manual", size="10Gi", access_modes=("ReadWriteMany",), host_path="/data"
+    )
+    storage = make_storage(persistent_volumes=(static,), volumes=(make_volume(storage_class="manual"),))
+    assert check(make_settings(storage=storage), EMPTY) == []
+
+
+def test_record_and_data_volumes_are_looked_up() -> None:
+    """The volumes of record and data are names like those of mounts."""
+    run = make_run(record=Record(volume="lost"), volumes=())
+    found = check(make_settings(run), EMPTY)
+    assert [(each.id, each.path) for each in found] == [
+        ("record-unmounted", "workloads.runs[train].record.volume"),
+        ("volume-unknown", "workloads.runs[train].record.volume"),
+    ]
+
+
+def test_the_dev_environment_is_sound_but_for_tools() -> None:
+    """The embedded default has no fault of its own; its manifests are there once the tools are built."""
+    loaded = load_with_places(ROOT, "dev")
+    found = [each for each in check(loaded.settings, ROOT, loaded.places) if not each.id.startswith("manifest-")]
+    assert found == []
+
+
+def test_findings_have_their_place_and_read_as_one_line(tmp_path: Path) -> None:
+    """With the places of the files, each finding names file and line, and they are sorted by them."""
+    (tmp_path / "Pulumi.test.yaml").write_text(
+        "config:\n  trainstack:queues:\n    cohorts:\n      - {name: b, parent: c}\n      - {name: a, parent: d}\n",
+        encoding="utf-8",
+    )
+    loaded = load_with_places(tmp_path, "test")
+    remedy = "valid here: a, b (or declare it here)"
+    assert [str(each) for each in check(loaded.settings, tmp_path, loaded.places)] == [
+        f"error [cohort-unknown] Pulumi.test.yaml:4: queues.cohorts[b].parent: no cohort is c; {remedy}",
+        f"error [cohort-unknown] Pulumi.test.yaml:5: queues.cohorts[a].parent: no cohort is d; {remedy}",
+    ]
+
+
+def test_findings_of_one_value_are_one() -> None:
+    """A mount that two roles inherit is told once."""
+    run = make_distributed(volumes=(make_mount(volume="lost"),), managed=False, record=None)
+    assert [each.path for each in check(make_settings(run), EMPTY)] == ["workloads.runs[train].volumes[0].volume"]

@@ -1,0 +1,76 @@
+"""The programs of a cluster and their order."""
+
+from pathlib import Path
+
+from devcluster.components import components
+from devcluster.layout import Layout
+from devcluster.network import Slot
+from devcluster.plan import Component, Plan
+from devcluster.spec import ClusterSpec
+
+
+def make_components(spec: ClusterSpec) -> dict[str, Component]:
+    """Components by name, programs in /tools."""
+    found = components(Layout(Path("/state")), Slot(0), spec, lambda name: Path("/tools", name))
+    return {component.name: component for component in found}
+
+
+def make_plan() -> Plan:
+    """A plan with every component."""
+    return Plan(
+        state="/state",
+        node_ip="198.18.254.2",
+        link="node0",
+        service_range="198.18.128.0/20",
+        certs="/state/certs",
+        components=tuple(make_components(ClusterSpec(simulated_nodes=1)).values()),
+    )
+
+
+def test_each_component_comes_after_what_it_needs() -> None:
+    """The order in which they become ready, which is also a valid order to read them in."""
+    assert {name: each.after for name, each in make_components(ClusterSpec(simulated_nodes=1)).items()} == {
+        "etcd": (),
+        "registry": (),
+        "containerd": (),
+        "images": ("containerd",),
+        "apiserver": ("etcd",),
+        "controller-manager": ("apiserver",),
+        "scheduler": ("apiserver",),
+        "reconcile": ("apiserver",),
+        "kubelet": ("apiserver", "containerd", "images"),
+        "proxy": ("apiserver",),
+        "coredns": ("reconcile",),
+        "storage-shared": ("reconcile",),
+        "storage-node": ("reconcile",),
+        "kwok": ("reconcile",),
+    }
+
+
+def test_kwok_runs_only_for_simulated_nodes() -> None:
+    """Nobody pays for what is not asked for; the program need not even be built."""
+    assert "kwok" not in make_components(ClusterSpec(gpus=4))
+
+
+def test_the_api_server_authorizes_nodes_and_people() -> None:
+    """Nodes only for what is theirs, everybody else by role; nothing on an insecure port."""
+    argv = make_components(ClusterSpec())["apiserver"].argv
+    assert argv[0] == "/tools/kube-apiserver"
+    assert "--authorization-mode=Node,RBAC" in argv
+    assert "--enable-admission-plugins=NodeRestriction" in argv
+    assert "--kubelet-preferred-address-types=InternalIP" in argv
+    assert "--proxy-client-cert-file=/state/certs/front-proxy.crt" in argv
+
+
+def test_storage_comes_in_two_kinds() -> None:
+    """One provisioner for shared volumes of any class name, one for volumes tied to a node."""
+    found = make_components(ClusterSpec())
+    for kind, provisioner in (("shared", "rancher.io/local-path"), ("node", "rancher.io/local-path-node")):
+        argv = found[f"storage-{kind}"].argv
+        assert f"--provisioner-name={provisioner}" in argv
+        assert f"--config=/state/config/storage-{kind}.json" in argv
+
+
+def test_a_plan_reaches_the_supervisor_unchanged() -> None:
+    """It goes through a pipe as JSON."""
+    assert Plan.from_json(make_plan().to_json()) == make_plan()

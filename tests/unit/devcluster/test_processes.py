@@ -1,0 +1,48 @@
+"""Processes are recognised by more than their pid."""
+
+import os
+import signal
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+from devcluster.processes import Identity, Run, children, start_time
+
+
+def make_run(identity: Identity) -> Run:
+    """A run whose supervisor is some process."""
+    return Run(identity, identity, slot=3, link=17, started=1000.0)
+
+
+def test_a_reused_pid_or_another_boot_is_another_process() -> None:
+    """After a crash or a reboot the pid in the file may be anybody's: it is neither alive nor ever signalled."""
+    own = Identity.of(os.getpid())
+    assert own is not None
+    assert own.alive()
+    for other in (replace(own, started=own.started + 1), replace(own, boot="another")):
+        assert not other.alive()
+        other.signal(signal.SIGKILL)
+
+
+def test_a_zombie_is_not_alive() -> None:
+    """A child that ended and was not collected runs no more."""
+    child = subprocess.Popen(["sleep", "100"])
+    identity = Identity.of(child.pid)
+    assert identity is not None
+    assert child.pid in children(os.getpid())
+    identity.signal(signal.SIGKILL)
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert start_time(child.pid) is None
+    assert not identity.alive()
+    child.wait()
+
+
+def test_a_run_survives_its_file_and_a_damaged_file_is_no_run(tmp_path: Path) -> None:
+    """A machine that crashed while writing must not stop the next `up`."""
+    run, path = make_run(Identity(1, 2, "boot")), tmp_path / "run.json"
+    assert Run.read(path) is None
+    path.write_text(run.to_json())
+    assert Run.read(path) == run
+    for damaged in ("", "{", "{}", '{"init": {"pid": 1}}', "[]", run.to_json()[:-20]):
+        path.write_text(damaged)
+        assert Run.read(path) is None

@@ -1,0 +1,76 @@
+"""GPUs without GPUs."""
+
+import json
+from typing import Any
+
+from devcluster import simulated
+from devcluster.spec import ClusterSpec
+
+
+def make_node(gpus: str | None = None, product: str | None = None) -> dict[str, Any]:
+    """The real node as the API shows it."""
+    resources = {"cpu": "2"} | ({"nvidia.com/gpu": gpus} if gpus else {})
+    labels = {"nvidia.com/gpu.product": product} if product else {}
+    return {"metadata": {"labels": labels}, "status": {"capacity": resources, "allocatable": dict(resources)}}
+
+
+def test_a_real_node_gets_its_gpus_once() -> None:
+    """What is right already is not written again."""
+    spec = ClusterSpec(gpus=4, gpu_product="A")
+    assert simulated.real_node_patch(make_node(), spec) == (
+        {"metadata": {"labels": {"nvidia.com/gpu.product": "A"}}},
+        {"status": {"capacity": {"nvidia.com/gpu": "4"}, "allocatable": {"nvidia.com/gpu": "4"}}},
+    )
+    assert simulated.real_node_patch(make_node("4", "A"), spec) == ({}, {})
+
+
+def test_gpus_go_when_they_are_no_longer_wanted() -> None:
+    """`null` in a merge patch removes."""
+    assert simulated.real_node_patch(make_node("4", "A"), ClusterSpec()) == (
+        {"metadata": {"labels": {"nvidia.com/gpu.product": None}}},
+        {"status": {"capacity": {"nvidia.com/gpu": None}, "allocatable": {"nvidia.com/gpu": None}}},
+    )
+    assert simulated.real_node_patch(make_node(), ClusterSpec()) == ({}, {})
+
+
+def test_a_simulated_node() -> None:
+    """Tainted, so that no real pod lands there; annotated, so that KWOK manages it and no other."""
+    assert simulated.node(2, ClusterSpec(simulated_gpus=7, simulated_product="MIG")) == {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": "simulated-2",
+            "labels": {
+                "type": "kwok",
+                "kubernetes.io/hostname": "simulated-2",
+                "kubernetes.io/os": "linux",
+                "kubernetes.io/arch": "amd64",
+                "nvidia.com/gpu.product": "MIG",
+            },
+            "annotations": {"kwok.x-k8s.io/node": "fake"},
+        },
+        "spec": {"taints": [{"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}]},
+        "status": {
+            part: {"cpu": "64", "memory": "512Gi", "ephemeral-storage": "1Ti", "pods": "110", "nvidia.com/gpu": "7"}
+            for part in ("capacity", "allocatable")
+        },
+    }
+
+
+def test_simulated_pods_run_for_a_while_and_finish() -> None:
+    """The duration is the pod's annotation or 5 s, without jitter; pods of Jobs and PyTorchJobs finish."""
+    stages = {stage["metadata"]["name"]: stage["spec"] for stage in map(json.loads, simulated.stages().split("---\n"))}
+    assert list(stages) == ["node-initialize", "node-heartbeat", "pod-ready", "pod-complete", "pod-delete"]
+    expression = {"expressionFrom": '.metadata.annotations["pod-complete.stage.kwok.x-k8s.io/delay"]'}
+    assert stages["pod-complete"]["delay"] == {
+        "durationMilliseconds": 5000,
+        "durationFrom": expression,
+        "jitterDurationMilliseconds": 5000,
+        "jitterDurationFrom": expression,
+    }
+    owners = stages["pod-complete"]["selector"]["matchExpressions"][-1]
+    assert owners == {
+        "key": ".metadata.ownerReferences.[].kind",
+        "operator": "In",
+        "values": ["Job", "PyTorchJob"],
+    }

@@ -1,0 +1,27 @@
+"""A cluster's choices."""
+
+import pytest
+
+from devcluster.errors import ClusterError
+from devcluster.spec import ClusterSpec
+
+
+def test_a_spec_survives_its_file() -> None:
+    """What is written is read back, whatever other versions wrote beside it."""
+    spec = ClusterSpec(gpus=4, simulated_nodes=3, registry="/images")
+    assert ClusterSpec.from_json(spec.to_json()) == spec
+    assert ClusterSpec.from_json('{"gpus": 2, "of_another_version": true}') == ClusterSpec(gpus=2)
+
+
+def test_differences_name_each_changed_choice() -> None:
+    """A person reads what would change."""
+    assert ClusterSpec().differences(ClusterSpec(gpus=4, max_pods=10)) == ["gpus: 0 → 4", "max_pods: 250 → 10"]
+    assert ClusterSpec().differences(ClusterSpec()) == []
+
+
+def test_impossible_choices_are_refused_together() -> None:
+    """All faults at once, each with its limit."""
+    with pytest.raises(
+        ClusterError, match=r"gpus is -1; it must be from 0 to 64; registry is 'here'; it must be an abs"
+    ):
+        ClusterSpec(gpus=-1, registry="here")

@@ -1,0 +1,102 @@
+"""What is run to build, fill and use images, as whole command lines."""
+
+from pathlib import Path
+
+import pytest
+
+from devcluster.errors import ClusterError
+from devcluster.images.catalog import CONTAINERFILES, helpers, workload
+from devcluster.images.debian import rootfs_command
+from devcluster.images.recipe import Recipe, build_command, stage
+from devcluster.images.run import run_command
+from devcluster.images.storage import Storage
+from workloads.images import base_reference, workload_reference
+
+STORAGE = Storage(Path("/cache/images"))
+BUILDAH = ["buildah", "--root=/cache/images/storage", "--runroot=/cache/images/run", "--storage-driver=overlay"]
+OWN_MOUNTS = ["unshare", "--mount", "--propagation", "private"]
+
+
+def test_build_command() -> None:
+    """Own storage, no pull, no daemon, arguments sorted, times fixed."""
+    assert build_command(STORAGE, "registry.local/trainstack/a:1", Path("/c"), {"B": "2", "A": "1"}) == [
+        *BUILDAH,
+        *("bud", "--quiet", "--isolation=chroot", "--pull-never", "--no-cache", "--timestamp=0"),
+        *("--build-arg", "A=1", "--build-arg", "B=2"),
+        *("--file", "/c/Dockerfile", "--tag", "registry.local/trainstack/a:1", "/c"),
+    ]
+
+
+def test_run_command() -> None:
+    """In mounts of its own, with the given folders."""
+    assert run_command(STORAGE, "box", ["python3", "-V"], {Path("/b"): "/y", Path("/a"): "/x"}) == [
+        *OWN_MOUNTS,
+        *BUILDAH,
+        *("run", "--isolation=chroot", "--volume=/a:/x", "--volume=/b:/y", "box", "--", "python3", "-V"),
+    ]
+
+
+def test_rootfs_command() -> None:
+    """The recipe's script gets the mirror of this machine and the buildah to mount with."""
+    assert rootfs_command(STORAGE, "box", "http://mirror.example/debian") == [
+        *OWN_MOUNTS,
+        *("sh", str(CONTAINERFILES / "base" / "rootfs.sh"), "box", "http://mirror.example/debian"),
+        "/usr/share/keyrings/debian-archive-keyring.gpg",
+        *("/cache/images/sources.list", "/cache/images/apt.conf"),
+        *BUILDAH,
+    ]
+
+
+def test_storage_lies_in_the_shared_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never in the machine's default storage."""
+    monkeypatch.setenv("XDG_CACHE_HOME", "/elsewhere")
+    assert Storage.shared().folder == Path("/elsewhere/trainstack/images")
+
+
+def test_stage_copies_what_the_tag_covers(tmp_path: Path) -> None:
+    """Ignored files stay out, programs come in, modes are plain, links stay links, another Dockerfile replaces."""
+    context, target = tmp_path / "context", tmp_path / "target"
+    (context / "sub").mkdir(parents=True)
+    target.mkdir()
+    for name in ("Dockerfile", "kept", "sub/run.sh", "ignored"):
+        (context / name).write_text(name)
+        (context / name).chmod(0o640)
+    (context / "sub" / "run.sh").chmod(0o700)
+    (context / "link").symlink_to("kept")
+    (context / ".dockerignore").write_text("ignored\n")
+    (tmp_path / "Other").write_text("FROM scratch\n")
+    stage(Recipe("x", context, dockerfile=tmp_path / "Other", programs={"bin": context / "sub" / "run.sh"}), target)
+    modes = {
+        path.relative_to(target).as_posix(): "link" if path.is_symlink() else oct(path.stat().st_mode & 0o777)
+        for path in target.rglob("*")
+        if not path.is_dir() or path.is_symlink()
+    }
+    assert modes == {"Dockerfile": "0o644", "kept": "0o644", "sub/run.sh": "0o755", "link": "link", "bin": "0o755"}
+    assert (target / "Dockerfile").read_text() == "FROM scratch\n"
+
+
+def test_a_workload_is_built_under_the_name_that_settings_give_it(tmp_path: Path) -> None:
+    """The recipe and the pure function agree."""
+    (tmp_path / "Dockerfile").write_text("ARG BASE\nFROM ${BASE}\n")
+    recipe = workload(tmp_path)
+    assert recipe.image == workload_reference(tmp_path)
+    assert recipe.build_args == {"BASE": base_reference()}
+
+
+def test_a_workload_without_dockerfile_is_refused(tmp_path: Path) -> None:
+    """The error names the folder."""
+    with pytest.raises(ClusterError, match=f"{tmp_path}: has no Dockerfile"):
+        workload(tmp_path)
+
+
+@pytest.mark.parametrize("found", [None, "dynamic"])
+def test_a_busybox_that_needs_a_loader_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: str | None
+) -> None:
+    """Missing or dynamic: the error names the package."""
+    if found:
+        (tmp_path / "busybox").write_bytes(b"\x7fELF /lib64/ld-linux-x86-64.so.2")
+        (tmp_path / "busybox").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ClusterError, match="apt-get install busybox-static"):
+        helpers()

@@ -1,0 +1,121 @@
+"""An image's name follows from the files that go into it, and from nothing else."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from devcluster.images.registry import Target, target
+from workloads.images import BASE_RECIPE, base_reference, content_tag, context_files, workload_reference
+
+
+def make_context(folder: Path, **files: str) -> Path:
+    """A build context; `__` in a name stands for a folder, and `Dockerfile` is always there."""
+    for name, text in ({"Dockerfile": "FROM scratch\n"} | files).items():
+        path = folder / name.replace("__", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+def names(context: Path) -> list[str]:
+    """The context's files as text."""
+    return [path.as_posix() for path in context_files(context)]
+
+
+def test_equal_files_have_equal_tags_wherever_they_lie(tmp_path: Path) -> None:
+    """Place, times, owner rights and leftovers of running the program do not count."""
+    one = make_context(tmp_path / "one", main="x")
+    two = make_context(tmp_path / "two", main="x")
+    os.utime(two / "main", (0, 0))
+    (two / "main").chmod(0o600)
+    (two / "__pycache__").mkdir()
+    (two / "__pycache__" / "main.pyc").write_bytes(b"\0")
+    assert content_tag(one) == content_tag(two)
+    assert re.fullmatch("[0-9a-f]{16}", content_tag(one))
+
+
+def test_whatever_changes_the_image_changes_the_tag(tmp_path: Path) -> None:
+    """Content, file name, executable bit, link target, Dockerfile, build argument and added program each count."""
+    context = make_context(tmp_path, main="x")
+    (context / "other").write_text("FROM scratch\n")
+    tags = [content_tag(context), content_tag(context, {"BASE": "a"}), content_tag(context, {"BASE": "b"})]
+    tags.append(content_tag(context, dockerfile=context / "other"))
+    tags.append(content_tag(context, programs={"program": context / "other"}))
+    (context / "main").chmod(0o755)
+    tags.append(content_tag(context))
+    (context / "main").write_text("y")
+    tags.append(content_tag(context))
+    (context / "main").rename(context / "renamed")
+    tags.append(content_tag(context))
+    (context / "link").symlink_to("renamed")
+    tags.append(content_tag(context))
+    (context / "link").unlink()
+    (context / "link").symlink_to("other")
+    tags.append(content_tag(context))
+    assert len(set(tags)) == len(tags)
+
+
+def test_what_is_ignored_does_not_count(tmp_path: Path) -> None:
+    """A file that `.dockerignore` leaves out can change without another image."""
+    context = make_context(tmp_path, main="x", notes="1")
+    (context / ".dockerignore").write_text("# comment\nnotes\n")
+    before = content_tag(context)
+    (context / "notes").write_text("2")
+    assert content_tag(context) == before
+
+
+@pytest.mark.parametrize(
+    ("patterns", "kept"),
+    [
+        ("", ["Dockerfile", "a.md", "a.py", "sub/b.md", "sub/deep/c.py"]),
+        ("*.md", ["Dockerfile", "a.py", "sub/b.md", "sub/deep/c.py"]),
+        ("**/*.md", ["Dockerfile", "a.py", "sub/deep/c.py"]),
+        ("sub/", ["Dockerfile", "a.md", "a.py"]),
+        ("sub/*.md", ["Dockerfile", "a.md", "a.py", "sub/deep/c.py"]),
+        ("sub/**", ["Dockerfile", "a.md", "a.py"]),
+        ("*\n!*.py", ["Dockerfile", "a.py"]),
+        ("*\n!sub/deep/*.py", ["Dockerfile", "sub/deep/c.py"]),
+        ("[a-b].m?", ["Dockerfile", "a.py", "sub/b.md", "sub/deep/c.py"]),
+        ("Dockerfile", ["Dockerfile", "a.md", "a.py", "sub/b.md", "sub/deep/c.py"]),
+    ],
+)
+def test_dockerignore(tmp_path: Path, patterns: str, kept: list[str]) -> None:
+    """Patterns mean what they mean to other builders; the last that matches decides; the Dockerfile stays."""
+    context = make_context(tmp_path)
+    for name in ("a.md", "a.py", "sub/b.md", "sub/deep/c.py"):
+        (context / name).parent.mkdir(parents=True, exist_ok=True)
+        (context / name).write_text(name)
+    (context / ".dockerignore").write_text(patterns)
+    assert [name for name in names(context) if name != ".dockerignore"] == kept
+
+
+def test_a_workload_is_named_after_its_folder_and_depends_on_the_base(tmp_path: Path) -> None:
+    """The name holds the folder's; the tag is that of the context with our base as build argument."""
+    context = make_context(tmp_path / "digits", main="x")
+    tag = content_tag(context, {"BASE": base_reference()})
+    assert workload_reference(context) == f"registry.local/trainstack/digits:{tag}"
+    assert base_reference() == f"registry.local/trainstack/base:{content_tag(BASE_RECIPE)}"
+
+
+def test_a_folder_without_dockerfile_is_refused(tmp_path: Path) -> None:
+    """The error names the file that is missing."""
+    with pytest.raises(FileNotFoundError, match=f"{tmp_path}/Dockerfile: no such file"):
+        workload_reference(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("busybox", Target("library/busybox", "latest")),
+        ("docker.io/library/busybox:1.35", Target("library/busybox", "1.35")),
+        ("pytorch/pytorch:2.0.1-cuda11.7-cudnn8-devel", Target("pytorch/pytorch", "2.0.1-cuda11.7-cudnn8-devel")),
+        ("registry.k8s.io/kueue/kueue:v0.15.2", Target("kueue/kueue", "v0.15.2")),
+        ("registry.local/trainstack/base:0123", Target("trainstack/base", "0123")),
+        ("localhost:5000/a/b", Target("a/b", "latest")),
+    ],
+)
+def test_place_in_the_registry(name: str, place: Target) -> None:
+    """A mirror of every host is asked for the path without the host."""
+    assert target(name) == place

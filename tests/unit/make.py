@@ -1,0 +1,123 @@
+"""Inputs of tests: small environments that are whole, of which a test says only what it is about."""
+
+from typing import Any
+
+from settings.environment import Environment, Namespace
+from settings.model import Settings
+from settings.operators import Kueue, KueueConfiguration, Manifest, Operators, TrainingOperator
+from settings.queues import (
+    ClusterQueue,
+    Cohort,
+    FlavorQuotas,
+    LocalQueue,
+    PriorityClass,
+    Queues,
+    ResourceFlavor,
+    ResourceGroup,
+    ResourceQuota,
+)
+from settings.storage import Storage, StorageClass, Volume
+from settings.workloads import Image, Mount, Record, Resources, Role, Workload, Workloads
+
+
+def make_quota(name: str, nominal: str, **changes: Any) -> ResourceQuota:
+    """So much of one resource."""
+    return ResourceQuota(name=name, nominal_quota=nominal, **changes)
+
+
+def make_group(*flavors: tuple[str, dict[str, str]]) -> ResourceGroup:
+    """A group of flavors, each with its quotas by resource."""
+    return ResourceGroup(
+        covered_resources=tuple(flavors[0][1]),
+        flavors=tuple(
+            FlavorQuotas(name=name, resources=tuple(make_quota(*quota) for quota in quotas.items()))
+            for name, quotas in flavors
+        ),
+    )
+
+
+def make_cluster_queue(**changes: Any) -> ClusterQueue:
+    """The cluster queue `research`: 2 cpu and 8Gi on the flavor `cpu`, in the cohort `local`."""
+    group = make_group(("cpu", {"cpu": "2", "memory": "8Gi"}))
+    return ClusterQueue(**{"name": "research", "cohort": "local", "resource_groups": (group,), **changes})
+
+
+def make_queues(**changes: Any) -> Queues:
+    """The flavor, cohort, queues and priority that `make_settings` has."""
+    base = {
+        "flavors": (ResourceFlavor(name="cpu"),),
+        "cohorts": (Cohort(name="local"),),
+        "cluster_queues": (make_cluster_queue(),),
+        "local_queues": (LocalQueue(name="research", namespace="research", cluster_queue="research"),),
+        "priority_classes": (PriorityClass(name="normal", value=1000),),
+    }
+    return Queues(**{**base, **changes})
+
+
+def make_volume(**changes: Any) -> Volume:
+    """The claim `training`: 2Gi of the class `shared`, for many writers."""
+    base = {"name": "training", "namespace": "research", "storage_class": "shared", "size": "2Gi"}
+    return Volume(**{**base, "access_modes": ("ReadWriteMany",), **changes})
+
+
+def make_storage(**changes: Any) -> Storage:
+    """The class and the claim that `make_settings` has."""
+    classes = (StorageClass(name="shared", provisioner="rancher.io/local-path"),)
+    return Storage(**{"classes": classes, "volumes": (make_volume(),), **changes})
+
+
+def make_mount(**changes: Any) -> Mount:
+    """The claim `training` at /mnt/training."""
+    return Mount(**{"volume": "training", "mount_path": "/mnt/training", **changes})
+
+
+def make_run(**changes: Any) -> Workload:
+    """A managed Job on the queue `research`, of one pod with 1 cpu and 1Gi, recorded on `training`."""
+    base = {
+        "name": "train",
+        "kind": "Job",
+        "namespace": "research",
+        "queue": "research",
+        "priority": "normal",
+        "image": Image(name="python:3.11"),
+        "command": ("python3", "train.py"),
+        "record": Record(volume="training"),
+        "volumes": (make_mount(),),
+        "resources": Resources(requests={"cpu": "1", "memory": "1Gi"}),
+    }
+    return Workload(**{**base, **changes})
+
+
+def make_distributed(workers: int = 2, **changes: Any) -> Workload:
+    """`make_run` as a PyTorchJob of a master and workers, each pod with 500m and 1Gi."""
+    roles = {"Master": Role(), "Worker": Role(replicas=workers)}
+    resources = Resources(requests={"cpu": "500m", "memory": "1Gi"})
+    return make_run(**{"kind": "PyTorchJob", "roles": roles, "resources": resources, **changes})
+
+
+def make_manifest(**changes: Any) -> Manifest:
+    """A release manifest at an address, so that no file is looked for."""
+    return Manifest(**{"version": "v1.2.3", "url": "https://example.org/release.yaml", "sha256": "0" * 64, **changes})
+
+
+def make_kueue(**configuration: Any) -> Kueue:
+    """An install of Kueue with this configuration."""
+    return Kueue(manifest=make_manifest(), configuration=KueueConfiguration(**configuration))
+
+
+def make_training_operator(**changes: Any) -> TrainingOperator:
+    """An install of the training operator."""
+    return TrainingOperator(**{"manifest": make_manifest(), "init_container_image": "busybox:1.35.0", **changes})
+
+
+def make_settings(*runs: Workload, **changes: Any) -> Settings:
+    """An environment of an owner with both halves, in which `make_run` and `make_distributed` have all they need."""
+    base = {
+        "stack": "test",
+        "environment": Environment(namespaces=(Namespace(name="research"),)),
+        "storage": make_storage(),
+        "queues": make_queues(),
+        "operators": Operators(kueue=make_kueue(), training_operator=make_training_operator()),
+        "workloads": Workloads(runs=runs),
+    }
+    return Settings(**{**base, **changes})

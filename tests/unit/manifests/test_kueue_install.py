@@ -1,0 +1,205 @@
+"""The install of Kueue, from a release in small."""
+
+import copy
+from typing import Any
+
+import pytest
+import yaml
+
+from manifests.kueue import configuration, kueue
+from manifests.operators import OperatorError
+from settings.operators import ControllerResources, Kueue, KueueConfiguration, WaitForPodsReady
+from tests.unit.make import make_kueue, make_manifest
+from tests.unit.manifests.restricted import violations
+
+MARK = {"app.kubernetes.io/managed-by": "trainstack", "trainstack.dev/stack": "dev"}
+CONFIGURATION = """\
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+clientConnection: {qps: 50}
+# waitForPodsReady: {timeout: 5m}
+integrations:
+  frameworks: [batch/job, ray.io/rayjob]
+  labelKeysToCopy: [team]
+"""
+
+
+def make_webhook(group: str, resource: str) -> dict[str, Any]:
+    """A webhook for one resource."""
+    return {"name": f"{resource}.kb.io", "rules": [{"apiGroups": [group], "resources": [resource]}]}
+
+
+def make_object(kind: str, name: str, **rest: Any) -> dict[str, Any]:
+    """An object of the release."""
+    return {"kind": kind, "metadata": {"name": name, "namespace": "kueue-system"}, **rest}
+
+
+def make_release() -> list[dict[str, Any]]:
+    """Kueue's release in small, in the order of kustomize's output."""
+    container = {
+        "name": "manager",
+        "image": "kueue:main",
+        "imagePullPolicy": "Always",
+        "resources": {"limits": {"cpu": "2", "memory": "512Mi"}, "requests": {"cpu": "500m", "memory": "512Mi"}},
+        "securityContext": {"readOnlyRootFilesystem": True},
+    }
+    pod = {"containers": [container], "securityContext": {"runAsNonRoot": True}}
+    webhooks = [
+        make_webhook("", "pods"),
+        make_webhook("batch", "jobs"),
+        make_webhook("kubeflow.org", "pytorchjobs"),
+        make_webhook("ray.io", "rayjobs"),
+        make_webhook("kueue.x-k8s.io", "clusterqueues"),
+    ]
+    return [
+        make_object("APIService", "v1beta2.visibility.kueue.x-k8s.io"),
+        {"kind": "CustomResourceDefinition", "metadata": {"name": "cohorts.kueue.x-k8s.io", "labels": {"a": "b"}}},
+        make_object("ClusterRole", "kueue-manager-role"),
+        make_object("ConfigMap", "kueue-manager-config", data={"controller_manager_config.yaml": CONFIGURATION}),
+        make_object(
+            "Deployment", "kueue-controller-manager", spec={"replicas": 2, "template": {"metadata": {}, "spec": pod}}
+        ),
+        make_object("MutatingWebhookConfiguration", "kueue-mutating-webhook-configuration", webhooks=webhooks),
+        {"kind": "Namespace", "metadata": {"name": "kueue-system"}},
+        make_object("ServiceAccount", "kueue-controller-manager"),
+    ]
+
+
+def kinds(manifests: tuple[dict[str, Any], ...]) -> list[str]:
+    """The kinds, in order."""
+    return [manifest["kind"] for manifest in manifests]
+
+
+def test_objects_are_staged_in_the_order_that_an_install_needs() -> None:
+    """CRDs; what the controller needs, its namespace first; the controller; the API that it serves."""
+    installed = kueue(make_release(), make_kueue(), "dev")
+    assert kinds(installed.in_order()) == [
+        "CustomResourceDefinition",
+        "Namespace",
+        "ServiceAccount",
+        "ConfigMap",
+        "ClusterRole",
+        "MutatingWebhookConfiguration",
+        "Deployment",
+        "APIService",
+    ]
+    assert kinds(installed.crds) == ["CustomResourceDefinition"]
+    assert kinds(installed.deployments) == ["Deployment"]
+    assert kinds(installed.extensions) == ["APIService"]
+
+
+def test_every_object_carries_our_mark() -> None:
+    """Beside the labels that the release gave it."""
+    installed = kueue(make_release(), make_kueue(), "dev")
+    assert installed.crds[0]["metadata"]["labels"] == {"a": "b", **MARK}
+    assert all(MARK.items() <= manifest["metadata"]["labels"].items() for manifest in installed.in_order())
+
+
+def test_a_namespace_that_the_environment_declares_is_left_to_it() -> None:
+    """Two declarations of one object would fight."""
+    installed = kueue(make_release(), make_kueue(), "dev", ["kueue-system"])
+    assert "Namespace" not in kinds(installed.in_order())
+
+
+def test_the_controller_is_adapted_and_hardened() -> None:
+    """Image and requests as declared, one replica, fit for a `restricted` namespace; limits stay the release's."""
+    declared = Kueue(
+        manifest=make_manifest(), image="kueue@sha256:0", requests=ControllerResources(cpu="50m", memory="1Gi")
+    )
+    (deployment,) = kueue(make_release(), declared, "dev").deployments
+    template = deployment["spec"]["template"]
+    assert deployment["spec"]["replicas"] == 1
+    assert template["spec"] == {
+        "containers": [
+            {
+                "name": "manager",
+                "image": "kueue@sha256:0",
+                "imagePullPolicy": "IfNotPresent",
+                "resources": {"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "50m", "memory": "1Gi"}},
+                "securityContext": {
+                    "readOnlyRootFilesystem": True,
+                    "allowPrivilegeEscalation": False,
+                    "capabilities": {"drop": ["ALL"]},
+                },
+            }
+        ],
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": 65532,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+    }
+    assert violations(template["spec"]) == []
+
+
+def test_the_controller_keeps_what_is_not_declared() -> None:
+    """The release's image, pull policy and requests."""
+    (deployment,) = kueue(make_release(), make_kueue(), "dev").deployments
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert (container["image"], container["imagePullPolicy"]) == ("kueue:main", "Always")
+    assert container["resources"]["requests"] == {"cpu": "500m", "memory": "512Mi"}
+
+
+def test_another_configuration_restarts_the_controller() -> None:
+    """The ConfigMap is a subPath mount, which never changes in a running pod: its hash stands on the template."""
+    hashes = set()
+    for declared in (make_kueue(), make_kueue(manage_jobs_without_queue_name=True)):
+        (deployment,) = kueue(make_release(), declared, "dev").deployments
+        hashes.add(deployment["spec"]["template"]["metadata"]["annotations"]["trainstack.dev/config-hash"])
+    assert len(hashes) == 2
+
+
+def test_the_configuration_keeps_the_releases_other_fields() -> None:
+    """Only what is declared is put in its place."""
+    declared = KueueConfiguration(
+        frameworks=("batch/job", "pod"),
+        wait_for_pods_ready=WaitForPodsReady(timeout_seconds=600, recovery_timeout_seconds=60),
+        retain_finished_seconds=0,
+    )
+    assert yaml.safe_load(configuration(CONFIGURATION, declared)) == {
+        "apiVersion": "config.kueue.x-k8s.io/v1beta2",
+        "kind": "Configuration",
+        "clientConnection": {"qps": 50},
+        "integrations": {"frameworks": ["batch/job", "pod"], "labelKeysToCopy": ["team"]},
+        "manageJobsWithoutQueueName": False,
+        "waitForPodsReady": {"timeout": "600s", "recoveryTimeout": "60s"},
+        "objectRetentionPolicies": {"workloads": {"afterFinished": "0s"}},
+    }
+
+
+def test_the_configuration_says_nothing_of_what_is_left_to_kueue() -> None:
+    """No timeout and no retention unless declared."""
+    made = yaml.safe_load(configuration(CONFIGURATION, KueueConfiguration()))
+    assert not {"waitForPodsReady", "objectRetentionPolicies"} & {*made}
+
+
+@pytest.mark.parametrize(
+    ("frameworks", "kept"),
+    [
+        (("batch/job", "kubeflow.org/pytorchjob"), ["jobs", "pytorchjobs", "clusterqueues"]),
+        (("pod",), ["pods", "clusterqueues"]),
+        # Kueue manages these by their pods and switches `pod` on by itself.
+        (("statefulset",), ["pods", "clusterqueues"]),
+    ],
+)
+def test_webhooks_of_kinds_that_kueue_does_not_manage_are_left_out(
+    frameworks: tuple[str, ...], kept: list[str]
+) -> None:
+    """With `failurePolicy: Fail`, they would let no pod of the cluster start while Kueue does."""
+    installed = kueue(make_release(), make_kueue(frameworks=frameworks), "dev")
+    (webhooks,) = (each for each in installed.setup if each["kind"] == "MutatingWebhookConfiguration")
+    assert [webhook["rules"][0]["resources"][0] for webhook in webhooks["webhooks"]] == kept
+
+
+def test_another_projects_release_is_refused() -> None:
+    """The error names what is missing."""
+    with pytest.raises(OperatorError, match="no ConfigMap kueue-manager-config"):
+        kueue([make_object("Deployment", "other")], make_kueue(), "dev")
+
+
+def test_the_release_is_not_changed() -> None:
+    """Builders change no argument."""
+    release = make_release()
+    before = copy.deepcopy(release)
+    kueue(release, Kueue(manifest=make_manifest(), requests=ControllerResources(cpu="4", memory="4Gi")), "dev")
+    assert release == before

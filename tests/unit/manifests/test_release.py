@@ -1,0 +1,134 @@
+"""Release manifests: checked bytes, and what is left out of them."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from manifests import release
+from manifests.release import ReleaseError, parse_release, read_release, without_descriptions
+
+RELEASE = b"""\
+apiVersion: v1
+kind: Secret
+metadata: {name: cert}
+data: {}
+---
+---
+apiVersion: v1
+kind: List
+items:
+  - {apiVersion: v1, kind: Secret, metadata: {name: kept}, data: {a: Yg==}}
+"""
+PARSED = [
+    {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cert"}},
+    {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "kept"}, "data": {"a": "Yg=="}},
+]
+
+
+def make_release(folder: Path, content: bytes = RELEASE) -> tuple[Path, str]:
+    """A release in a file, and its sha256."""
+    path = folder / "release.yaml"
+    path.write_bytes(content)
+    return path, hashlib.sha256(content).hexdigest()
+
+
+def test_empty_data_of_a_secret_is_dropped_and_lists_are_taken_apart(tmp_path: Path) -> None:
+    """The API server drops empty data, so the engine would see a change in every preview."""
+    path, digest = make_release(tmp_path)
+    assert read_release(path, digest) == PARSED
+
+
+def test_bytes_that_are_not_the_pinned_ones_are_refused(tmp_path: Path) -> None:
+    """The error names the file, both digests and the remedy."""
+    path, digest = make_release(tmp_path)
+    with pytest.raises(ReleaseError) as caught:
+        read_release(path, "0" * 64)
+    for part in (str(path), digest, "0" * 64, "pin their sha256"):
+        assert part in str(caught.value)
+
+
+def test_a_missing_release_is_refused(tmp_path: Path) -> None:
+    """The error says how such a file comes to be."""
+    with pytest.raises(ReleaseError, match="there is no release manifest here; `make tools`"):
+        read_release(tmp_path / "none.yaml", "0" * 64)
+
+
+def test_a_release_without_objects_is_refused() -> None:
+    """An empty download is no release."""
+    with pytest.raises(ReleaseError, match="holds no objects"):
+        parse_release(b"---\n")
+
+
+def test_a_second_reading_comes_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is parsed, and the result is the same."""
+    path, digest = make_release(tmp_path)
+    cache = tmp_path / "cache"
+    first = read_release(path, digest, cache)
+    monkeypatch.setattr(release, "parse_release", lambda _content: pytest.fail("parsed again"))
+    assert read_release(path, digest, cache) == first == PARSED
+    assert [file.suffix for file in cache.iterdir()] == [".json"]
+
+
+def test_a_cache_does_not_excuse_changed_bytes(tmp_path: Path) -> None:
+    """The file is checked before the cache is asked."""
+    path, digest = make_release(tmp_path)
+    read_release(path, digest, tmp_path / "cache")
+    path.write_bytes(RELEASE + b"# edited\n")
+    with pytest.raises(ReleaseError, match="nothing was taken from it"):
+        read_release(path, digest, tmp_path / "cache")
+
+
+def test_descriptions_go_and_properties_called_description_stay() -> None:
+    """A description is text beside a type; a property of that name, an enum value or a default is not."""
+    schema = {
+        "description": "gone",
+        "type": "object",
+        "default": {"description": "stays"},
+        "required": ["description"],
+        "properties": {
+            "description": {"description": "gone", "type": "string", "enum": ["description"]},
+            "list": {"type": "array", "items": {"description": "gone", "type": "string"}},
+            "map": {"additionalProperties": {"description": "gone", "type": "string"}},
+            "any": {"additionalProperties": True, "anyOf": [{"description": "gone", "type": "integer"}]},
+            "not": {"not": {"description": "gone", "type": "string"}},
+        },
+    }
+    assert without_descriptions(schema) == {
+        "type": "object",
+        "default": {"description": "stays"},
+        "required": ["description"],
+        "properties": {
+            "description": {"type": "string", "enum": ["description"]},
+            "list": {"type": "array", "items": {"type": "string"}},
+            "map": {"additionalProperties": {"type": "string"}},
+            "any": {"additionalProperties": True, "anyOf": [{"type": "integer"}]},
+            "not": {"not": {"type": "string"}},
+        },
+    }
+
+
+def test_only_the_schemas_of_a_crd_lose_their_descriptions() -> None:
+    """Printed columns keep theirs: people read them."""
+    content = b"""\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.example.org}
+spec:
+  group: example.org
+  versions:
+    - name: v1
+      additionalPrinterColumns: [{name: Age, description: kept}]
+      schema: {openAPIV3Schema: {description: gone, type: object}}
+"""
+    (crd,) = parse_release(content)
+    assert crd["spec"] == {
+        "group": "example.org",
+        "versions": [
+            {
+                "name": "v1",
+                "additionalPrinterColumns": [{"name": "Age", "description": "kept"}],
+                "schema": {"openAPIV3Schema": {"type": "object"}},
+            }
+        ],
+    }

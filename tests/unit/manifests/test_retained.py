@@ -1,0 +1,41 @@
+"""What destroy leaves in the cluster."""
+
+from manifests.retained import Retained, retained
+from settings.environment import Environment, Namespace
+from settings.storage import PersistentVolume
+from tests.unit.make import make_settings, make_storage, make_volume
+
+
+def test_volumes_stay_with_all_that_they_stand_on() -> None:
+    """Their namespaces if this stack made them, volumes on hosts, and CRDs, each with its reason."""
+    host = PersistentVolume(
+        name="models", storage_class="manual", size="10Gi", access_modes=("ReadWriteMany",), host_path="/models"
+    )
+    volumes = (
+        make_volume(name="a"),
+        make_volume(name="b"),
+        make_volume(name="scratch", namespace="temporary", retain=False),
+        make_volume(name="c", namespace="kubeflow"),
+        make_volume(name="d", namespace="elsewhere"),
+    )
+    settings = make_settings(
+        environment=Environment(namespaces=(Namespace(name="research"), Namespace(name="temporary"))),
+        storage=make_storage(volumes=volumes, persistent_volumes=(host,)),
+    )
+    release = [
+        {"kind": "Namespace", "metadata": {"name": "kubeflow"}},
+        {"kind": "Namespace", "metadata": {"name": "kueue-system"}},
+        {"kind": "CustomResourceDefinition", "metadata": {"name": "pytorchjobs.kubeflow.org"}},
+    ]
+    data = "its data is kept (retain: true)"
+    crd = "deleting it would delete every team's objects of that kind"
+    assert retained(settings, release) == [
+        Retained("PersistentVolumeClaim", "research", "a", data),
+        Retained("PersistentVolumeClaim", "research", "b", data),
+        Retained("PersistentVolumeClaim", "kubeflow", "c", data),
+        Retained("PersistentVolumeClaim", "elsewhere", "d", data),
+        Retained("Namespace", None, "kubeflow", "it holds the retained volume c"),
+        Retained("Namespace", None, "research", "it holds the retained volume a, b"),
+        Retained("PersistentVolume", None, "models", "its folder /models on the node holds data"),
+        Retained("CustomResourceDefinition", None, "pytorchjobs.kubeflow.org", crd),
+    ]

@@ -1,0 +1,84 @@
+"""Storage, as manifests."""
+
+from manifests.namespaces import namespace
+from manifests.storage import claim, persistent_volume, storage_class
+from settings.environment import Namespace
+from settings.storage import PersistentVolume, StorageClass
+from tests.unit.make import make_volume
+
+MARK = {"app.kubernetes.io/managed-by": "trainstack", "trainstack.dev/stack": "dev"}
+
+
+def test_a_namespace_carries_its_labels_and_our_mark() -> None:
+    """Nothing that a person writes overrides the mark."""
+    declared = Namespace(name="research", labels={"team": "a", "trainstack.dev/stack": "other"})
+    assert namespace(declared, "dev") == {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": "research", "labels": {"team": "a", **MARK}},
+    }
+
+
+def test_a_storage_class_says_everything_that_cannot_be_edited_later() -> None:
+    """Binding mode, reclaim policy and parameters stand in it, whatever their defaults."""
+    declared = StorageClass(name="shared", provisioner="rancher.io/local-path", parameters={"kind": "rwx"})
+    assert storage_class(declared, "dev") == {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": "shared", "labels": MARK},
+        "provisioner": "rancher.io/local-path",
+        "parameters": {"kind": "rwx"},
+        "reclaimPolicy": "Retain",
+        "volumeBindingMode": "WaitForFirstConsumer",
+        "allowVolumeExpansion": False,
+    }
+
+
+def test_a_volume_on_one_node_is_bound_to_that_node() -> None:
+    """The folder must be there: the kubelet makes none."""
+    declared = PersistentVolume(
+        name="traindb-models-volume",
+        storage_class="manual",
+        size="10Gi",
+        access_modes=("ReadWriteMany",),
+        host_path="/home/traindbjst/traindb/models",
+        node="node-1",
+        labels={"type": "traindb"},
+    )
+    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["node-1"]}
+    assert persistent_volume(declared, "dev") == {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": "traindb-models-volume", "labels": {"type": "traindb", **MARK}},
+        "spec": {
+            "accessModes": ["ReadWriteMany"],
+            "capacity": {"storage": "10Gi"},
+            "hostPath": {"path": "/home/traindbjst/traindb/models", "type": "Directory"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
+            "persistentVolumeReclaimPolicy": "Retain",
+            "storageClassName": "manual",
+            "volumeMode": "Filesystem",
+        },
+    }
+
+
+def test_a_claim_is_not_waited_for_and_can_pick_a_static_volume() -> None:
+    """A claim of a WaitForFirstConsumer class is unbound until its first pod."""
+    declared = make_volume(labels={"app": "data"}, selector={"type": "traindb"})
+    assert claim(declared, "dev") == {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": "training",
+            "namespace": "research",
+            "labels": {"app": "data", **MARK},
+            "annotations": {"pulumi.com/skipAwait": "true"},
+        },
+        "spec": {
+            "accessModes": ["ReadWriteMany"],
+            "resources": {"requests": {"storage": "2Gi"}},
+            "selector": {"matchLabels": {"type": "traindb"}},
+            "storageClassName": "shared",
+            "volumeMode": "Filesystem",
+        },
+    }

@@ -1,0 +1,178 @@
+"""The install of the training operator, from a release in small."""
+
+import copy
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from manifests.operators import OperatorError
+from manifests.training_operator import INIT_TEMPLATE, training_operator
+from settings.operators import ControllerResources
+from tests.unit.make import make_training_operator
+from tests.unit.manifests.restricted import violations
+
+KINDS = ("jaxjobs", "pytorchjobs", "tfjobs")
+
+
+def make_release() -> list[dict[str, Any]]:
+    """The operator's release in small."""
+    container = {
+        "name": "training-operator",
+        "command": ["/manager"],
+        "image": "operator:v1",
+        "volumeMounts": [{"name": "cert", "mountPath": "/certs", "readOnly": True}],
+    }
+    pod = {"containers": [container], "volumes": [{"name": "cert", "secret": {"secretName": "cert"}}]}
+    named = {"name": "training-operator", "namespace": "kubeflow"}
+    return [
+        {"kind": "Namespace", "metadata": {"name": "kubeflow"}},
+        *(
+            {
+                "kind": "CustomResourceDefinition",
+                "metadata": {"name": f"{kind}.kubeflow.org"},
+                "spec": {"names": {"plural": kind}},
+            }
+            for kind in KINDS
+        ),
+        {"kind": "Deployment", "metadata": named, "spec": {"template": {"metadata": {}, "spec": pod}}},
+        {
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": "validator.training-operator.kubeflow.org"},
+            "webhooks": [{"name": kind, "rules": [{"resources": [kind]}]} for kind in KINDS],
+        },
+    ]
+
+
+def make_init_container() -> dict[str, Any]:
+    """The init container as the operator makes it from our template."""
+    text = INIT_TEMPLATE
+    values = {"InitContainerImage": "busybox@sha256:0", "MaxTries": "3", "MasterAddr": "digits-0-0-master-0"}
+    for key, value in values.items():
+        text = text.replace("{{." + key + "}}", value)
+    (container,) = yaml.safe_load(text)
+    return dict(container)
+
+
+def run_script(folder: Path, answers: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run the init container's command with an nslookup that gives these answers, one a call, and always fails."""
+    for number, answer in enumerate(answers, 1):
+        (folder / f"answer-{number}").write_text(answer)
+    (folder / "nslookup").write_text('#!/bin/sh\necho . >> calls\ncat "answer-$(wc -l < calls)"\nexit 1\n')
+    (folder / "sleep").write_text("#!/bin/sh\n")
+    for program in ("nslookup", "sleep"):
+        (folder / program).chmod(0o755)
+    return subprocess.run(
+        make_init_container()["command"],
+        cwd=folder,
+        env={"PATH": f"{folder}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+
+
+def test_only_the_listed_kinds_are_installed_watched_and_validated() -> None:
+    """A CRD costs a preview more than all else; a webhook that nothing answers blocks its kind."""
+    installed = training_operator(make_release(), make_training_operator(schemes=("pytorchjob", "tfjob")), "dev")
+    assert [crd["metadata"]["name"] for crd in installed.crds] == ["pytorchjobs.kubeflow.org", "tfjobs.kubeflow.org"]
+    (webhooks,) = (each for each in installed.setup if each["kind"] == "ValidatingWebhookConfiguration")
+    assert [webhook["name"] for webhook in webhooks["webhooks"]] == ["pytorchjobs", "tfjobs"]
+
+
+def test_the_controller_is_adapted_and_hardened() -> None:
+    """Kinds, our init container, requests, and all that a `restricted` namespace asks for."""
+    declared = make_training_operator(image="operator@sha256:0", requests=ControllerResources(cpu="50m"))
+    (deployment,) = training_operator(make_release(), declared, "dev").deployments
+    template = deployment["spec"]["template"]
+    assert template["spec"] == {
+        "containers": [
+            {
+                "name": "training-operator",
+                "command": ["/manager"],
+                "args": [
+                    "--enable-scheme=pytorchjob",
+                    "--pytorch-init-container-image=busybox:1.35.0",
+                    "--pytorch-init-container-max-tries=1800",
+                    "--pytorch-init-container-template-file=/etc/config/initContainer.yaml",
+                ],
+                "image": "operator@sha256:0",
+                "imagePullPolicy": "IfNotPresent",
+                "resources": {"requests": {"cpu": "50m"}},
+                "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+                "volumeMounts": [
+                    {"name": "cert", "mountPath": "/certs", "readOnly": True},
+                    {"name": "init-container", "mountPath": "/etc/config", "readOnly": True},
+                ],
+            }
+        ],
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": 65532,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "volumes": [
+            {"name": "cert", "secret": {"secretName": "cert"}},
+            {"name": "init-container", "configMap": {"name": "trainstack-init-container"}},
+        ],
+    }
+    assert violations(template["spec"]) == []
+
+
+def test_the_init_template_stands_where_the_operator_looks_for_it() -> None:
+    """Were it elsewhere, the operator would take its own without a word."""
+    installed = training_operator(make_release(), make_training_operator(), "dev")
+    (config_map,) = (each for each in installed.setup if each["kind"] == "ConfigMap")
+    assert config_map == {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": "trainstack-init-container",
+            "namespace": "kubeflow",
+            "labels": {"app.kubernetes.io/managed-by": "trainstack", "trainstack.dev/stack": "dev"},
+        },
+        "data": {"initContainer.yaml": INIT_TEMPLATE},
+    }
+
+
+def test_the_init_container_passes_html_template_and_pod_security() -> None:
+    """`<` would begin a tag; quotes in plain text are left alone."""
+    assert "<" not in INIT_TEMPLATE
+    container = make_init_container()
+    assert (container["name"], container["image"]) == ("init-pytorch", "busybox@sha256:0")
+    assert container["command"][3:] == ["wait-for-master", "digits-0-0-master-0"]
+    assert violations({"containers": [container]}) == []
+
+
+def test_a_worker_starts_once_its_masters_name_resolves(tmp_path: Path) -> None:
+    """Although nslookup fails, as busybox's does when one of the search domains misses."""
+    server = "Server:\t\t198.18.0.10\nAddress:\t198.18.0.10:53\n\n"
+    missing = f"{server}** server can't find digits-0-0-master-0.svc.cluster.local: NXDOMAIN\n"
+    found = f"{missing}\nName:\tdigits-0-0-master-0.research.svc.cluster.local\nAddress: 198.18.1.4\n"
+    done = run_script(tmp_path, [missing, found])
+    assert (done.returncode, done.stdout) == (0, "waiting for the master, digits-0-0-master-0\n")
+
+
+def test_a_worker_gives_up_after_its_tries(tmp_path: Path) -> None:
+    """And says for what it waited."""
+    done = run_script(tmp_path, ["", "", "", ""])
+    assert done.returncode == 1
+    assert "the name of the master, digits-0-0-master-0, did not resolve in 3 tries" in done.stdout
+
+
+def test_a_kind_that_the_release_does_not_have_is_refused() -> None:
+    """The error names its CRD."""
+    with pytest.raises(OperatorError, match=r"no CustomResourceDefinition mpijobs\.kubeflow\.org"):
+        training_operator(make_release(), make_training_operator(schemes=("mpijob",)), "dev")
+
+
+def test_the_release_is_not_changed() -> None:
+    """Builders change no argument."""
+    release = make_release()
+    before = copy.deepcopy(release)
+    training_operator(release, make_training_operator(requests=ControllerResources(cpu="1")), "dev")
+    assert release == before

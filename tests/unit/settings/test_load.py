@@ -1,0 +1,316 @@
+"""An environment's files become one `Settings`, or an error that tells every fault at once."""
+
+import json
+from pathlib import Path
+from textwrap import dedent, indent
+
+import pytest
+
+from settings.errors import ENGINE, Place, SettingsError
+from settings.load import explain, load, load_with_places
+
+ROOT = Path(__file__).resolve().parents[3]
+
+BASE = """
+kind: Job
+image: {name: "python:3.11"}
+command: [python3, train.py]
+env: {A: base, B: base}
+record: {volume: training}
+seed: 1
+"""
+DEFAULTS = """
+operators:
+  kueue:
+    manifest: {version: v0.15.2, path: kueue.yaml, sha256: "%s"}
+queues:
+  priorityClasses:
+    - {name: low, value: 100}
+    - {name: high, value: 1000}
+""" % ("0" * 64)
+
+
+def make_project(root: Path, config: str, **files: str) -> Path:
+    """A project with one environment `test`, the defaults and the workload `train`."""
+    (root / "workloads/train").mkdir(parents=True)
+    (root / "workloads/train/workload.yaml").write_text(BASE, encoding="utf-8")
+    (root / "defaults.yaml").write_text(DEFAULTS, encoding="utf-8")
+    (root / "Pulumi.test.yaml").write_text("config:\n" + indent(dedent(config), "  "), encoding="utf-8")
+    for name, text in files.items():
+        (root / name.replace("__", "/")).write_text(dedent(text), encoding="utf-8")
+    return root
+
+
+def faults(root: Path, stack: str = "test", engine: dict[str, str] | None = None) -> list[str]:
+    """What is wrong with an environment."""
+    with pytest.raises(SettingsError) as caught:
+        load(root, stack, engine)
+    return [str(finding) for finding in caught.value.findings]
+
+
+def runs_of(root: Path, config: str) -> list[str]:
+    """The faults of an environment whose runs are these lines."""
+    return faults(make_project(root, f"trainstack:workloads:\n  runs:\n{config}"))
+
+
+def test_the_dev_environment_loads() -> None:
+    """The embedded default is whole: its run comes from the workload's own file."""
+    settings = load(ROOT, "dev")
+    assert [(run.name, run.kind, run.namespace) for run in settings.workloads.runs] == [
+        ("digits", "PyTorchJob", "research")
+    ]
+
+
+def test_three_files_make_a_run(tmp_path: Path) -> None:
+    """The environment overrides the workload's file by the merge rule, and `from` is gone."""
+    root = make_project(
+        tmp_path,
+        """\
+          trainstack:workloads:
+            runs:
+              - {name: train, namespace: a}
+              - {name: twin, from: train, namespace: a, env: {B: own}, seed: null}
+        """,
+    )
+    train, twin = load(root, "test").workloads.runs
+    assert train.model_dump(exclude_unset=True) == {
+        "name": "train",
+        "kind": "Job",
+        "namespace": "a",
+        "image": {"name": "python:3.11"},
+        "command": ("python3", "train.py"),
+        "env": {"A": "base", "B": "base"},
+        "record": {"volume": "training"},
+        "seed": 1,
+    }
+    assert twin == train.model_copy(update={"name": "twin", "env": {"A": "base", "B": "own"}, "seed": None})
+
+
+def test_a_run_without_base_is_whole_by_itself(tmp_path: Path) -> None:
+    """A run that no folder stands behind says everything itself."""
+    root = make_project(
+        tmp_path,
+        """\
+          trainstack:workloads:
+            runs:
+              - {name: own, namespace: a, kind: Job, managed: false, image: {name: busybox}}
+        """,
+    )
+    assert [run.name for run in load(root, "test").workloads.runs] == ["own"]
+
+
+@pytest.mark.parametrize(("operators", "installed"), [("{}", False), ("{kueue: {}}", True), ("{kueue: null}", False)])
+def test_defaults_of_operators_are_templates(tmp_path: Path, operators: str, installed: bool) -> None:
+    """An operator of defaults.yaml is installed only where the environment names it."""
+    settings = load(make_project(tmp_path, f"  trainstack:operators: {operators}\n"), "test")
+    assert (settings.operators.kueue is not None) == installed
+
+
+def test_other_defaults_hold_unless_overridden(tmp_path: Path) -> None:
+    """Named things of defaults.yaml are there, changed by name, and can all be taken away."""
+    changed = make_project(tmp_path / "a", "  trainstack:queues: {priorityClasses: [{name: low, value: 5}]}\n")
+    emptied = make_project(tmp_path / "b", "  trainstack:queues: {priorityClasses: null}\n")
+    assert [(one.name, one.value) for one in load(changed, "test").queues.priority_classes] == [
+        ("low", 5),
+        ("high", 1000),
+    ]
+    assert load(emptied, "test").queues.priority_classes == ()
+
+
+def test_explain_tells_what_set_each_value(tmp_path: Path) -> None:
+    """Every value with the file and line that won."""
+    root = make_project(
+        tmp_path,
+        """\
+          trainstack:queues: {priorityClasses: null}
+          trainstack:workloads:
+            runs:
+              - name: train
+                namespace: a
+                env: {B: own}
+        """,
+    )
+    assert [(path, value, str(where)) for path, value, where in explain(root, "test")] == [
+        ("workloads.runs[train].kind", "Job", "workloads/train/workload.yaml:2"),
+        ("workloads.runs[train].image.name", "python:3.11", "workloads/train/workload.yaml:3"),
+        ("workloads.runs[train].command[0]", "python3", "workloads/train/workload.yaml:4"),
+        ("workloads.runs[train].command[1]", "train.py", "workloads/train/workload.yaml:4"),
+        ("workloads.runs[train].env.A", "base", "workloads/train/workload.yaml:5"),
+        ("workloads.runs[train].env.B", "own", "Pulumi.test.yaml:7"),
+        ("workloads.runs[train].record.volume", "training", "workloads/train/workload.yaml:6"),
+        ("workloads.runs[train].seed", 1, "workloads/train/workload.yaml:7"),
+        ("workloads.runs[train].name", "train", "Pulumi.test.yaml:5"),
+        ("workloads.runs[train].namespace", "a", "Pulumi.test.yaml:6"),
+    ]
+
+
+def test_places_fall_back_to_what_encloses(tmp_path: Path) -> None:
+    """A default of the model stands where the thing does that it belongs to; what no file names, at `config:`."""
+    root = make_project(tmp_path, "  trainstack:cluster: {context: one}\n")
+    loaded = load_with_places(root, "test")
+    assert loaded.where("cluster.registry") == Place("Pulumi.test.yaml", 2, 3)
+    assert loaded.where("queues.priorityClasses[low].adopt") == Place("defaults.yaml", 7, 7)
+    assert loaded.where("storage.volumes") == Place("Pulumi.test.yaml", 1, 1)
+
+
+def test_the_engine_agrees_with_the_file() -> None:
+    """What the engine hands over for the dev environment changes nothing."""
+    config = {
+        "trainstack:cluster": json.dumps({"registry": "registry.local"}),
+        "kubernetes:context": "elsewhere",
+    }
+    loaded = load_with_places(ROOT, "dev", config)
+    assert loaded.settings.cluster == load(ROOT, "dev").cluster
+
+
+def test_the_engine_wins_where_it_differs(tmp_path: Path) -> None:
+    """A value that the engine has otherwise is the engine's, and says so."""
+    root = make_project(tmp_path, "  trainstack:cluster: {context: one, registry: here}\n")
+    loaded = load_with_places(root, "test", {"trainstack:cluster": '{"context": "two", "registry": "here"}'})
+    assert (loaded.settings.cluster.context, loaded.settings.cluster.registry) == ("two", "here")
+    assert loaded.where("cluster.context") == Place(ENGINE)
+    assert loaded.where("cluster.registry") == Place("Pulumi.test.yaml", 2, 38)
+
+
+def test_faults_of_the_engines_configuration_say_so(tmp_path: Path) -> None:
+    """Unknown keys fail there as they do in the file."""
+    root = make_project(tmp_path, "  trainstack:cluster: {context: one}\n")
+    engine = {"trainstack:cluster": '{"contxt": "two"}', "trainstack:quues": "{}", "trainstack:queues": "word"}
+    assert faults(root, engine=engine) == [
+        f"{ENGINE}: unknown key trainstack:quues; did you mean trainstack:queues?",
+        f"{ENGINE}: cluster: unknown key contxt; did you mean context?",
+        f'{ENGINE}: queues: must be a map (value "word"); write a map',
+    ]
+
+
+def test_a_missing_environment_names_those_there_are(tmp_path: Path) -> None:
+    """The file that is not there, and what there is instead."""
+    root = make_project(tmp_path, "", **{"Pulumi.prod.yaml": ""})
+    assert faults(root, "dev") == [
+        (
+            "Pulumi.dev.yaml: the environment's file is not there; "
+            "write Pulumi.dev.yaml, or name one of the environments of this project: prod, test"
+        ),
+    ]
+
+
+def test_all_faults_are_told_sorted_by_file_and_line(tmp_path: Path) -> None:
+    """One error holds everything: of both files, in order, each with value and remedy."""
+    root = make_project(
+        tmp_path,
+        """\
+          storage: {}
+          trainstack:storge: {}
+          trainstack:storage:
+            volumes:
+              - {name: v, namespace: n, storageClass: s, size: 2 GB, accessModes: [RWX], node_labels: {}}
+              - {name: W, namespace: n, storageClass: s, size: 1.5, accessModes: []}
+          trainstack:environment: {profile: admin, namespaces: {name: a}}
+        """,
+        **{"defaults.yaml": "queues:\n  priorityClasses:\n    - {name: low, value: '7'}\nqueue: {}\n"},
+    )
+    where = "Pulumi.test.yaml"
+    ends = "use lower-case letters, digits and '-', with a letter or digit at both ends"
+    modes = "ReadWriteOnce, ReadOnlyMany, ReadWriteMany or ReadWriteOncePod"
+    quantity = 'write a Kubernetes quantity such as "500m", "2" or "1Gi"'
+    assert faults(root) == [
+        f"{where}:2: storage: the key names no project; write trainstack:storage",
+        f"{where}:3: unknown key trainstack:storge; did you mean trainstack:storage?",
+        f"{where}:6: storage.volumes[v].size: '2 GB' is not a quantity; {quantity}",
+        f'{where}:6: storage.volumes[v].accessModes[0]: is none of the known values (value "RWX"); write {modes}',
+        f"{where}:6: storage.volumes[v]: unknown key node_labels; did you mean labels?",
+        f'{where}:7: storage.volumes[W].name: has the wrong form (value "W"); {ends}',
+        f'{where}:7: storage.volumes[W].size: 1.5 is no exact number; write "1.5", in quotes',
+        f"{where}:7: storage.volumes[W].accessModes: must have at least 1 element (value a list); add one",
+        f'{where}:8: environment.profile: is none of the known values (value "admin"); write owner or tenant',
+        f"{where}:8: environment.namespaces: must be a list (value a map); write a list",
+        'defaults.yaml:3: queues.priorityClasses[low].value: must be a whole number (value "7"); write a whole number',
+        "defaults.yaml:4: unknown key queue; did you mean queues?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("run", "expected"),
+    [
+        (
+            "{name: trian}",
+            [
+                (
+                    "Pulumi.test.yaml:4: workloads.runs[trian]: is not complete by itself, and there is no "
+                    "workloads/trian/workload.yaml to take the rest from; did you mean train? (name it with `from:`)"
+                ),
+            ],
+        ),
+        (
+            "{name: a, from: trian}",
+            [
+                (
+                    "Pulumi.test.yaml:4: workloads.runs[a].from: names no folder with a workload.yaml (value trian); "
+                    "did you mean train?"
+                ),
+            ],
+        ),
+        (
+            "{name: train}",
+            ["Pulumi.test.yaml:4: workloads.runs[train].namespace: is missing; add `namespace:`"],
+        ),
+        (
+            "{name: train, namespace: a, kind: null}",
+            [
+                (
+                    "Pulumi.test.yaml:4: workloads.runs[train].kind: is missing; "
+                    "add `kind:` (Job or PyTorchJob or DataLoader)"
+                ),
+            ],
+        ),
+        (
+            "{name: train, namespace: a, managed: yes, attempt: 0, args: [0.05, true]}",
+            [
+                (
+                    'Pulumi.test.yaml:4: workloads.runs[train].managed: must be true or false (value "yes"); '
+                    "write true or false"
+                ),
+                "Pulumi.test.yaml:4: workloads.runs[train].attempt: must be at least 1 (value 0); raise it",
+                'Pulumi.test.yaml:4: workloads.runs[train].args[0]: must be text (value 0.05); write "0.05", in quotes',
+                'Pulumi.test.yaml:4: workloads.runs[train].args[1]: must be text (value true); write "true", in quotes',
+            ],
+        ),
+        (
+            "{name: train, namespace: a, kind: PyTorchJob, record: null}",
+            [
+                "Pulumi.test.yaml:4: workloads.runs[train]: a PyTorchJob needs roles.Master",
+                (
+                    "Pulumi.test.yaml:4: workloads.runs[train]: a managed workload needs a record; "
+                    "the volume on which its runs are kept"
+                ),
+            ],
+        ),
+        (
+            "{name: train, namespace: a, kind: PyTorchJob, roles: {Mastr: {}}}",
+            ["Pulumi.test.yaml:4: workloads.runs[train].roles.Mastr: unknown key Mastr; write Master or Worker"],
+        ),
+        ("3", ["Pulumi.test.yaml:4: workloads.runs[0]: must be a map (value 3); write a map"]),
+    ],
+)
+def test_faults_of_a_run(tmp_path: Path, run: str, expected: list[str]) -> None:
+    """A run's faults name the run, the value and what to write."""
+    assert runs_of(tmp_path, f"      - {run}\n") == expected
+
+
+def test_a_fault_of_a_shared_file_is_told_once(tmp_path: Path) -> None:
+    """Two runs of one workload.yaml do not double its faults."""
+    config = "  trainstack:workloads: {runs: [{name: train, namespace: a}, {name: two, from: train, namespace: a}]}\n"
+    root = make_project(tmp_path, config, **{"workloads__train__workload.yaml": BASE + "sed: 1\n"})
+    assert faults(root) == [
+        "workloads/train/workload.yaml:8: workloads.runs[train]: unknown key sed; did you mean seed?"
+    ]
+
+
+def test_the_error_reads_as_a_list(tmp_path: Path) -> None:
+    """The text of the exception is what a person reads."""
+    root = make_project(tmp_path, "  trainstack:cluster: {contxt: a}\n")
+    with pytest.raises(SettingsError) as caught:
+        load(root, "test")
+    assert str(caught.value) == (
+        "environment 'test' has 1 fault:\n  Pulumi.test.yaml:2: cluster: unknown key contxt; did you mean context?"
+    )

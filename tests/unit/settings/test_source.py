@@ -1,0 +1,74 @@
+"""YAML is read with the position of every value, and without guesses."""
+
+from pathlib import Path
+
+import pytest
+
+from settings.errors import Finding, Place
+from settings.merge import plain, walk
+from settings.source import read
+
+
+def read_text(tmp_path: Path, text: str) -> tuple[object, list[str]]:
+    """What a file holds, and its faults."""
+    (tmp_path / "f.yaml").write_text(text, encoding="utf-8")
+    findings: list[Finding] = []
+    return plain(read(tmp_path, "f.yaml", findings)), [str(finding) for finding in findings]
+
+
+def test_only_true_and_false_are_booleans(tmp_path: Path) -> None:
+    """What other readers take for booleans or base-60 numbers is text; plain decimals are numbers."""
+    text = "{a: true, b: no, c: on, d: y, e: 1:30, f: 12, g: -1, h: 1.5, i: 1e3, j: null, k: '12', l: ~, m: v1.0}"
+    expected = {"a": True, "b": "no", "c": "on", "d": "y", "e": "1:30", "f": 12, "g": -1, "h": 1.5, "i": 1000.0}
+    assert read_text(tmp_path, text) == ({**expected, "j": None, "k": "12", "l": None, "m": "v1.0"}, [])
+
+
+@pytest.mark.parametrize("word", ["0777", "0x1F", "0o17", "1_000", "+5", "True", "FALSE", ".inf", ".NaN", "2024-01-01"])
+def test_what_readers_disagree_about_is_refused(tmp_path: Path, word: str) -> None:
+    """A plain word that the engine may read differently has to be quoted."""
+    expected = (
+        f'f.yaml:1: readers of YAML disagree about {word}; write "{word}" for text, else a plain decimal, true or false'
+    )
+    assert read_text(tmp_path, f"a: {word}") == ({"a": word}, [expected])
+    assert read_text(tmp_path, f"a: '{word}'") == ({"a": word}, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("a: 1\nb: 2\na: 3", "f.yaml:3: the key a is given twice, first in line 1; keep one of them"),
+        ("a:\n  1: 2", "f.yaml:2: the key 1 is not text; put it in quotes"),
+        (
+            "a: &x {b: 1}\nc:\n  <<: *x",
+            "f.yaml:3: merge keys (`<<`) are not taken; use defaults.yaml or workload.yaml for what is shared",
+        ),
+        ("a: !!str 1", "f.yaml:1: a tag before 1; write the plain value, in quotes if it is text"),
+        ("a: !x {}", "f.yaml:1: the tag !x is not taken; write plain values"),
+        ("a: &x [*x]", "f.yaml:1: an alias that holds itself; write the value out"),
+        ("- a", "f.yaml:1: the file is not a map; write `key: value` lines"),
+        ("a: [1\nb: 2", "f.yaml:2: not YAML: did not find expected ',' or ']'; mend the syntax"),
+    ],
+)
+def test_faults_name_line_and_remedy(tmp_path: Path, text: str, fault: str) -> None:
+    """What is ambiguous or broken is told with its line, and nothing is guessed."""
+    assert read_text(tmp_path, text)[1] == [fault]
+
+
+def test_an_empty_file_is_an_empty_map(tmp_path: Path) -> None:
+    """A file of comments alone sets nothing."""
+    assert read_text(tmp_path, "# nothing\n") == ({}, [])
+
+
+def test_every_value_knows_its_place(tmp_path: Path) -> None:
+    """An entry stands where its key does, an element where it begins."""
+    (tmp_path / "f.yaml").write_text("a:\n  b: [1, {name: x}]\n  c: |\n    text\n", encoding="utf-8")
+    places = {path: node.where for path, node in walk(read(tmp_path, "f.yaml", []))}
+    assert places == {
+        "": Place("f.yaml", 1, 1),
+        "a": Place("f.yaml", 1, 1),
+        "a.b": Place("f.yaml", 2, 3),
+        "a.b[0]": Place("f.yaml", 2, 7),
+        "a.b[x]": Place("f.yaml", 2, 10),
+        "a.b[x].name": Place("f.yaml", 2, 11),
+        "a.c": Place("f.yaml", 3, 3),
+    }

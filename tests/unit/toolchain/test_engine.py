@@ -1,0 +1,113 @@
+"""Which engine is used, and what surrounds it."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from toolchain import engine, official
+
+
+def make_pulumi(folder: Path, version: str, host: str | None = "\x7fELF") -> Path:
+    """A folder as an installation of Pulumi leaves it; `host` is the language host's content, None for no host."""
+    folder.mkdir(parents=True)
+    programs = {"pulumi": f"#!/bin/sh\necho {version}\n", "pulumi-language-python": host}
+    for name, text in programs.items():
+        if text is not None:
+            (folder / name).write_text(text)
+            (folder / name).chmod(0o755)
+    return folder / "pulumi"
+
+
+@pytest.mark.parametrize(
+    ("version", "supported"),
+    [
+        ("v3.249.9", False),
+        ("v3.250.0", True),
+        ("3.251.2", True),
+        ("v3.300.0-alpha.1", True),
+        ("v4.0.0", False),
+        ("", False),
+        ("dev", False),
+    ],
+)
+def test_supported_versions(version: str, supported: bool) -> None:
+    """From the SDK's own release up to the next major one."""
+    assert official.supports(version) is supported
+
+
+def test_official_pulumi_is_used_as_it_is(tmp_path: Path) -> None:
+    """The first supported one on PATH, past one that is too old."""
+    old = make_pulumi(tmp_path / "old", "v3.100.0")
+    good = make_pulumi(tmp_path / "good", "v3.260.0")
+    assert official.find(os.pathsep.join(str(path.parent) for path in (old, good))) == good
+
+
+def test_pulumi_without_language_host_is_not_used(tmp_path: Path) -> None:
+    """It could not run the program."""
+    assert official.find(str(make_pulumi(tmp_path / "bare", "v3.260.0", host=None).parent)) is None
+
+
+def test_our_own_engine_on_path_does_not_pass_for_an_official_one(tmp_path: Path) -> None:
+    """`trainstack env` puts it on PATH."""
+    own = make_pulumi(tmp_path / "own", "v3.250.0", host="#!/bin/sh\nexec python -m toolchain.language_host\n")
+    assert official.find(str(own.parent)) is None
+
+
+def test_prepare_lays_out_the_state_and_repeats_without_change(tmp_path: Path) -> None:
+    """Home, backend, passphrase, plugin; the engine's automatic log is off."""
+    provider = tmp_path / "cache" / "pulumi-resource-kubernetes"
+    checkout = tmp_path / "checkout"
+    for _ in range(2):
+        engine.prepare(checkout, tmp_path / "cache" / "pulumi", own=True, provider=provider)
+    state = checkout / ".trainstack"
+    files = {path.relative_to(state).as_posix() for path in state.rglob("*") if not path.is_dir()}
+    plugin = next(name for name in files if name.startswith("pulumi/plugins/resource-kubernetes-v"))
+    assert files == {"passphrase", "pulumi/logs", plugin}
+    assert plugin.endswith("/pulumi-resource-kubernetes")
+    assert (state / plugin).readlink() == provider
+    assert (state / "backend").is_dir()
+    assert (state / "passphrase").read_text().strip() == engine.DEV_PASSPHRASE
+
+
+def test_prepare_replaces_a_folder_of_logs(tmp_path: Path) -> None:
+    """An engine that ran without us has begun to write there."""
+    logs = tmp_path / ".trainstack" / "pulumi" / "logs"
+    logs.mkdir(parents=True)
+    (logs / "pulumi.log").write_text("secret")
+    engine.prepare(tmp_path, Path("/opt/pulumi"), own=False)
+    assert stat.S_ISREG(logs.stat().st_mode)
+    assert logs.read_text() == ""
+
+
+def test_environment_of_our_engine(tmp_path: Path) -> None:
+    """Everything that plain `pulumi` commands need, and nothing that depends on more than checkout and engine."""
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.touch()
+    state = tmp_path / ".trainstack"
+    assert engine.environment(tmp_path, Path("/tools/bin/pulumi"), own=True, caller={"PATH": "/usr/bin"}) == {
+        "PATH": f"/tools/bin:{state}/bin:/usr/bin",
+        "PULUMI_HOME": f"{state}/pulumi",
+        "PULUMI_PYTHON_CMD": str(python),
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+        "PULUMI_BACKEND_URL": f"file://{state}/backend",
+        "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+        "PULUMI_CONFIG_PASSPHRASE_FILE": f"{state}/passphrase",
+    }
+
+
+def test_environment_keeps_the_callers_backend_and_passphrase(tmp_path: Path) -> None:
+    """A team's stack is not silently encrypted with the public passphrase of dev."""
+    caller = {"PULUMI_BACKEND_URL": "s3://team", "PULUMI_CONFIG_PASSPHRASE": "theirs"}
+    variables = engine.environment(tmp_path, Path("/opt/pulumi"), own=False, caller=caller)
+    assert variables["PULUMI_BACKEND_URL"] == "s3://team"
+    assert "PULUMI_CONFIG_PASSPHRASE_FILE" not in variables
+    assert "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION" not in variables
+
+
+def test_environment_is_the_same_from_within_itself(tmp_path: Path) -> None:
+    """Evaluating `trainstack env` twice does not make PATH longer."""
+    once = engine.environment(tmp_path, Path("/tools/bin/pulumi"), own=True, caller={"PATH": "/usr/bin"})
+    assert engine.environment(tmp_path, Path("/tools/bin/pulumi"), own=True, caller=once)["PATH"] == once["PATH"]

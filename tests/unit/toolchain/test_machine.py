@@ -1,0 +1,101 @@
+"""What is said about a machine that cannot run the local cluster."""
+
+import io
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from toolchain import debian, machine
+from toolchain.errors import ToolchainError
+
+_STATUS = """Package: runc
+Status: install ok installed
+Version: 1.1.5+ds1-1
+
+Package: socat
+Status: deinstall ok config-files
+Version: 1.7
+
+Package: containerd
+Status: install ok installed
+Description: a runtime
+ Status: not this one
+Version: 1.6.20~ds1-1
+"""
+
+
+def make_proc(
+    folder: Path, *, overlay: bool = True, namespaces: tuple[str, ...] = ("net", "mnt", "pid", "ipc", "uts")
+) -> Path:
+    """A /proc of a kernel with cgroup v1."""
+    (folder / "self" / "ns").mkdir(parents=True)
+    for name in namespaces:
+        (folder / "self" / "ns" / name).touch()
+    (folder / "filesystems").write_text("nodev\tproc\n" + ("nodev\toverlay\n" if overlay else "") + "\text4\n")
+    rows = ("cpu", "memory", "pids")
+    (folder / "cgroups").write_text("#subsys_name\thierarchy\n" + "".join(f"{row}\t1\t1\t1\n" for row in rows))
+    return folder
+
+
+def test_other_systems_are_told_about_other_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The local cluster is Linux; the program is not."""
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+    (finding,) = machine.missing()
+    assert str(finding) == (
+        "this is Darwin, and the local cluster needs Linux: use a Linux machine, "
+        "or use another cluster: `make up KUBECONFIG=…`"
+    )
+
+
+def test_all_that_is_missing_is_told_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """One look at the list, not one run for each line of it."""
+    proc = make_proc(tmp_path, overlay=False, namespaces=("mnt",))
+    monkeypatch.setattr(machine, "_loads", lambda module: False)
+    whats = [finding.what for finding in machine._kernel(proc)]
+    assert whats == [
+        *(f"the kernel has no {name} namespaces" for name in ("net", "pid", "ipc", "uts")),
+        "the kernel has no overlayfs",
+    ]
+
+
+def test_kernel_with_everything_has_no_finding(tmp_path: Path) -> None:
+    """A usual Debian machine."""
+    assert list(machine._kernel(make_proc(tmp_path))) == []
+
+
+def test_user_who_is_not_root_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is tried that root alone may do."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(subprocess, "run", None)
+    assert "not root" in [finding.what for finding in machine.missing()]
+
+
+def test_status_of_dpkg_is_read() -> None:
+    """A package that was removed but for its configuration is not installed."""
+    assert debian.installed(_STATUS) == {"runc": "1.1.5+ds1-1", "containerd": "1.6.20~ds1-1"}
+
+
+def test_nothing_is_run_when_nothing_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second `make up` does not ask apt."""
+    monkeypatch.setattr(debian, "_installed_here", lambda: dict.fromkeys(debian.PACKAGES, "1"))
+    monkeypatch.setattr(subprocess, "run", None)
+    debian.ensure(Console(file=io.StringIO()))
+
+
+def test_packages_are_named_where_they_cannot_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without root the command to run is given; without apt the packages."""
+    here = dict.fromkeys(debian.PACKAGES, "1")
+    del here["socat"], here["runc"]
+    monkeypatch.setattr(debian, "_installed_here", lambda: here)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(shutil, "which", lambda program: "/usr/bin/apt-get")
+    with pytest.raises(ToolchainError, match="apt-get install --no-install-recommends runc socat"):
+        debian.ensure(Console(file=io.StringIO()))
+    monkeypatch.setattr(shutil, "which", lambda program: None)
+    with pytest.raises(ToolchainError, match="needs Debian's runc, socat or their equal"):
+        debian.ensure(Console(file=io.StringIO()))

@@ -1,0 +1,137 @@
+"""What makes another run, and what does not."""
+
+from typing import Any
+
+import pytest
+
+from settings.base import Toleration
+from settings.workloads import Image, Resources, Role, Workload
+from tests.unit.make import make_distributed, make_mount, make_run
+from workloads.build import plan
+from workloads.identity import Facts, run_id
+
+SAME, OTHER = True, False
+
+
+def make_facts(**changes: Any) -> Facts:
+    """What `make_run` depends on beside its settings."""
+    return Facts(
+        **{"image": "python:3.11", "data_digest": None, "wrapper": "trainstack-wrapper-0", "commit": "a", **changes}
+    )
+
+
+def edited(workload: Workload, **changes: Any) -> Workload:
+    """The workload, checked again, with another value here and there."""
+    fields = {name: getattr(workload, name) for name in workload.model_fields_set}
+    return Workload(**{**fields, **changes})
+
+
+EDITS: list[tuple[dict[str, Any], bool]] = [
+    ({"command": ("python3", "other.py")}, OTHER),
+    ({"args": ("--lr=0.1",)}, OTHER),
+    ({"env": {"LR": "0.1"}}, OTHER),
+    ({"working_dir": "/work"}, OTHER),
+    ({"seed": 1}, OTHER),
+    ({"attempt": 2}, OTHER),
+    ({"completions": 2}, OTHER),
+    ({"name": "other"}, OTHER),
+    ({"namespace": "other"}, SAME),
+    ({"queue": "other"}, SAME),
+    ({"queue": None}, SAME),
+    ({"priority": "high"}, SAME),
+    ({"resources": Resources(requests={"cpu": "4", "memory": "64Gi"})}, SAME),
+    ({"shared_memory": "1Gi"}, SAME),
+    ({"labels": {"team": "a"}}, SAME),
+    ({"annotations": {"sidecar.istio.io/inject": "false"}}, SAME),
+    ({"node_selector": {"disk": "fast"}}, SAME),
+    ({"tolerations": (Toleration(operator="Exists"),)}, SAME),
+    ({"run_as_user": 1000}, SAME),
+    ({"security": "baseline"}, SAME),
+    ({"image_pull_policy": "Always"}, SAME),
+    ({"volumes": (make_mount(mount_path="/elsewhere"),)}, SAME),
+    ({"parallelism": 2}, SAME),
+    ({"backoff_limit": 3}, SAME),
+    ({"job_restart_policy": "OnFailure"}, SAME),
+    ({"active_deadline_seconds": 60}, SAME),
+    ({"ttl_seconds_after_finished": 60}, SAME),
+]
+
+
+@pytest.mark.parametrize(("changes", "same"), EDITS, ids=[next(iter(changes)) for changes, _ in EDITS])
+def test_an_edit_makes_another_run_only_if_it_would_change_the_result(changes: dict[str, Any], same: bool) -> None:
+    """More memory resumes the same run; another learning rate is another run."""
+    before = run_id(make_run(), make_facts())
+    assert (run_id(edited(make_run(), **changes), make_facts()) == before) is same
+
+
+ROLE_EDITS = [
+    ({"Master": Role(), "Worker": Role(replicas=3)}, OTHER),
+    ({"Master": Role(), "Worker": Role(replicas=2, args=("--x",))}, OTHER),
+    ({"Master": Role(), "Worker": Role(replicas=2, env={"A": "b"})}, OTHER),
+    ({"Master": Role()}, OTHER),
+    ({"Master": Role(args=()), "Worker": Role(replicas=2, env={})}, SAME),
+    ({"Master": Role(), "Worker": Role(replicas=2, resources=Resources(limits={"cpu": "4"}))}, SAME),
+    ({"Master": Role(), "Worker": Role(replicas=2, volumes=())}, SAME),
+    ({"Master": Role(), "Worker": Role(replicas=2, restart_policy="Never")}, SAME),
+    ({"Master": Role(annotations={"a": "b"}), "Worker": Role(replicas=2)}, SAME),
+]
+
+
+@pytest.mark.parametrize(("roles", "same"), ROLE_EDITS)
+def test_a_role_counts_by_how_many_run_what(roles: dict[str, Role], same: bool) -> None:
+    """World size, arguments and environment; what a role says as the workload does is no difference."""
+    before = run_id(make_distributed(), make_facts())
+    assert (run_id(edited(make_distributed(), roles=roles), make_facts()) == before) is same
+
+
+@pytest.mark.parametrize(
+    ("changes", "same"),
+    [
+        ({"image": "python:3.12"}, OTHER),
+        ({"data_digest": "0" * 64}, OTHER),
+        ({"wrapper": "w-1"}, SAME),
+        ({"commit": "b"}, SAME),
+    ],
+)
+def test_image_and_data_count_and_wrapper_and_commit_do_not(changes: dict[str, Any], same: bool) -> None:
+    """The image's tag names the code in it, so an unrelated commit is no other run."""
+    assert (run_id(make_run(), make_facts(**changes)) == run_id(make_run(), make_facts())) is same
+
+
+def test_the_kind_counts() -> None:
+    """One process alone and the same as a distributed job's master are two runs."""
+    alone = make_run()
+    distributed = make_distributed(roles={"Master": Role()})
+    assert run_id(alone, make_facts()) != run_id(distributed, make_facts())
+
+
+def test_a_run_id_stays_what_it_is() -> None:
+    """Ids stand in records and ledgers: what is written here once must come out for ever."""
+    workload = make_distributed(image=Image(name="python:3.11"), args=("--lr=0.1",), env={"A": "ü"}, seed=1)
+    assert run_id(workload, make_facts(data_digest="0" * 64)) == "train-df639341e3"
+
+
+LAUNCH_EDITS = [
+    ({"queue": "other"}, OTHER),
+    ({"priority": "high"}, OTHER),
+    ({"resources": Resources(requests={"cpu": "4"})}, OTHER),
+    ({"backoff_limit": 1}, OTHER),
+    ({"ttl_seconds_after_finished": 60}, OTHER),
+    ({"labels": {"team": "a"}}, OTHER),
+    ({"image_pull_policy": "Always"}, OTHER),
+]
+
+
+@pytest.mark.parametrize(("changes", "same"), LAUNCH_EDITS)
+def test_an_edit_of_any_field_makes_another_launch_of_the_same_run(changes: dict[str, Any], same: bool) -> None:
+    """So an object is never edited in place, nor replaced under its name."""
+    before, after = (plan(run, "dev", make_facts()) for run in (make_run(), edited(make_run(), **changes)))
+    assert after.run_id == before.run_id
+    assert (after.name == before.name) is same
+
+
+def test_another_wrapper_is_another_launch_and_another_commit_is_not() -> None:
+    """A commit that touches nothing of a run relaunches nothing."""
+    before = plan(make_run(), "dev", make_facts())
+    assert plan(make_run(), "dev", make_facts(wrapper="trainstack-wrapper-1")).name != before.name
+    assert plan(make_run(), "dev", make_facts(commit="b")).name == before.name

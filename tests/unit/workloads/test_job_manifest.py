@@ -1,0 +1,272 @@
+"""Workloads as Jobs."""
+
+import json
+from typing import Any
+
+import pytest
+
+from settings.base import Toleration
+from settings.workloads import Data, Image, Mount, Resources, Workload
+from tests.unit.make import make_mount, make_run
+from tests.unit.manifests.restricted import violations
+from tests.unit.workloads.launches import LAUNCH_LABELS, OBJECT_LABELS, make_launch
+from workloads.build import manifest
+from workloads.errors import WorkloadError
+
+
+def environment(workload: Workload, **facts: Any) -> dict[str, str]:
+    """The container's variables that have a value."""
+    built = manifest(workload, "dev", make_launch(**facts))
+    (container,) = built["spec"]["template"]["spec"]["containers"]
+    return {entry["name"]: entry["value"] for entry in container["env"] if "value" in entry}
+
+
+def test_a_managed_job() -> None:
+    """The wrapper runs the command, told what to record and where; nothing of the cluster leaks into the pod."""
+    workload = make_run(
+        args=("--output=$TRAINSTACK_OUTPUT",),
+        env={"LR": "0.1"},
+        seed=7,
+        data=Data(manifest="data.json", volume="training", path="data/digits"),
+        shared_memory="256Mi",
+        run_as_user=1000,
+        labels={"team": "a"},
+        annotations={"note": "b"},
+        working_dir="/work",
+        active_deadline_seconds=3600,
+        ttl_seconds_after_finished=60,
+    )
+    record = (
+        '{"args":["--output=$$TRAINSTACK_OUTPUT"],"attempt":1,"command":["python3","train.py"],"commit":"abc",'
+        '"data":"d1","env":{"LR":"0.1"},"image":"python:3.11","seed":7,"workload":"train"}'
+    )
+    assert manifest(workload, "dev", make_launch(data_digest="d1")) == {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": "train-1-2",
+            "namespace": "research",
+            "labels": {"team": "a", **OBJECT_LABELS},
+            "annotations": {"pulumi.com/skipAwait": "true"},
+        },
+        "spec": {
+            "activeDeadlineSeconds": 3600,
+            "backoffLimit": 0,
+            "completions": 1,
+            "parallelism": 1,
+            "ttlSecondsAfterFinished": 60,
+            "template": {
+                "metadata": {"labels": {"team": "a", **LAUNCH_LABELS}, "annotations": {"note": "b"}},
+                "spec": {
+                    "automountServiceAccountToken": False,
+                    "containers": [
+                        {
+                            "name": "training",
+                            "image": "python:3.11",
+                            "imagePullPolicy": "IfNotPresent",
+                            "command": [
+                                "python3",
+                                "/opt/trainstack/run.py",
+                                "--",
+                                "python3",
+                                "train.py",
+                                "--output=$TRAINSTACK_OUTPUT",
+                            ],
+                            "workingDir": "/work",
+                            "env": [
+                                {"name": "LR", "value": "0.1"},
+                                {"name": "TRAINSTACK_RUN_ID", "value": "train-1"},
+                                {"name": "TRAINSTACK_LAUNCH", "value": "train-1-2"},
+                                {"name": "TRAINSTACK_RECORD", "value": "/mnt/training/runs"},
+                                {"name": "TRAINSTACK_RUN", "value": record},
+                                {
+                                    "name": "TRAINSTACK_DATA",
+                                    "value": '{"manifest":"d1","path":"/mnt/training/data/digits"}',
+                                },
+                                {"name": "TRAINSTACK_SEED", "value": "7"},
+                                {
+                                    "name": "TRAINSTACK_POD",
+                                    "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}},
+                                },
+                            ],
+                            "resources": {"requests": {"cpu": "1", "memory": "1Gi"}},
+                            "securityContext": {
+                                "allowPrivilegeEscalation": False,
+                                "capabilities": {"drop": ["ALL"]},
+                            },
+                            "volumeMounts": [
+                                {"name": "training", "mountPath": "/mnt/training"},
+                                {"name": "trainstack-wrapper", "mountPath": "/opt/trainstack", "readOnly": True},
+                                {"name": "trainstack-shared-memory", "mountPath": "/dev/shm"},
+                            ],
+                        }
+                    ],
+                    "enableServiceLinks": False,
+                    "restartPolicy": "Never",
+                    "securityContext": {
+                        "fsGroup": 1000,
+                        "runAsNonRoot": True,
+                        "runAsUser": 1000,
+                        "seccompProfile": {"type": "RuntimeDefault"},
+                    },
+                    "terminationGracePeriodSeconds": 60,
+                    "volumes": [
+                        {"name": "training", "persistentVolumeClaim": {"claimName": "training"}},
+                        {"name": "trainstack-wrapper", "configMap": {"name": "trainstack-wrapper-0"}},
+                        {
+                            "name": "trainstack-shared-memory",
+                            "emptyDir": {"medium": "Memory", "sizeLimit": "256Mi"},
+                        },
+                    ],
+                },
+            },
+        },
+    }
+
+
+def test_a_reference_job_runs_verbatim() -> None:
+    """The shared GPU service's training Job: image, program and limits as its users write them, and nothing of ours."""
+    workload = make_run(
+        name="train",
+        priority=None,
+        managed=False,
+        record=None,
+        image=Image(name="pytorch/pytorch:2.0.1-cuda11.7-cudnn8-devel"),
+        command=("python3", "/mnt/ceph/example_pytorch_code.py"),
+        backoff_limit=1,
+        ttl_seconds_after_finished=1800,
+        security="baseline",
+        resources=Resources(
+            requests={"cpu": "2", "memory": "1Gi"}, limits={"cpu": "4", "memory": "4Gi", "nvidia.com/gpu": "1"}
+        ),
+        node_selector={"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"},
+        tolerations=(Toleration(key="gpu", operator="Exists"),),
+        volumes=(Mount(volume="pytorch-pvc", mount_path="/mnt/ceph"),),
+    )
+    labels = {key: value for key, value in OBJECT_LABELS.items() if key != "kueue.x-k8s.io/priority-class"}
+    assert manifest(workload, "dev", make_launch(image="pytorch/pytorch:2.0.1-cuda11.7-cudnn8-devel")) == {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": "train-1-2",
+            "namespace": "research",
+            "labels": labels,
+            "annotations": {"pulumi.com/skipAwait": "true"},
+        },
+        "spec": {
+            "backoffLimit": 1,
+            "completions": 1,
+            "parallelism": 1,
+            "ttlSecondsAfterFinished": 1800,
+            "template": {
+                "metadata": {"labels": LAUNCH_LABELS},
+                "spec": {
+                    "containers": [
+                        {
+                            "name": "training",
+                            "image": "pytorch/pytorch:2.0.1-cuda11.7-cudnn8-devel",
+                            "imagePullPolicy": "IfNotPresent",
+                            "command": ["python3", "/mnt/ceph/example_pytorch_code.py"],
+                            "resources": {
+                                "requests": {"cpu": "2", "memory": "1Gi"},
+                                "limits": {"cpu": "4", "memory": "4Gi", "nvidia.com/gpu": "1"},
+                            },
+                            "volumeMounts": [{"name": "pytorch-pvc", "mountPath": "/mnt/ceph"}],
+                        }
+                    ],
+                    "nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"},
+                    "restartPolicy": "Never",
+                    "tolerations": [{"key": "gpu", "operator": "Exists"}],
+                    "volumes": [{"name": "pytorch-pvc", "persistentVolumeClaim": {"claimName": "pytorch-pvc"}}],
+                },
+            },
+        },
+    }
+
+
+def test_a_data_loader_waits_and_stops_at_once() -> None:
+    """Its shell takes SIGTERM, which `sleep` as the first process would not."""
+    workload = make_run(
+        kind="DataLoader", managed=False, record=None, command=(), image=Image(name="busybox"), run_as_user=1000
+    )
+    spec = manifest(workload, "dev", make_launch(image="busybox"))["spec"]
+    (container,) = spec["template"]["spec"]["containers"]
+    assert container["name"] == "data-loader"
+    assert container["command"] == ["sh", "-c", "trap 'exit 143' TERM; while :; do sleep 3600 & wait $!; done"]
+    assert container["volumeMounts"] == [{"name": "training", "mountPath": "/mnt/training"}]
+    assert violations(spec["template"]["spec"]) == []
+
+
+def test_a_data_loader_may_wait_in_its_own_words() -> None:
+    """As the reference system writes it."""
+    workload = make_run(kind="DataLoader", managed=False, record=None, command=("sleep", "infinity"))
+    (container,) = manifest(workload, "dev", make_launch())["spec"]["template"]["spec"]["containers"]
+    assert container["command"] == ["sleep", "infinity"]
+
+
+@pytest.mark.parametrize(("managed", "completions", "mode"), [(True, 1, None), (True, 3, "Indexed"), (False, 3, None)])
+def test_a_managed_job_of_several_runs_gives_each_an_index(managed: bool, completions: int, mode: str | None) -> None:
+    """Each has a record of its own; a verbatim one stays as its author wrote it."""
+    spec = manifest(make_run(managed=managed, completions=completions), "dev", make_launch())["spec"]
+    assert (spec["completions"], spec.get("completionMode")) == (completions, mode)
+
+
+def test_suspend_is_left_to_kueue() -> None:
+    """Declared, every refresh would fight it."""
+    assert "suspend" not in manifest(make_run(), "dev", make_launch())["spec"]
+
+
+def test_what_is_recorded_survives_the_expansion_of_variables() -> None:
+    """Kubernetes turns `$$` into `$` and looks for $(NAME) in values: what arrives is what was meant."""
+    told = environment(make_run(args=("--a=$(HOME)", "--b=$$", "--c=$X")))["TRAINSTACK_RUN"]
+    arrived = json.loads(told.replace("$$", "$"))
+    assert arrived["args"] == ["--a=$(HOME)", "--b=$$", "--c=$X"]
+
+
+def test_data_on_a_volume_that_is_not_mounted_is_not_looked_for() -> None:
+    """The wrapper would wait for what cannot come."""
+    data = Data(manifest="data.json", volume="other", path="data")
+    assert "TRAINSTACK_DATA" not in environment(make_run(data=data), data_digest="d1")
+
+
+def test_a_variable_that_is_given_cannot_be_set() -> None:
+    """Two values of one name would let chance decide; the wrapper's own settings may be set."""
+    with pytest.raises(WorkloadError, match="env sets TRAINSTACK_OUTPUT, TRAINSTACK_RUN_ID, which"):
+        environment(make_run(env={"TRAINSTACK_RUN_ID": "x", "TRAINSTACK_OUTPUT": "y"}))
+    assert environment(make_run(env={"TRAINSTACK_DATA_TIMEOUT": "60"}))["TRAINSTACK_DATA_TIMEOUT"] == "60"
+
+
+@pytest.mark.parametrize(
+    ("volumes", "state"), [((), "does not mount"), ((make_mount(read_only=True),), "mounts read-only")]
+)
+def test_a_managed_pod_must_be_able_to_write_its_record(volumes: tuple[Mount, ...], state: str) -> None:
+    """The error names the volume and the remedy."""
+    with pytest.raises(WorkloadError, match=f"{state} volume training.*without `readOnly`"):
+        manifest(make_run(volumes=volumes), "dev", make_launch())
+
+
+def test_a_claim_can_be_mounted_twice() -> None:
+    """Two mounts of one volume."""
+    volumes = (make_mount(), make_mount(mount_path="/data", read_only=True))
+    pod = manifest(make_run(volumes=volumes), "dev", make_launch())["spec"]["template"]["spec"]
+    assert pod["containers"][0]["volumeMounts"][:2] == [
+        {"name": "training", "mountPath": "/mnt/training"},
+        {"name": "training", "mountPath": "/data", "readOnly": True},
+    ]
+    assert [volume["name"] for volume in pod["volumes"]] == ["training", "trainstack-wrapper"]
+
+
+@pytest.mark.parametrize("managed", [True, False])
+def test_pods_are_built_for_a_restricted_namespace_by_default(managed: bool) -> None:
+    """Verbatim or not."""
+    workload = make_run(managed=managed, run_as_user=1000, shared_memory="1Gi")
+    assert violations(manifest(workload, "dev", make_launch())["spec"]["template"]["spec"]) == []
+
+
+def test_building_changes_no_input() -> None:
+    """And what is built can be changed without changing the next."""
+    workload = make_run(env={"A": "b"}, labels={"c": "d"}, node_selector={"e": "f"})
+    before, first = workload.model_dump(), manifest(workload, "dev", make_launch())
+    first["metadata"]["labels"]["c"] = first["spec"]["template"]["spec"]["nodeSelector"]["e"] = "changed"
+    assert workload.model_dump() == before
+    assert manifest(workload, "dev", make_launch())["metadata"]["labels"]["c"] == "d"

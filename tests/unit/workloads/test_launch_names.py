@@ -1,0 +1,54 @@
+"""Names at their limits."""
+
+import pytest
+
+from settings.workloads import Role, Workload
+from tests.unit.make import make_distributed, make_run
+from workloads.errors import WorkloadError
+from workloads.names import check, launch_name, longest_child, run_id
+
+DIGEST = "0123456789abcdef"
+
+
+def name_of(workload: str) -> str:
+    """The name of a launch of this workload."""
+    return launch_name(run_id(workload, DIGEST), DIGEST)
+
+
+def test_names_carry_the_beginning_of_their_digests() -> None:
+    """Ten digits for the run, six for the launch."""
+    assert name_of("digits") == "digits-0123456789-012345"
+
+
+def test_the_longest_child_of_each_kind() -> None:
+    """What the controllers make of a launch's name."""
+    roles = {"Master": Role(), "Worker": Role(replicas=100)}
+    assert longest_child(make_distributed(), "x") == "x-master-0"
+    assert longest_child(make_distributed(roles=roles), "x") == "x-worker-99"
+    assert longest_child(make_run(), "x") == "x-xxxxx"
+    assert longest_child(make_run(completions=11), "x") == "x-10-xxxxx"
+    assert longest_child(make_run(completions=11, managed=False), "x") == "x-xxxxx"
+
+
+@pytest.mark.parametrize(
+    ("workload", "limit"),
+    [
+        (make_run(), 39),
+        (make_run(completions=11), 36),
+        (make_distributed(), 36),
+        (make_distributed(workers=11), 35),
+        (make_distributed(roles={"Master": Role()}), 36),
+    ],
+)
+def test_a_name_may_be_as_long_as_its_longest_child_allows(workload: Workload, limit: int) -> None:
+    """One character more is refused, with the limit and the remedy."""
+    check(workload, name_of("n" * limit))
+    with pytest.raises(WorkloadError, match=r"with 64 characters, and Kubernetes allows 63; shorten .* by 1$"):
+        check(workload, name_of("n" * (limit + 1)))
+
+
+def test_a_pytorchjob_must_begin_with_a_letter() -> None:
+    """The operator names Services after it; a Job may begin with a digit."""
+    check(make_run(), name_of("3d"))
+    with pytest.raises(WorkloadError, match="put a letter before the workload's name"):
+        check(make_distributed(), name_of("3d"))

@@ -1,0 +1,105 @@
+"""Workloads as PyTorchJobs."""
+
+from typing import Any
+
+import pytest
+
+from settings.workloads import Image, Role
+from tests.unit.make import make_distributed, make_mount
+from tests.unit.manifests.restricted import violations
+from tests.unit.workloads.launches import LAUNCH_LABELS, OBJECT_LABELS, make_launch
+from workloads.build import manifest
+
+PORT = {"containerPort": 23456, "name": "pytorchjob-port", "protocol": "TCP"}
+
+
+def make_reference_pod(**volume: Any) -> dict[str, Any]:
+    """The pod template of the operator on vSphere's CPU job."""
+    container = {
+        "name": "pytorch",
+        "image": "training:1.11.0",
+        "imagePullPolicy": "IfNotPresent",
+        "ports": [PORT],
+        "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}},
+    }
+    spec: dict[str, Any] = {"containers": [container]}
+    if volume:
+        container["volumeMounts"] = [{"name": "data", "mountPath": "/opt/pytorch/output"}]
+        spec["volumes"] = [volume]
+    return {"metadata": {"labels": LAUNCH_LABELS, "annotations": {"sidecar.istio.io/inject": "false"}}, "spec": spec}
+
+
+def test_a_reference_job_runs_verbatim() -> None:
+    """The operator on vSphere: the image's own entrypoint, the volume on the master alone, restarts without limit."""
+    output = make_mount(volume="data", mount_path="/opt/pytorch/output")
+    workload = make_distributed(
+        managed=False,
+        record=None,
+        command=(),
+        image=Image(name="training:1.11.0"),
+        annotations={"sidecar.istio.io/inject": "false"},
+        volumes=(),
+        security="baseline",
+        roles={"Worker": Role(replicas=2), "Master": Role(volumes=(output,))},
+    )
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    assert manifest(workload, "dev", make_launch(image="training:1.11.0")) == {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "train-1-2", "namespace": "research", "labels": OBJECT_LABELS},
+        "spec": {
+            "pytorchReplicaSpecs": {
+                "Master": {"replicas": 1, "restartPolicy": "OnFailure", "template": make_reference_pod(**volume)},
+                "Worker": {"replicas": 2, "restartPolicy": "OnFailure", "template": make_reference_pod()},
+            },
+            "runPolicy": {"cleanPodPolicy": "Running"},
+        },
+    }
+
+
+def test_a_managed_job_is_recorded_by_its_master() -> None:
+    """A worker without the volume is told the master's path, where it finds nothing and keeps to itself."""
+    workload = make_distributed(
+        args=("--a",), roles={"Master": Role(), "Worker": Role(replicas=2, volumes=(), args=("--b",))}, run_as_user=1000
+    )
+    replicas = manifest(workload, "dev", make_launch())["spec"]["pytorchReplicaSpecs"]
+    pods = {role: replica["template"]["spec"] for role, replica in replicas.items()}
+    for role, argument in (("Master", "--a"), ("Worker", "--b")):
+        (container,) = pods[role]["containers"]
+        told = {entry["name"]: entry.get("value") for entry in container["env"]}
+        assert told["TRAINSTACK_RECORD"] == "/mnt/training/runs"
+        assert container["command"] == ["python3", "/opt/trainstack/run.py", "--", "python3", "train.py", argument]
+        assert violations(pods[role]) == []
+    assert [volume["name"] for volume in pods["Worker"]["volumes"]] == ["trainstack-wrapper"]
+    assert "restartPolicy" not in pods["Master"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "policy"),
+    [
+        ({}, {"cleanPodPolicy": "Running", "backoffLimit": 0}),
+        ({"backoff_limit": 3}, {"cleanPodPolicy": "Running", "backoffLimit": 3}),
+        ({"managed": False}, {"cleanPodPolicy": "Running"}),
+        ({"managed": False, "backoff_limit": 0}, {"cleanPodPolicy": "Running", "backoffLimit": 0}),
+        (
+            {"clean_pod_policy": "All", "active_deadline_seconds": 60, "ttl_seconds_after_finished": 0},
+            {"cleanPodPolicy": "All", "backoffLimit": 0, "activeDeadlineSeconds": 60, "ttlSecondsAfterFinished": 0},
+        ),
+    ],
+)
+def test_the_run_policy(changes: dict[str, Any], policy: dict[str, Any]) -> None:
+    """`suspend` is Kueue's. A managed run that keeps failing gives its quota back."""
+    assert manifest(make_distributed(**changes), "dev", make_launch())["spec"]["runPolicy"] == policy
+
+
+def test_a_role_says_what_is_different() -> None:
+    """Environment and annotations are replaced, not merged."""
+    roles = {"Master": Role(env={"A": "1"}, annotations={}), "Worker": Role(restart_policy="Never")}
+    workload = make_distributed(managed=False, env={"B": "2"}, annotations={"n": "m"}, roles=roles)
+    replicas = manifest(workload, "dev", make_launch())["spec"]["pytorchReplicaSpecs"]
+    master, worker = replicas["Master"]["template"], replicas["Worker"]["template"]
+    assert master["spec"]["containers"][0]["env"] == [{"name": "A", "value": "1"}]
+    assert worker["spec"]["containers"][0]["env"] == [{"name": "B", "value": "2"}]
+    assert "annotations" not in master["metadata"]
+    assert worker["metadata"]["annotations"] == {"n": "m"}
+    assert replicas["Worker"]["restartPolicy"] == "Never"

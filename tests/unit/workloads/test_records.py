@@ -1,0 +1,80 @@
+"""The ConfigMaps beside a launch."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.make import make_run
+from tests.unit.workloads.launches import make_launch
+from workloads.build import manifest
+from workloads.errors import WorkloadError
+from workloads.records import Ledger, ledger_config_map, read_ledger, wrapper_config_map, wrapper_reference
+
+MARK = {"app.kubernetes.io/managed-by": "trainstack", "trainstack.dev/stack": "dev"}
+
+
+def make_ledger(**changes: Any) -> Ledger:
+    """What is remembered of the run `train-1`."""
+    base = {
+        "run_id": "train-1",
+        "workload": "train",
+        "namespace": "research",
+        "attempt": 2,
+        "launch_name": "train-1-2",
+        "launch": {"kind": "Job", "metadata": {"name": "train-1-2"}},
+    }
+    return Ledger(**{**base, **changes})
+
+
+def test_a_ledger_as_the_cluster_keeps_it() -> None:
+    """Found by its label, named after its run."""
+    assert ledger_config_map("dev", make_ledger()) == {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": "run-train-1",
+            "namespace": "research",
+            "labels": {
+                **MARK,
+                "trainstack.dev/ledger": "run",
+                "trainstack.dev/run": "train-1",
+                "trainstack.dev/workload": "train",
+            },
+        },
+        "data": {
+            "run": "train-1",
+            "workload": "train",
+            "attempt": "2",
+            "launchName": "train-1-2",
+            "launch": '{"kind":"Job","metadata":{"name":"train-1-2"}}',
+        },
+    }
+
+
+def test_a_ledger_is_read_as_it_was_written() -> None:
+    """A frozen launch is declared again from it, to the letter."""
+    ledger = make_ledger(launch=manifest(make_run(env={"A": "ü $$"}), "dev", make_launch()))
+    assert read_ledger(ledger_config_map("dev", ledger)) == ledger
+
+
+@pytest.mark.parametrize("data", [None, {"run": "train-1"}, {"attempt": "x"}, {"launch": "{"}])
+def test_a_ledger_that_was_edited_is_refused(data: dict[str, str] | None) -> None:
+    """To read it as no ledger would train again."""
+    config_map = ledger_config_map("dev", make_ledger())
+    config_map["data"] = data if data is None or "run" in data else {**config_map["data"], **data}
+    with pytest.raises(WorkloadError, match="ConfigMap research/run-train-1 remembers a launch, but cannot be read"):
+        read_ledger(config_map)
+
+
+def test_the_wrapper_is_named_after_its_content() -> None:
+    """It never changes under a running pod."""
+    reference = wrapper_reference("print()")
+    assert wrapper_config_map("research", "dev", "print()") == {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": reference, "namespace": "research", "labels": MARK},
+        "immutable": True,
+        "data": {"run.py": "print()"},
+    }
+    assert reference.startswith("trainstack-wrapper-")
+    assert wrapper_reference("print(1)") != reference

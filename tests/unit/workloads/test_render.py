@@ -1,0 +1,108 @@
+"""A whole environment as manifests."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from settings.environment import Environment
+from settings.model import Settings
+from settings.operators import Kueue, Operators
+from settings.workloads import Data, Image
+from tests.unit.make import make_distributed, make_manifest, make_run, make_settings
+from workloads.render import Inputs, InputsError, everything, read_inputs, release_path, runs
+
+HERE = Operators()
+
+
+def order(settings: Settings, inputs: Inputs) -> list[str]:
+    """Kind and name of each object, in order."""
+    return [f"{each['kind']} {each['metadata']['name']}" for each in everything(settings, inputs)]
+
+
+def test_objects_come_in_the_order_of_their_creation() -> None:
+    """What others refer to first; the wrapper and the ledger before the run."""
+    settings = make_settings(make_run(), operators=HERE)
+    inputs = Inputs(wrapper="print()", commit="abc")
+    (run,) = runs(settings, inputs)
+    wrapper = hashlib.sha256(b"print()").hexdigest()[:8]
+    assert order(settings, inputs) == [
+        "Namespace research",
+        "StorageClass shared",
+        "WorkloadPriorityClass normal",
+        "ResourceFlavor cpu",
+        "Cohort local",
+        "ClusterQueue research",
+        "LocalQueue research",
+        "PersistentVolumeClaim training",
+        f"ConfigMap trainstack-wrapper-{wrapper}",
+        f"ConfigMap run-{run.launch.run_id}",
+        f"Job {run.launch.name}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("half", "first", "last"), [("platform", "Namespace", "LocalQueue"), ("training", "Pers", "Job")]
+)
+def test_a_stack_of_one_half_has_that_half_alone(half: str, first: str, last: str) -> None:
+    """Together the halves are the whole."""
+    environment = {"halves": (half,), "namespaces": ({"name": "research"},)}
+    settings = make_settings(make_run(), operators=HERE, environment=Environment.model_validate(environment))
+    made = order(settings, Inputs())
+    assert made[0].startswith(first)
+    assert made[-1].startswith(last)
+
+
+def test_the_same_input_gives_the_same_manifests_and_is_not_changed() -> None:
+    """Builders are pure."""
+    settings = make_settings(make_run(), make_distributed(name="far"), operators=HERE)
+    before = settings.model_dump()
+    inputs = Inputs(wrapper="print()", commit="abc")
+    assert everything(settings, inputs) == everything(settings, inputs)
+    assert settings.model_dump() == before
+
+
+def test_a_wrapper_stands_once_in_each_namespace_with_a_managed_workload() -> None:
+    """A verbatim workload needs none."""
+    verbatim = make_run(name="c", namespace="plain", managed=False, record=None)
+    settings = make_settings(make_run(name="a"), make_run(name="b"), verbatim, operators=HERE)
+    wrappers = [each for each in order(settings, Inputs()) if each.startswith("ConfigMap trainstack-wrapper")]
+    assert len(wrappers) == 1
+
+
+def test_all_missing_files_are_named_at_once(tmp_path: Path) -> None:
+    """Sorted, each with the setting that names it."""
+    workload = make_run(
+        image=Image(build="workloads/none"), data=Data(manifest="data.json", volume="training", path="data")
+    )
+    with pytest.raises(InputsError) as caught:
+        read_inputs(make_settings(workload, operators=HERE), tmp_path, commit="abc")
+    first, second = str(caught.value).splitlines()
+    assert "data.manifest: data.json" in first
+    assert "image.build: workloads/none" in second
+
+
+def test_inputs_are_read_from_the_project(tmp_path: Path) -> None:
+    """The release's objects, the image's name, the data's digest, the wrapper."""
+    release = b"{apiVersion: v1, kind: Namespace, metadata: {name: kueue-system}}"
+    (tmp_path / "release.yaml").write_bytes(release)
+    (tmp_path / "data.json").write_bytes(b"{}")
+    for file, content in (("workloads/wrapper/run.py", "print()"), ("mine/Dockerfile", "FROM scratch\n")):
+        (tmp_path / file).parent.mkdir(parents=True)
+        (tmp_path / file).write_text(content)
+    digest = hashlib.sha256(release).hexdigest()
+    operators = Operators(kueue=Kueue(manifest=make_manifest(url=None, path="release.yaml", sha256=digest)))
+    data = Data(manifest="data.json", volume="training", path="data")
+    workload = make_run(image=Image(build="mine"), data=data)
+    inputs = read_inputs(make_settings(workload, operators=operators), tmp_path, commit="abc")
+    assert inputs.kueue == ({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kueue-system"}},)
+    assert inputs.training_operator == ()
+    assert inputs.data_digests == {"data.json": hashlib.sha256(b"{}").hexdigest()}
+    assert inputs.images["mine"].partition(":")[0].endswith("/mine")
+    assert (inputs.wrapper, inputs.commit) == ("print()", "abc")
+
+
+def test_a_release_that_is_downloaded_is_kept_by_its_digest() -> None:
+    """So that another release never stands under its name."""
+    release = make_manifest(sha256="a" * 64)
+    assert release_path(release, Path("/p")) == Path("/p/.trainstack/manifests") / f"{'a' * 64}.yaml"

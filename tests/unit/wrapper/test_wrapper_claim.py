@@ -1,0 +1,119 @@
+"""Several pods at one run: one publishes, whatever dies or falls asleep."""
+
+import signal
+from contextlib import ExitStack
+from pathlib import Path
+
+from tests.unit.wrapper.pods import (
+    DEADLINE_SECONDS,
+    RUN_ID,
+    UNTIL_TOLD,
+    WRITE_RESULT,
+    pod,
+    python,
+    read_json,
+    read_until,
+    run,
+    tree,
+    wait_until,
+)
+
+SOON = {"TRAINSTACK_STALE_SECONDS": "0.6"}
+
+
+def test_many_pods_at_once_one_runs_and_publishes(tmp_path: Path) -> None:
+    """The others wait for its end and exit 0."""
+    ran = tmp_path / "ran"
+    command = python(f"{WRITE_RESULT}; open({str(ran)!r}, 'a').write('x')")
+    with ExitStack() as stack:
+        pods = [stack.enter_context(pod(tmp_path / "runs", command, name=f"pod-{n}")) for n in range(8)]
+        outputs = [process.communicate(timeout=DEADLINE_SECONDS)[0] for process in pods]
+    assert [process.returncode for process in pods] == [0] * 8
+    assert ran.read_text() == "x"
+    assert sum("succeeded: its record is" in output for output in outputs) >= 1
+    assert len([path for path in tree(tmp_path / "runs" / RUN_ID) if path.startswith("logs/")]) == 1
+
+
+def test_a_pod_waits_for_a_living_holder(tmp_path: Path) -> None:
+    """However long the holder works: its signs of life count, not its age."""
+    with pod(tmp_path, python(UNTIL_TOLD), name="first", **SOON) as first:
+        read_until(first, "ready")
+        with pod(tmp_path, python("print('ran')"), name="second", **SOON) as second:
+            read_until(second, "first (launch unknown, since")
+            claim = tmp_path / RUN_ID / "claims" / "000001"
+            born = claim.stat().st_mtime_ns
+            wait_until(lambda: claim.stat().st_mtime_ns - born > 1_000_000_000)
+            assert second.poll() is None
+            assert not (claim.parent / "000002").exists()
+            second.send_signal(signal.SIGTERM)
+            assert second.wait(DEADLINE_SECONDS) == 143
+
+
+def test_sigterm_goes_to_the_command_and_the_next_pod_starts_at_once(tmp_path: Path) -> None:
+    """The command's own exit code comes back; the claim is given back, so no stale time is waited for."""
+    with pod(tmp_path, python(UNTIL_TOLD), name="first") as first:
+        read_until(first, "ready")
+        first.send_signal(signal.SIGTERM)
+        assert first.wait(DEADLINE_SECONDS) == 143
+    failure = read_json(tmp_path / RUN_ID / "attempts" / "first-1" / "failure.json")
+    assert (failure["exit_code"], failure["stopped_by_sigterm"]) == (143, True)
+    code, output = run(tmp_path, python(WRITE_RESULT), name="second", TRAINSTACK_STALE_SECONDS="1000")
+    assert code == 0
+    assert "waiting" not in output
+
+
+def test_a_killed_holder_is_taken_over(tmp_path: Path) -> None:
+    """After the stale time, by one of those who wait."""
+    with pod(tmp_path, python(UNTIL_TOLD), name="first", **SOON) as first:
+        read_until(first, "ready")
+        first.send_signal(signal.SIGKILL)
+        ran = tmp_path / "ran"
+        command = python(f"{WRITE_RESULT}; open({str(ran)!r}, 'a').write('x')")
+        with ExitStack() as stack:
+            pods = [stack.enter_context(pod(tmp_path, command, name=f"next-{n}", **SOON)) for n in range(3)]
+            outputs = [process.communicate(timeout=DEADLINE_SECONDS)[0] for process in pods]
+    assert [process.returncode for process in pods] == [0] * 3
+    assert ran.read_text() == "x"
+    assert "silent for 0.6 s: taking the run over" in "".join(outputs)
+
+
+def test_a_holder_that_fell_asleep_stops_its_command_and_publishes_nothing(tmp_path: Path) -> None:
+    """Stopped, taken over, woken: it ends with 75 and the result is the other's."""
+    with pod(tmp_path, python(UNTIL_TOLD), name="first", **SOON) as first:
+        read_until(first, "ready")
+        first.send_signal(signal.SIGSTOP)
+        assert run(tmp_path, python(WRITE_RESULT), name="second", **SOON)[0] == 0
+        first.send_signal(signal.SIGCONT)
+        assert "another pod took this run over" in first.communicate(timeout=DEADLINE_SECONDS)[0]
+        assert first.returncode == 75
+    assert read_json(tmp_path / RUN_ID / "run.json")["attempt"] == "second-1"
+    assert read_json(tmp_path / RUN_ID / "attempts" / "first-1" / "failure.json")["exit_code"] == 143
+
+
+def test_a_takeover_that_the_heartbeat_missed_is_noticed_before_publishing(tmp_path: Path) -> None:
+    """Publishing takes the next generation first, which another pod has."""
+    taken = f"{WRITE_RESULT}; open({str(tmp_path / RUN_ID / 'claims' / '000002')!r}, 'w').close()"
+    code, output = run(tmp_path, python(taken), TRAINSTACK_HEARTBEAT_SECONDS="1000")
+    assert code == 75
+    assert "nothing is published here" in output
+    assert not (tmp_path / RUN_ID / "result").exists()
+
+
+def test_a_result_is_never_replaced(tmp_path: Path) -> None:
+    """Even a holder that sleeps between its last check and the rename finds the other's result in its way."""
+    result = tmp_path / RUN_ID / "result"
+    other = f"{WRITE_RESULT}; os.mkdir({str(result)!r}); open({str(result / 'theirs')!r}, 'w').close()"
+    code, output = run(tmp_path, python(other))
+    assert code == 75
+    assert "is there already" in output
+    assert tree(result) == ["theirs"]
+    assert not (tmp_path / RUN_ID / "_SUCCESS").exists()
+
+
+def test_a_record_deleted_under_a_run_ends_it(tmp_path: Path) -> None:
+    """The holder cannot publish what nobody may find complete."""
+    with pod(tmp_path, python(UNTIL_TOLD)) as process:
+        read_until(process, "ready")
+        (tmp_path / RUN_ID / "claims").rename(tmp_path / "gone")
+        process.communicate(timeout=DEADLINE_SECONDS)
+    assert process.returncode == 75

@@ -1,0 +1,3 @@
+module trainstack.dev/pause
+
+go 1.26

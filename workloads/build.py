@@ -1,0 +1,37 @@
+"""From a workload to the manifest of its launch."""
+
+from dataclasses import replace
+
+from manifests.labels import Manifest
+from settings.workloads import Workload
+from workloads import names
+from workloads.data_loader import data_loader
+from workloads.identity import Facts, digest, run_id
+from workloads.job import job
+from workloads.launch import Launch
+from workloads.pytorchjob import pytorchjob
+
+_BUILDERS = {"DataLoader": data_loader, "Job": job, "PyTorchJob": pytorchjob}
+
+
+def manifest(workload: Workload, stack: str, launch: Launch) -> Manifest:
+    """The object that executes the run.
+
+    Raises WorkloadError.
+    """
+    return _BUILDERS[workload.kind](workload, stack, launch)
+
+
+def plan(workload: Workload, stack: str, facts: Facts) -> Launch:
+    """The launch of a workload as it is declared now, with its name.
+
+    The name is a hash of all that the object says but the name itself, its place in labels and environment, and the
+    commit: an object whose fields cannot be edited never needs an edit under the same name.
+
+    Raises WorkloadError when it cannot be built or a name derived from it would be too long.
+    """
+    run = run_id(workload, facts)
+    draft = Launch(run_id=run, name="", facts=replace(facts, commit=""))
+    launch = Launch(run_id=run, name=names.launch_name(run, digest(manifest(workload, stack, draft))), facts=facts)
+    names.check(workload, launch.name)
+    return launch

@@ -1,0 +1,70 @@
+"""A run's identity: a hash over what would change its result, and nothing else."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+
+from manifests.labels import Manifest
+from settings.workloads import Workload
+from workloads import names
+from workloads.pods import pods
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What a launch depends on beside the settings; read from files and git at the edge."""
+
+    image: str
+    """The image's reference. For an image of this repository its tag names the content of its folder, code included."""
+    data_digest: str | None
+    """The sha256 of the data's committed manifest; None for a workload without `data`."""
+    wrapper: str
+    """The name of the ConfigMap with the wrapper."""
+    commit: str
+    """The commit that the run is recorded with. It names no launch: an unrelated commit changes nothing."""
+
+
+def run_id(workload: Workload, facts: Facts) -> str:
+    """The run's id, `<workload>-<10 hex>`."""
+    return names.run_id(workload.name, digest(identity(workload, facts)))
+
+
+def identity(workload: Workload, facts: Facts) -> Manifest:
+    """What would change a run's result.
+
+    kind          whether, and by which protocol, its processes work together
+    image         libraries; for an image of this repository also the code, by its tag
+    command       the program
+    workingDir    which files the program finds by relative paths
+    pods          for each role: how many (the world size, or a Job's completions), arguments and environment, in which
+                  secrets stand by reference
+    data          the digest of the data's manifest
+    seed          where chance begins
+    attempt       the wish to train again what was trained
+
+    Not in it, because the result stays the same: cpu, memory and shared memory, queue and priority, labels and
+    annotations, node selectors and tolerations, security, deadlines, TTL and retries, the places of volumes, data and
+    record (arguments name those that matter), the version of the wrapper, the commit.
+    """
+    return {
+        "kind": workload.kind,
+        "image": facts.image,
+        "command": list(workload.command),
+        "workingDir": workload.working_dir,
+        "pods": {
+            pod.role: {"replicas": pod.replicas, "args": list(pod.args), "env": dict(pod.env)} for pod in pods(workload)
+        },
+        "data": facts.data_digest,
+        "seed": workload.seed,
+        "attempt": workload.attempt,
+    }
+
+
+def canonical(value: object) -> str:
+    """JSON in one spelling: keys sorted, no spaces, plain ASCII."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def digest(value: object) -> str:
+    """The sha256, in hexadecimal, of a value's canonical JSON."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()

@@ -1,0 +1,31 @@
+"""A workload as a Kubernetes Job. Source: https://kubernetes.io/docs/concepts/workloads/controllers/job/"""
+
+from manifests.labels import SKIP_AWAIT, Manifest
+from settings.workloads import Workload
+from workloads.launch import Launch
+from workloads.metadata import launch_metadata
+from workloads.names import indexed
+from workloads.pod_template import pod_template
+from workloads.pods import pods
+
+CONTAINER = "training"
+"""The name of the container that trains."""
+
+
+def job(workload: Workload, stack: str, launch: Launch, *, container: str = CONTAINER) -> Manifest:
+    """The Job. `suspend` is Kueue's and is not in it."""
+    (pod,) = pods(workload)
+    spec: Manifest = {
+        "backoffLimit": workload.backoff_limit,
+        "completions": workload.completions,
+        "parallelism": workload.parallelism,
+        "template": pod_template(workload, pod, launch, container=container, restart_policy=pod.restart_policy),
+    }
+    if indexed(workload):
+        spec["completionMode"] = "Indexed"
+    if workload.active_deadline_seconds is not None:
+        spec["activeDeadlineSeconds"] = workload.active_deadline_seconds
+    if workload.ttl_seconds_after_finished is not None:
+        spec["ttlSecondsAfterFinished"] = workload.ttl_seconds_after_finished
+    metadata = launch_metadata(workload, stack, launch, {SKIP_AWAIT: "true"})
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}

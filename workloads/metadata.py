@@ -1,0 +1,20 @@
+"""The metadata of every launch."""
+
+from collections.abc import Mapping
+
+from manifests.labels import PRIORITY, QUEUE, Manifest, metadata
+from settings.workloads import Workload
+from workloads.launch import Launch
+from workloads.pod_template import launch_labels
+
+
+def launch_metadata(
+    workload: Workload, stack: str, launch: Launch, annotations: Mapping[str, str] | None = None
+) -> Manifest:
+    """The launch's name, its labels for us, and those by which Kueue holds it back until its quota is there."""
+    labels = launch_labels(workload, launch)
+    if workload.queue is not None:
+        labels[QUEUE] = workload.queue
+    if workload.priority is not None:
+        labels[PRIORITY] = workload.priority
+    return metadata(launch.name, stack, namespace=workload.namespace, labels=labels, annotations=annotations)

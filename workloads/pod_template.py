@@ -1,0 +1,224 @@
+"""The pod template that all kinds of workloads share."""
+
+from manifests import labels
+from manifests.labels import Manifest
+from settings.workloads import Mount, Workload
+from workloads.errors import WorkloadError
+from workloads.identity import canonical
+from workloads.launch import Launch
+from workloads.pods import Pod, pods
+
+WRAPPER_FOLDER = "/opt/trainstack"
+"""Where the wrapper stands in a managed pod."""
+WRAPPER_FILE = "run.py"
+GRACE_SECONDS = 60
+"""How long a managed pod has, after SIGTERM, to write its checkpoint."""
+
+_WRAPPER_VOLUME = "trainstack-wrapper"
+_SHARED_MEMORY_VOLUME = "trainstack-shared-memory"
+_SET_BY_WRAPPER = (
+    "TRAINSTACK_CHECKPOINT",
+    "TRAINSTACK_OUTPUT",
+    "TRAINSTACK_POD",
+    "TRAINSTACK_RESUME",
+    "TRAINSTACK_SEED",
+)
+
+
+def pod_template(
+    workload: Workload,
+    pod: Pod,
+    launch: Launch,
+    *,
+    container: str,
+    restart_policy: str | None = None,
+    port: Manifest | None = None,
+) -> Manifest:
+    """The template of a role's pods.
+
+    Args:
+        workload: the workload.
+        pod: the role's pods; not changed.
+        launch: what the pods are labelled and recorded with.
+        container: the container's name, which some operators prescribe.
+        restart_policy: None where the operator sets it.
+        port: a port of the container.
+
+    Raises WorkloadError.
+
+    """
+    spec: Manifest = {"containers": [_container(workload, pod, launch, container, port)]}
+    if workload.managed:
+        spec["automountServiceAccountToken"] = False
+        spec["enableServiceLinks"] = False
+        spec["terminationGracePeriodSeconds"] = GRACE_SECONDS
+    if workload.node_selector:
+        spec["nodeSelector"] = dict(workload.node_selector)
+    if workload.tolerations:
+        spec["tolerations"] = [
+            toleration.model_dump(by_alias=True, exclude_none=True) for toleration in workload.tolerations
+        ]
+    if restart_policy is not None:
+        spec["restartPolicy"] = restart_policy
+    security = _pod_security(workload)
+    if security:
+        spec["securityContext"] = security
+    volumes = _volumes(workload, pod, launch)
+    if volumes:
+        spec["volumes"] = volumes
+    metadata: Manifest = {"labels": launch_labels(workload, launch)}
+    if pod.annotations:
+        metadata["annotations"] = dict(pod.annotations)
+    return {"metadata": metadata, "spec": spec}
+
+
+def launch_labels(workload: Workload, launch: Launch) -> dict[str, str]:
+    """The labels that tell, on a launch and its pods, what it executes."""
+    return {
+        **workload.labels,
+        labels.WORKLOAD: workload.name,
+        labels.RUN: launch.run_id,
+        labels.LAUNCH: launch.name,
+    }
+
+
+def mount_of(pod: Pod, volume: str) -> Mount | None:
+    """How a role's pods mount a claim; None when they do not."""
+    return next((mount for mount in pod.volumes if mount.volume == volume), None)
+
+
+def _container(workload: Workload, pod: Pod, launch: Launch, name: str, port: Manifest | None) -> Manifest:
+    result: Manifest = {
+        "name": name,
+        "image": launch.facts.image,
+        "imagePullPolicy": workload.image_pull_policy,
+    }
+    result.update(_program(workload, pod))
+    if workload.working_dir is not None:
+        result["workingDir"] = workload.working_dir
+    env = [{"name": key, "value": value} for key, value in pod.env.items()]
+    if workload.managed:
+        env += _wrapper_env(workload, pod, launch)
+    if env:
+        result["env"] = env
+    if port is not None:
+        result["ports"] = [dict(port)]
+    resources = pod.resources.model_dump(exclude_defaults=True)
+    if resources:
+        result["resources"] = resources
+    if workload.security == "restricted":
+        result["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    mounts = _mounts(workload, pod)
+    if mounts:
+        result["volumeMounts"] = mounts
+    return result
+
+
+def _program(workload: Workload, pod: Pod) -> Manifest:
+    if workload.managed:
+        return {"command": ["python3", f"{WRAPPER_FOLDER}/{WRAPPER_FILE}", "--", *workload.command, *pod.args]}
+    program = {"command": list(workload.command), "args": list(pod.args)}
+    return {key: words for key, words in program.items() if words}
+
+
+def _wrapper_env(workload: Workload, pod: Pod, launch: Launch) -> list[Manifest]:
+    """What the wrapper is told; its side is described in workloads/wrapper/run.py."""
+    told = {
+        "TRAINSTACK_RUN_ID": launch.run_id,
+        "TRAINSTACK_LAUNCH": launch.name,
+        "TRAINSTACK_RECORD": _record_path(workload, pod),
+        "TRAINSTACK_RUN": _verbatim(canonical(_run_record(workload, pod, launch))),
+    }
+    if workload.data is not None:
+        data = mount_of(pod, workload.data.volume)
+        if data is not None:
+            path = f"{data.mount_path.rstrip('/')}/{workload.data.path}"
+            told["TRAINSTACK_DATA"] = _verbatim(canonical({"path": path, "manifest": launch.facts.data_digest}))
+    if workload.seed is not None:
+        told["TRAINSTACK_SEED"] = str(workload.seed)
+    taken = sorted({*told, *_SET_BY_WRAPPER} & {*pod.env})
+    if taken:
+        raise WorkloadError(
+            f"workload {workload.name}: env sets {', '.join(taken)}, which a managed workload is given; drop it or "
+            "choose another name"
+        )
+    pod_name = {"name": "TRAINSTACK_POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    return [{"name": key, "value": value} for key, value in told.items()] + [pod_name]
+
+
+def _verbatim(text: str) -> str:
+    # Kubernetes replaces $(NAME) in the values of variables, and `$$` by `$`.
+    return text.replace("$", "$$")
+
+
+def _run_record(workload: Workload, pod: Pod, launch: Launch) -> Manifest:
+    return {
+        "args": list(pod.args),
+        "attempt": workload.attempt,
+        "command": list(workload.command),
+        "commit": launch.facts.commit,
+        "data": launch.facts.data_digest,
+        "env": dict(pod.env),
+        "image": launch.facts.image,
+        "seed": workload.seed,
+        "workload": workload.name,
+    }
+
+
+def _record_path(workload: Workload, pod: Pod) -> str:
+    """The folder of all records.
+
+    The pods that do the recording, a distributed run's master or a Job's own, must mount its volume, and for writing.
+    Workers that do not are told the master's path: the wrapper finds nothing there and keeps to itself.
+    """
+    if workload.record is None:
+        raise WorkloadError(
+            f"workload {workload.name}: it is managed and has no `record`; name the volume on which its runs are kept"
+        )
+    recorder = pods(workload)[0]
+    mount = mount_of(recorder, workload.record.volume)
+    if mount is None or mount.read_only:
+        state = "does not mount" if mount is None else "mounts read-only"
+        raise WorkloadError(
+            f"workload {workload.name}: its {recorder.role.lower()} {state} volume {workload.record.volume}, on which "
+            "its runs are recorded; mount it under `volumes` without `readOnly`"
+        )
+    here = mount_of(pod, workload.record.volume) or mount
+    return f"{here.mount_path.rstrip('/')}/{workload.record.path}"
+
+
+def _mounts(workload: Workload, pod: Pod) -> list[Manifest]:
+    mounts: list[Manifest] = []
+    for mount in pod.volumes:
+        entry: Manifest = {"name": mount.volume, "mountPath": mount.mount_path}
+        if mount.read_only:
+            entry["readOnly"] = True
+        mounts.append(entry)
+    if workload.managed:
+        mounts.append({"name": _WRAPPER_VOLUME, "mountPath": WRAPPER_FOLDER, "readOnly": True})
+    if workload.shared_memory is not None:
+        mounts.append({"name": _SHARED_MEMORY_VOLUME, "mountPath": "/dev/shm"})  # noqa: S108 (the container's own)
+    return mounts
+
+
+def _volumes(workload: Workload, pod: Pod, launch: Launch) -> list[Manifest]:
+    claims = dict.fromkeys(mount.volume for mount in pod.volumes)
+    volumes: list[Manifest] = [{"name": claim, "persistentVolumeClaim": {"claimName": claim}} for claim in claims]
+    if workload.managed:
+        volumes.append({"name": _WRAPPER_VOLUME, "configMap": {"name": launch.facts.wrapper}})
+    if workload.shared_memory is not None:
+        memory = {"medium": "Memory", "sizeLimit": workload.shared_memory}
+        volumes.append({"name": _SHARED_MEMORY_VOLUME, "emptyDir": memory})
+    return volumes
+
+
+def _pod_security(workload: Workload) -> Manifest:
+    result: Manifest = {}
+    if workload.run_as_user is not None:
+        # The group owns the volumes, so that a user other than root can write to them.
+        result["runAsUser"] = workload.run_as_user
+        result["fsGroup"] = workload.run_as_user
+    if workload.security == "restricted":
+        result["runAsNonRoot"] = True
+        result["seccompProfile"] = {"type": "RuntimeDefault"}
+    return result

@@ -1,0 +1,42 @@
+"""A workload as a PyTorchJob of the Kubeflow training operator (v1).
+
+Source: https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/pytorch/
+"""
+
+from manifests.labels import Manifest
+from settings.workloads import Workload
+from workloads.launch import Launch
+from workloads.metadata import launch_metadata
+from workloads.pod_template import pod_template
+from workloads.pods import pods
+
+CONTAINER = "pytorch"
+"""The operator's webhook refuses a job without a container of this name."""
+PORT = {"containerPort": 23456, "name": "pytorchjob-port", "protocol": "TCP"}
+"""Where the processes find rank 0. The operator adds it where it is missing; declared, its edit is nobody's drift."""
+
+
+def pytorchjob(workload: Workload, stack: str, launch: Launch) -> Manifest:
+    """The PyTorchJob. `runPolicy.suspend` is Kueue's and is not in it; nothing elastic is."""
+    policy: Manifest = {"cleanPodPolicy": workload.clean_pod_policy}
+    if workload.managed or "backoff_limit" in workload.model_fields_set:
+        # A reference job that sets none restarts its containers for ever, as it does by hand.
+        policy["backoffLimit"] = workload.backoff_limit
+    if workload.active_deadline_seconds is not None:
+        policy["activeDeadlineSeconds"] = workload.active_deadline_seconds
+    if workload.ttl_seconds_after_finished is not None:
+        policy["ttlSecondsAfterFinished"] = workload.ttl_seconds_after_finished
+    replicas = {
+        pod.role: {
+            "replicas": pod.replicas,
+            "restartPolicy": pod.restart_policy,
+            "template": pod_template(workload, pod, launch, container=CONTAINER, port=PORT),
+        }
+        for pod in pods(workload)
+    }
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": launch_metadata(workload, stack, launch),
+        "spec": {"runPolicy": policy, "pytorchReplicaSpecs": replicas},
+    }

@@ -1,0 +1,204 @@
+"""Everything that an environment declares, as manifests in the order of their creation.
+
+`everything` is pure; `read_inputs` is the edge, where the files are read that a manifest depends on.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from manifests import namespaces, queues, storage
+from manifests.kueue import kueue
+from manifests.labels import Manifest
+from manifests.operators import OperatorManifests
+from manifests.release import read_release
+from manifests.training_operator import training_operator
+from settings.model import Settings
+from settings.operators import Manifest as ReleaseManifest
+from settings.workloads import Workload
+from workloads.build import manifest, plan
+from workloads.identity import Facts
+from workloads.images import workload_reference
+from workloads.launch import Launch
+from workloads.records import Ledger, ledger_config_map, wrapper_config_map, wrapper_reference
+
+WRAPPER = Path("workloads/wrapper/run.py")
+"""The wrapper's source, relative to the project."""
+DOWNLOADS = Path(".trainstack/manifests")
+"""Where the releases that are given by URL are kept, named by their sha256, relative to the project."""
+
+
+class InputsError(ValueError):
+    """Files that the environment names and that are not there: all of them, sorted."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """What the manifests depend on beside the settings."""
+
+    kueue: tuple[Manifest, ...] = ()
+    """The objects of Kueue's release; empty when it is not installed from here."""
+    training_operator: tuple[Manifest, ...] = ()
+    images: Mapping[str, str] = field(default_factory=dict)
+    """From a folder of this repository to the reference of the image that it makes."""
+    data_digests: Mapping[str, str] = field(default_factory=dict)
+    """From a data manifest of this repository to its sha256."""
+    wrapper: str = ""
+    """The wrapper's source; empty when no workload is managed."""
+    commit: str = ""
+    """The commit that runs are recorded with; empty where none is known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedRun:
+    """A workload with the launch it would have now."""
+
+    workload: Workload
+    launch: Launch
+    manifest: Manifest
+
+
+def everything(settings: Settings, inputs: Inputs) -> list[Manifest]:
+    """All objects of the stack: those of the halves that the environment holds.
+
+    Raises WorkloadError, OperatorError or ValueError, which say what cannot be built and what would help.
+    """
+    result: list[Manifest] = []
+    if "platform" in settings.environment.halves:
+        result += platform(settings, inputs)
+    if "training" in settings.environment.halves:
+        result += training(settings, inputs)
+    return result
+
+
+def platform(settings: Settings, inputs: Inputs) -> list[Manifest]:
+    """The owners' half: namespaces, operators, storage classes, volumes on hosts, queues."""
+    stack, queued = settings.stack, settings.queues
+    return [
+        *(namespaces.namespace(each, stack) for each in settings.environment.namespaces),
+        *(each for operator in operators(settings, inputs) for each in operator.in_order()),
+        *(storage.storage_class(each, stack) for each in settings.storage.classes),
+        *(storage.persistent_volume(each, stack) for each in settings.storage.persistent_volumes),
+        *(queues.priority_class(each, stack) for each in queued.priority_classes),
+        *(queues.resource_flavor(each, stack) for each in queued.flavors),
+        *(queues.cohort(each, stack) for each in queued.cohorts),
+        *(queues.cluster_queue(each, stack) for each in queued.cluster_queues),
+        *(queues.local_queue(each, stack) for each in queued.local_queues),
+    ]
+
+
+def training(settings: Settings, inputs: Inputs) -> list[Manifest]:
+    """The researchers' half: claims, and each run with its wrapper and its ledger."""
+    planned = runs(settings, inputs)
+    return [
+        *(storage.claim(each, settings.stack) for each in settings.storage.volumes),
+        *wrappers(settings, inputs),
+        *(ledger_config_map(settings.stack, ledger(run)) for run in planned),
+        *(run.manifest for run in planned),
+    ]
+
+
+def operators(settings: Settings, inputs: Inputs) -> list[OperatorManifests]:
+    """The operators in the order of their installation: Kueue's webhooks stand before what others create."""
+    declared = [namespace.name for namespace in settings.environment.namespaces]
+    result = []
+    if settings.operators.kueue is not None:
+        result.append(kueue(inputs.kueue, settings.operators.kueue, settings.stack, declared))
+    if settings.operators.training_operator is not None:
+        wanted = settings.operators.training_operator
+        result.append(training_operator(inputs.training_operator, wanted, settings.stack, declared))
+    return result
+
+
+def runs(settings: Settings, inputs: Inputs) -> list[PlannedRun]:
+    """The runs as they would be launched now."""
+    result = []
+    for workload in settings.workloads.runs:
+        launch = plan(workload, settings.stack, facts(workload, inputs))
+        built = manifest(workload, settings.stack, launch)
+        result.append(PlannedRun(workload=workload, launch=launch, manifest=built))
+    return result
+
+
+def wrappers(settings: Settings, inputs: Inputs) -> list[Manifest]:
+    """The wrapper, once for each namespace with a managed workload."""
+    used = sorted({workload.namespace for workload in settings.workloads.runs if workload.managed})
+    return [wrapper_config_map(namespace, settings.stack, inputs.wrapper) for namespace in used]
+
+
+def ledger(run: PlannedRun) -> Ledger:
+    """What to remember of a run once it is launched."""
+    return Ledger(
+        run_id=run.launch.run_id,
+        workload=run.workload.name,
+        namespace=run.workload.namespace,
+        attempt=run.workload.attempt,
+        launch_name=run.launch.name,
+        launch=run.manifest,
+    )
+
+
+def facts(workload: Workload, inputs: Inputs) -> Facts:
+    """What a workload's launch depends on beside its settings."""
+    image = workload.image.name if workload.image.build is None else inputs.images[workload.image.build]
+    return Facts(
+        image=image or "",
+        data_digest=None if workload.data is None else inputs.data_digests[workload.data.manifest],
+        wrapper=wrapper_reference(inputs.wrapper),
+        commit=inputs.commit,
+    )
+
+
+def read_inputs(settings: Settings, root: Path, *, commit: str, cache: Path | None = None) -> Inputs:
+    """Read what the manifests of an environment depend on.
+
+    Args:
+        settings: the environment.
+        root: the project's folder.
+        commit: what runs are recorded with.
+        cache: as in `read_release`.
+
+    Raises InputsError with everything that is missing, or ReleaseError.
+
+    """
+    faults: list[str] = []
+    wanted = settings.workloads.runs
+    builds = {workload.image.build for workload in wanted if workload.image.build is not None}
+    manifests = {workload.data.manifest for workload in wanted if workload.data is not None}
+    images = _collect(builds, lambda build: workload_reference(root / build), "image.build", faults)
+    data = _collect(manifests, lambda name: _sha256(root / name), "data.manifest", faults)
+    if faults:
+        raise InputsError("\n".join(sorted(faults)))
+    kueue_declared, operator_declared = settings.operators.kueue, settings.operators.training_operator
+    return Inputs(
+        kueue=() if kueue_declared is None else _release(kueue_declared.manifest, root, cache),
+        training_operator=() if operator_declared is None else _release(operator_declared.manifest, root, cache),
+        images=images,
+        data_digests=data,
+        wrapper=(root / WRAPPER).read_text(encoding="utf-8") if any(each.managed for each in wanted) else "",
+        commit=commit,
+    )
+
+
+def release_path(release: ReleaseManifest, root: Path) -> Path:
+    """The file of a release: the given one, or the place of a download."""
+    return root / (release.path if release.path is not None else DOWNLOADS / f"{release.sha256}.yaml")
+
+
+def _release(release: ReleaseManifest, root: Path, cache: Path | None) -> tuple[Manifest, ...]:
+    return tuple(read_release(release_path(release, root), release.sha256, cache))
+
+
+def _collect(names: Iterable[str], read: Callable[[str], str], setting: str, faults: list[str]) -> dict[str, str]:
+    found = {}
+    for name in names:
+        try:
+            found[name] = read(name)
+        except OSError as error:
+            faults.append(f"trainstack:workloads: {setting}: {name}: {error.strerror or error}; correct the path")
+    return found
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
