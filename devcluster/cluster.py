@@ -236,11 +236,11 @@ def down(state: Path, *, keep_data: bool = True, report: Report = _silent) -> No
     too, but for a volumes folder that lies elsewhere. Also right after a crash, and when it is stopped already.
     """
     layout = Layout.of(state)
-    if not layout.state.exists():
-        return
+    existed = layout.state.exists()
     with _locked(layout, report):
+        # Without its folder too: somebody may have deleted it while the cluster runs.
         launch.stop(layout, Run.read(layout.run))
-        if not keep_data:
+        if not keep_data or not existed:
             shutil.rmtree(layout.state)
 
 

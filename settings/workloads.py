@@ -49,6 +49,9 @@ class Data(Section):
     volume: DnsLabel
     path: str = Field(pattern=r"^[^/]")
     """The folder on the volume."""
+    prepare: str | None = None
+    """A Python module of this repository that writes the files into the folder given as its argument: `trainstack up` runs
+    it on the person's machine where the volume lacks them. None: somebody brings them (`trainstack upload`)."""
 
 
 class Record(Section):

@@ -19,7 +19,7 @@ from manifests.retained import Retained, retained
 from settings.load import load_with_places
 from settings.model import Settings
 from workloads import render
-from workloads.records import Ledger, ledger_config_map
+from workloads.records import Ledger, ledger_config_map, wrapper_config_map, wrapper_of, wrapper_reference
 
 CACHE = Path(".trainstack/cache")
 """Parsed releases, below the project's root."""
@@ -78,7 +78,14 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
         settings.workloads.stop,
         launches.utc_now(),
     )
+    sources = {**live.wrappers, wrapper_reference(inputs.wrapper): inputs.wrapper}
+    mounted = {(each.namespace, wrapper_of(each.launch)) for each in decision.launches}
+    wrappers = [
+        wrapper_config_map(namespace, stack, sources[name])
+        for namespace, name in sorted((namespace, name) for namespace, name in mounted if name in sources)
+    ]
     declared = [
+        *wrappers,
         *(render.platform(settings, inputs) if "platform" in settings.environment.halves else ()),
         *(storage.claim(each, stack) for each in settings.storage.volumes if "training" in settings.environment.halves),
         *(launch.launch for launch in decision.launches),
@@ -92,7 +99,7 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
     return Program(
         settings=settings,
         operators=installs,
-        wrappers=tuple(render.wrappers(settings, inputs)),
+        wrappers=tuple(wrappers),
         launches=decision.launches,
         ledgers=decision.ledgers,
         retained=tuple(retained(settings, (each for install in installs.values() for each in install.in_order()))),

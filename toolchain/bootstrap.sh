@@ -4,7 +4,8 @@ set -eu
 cd "$(dirname "$0")/.."
 
 stamp=.venv/.trainstack-lock
-wanted=$(cat toolchain/requirements.lock pyproject.toml | sha256sum | cut -d ' ' -f 1)
+digest() { if command -v sha256sum >/dev/null; then sha256sum; else shasum -a 256; fi | cut -d " " -f 1; }
+wanted=$(cat toolchain/requirements.lock pyproject.toml | digest)
 if [ -x .venv/bin/python ] && [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
     exit 0
 fi

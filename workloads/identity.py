@@ -48,7 +48,8 @@ def identity(workload: Workload, facts: Facts) -> Manifest:
     """
     return {
         "kind": workload.kind,
-        "image": facts.image,
+        # Wherever the registry is: the same content is the same image.
+        "image": facts.image.rpartition("/")[2] if workload.image.build is not None else facts.image,
         "command": list(workload.command),
         "workingDir": workload.working_dir,
         "pods": {

@@ -26,7 +26,7 @@ def base_reference() -> str:
     return reference("base", content_tag(BASE_RECIPE))
 
 
-def workload_reference(folder: Path) -> str:
+def workload_reference(folder: Path, registry: str = REGISTRY) -> str:
     """Name of the image that a workload's folder (with a Dockerfile) makes on our base image.
 
     Raises FileNotFoundError where the folder has no Dockerfile.
@@ -34,12 +34,12 @@ def workload_reference(folder: Path) -> str:
     dockerfile = folder / "Dockerfile"
     if not dockerfile.is_file():
         raise FileNotFoundError(f"{dockerfile}: no such file; an image is built from a folder that has a Dockerfile")
-    return reference(folder.resolve().name, content_tag(folder, {"BASE": base_reference()}))
+    return reference(folder.resolve().name, content_tag(folder, {"BASE": base_reference()}), registry)
 
 
-def reference(name: str, tag: str) -> str:
+def reference(name: str, tag: str, registry: str = REGISTRY) -> str:
     """Full name of an image of this repository."""
-    return f"{REGISTRY}/{PROJECT}/{name}:{tag}"
+    return f"{registry}/{PROJECT}/{name}:{tag}"
 
 
 def content_tag(

@@ -14,7 +14,7 @@ WRAPPER_FILE = "run.py"
 GRACE_SECONDS = 60
 """How long a managed pod has, after SIGTERM, to write its checkpoint."""
 
-_WRAPPER_VOLUME = "trainstack-wrapper"
+WRAPPER_VOLUME = "trainstack-wrapper"
 _SHARED_MEMORY_VOLUME = "trainstack-shared-memory"
 _SET_BY_WRAPPER = (
     "TRAINSTACK_CHECKPOINT",
@@ -195,7 +195,7 @@ def _mounts(workload: Workload, pod: Pod) -> list[Manifest]:
             entry["readOnly"] = True
         mounts.append(entry)
     if workload.managed:
-        mounts.append({"name": _WRAPPER_VOLUME, "mountPath": WRAPPER_FOLDER, "readOnly": True})
+        mounts.append({"name": WRAPPER_VOLUME, "mountPath": WRAPPER_FOLDER, "readOnly": True})
     if workload.shared_memory is not None:
         mounts.append({"name": _SHARED_MEMORY_VOLUME, "mountPath": "/dev/shm"})  # noqa: S108 (the container's own)
     return mounts
@@ -205,7 +205,7 @@ def _volumes(workload: Workload, pod: Pod, launch: Launch) -> list[Manifest]:
     claims = dict.fromkeys(mount.volume for mount in pod.volumes)
     volumes: list[Manifest] = [{"name": claim, "persistentVolumeClaim": {"claimName": claim}} for claim in claims]
     if workload.managed:
-        volumes.append({"name": _WRAPPER_VOLUME, "configMap": {"name": launch.facts.wrapper}})
+        volumes.append({"name": WRAPPER_VOLUME, "configMap": {"name": launch.facts.wrapper}})
     if workload.shared_memory is not None:
         memory = {"medium": "Memory", "sizeLimit": workload.shared_memory}
         volumes.append({"name": _SHARED_MEMORY_VOLUME, "emptyDir": memory})

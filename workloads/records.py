@@ -2,15 +2,15 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from manifests.labels import LEDGER, RUN, WORKLOAD, Manifest, metadata
+from manifests.labels import LEDGER, RUN, WORKLOAD, WRAPPER, Manifest, metadata
 from workloads.errors import WorkloadError
 from workloads.identity import canonical
 from workloads.names import ledger_name, wrapper_name
-from workloads.pod_template import WRAPPER_FILE
+from workloads.pod_template import WRAPPER_FILE, WRAPPER_VOLUME
 
 LEDGER_OF_RUN = "run"
 """The value of the label LEDGER on a run's ledger."""
@@ -34,7 +34,7 @@ def wrapper_config_map(namespace: str, stack: str, source: str) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": metadata(wrapper_reference(source), stack, namespace=namespace),
+        "metadata": metadata(wrapper_reference(source), stack, namespace=namespace, labels={WRAPPER: LEDGER_OF_RUN}),
         "immutable": True,
         "data": {WRAPPER_FILE: source},
     }
@@ -43,6 +43,23 @@ def wrapper_config_map(namespace: str, stack: str, source: str) -> Manifest:
 def wrapper_reference(source: str) -> str:
     """The name of the ConfigMap that holds this wrapper."""
     return wrapper_name(hashlib.sha256(source.encode()).hexdigest())
+
+
+def wrapper_sources(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """The sources that live wrappers hold, by the name that their content has; an edited one is left out."""
+    sources = ((each.get("data") or {}).get(WRAPPER_FILE, "") for each in config_maps)
+    return {wrapper_reference(source): source for source in sources if source}
+
+
+def wrapper_of(launch: Mapping[str, Any]) -> str | None:
+    """The name of the wrapper that a launch's pods mount; None for one that is not managed."""
+    spec = launch["spec"]
+    templates = [spec["template"]] if "template" in spec else [r["template"] for r in spec["pytorchReplicaSpecs"].values()]
+    for template in templates:
+        for volume in template["spec"].get("volumes", ()):
+            if volume["name"] == WRAPPER_VOLUME:
+                return str(volume["configMap"]["name"])
+    return None
 
 
 def ledger_config_map(stack: str, ledger: Ledger) -> Manifest:

@@ -11,7 +11,7 @@ from checks.launches import LiveLaunch, live_launch
 from checks.ownership import Identity, identity
 from manifests import labels
 from settings.model import Settings
-from workloads.records import Ledger, read_ledger
+from workloads.records import Ledger, read_ledger, wrapper_sources
 
 _LAUNCH_KINDS = (("batch/v1", "Job"), ("kubeflow.org/v1", "PyTorchJob"))
 
@@ -22,6 +22,8 @@ class Runs:
 
     live: tuple[LiveLaunch, ...]
     ledgers: tuple[Ledger, ...]
+    wrappers: Mapping[str, str]
+    """The sources of the wrappers that launches may still mount, by name."""
 
 
 def run_namespaces(settings: Settings) -> tuple[str, ...]:
@@ -40,7 +42,12 @@ def read_runs(settings: Settings) -> Runs:
     namespaces, context = run_namespaces(settings), settings.cluster.context
     bodies = read_launches(settings.stack, namespaces, context)
     ledgers = _list([("v1", "ConfigMap")], namespaces, f"{labels.STACK}={settings.stack},{labels.LEDGER}", context)
-    return Runs(tuple(live_launch(body) for body in bodies), tuple(read_ledger(body) for body in ledgers))
+    wrappers = _list([("v1", "ConfigMap")], namespaces, f"{labels.STACK}={settings.stack},{labels.WRAPPER}", context)
+    return Runs(
+        tuple(live_launch(body) for body in bodies),
+        tuple(read_ledger(body) for body in ledgers),
+        wrapper_sources(wrappers),
+    )
 
 
 def read_launches(stack: str, namespaces: Sequence[str], context: str | None) -> list[dict[str, Any]]:

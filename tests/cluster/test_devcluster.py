@@ -1,4 +1,4 @@
-"""The local cluster does what it says, survives what can happen to it, and leaves nothing behind."""
+"""The local cluster does what it says, and survives the death of any of its parts."""
 
 import os
 import shutil
@@ -10,67 +10,15 @@ from typing import Any
 import pytest
 
 from devcluster import cluster
-from devcluster.api import Api, path_of
+from devcluster.api import path_of
 from devcluster.archive import Link
 from devcluster.cluster import Cluster
-from devcluster.config import HELPER_IMAGE
 from devcluster.errors import ClusterError
-from devcluster.layout import Layout
-from devcluster.processes import Run, wait_until
-from devcluster.spec import ClusterSpec
-from tests.cluster import traces
+from devcluster.processes import wait_until
+from tests.cluster.pods import PODS, api_of, await_phase, make_pod, make_spec, run_pod
 from tests.cluster.registry_push import push
 
 pytestmark = pytest.mark.cluster
-
-PODS = "/api/v1/namespaces/default/pods"
-
-
-def make_spec(folder: Path, **choices: Any) -> ClusterSpec:
-    """A cluster with a registry of its own, so that a test leaves no image in the shared one."""
-    return ClusterSpec(registry=str(folder / "registry"), **choices)
-
-
-def make_pod(name: str, script: str, **spec: Any) -> dict[str, Any]:
-    """A pod that runs a shell script once."""
-    container = {"name": "main", "image": spec.pop("image", HELPER_IMAGE), "command": ["sh", "-c", script]}
-    for key in ("volumeMounts", "imagePullPolicy", "resources"):
-        if key in spec:
-            container[key] = spec.pop(key)
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"restartPolicy": "Never", "containers": [container], **spec},
-    }
-
-
-def api_of(running: Cluster) -> Api:
-    """The administrator's API."""
-    return Api(running.server, Layout.of(running.state).certs)
-
-
-def phase(api: Api, name: str) -> str:
-    """A pod's phase."""
-    return str((api.find(f"{PODS}/{name}") or {}).get("status", {}).get("phase", ""))
-
-
-def await_phase(api: Api, name: str, wanted: str, seconds: float = 60) -> None:
-    """Wait for a pod's phase; on failure show why."""
-    if not wait_until(lambda: phase(api, name) == wanted, seconds, 0.2):
-        pytest.fail(f"pod {name} is not {wanted}: {api.find(f'{PODS}/{name}')}")
-
-
-def log(api: Api, name: str) -> str:
-    """A pod's log, through API server and kubelet."""
-    return str(api.request("GET", f"{PODS}/{name}/log"))
-
-
-def run_pod(api: Api, pod: dict[str, Any]) -> str:
-    """Run a pod to its end; its log."""
-    api.request("POST", PODS, pod)
-    await_phase(api, pod["metadata"]["name"], "Succeeded")
-    return log(api, pod["metadata"]["name"])
 
 
 @pytest.fixture(scope="module")
@@ -82,16 +30,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster.up(state, make_spec(folder, gpus=2, simulated_nodes=2))
     finally:
         cluster.down(state, keep_data=False)
-
-
-@pytest.fixture
-def state(tmp_path: Path) -> Iterator[Path]:
-    """State folder of a cluster that a test starts itself; stopped and removed afterwards."""
-    folder = tmp_path / "cluster"
-    try:
-        yield folder
-    finally:
-        cluster.down(folder, keep_data=False)
 
 
 def test_up_again_changes_nothing_and_other_choices_are_refused(running: Cluster, tmp_path: Path) -> None:
@@ -227,55 +165,3 @@ def test_a_killed_component_comes_back_and_pods_do_not_notice(running: Cluster, 
     assert status["containerStatuses"][0]["restartCount"] == 0
     api.request("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0")
     assert wait_until(lambda: api.find(f"{PODS}/{name}") is None, 30, 0.2)
-
-
-def test_down_leaves_nothing_and_up_brings_everything_back(state: Path, tmp_path: Path) -> None:
-    """No process, mount, link, cgroup, firewall rule or file of the cluster remains; objects and volumes are kept."""
-    before = traces.look(state)
-    running = cluster.up(state, make_spec(tmp_path))
-    api, inside = api_of(running), traces.namespaces(running.pid)
-    pod = make_pod("keeper", "echo boot >> /data/boots; sleep 1000", restartPolicy="Always")
-    pod["spec"]["volumes"] = [{"name": "data", "hostPath": {"path": str(tmp_path)}}]
-    pod["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
-    api.request("POST", PODS, pod)
-    await_phase(api, "keeper", "Running")
-    during = traces.look(state, inside)
-    assert during.processes
-    assert during.cgroups
-    assert during.links - before.links
-    assert (during.mounts, during.firewall, during.sysctls) == (before.mounts, before.firewall, before.sysctls)
-    cluster.down(state)
-    assert traces.look(state, inside) == before
-    assert cluster.status(state).problem == "it is stopped"
-    cluster.down(state)
-
-    again = cluster.up(state)
-    assert wait_until(lambda: (tmp_path / "boots").read_text() == "boot\nboot\n", 60, 0.2)
-    await_phase(api_of(again), "keeper", "Running")
-    cluster.down(state, keep_data=False)
-    assert not state.exists()
-
-
-def test_a_killed_supervisor_takes_everything_with_it(state: Path, tmp_path: Path) -> None:
-    """The kernel ends what is left; the next `up` cleans the rest and starts anew, `down` leaves nothing."""
-    before = traces.look(state)
-    running = cluster.up(state, make_spec(tmp_path))
-    inside, record = traces.namespaces(running.pid), Run.read(Layout.of(state).run)
-    assert record
-    os.kill(record.init.pid, signal.SIGKILL)
-
-    def all_gone() -> bool:
-        now = traces.look(state, inside)
-        return (now.processes, now.links) == (before.processes, before.links)
-
-    assert wait_until(all_gone, 10)
-    assert "supervisor died" in cluster.status(state).problem
-    again = cluster.up(state)
-    assert cluster.status(state).ready
-    assert again.server == running.server
-
-    inside, record = traces.namespaces(again.pid), Run.read(Layout.of(state).run)
-    assert record
-    os.kill(record.guard.pid, signal.SIGKILL)
-    cluster.down(state)
-    assert traces.look(state, inside) == before

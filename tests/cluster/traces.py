@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devcluster.layout import Layout
+from devcluster.processes import start_time
 
 SYSCTLS = (
     "kernel/panic",
@@ -49,7 +50,8 @@ def _processes(layout: Layout, namespaces: frozenset[str]) -> frozenset[str]:
     """Processes that name the state folder, lie in its cgroup or in one of the namespaces."""
     found = set()
     for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
+        # A dead process that its parent has not collected yet (after a crash that is process 1) holds nothing.
+        if not entry.name.isdigit() or start_time(int(entry.name)) is None:
             continue
         try:
             command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()

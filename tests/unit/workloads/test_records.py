@@ -72,7 +72,11 @@ def test_the_wrapper_is_named_after_its_content() -> None:
     assert wrapper_config_map("research", "dev", "print()") == {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": reference, "namespace": "research", "labels": MARK},
+        "metadata": {
+            "name": reference,
+            "namespace": "research",
+            "labels": {**MARK, "trainstack.dev/wrapper": "run"},
+        },
         "immutable": True,
         "data": {"run.py": "print()"},
     }

@@ -1,0 +1,27 @@
+"""The command `trainstack`: everything that people do with an environment day by day."""
+
+import typer
+
+from cli import cluster, deploy, files, runs
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Training infrastructure as code: storage, queues, operators and training runs on Kubernetes.",
+)
+app.command()(deploy.up)
+app.command()(deploy.destroy)
+app.command()(deploy.env)
+app.command()(runs.status)
+app.command()(runs.wait)
+app.command()(runs.logs)
+app.command()(files.upload)
+app.command()(files.ls)
+app.command()(files.fetch)
+app.add_typer(cluster.app, name="cluster")
+
+
+def main() -> None:
+    """Run it."""
+    app()

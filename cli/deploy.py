@@ -1,0 +1,166 @@
+"""`trainstack up`, `destroy` and `env`: from a checkout to a trained model, and back to nothing."""
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from checks.cluster.client import ClusterError
+from checks.cluster.snapshot import read_runs
+from checks.preflight import check
+from cli.console import err, fail, out, step
+from cli.engine import ensure_stack, environment, pulumi
+from cli.files import fetch_run, final_metrics
+from cli.loader import data_loader
+from cli.runs import follow, views
+from cli.session import Session, StackOption
+from cli.transfer import remote_digests
+from cli.transfer import upload as upload_folder
+from devcluster import cluster
+from devcluster.errors import ClusterError as LocalClusterError
+from devcluster.images import ensure_images, helpers, operators, workload
+from settings.workloads import Workload
+from toolchain import tools
+from toolchain.errors import ToolchainError
+
+_TRAINING_SECONDS = 24 * 3600
+
+
+def up(
+    stack: StackOption = "dev",
+    wait: Annotated[bool, typer.Option(help="Follow the runs to their end and fetch their results.")] = True,
+) -> None:
+    """Bring an environment up, follow its runs, fetch their results. Running it again does no work twice.
+
+    Without KUBECONFIG the local cluster is started and used; with it, that cluster.
+
+    Examples:
+
+      trainstack up -s dev
+
+      trainstack up -s dev --no-wait
+
+      KUBECONFIG=~/.kube/config trainstack up -s dev
+    """
+    session = Session.open(stack)
+    settings = session.settings
+    try:
+        tools.ensure(tools.needed_groups(local_cluster=session.local))
+        faults = [str(each) for each in check(settings, session.root) if each.severity == "error"]
+        if faults:
+            fail("\n".join(faults))
+        if session.local:
+            _local_cluster(session)
+        ensure_stack(session)
+        with step(f"pulumi up -s {stack}", "80 s the first time, 15 s later"):
+            pulumi(session, "up", "--yes", "--skip-preview", "--refresh", "--suppress-outputs")
+        if wait:
+            _bring_data(session)
+            follow(session, None, _TRAINING_SECONDS)
+            _results(session)
+    except (ToolchainError, LocalClusterError, ClusterError) as error:
+        fail(str(error))
+
+
+def destroy(
+    stack: StackOption = "dev",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Take an environment down. What its settings retain (volumes, definitions) stays, and is named.
+
+    Examples:
+
+      trainstack destroy -s dev
+    """
+    session = Session.open(stack)
+    if not yes:
+        typer.confirm(f"Destroy everything of {stack} but what it retains?", abort=True, err=True)
+    kept = _retained(session)
+    pulumi(session, "destroy", "--yes", "--skip-preview")
+    for each in kept:
+        out.print(f"stays: {each}", markup=False)
+
+
+def env(stack: StackOption = "dev") -> None:
+    """Print the variables that make plain `pulumi` and `kubectl` work on an environment.
+
+    Examples:
+
+      eval "$(.venv/bin/trainstack env -s dev)"
+    """
+    session = Session.open(stack)
+    try:
+        variables = environment(session)
+        if session.local:
+            variables["PATH"] = f"{tools.program('kubectl').parent}:{variables['PATH']}"
+        ensure_stack(session)
+    except ToolchainError as error:
+        fail(str(error))
+    # The virtual environment's own programs too: `trainstack` is among what the outputs tell a person to type.
+    variables["PATH"] = f"{session.root / '.venv' / 'bin'}:{variables['PATH']}"
+    for name, value in sorted(variables.items()):
+        sys.stdout.write(f"export {name}={shlex.quote(value)}\n")
+
+
+def _local_cluster(session: Session) -> None:
+    def report(line: str) -> None:
+        err.print(f"  {line}", markup=False)
+
+    with step("local cluster", "10 s"):
+        running = cluster.up(session.cluster_state, None, report)
+    builds = sorted({run.image.build for run in session.settings.workloads.runs if run.image.build is not None})
+    recipes = [*operators(), *helpers(), *(workload(session.root / build) for build in builds)]
+    with step("images", "2 minutes the first time, 1 s later"):
+        ensure_images(recipes, running.registry, report)
+
+
+def _bring_data(session: Session) -> None:
+    """Fill the volumes that runs wait for, where the environment says how."""
+    waiting = {view.launch.run_id for view in views(session) if view.launch.active}
+    for run in session.settings.workloads.runs:
+        if run.data is not None and run.data.prepare and any(each.startswith(f"{run.name}-") for each in waiting):
+            _bring(session, run, run.data.prepare)
+
+
+def _bring(session: Session, run: Workload, prepare: str) -> None:
+    if run.data is None:
+        raise AssertionError
+    folder = session.state / "data" / run.name
+    with step(f"preparing the data of {run.name}", "3 s"):
+        done = subprocess.run([sys.executable, "-m", prepare, str(folder)], cwd=session.root, check=False)
+        if done.returncode:
+            fail(f"`python -m {prepare}` ended with {done.returncode}; what it printed above says why")
+    with data_loader(session.settings, run.namespace, run.data.volume) as loader, step("bringing it to the volume"):
+        if "manifest.json" not in remote_digests(loader, run.data.path):
+            upload_folder(loader, folder, run.data.path, last="manifest.json")
+
+
+def _results(session: Session) -> None:
+    for ledger in read_runs(session.settings).ledgers:
+        record = fetch_run(session, ledger)
+        metrics = final_metrics(record)
+        out.print(f"\n{ledger.run_id}", style="bold")
+        if "test_accuracy" in metrics:
+            out.print(f"  test accuracy  {metrics['test_accuracy']:.4f}")
+        for what, name in (("model", "result/model.pt"), ("metrics", "result/metrics.jsonl"), ("record", "run.json")):
+            if (record / name).is_file():
+                out.print(f"  {what:<13}  {_shown(record / name)}", markup=False)
+
+
+def _shown(path: Path) -> str:
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+def _retained(session: Session) -> list[str]:
+    engine = tools.engine(session.root)
+    words = [str(engine.pulumi), "stack", "output", "retained", "--json", "--stack", session.stack, "--non-interactive"]
+    done = subprocess.run(
+        words, cwd=session.root, env={**environment(session)}, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        return []
+    return list(json.loads(done.stdout))

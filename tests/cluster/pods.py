@@ -1,0 +1,62 @@
+"""Clusters and pods for tests of the local cluster."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devcluster.api import Api
+from devcluster.cluster import Cluster
+from devcluster.config import HELPER_IMAGE
+from devcluster.layout import Layout
+from devcluster.processes import wait_until
+from devcluster.spec import ClusterSpec
+
+PODS = "/api/v1/namespaces/default/pods"
+
+
+def make_spec(folder: Path, **choices: Any) -> ClusterSpec:
+    """A cluster with a registry of its own, so that a test leaves no image in the shared one."""
+    return ClusterSpec(registry=str(folder / "registry"), **choices)
+
+
+def make_pod(name: str, script: str, **spec: Any) -> dict[str, Any]:
+    """A pod that runs a shell script once."""
+    container = {"name": "main", "image": spec.pop("image", HELPER_IMAGE), "command": ["sh", "-c", script]}
+    for key in ("volumeMounts", "imagePullPolicy", "resources"):
+        if key in spec:
+            container[key] = spec.pop(key)
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"restartPolicy": "Never", "containers": [container], **spec},
+    }
+
+
+def api_of(running: Cluster) -> Api:
+    """The administrator's API."""
+    return Api(running.server, Layout.of(running.state).certs)
+
+
+def phase(api: Api, name: str) -> str:
+    """A pod's phase."""
+    return str((api.find(f"{PODS}/{name}") or {}).get("status", {}).get("phase", ""))
+
+
+def await_phase(api: Api, name: str, wanted: str, seconds: float = 60) -> None:
+    """Wait for a pod's phase; on failure show why."""
+    if not wait_until(lambda: phase(api, name) == wanted, seconds, 0.2):
+        pytest.fail(f"pod {name} is not {wanted}: {api.find(f'{PODS}/{name}')}")
+
+
+def log(api: Api, name: str) -> str:
+    """A pod's log, through API server and kubelet."""
+    return str(api.request("GET", f"{PODS}/{name}/log"))
+
+
+def run_pod(api: Api, pod: dict[str, Any]) -> str:
+    """Run a pod to its end; its log."""
+    api.request("POST", PODS, pod)
+    await_phase(api, pod["metadata"]["name"], "Succeeded")
+    return log(api, pod["metadata"]["name"])

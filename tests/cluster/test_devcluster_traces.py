@@ -1,0 +1,98 @@
+"""The local cluster leaves nothing behind: not when it is stopped, and not after a crash."""
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from devcluster import cluster
+from devcluster.layout import Layout
+from devcluster.processes import Run, wait_until
+from tests.cluster import traces
+from tests.cluster.pods import PODS, api_of, await_phase, make_pod, make_spec
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[Path]:
+    """State folder of a cluster that a test starts itself; stopped and removed afterwards."""
+    folder = tmp_path / "cluster"
+    try:
+        yield folder
+    finally:
+        cluster.down(folder, keep_data=False)
+
+
+def test_down_leaves_nothing_and_up_brings_everything_back(state: Path, tmp_path: Path) -> None:
+    """No process, mount, link, cgroup, firewall rule or file of the cluster remains; objects and volumes are kept."""
+    before = traces.look(state)
+    running = cluster.up(state, make_spec(tmp_path))
+    api, inside = api_of(running), traces.namespaces(running.pid)
+    pod = make_pod("keeper", "echo boot >> /data/boots; sleep 1000", restartPolicy="Always")
+    pod["spec"]["volumes"] = [{"name": "data", "hostPath": {"path": str(tmp_path)}}]
+    pod["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
+    api.request("POST", PODS, pod)
+    await_phase(api, "keeper", "Running")
+    during = traces.look(state, inside)
+    assert during.processes
+    assert during.cgroups
+    assert during.links - before.links
+    assert (during.mounts, during.firewall, during.sysctls) == (before.mounts, before.firewall, before.sysctls)
+    cluster.down(state)
+    assert traces.look(state, inside) == before
+    assert cluster.status(state).problem == "it is stopped"
+    cluster.down(state)
+
+    again = cluster.up(state)
+    assert wait_until(lambda: (tmp_path / "boots").read_text() == "boot\nboot\n", 60, 0.2)
+    await_phase(api_of(again), "keeper", "Running")
+    cluster.down(state, keep_data=False)
+    assert not state.exists()
+
+
+def test_a_killed_supervisor_takes_everything_with_it(state: Path, tmp_path: Path) -> None:
+    """The kernel ends what is left; the next `up` cleans the rest and starts anew, `down` leaves nothing."""
+    before = traces.look(state)
+    running = cluster.up(state, make_spec(tmp_path))
+    inside, record = traces.namespaces(running.pid), Run.read(Layout.of(state).run)
+    assert record
+    os.kill(record.init.pid, signal.SIGKILL)
+
+    def all_gone() -> bool:
+        now = traces.look(state, inside)
+        return (now.processes, now.links) == (before.processes, before.links)
+
+    assert wait_until(all_gone, 10)
+    assert "supervisor died" in cluster.status(state).problem
+    again = cluster.up(state)
+    assert cluster.status(state).ready
+    assert again.server == running.server
+
+    inside, record = traces.namespaces(again.pid), Run.read(Layout.of(state).run)
+    assert record
+    os.kill(record.guard.pid, signal.SIGKILL)
+    cluster.down(state)
+    assert traces.look(state, inside) == before
+
+
+def test_two_at_once_and_a_deleted_folder(state: Path, tmp_path: Path) -> None:
+    """Two `up` at the same time start one cluster; `down` ends it even if its folder was deleted under it."""
+    before = traces.look(state)
+    with ThreadPoolExecutor() as pool:
+        first, second = pool.map(lambda _: cluster.up(state, make_spec(tmp_path)), range(2))
+    assert first == second
+    inside = traces.namespaces(first.pid)
+
+    def deleted() -> bool:
+        shutil.rmtree(state, ignore_errors=True)  # the cluster goes on writing into it
+        return not state.exists()
+
+    assert wait_until(deleted, 10)
+    cluster.down(state)
+    assert traces.look(state, inside) == before
+    assert not state.exists()
