@@ -12,7 +12,8 @@ from stacks.program import Refused, decide
 
 # The engine's own view wins over the file: `--config`, `--config-file` and decrypted secrets are in it.
 config = pulumi.Config()
-engine = {config.full_key(section): value for section in SECTIONS if (value := config.get(section)) is not None}
+values = {config.full_key(section): config.get(section) for section in SECTIONS}
+engine = {key: value for key, value in values.items() if value is not None}
 
 try:
     program = decide(Path(__file__).parent, pulumi.get_stack(), engine)

@@ -124,7 +124,9 @@ def decide(
     for run_id, rest in sorted(objects.items()):
         refusals.extend(_stops(launch, now) for launch in rest if launch.active and run_id not in stop)
     known = {launch.run_id for launch in live}
-    notes.extend(f"stop names {run_id}, which is no run of this stack: drop the entry" for run_id in sorted({*stop} - known))
+    notes.extend(
+        f"stop names {run_id}, which is no run of this stack: drop the entry" for run_id in sorted({*stop} - known)
+    )
     return Decision(tuple(launches), (*launches, *settled), tuple(refusals), tuple(notes))
 
 

@@ -22,7 +22,7 @@ def fail(message: str) -> NoReturn:
     raise typer.Exit(1)
 
 
-def show_json(value: Any) -> None:  # noqa: ANN401 (whatever JSON holds)
+def show_json(value: Any) -> None:
     """Print a result for a program."""
     sys.stdout.write(json.dumps(value, indent=2, sort_keys=True) + "\n")
 

@@ -15,7 +15,9 @@ from cli.transfer import upload as upload_folder
 from settings.storage import Volume
 from workloads.records import Ledger
 
-PlaceArgument = Annotated[str, typer.Argument(metavar="VOLUME:PATH", help="A claim of the environment and a folder on it.")]
+PlaceArgument = Annotated[
+    str, typer.Argument(metavar="VOLUME:PATH", help="A claim of the environment and a folder on it.")
+]
 
 
 def upload(

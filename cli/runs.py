@@ -113,11 +113,16 @@ def follow(session: Session, run: str | None, timeout: int) -> list[RunView]:
         if not any(view.launch.active for view in found):
             break
         if time.monotonic() > end:
-            fail(f"not ended within {timeout} s; it goes on in the cluster. Look again with: trainstack status -s {session.stack}")
+            fail(
+                f"not ended within {timeout} s; it goes on in the cluster. Look again with: trainstack status -s {session.stack}"
+            )
         time.sleep(_PAUSE_SECONDS)
     failed = [view for view in found if view.launch.phase == "failed"]
     if failed:
-        reasons = [f"{view.launch.run_id} ({view.conditions[-1].reason if view.conditions else 'no reason given'})" for view in failed]
+        reasons = [
+            f"{view.launch.run_id} ({view.conditions[-1].reason if view.conditions else 'no reason given'})"
+            for view in failed
+        ]
         fail(f"failed: {', '.join(reasons)}. Read why: trainstack logs {failed[0].launch.run_id} -s {session.stack}")
     return found
 
@@ -139,4 +144,6 @@ def logs(
         words = ["logs", "-n", launch.namespace, "-l", f"{LAUNCH}={launch.name}", "--all-containers", "--prefix"]
         words += ["--tail=-1", "--max-log-requests=50", *(["--follow"] if follow_ else [])]
         if subprocess.run(command(*words, context=session.settings.cluster.context), check=False).returncode:
-            fail(f"the logs of {launch.name} cannot be read; its record on the volume holds them: trainstack fetch {launch.run_id}")
+            fail(
+                f"the logs of {launch.name} cannot be read; its record on the volume holds them: trainstack fetch {launch.run_id}"
+            )

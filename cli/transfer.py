@@ -81,7 +81,9 @@ def fetch(loader: Loader, folder: str, target: Path) -> int:
 
 def _send(loader: Loader, source: Path, folder: str, names: Iterable[str]) -> None:
     files = [source / name for name in names]
-    words = command(*exec_words(loader.namespace, loader.pod, loader.container, _TAKE, _place(folder)), context=loader.context)
+    words = command(
+        *exec_words(loader.namespace, loader.pod, loader.container, _TAKE, _place(folder)), context=loader.context
+    )
     with _bar(sum(file.stat().st_size for file in files), f"sending {len(files)} files") as progress:
         process = subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ)
         if process.stdin is None:
@@ -99,7 +101,8 @@ def _send(loader: Loader, source: Path, folder: str, names: Iterable[str]) -> No
 
 def _receive(loader: Loader, folder: str, target: Path, names: list[str]) -> None:
     words = command(
-        *exec_words(loader.namespace, loader.pod, loader.container, _GIVE, _place(folder), *names), context=loader.context
+        *exec_words(loader.namespace, loader.pod, loader.container, _GIVE, _place(folder), *names),
+        context=loader.context,
     )
     target.mkdir(parents=True, exist_ok=True)
     with _bar(None, f"fetching {len(names)} files") as progress:
@@ -158,7 +161,9 @@ def _verify(wanted: Mapping[str, str], found: Mapping[str, str], names: Iterable
 
 
 def _exec(loader: Loader, script: str, *arguments: str) -> "subprocess.CompletedProcess[bytes]":
-    words = command(*exec_words(loader.namespace, loader.pod, loader.container, script, *arguments), context=loader.context)
+    words = command(
+        *exec_words(loader.namespace, loader.pod, loader.container, script, *arguments), context=loader.context
+    )
     return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False, env=os.environ)
 
 

@@ -50,8 +50,6 @@ def assemble(program: Program) -> Mapping[str, pulumi.Input[Any]]:
     outputs["commands"] = {
         "status": f"trainstack status -s {settings.stack}",
         "wait": f"trainstack wait -s {settings.stack}",
-        **{
-            f"fetch {each.run_id}": f"trainstack fetch {each.run_id} -s {settings.stack}" for each in program.ledgers
-        },
+        **{f"fetch {each.run_id}": f"trainstack fetch {each.run_id} -s {settings.stack}" for each in program.ledgers},
     }
     return outputs

@@ -16,9 +16,7 @@ def training(
     after: Sequence[pulumi.Resource],
     opts: pulumi.ResourceOptions,
 ) -> Mapping[str, pulumi.Input[Any]]:
-    """Declare volumes and runs after the platform, where this stack holds it; return the stack's outputs.
-
-    """
+    """Declare volumes and runs after the platform, where this stack holds it; return the stack's outputs."""
     volumes = Volumes(
         "volumes",
         StorageArgs(stack=settings.stack, storage=settings.storage),

@@ -54,7 +54,9 @@ def wrapper_sources(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 def wrapper_of(launch: Mapping[str, Any]) -> str | None:
     """The name of the wrapper that a launch's pods mount; None for one that is not managed."""
     spec = launch["spec"]
-    templates = [spec["template"]] if "template" in spec else [r["template"] for r in spec["pytorchReplicaSpecs"].values()]
+    templates = (
+        [spec["template"]] if "template" in spec else [r["template"] for r in spec["pytorchReplicaSpecs"].values()]
+    )
     for template in templates:
         for volume in template["spec"].get("volumes", ()):
             if volume["name"] == WRAPPER_VOLUME:

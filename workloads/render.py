@@ -166,7 +166,9 @@ def read_inputs(settings: Settings, root: Path, *, commit: str, cache: Path | No
     wanted = settings.workloads.runs
     builds = {workload.image.build for workload in wanted if workload.image.build is not None}
     manifests = {workload.data.manifest for workload in wanted if workload.data is not None}
-    images = _collect(builds, lambda build: workload_reference(root / build, settings.cluster.registry), "image.build", faults)
+    images = _collect(
+        builds, lambda build: workload_reference(root / build, settings.cluster.registry), "image.build", faults
+    )
     data = _collect(manifests, lambda name: _sha256(root / name), "data.manifest", faults)
     if faults:
         raise InputsError("\n".join(sorted(faults)))

@@ -87,7 +87,9 @@ async def connect(context: str | None) -> kr8s.asyncio.Api:
         api = await kr8s.asyncio.api(kubeconfig=file, context=context)
     except (KeyError, ValueError, TypeError, OSError, IndexError) as error:
         where = f"context {context!r} of {file}" if context else file
-        raise ClusterError(f"{where} is not a usable kubeconfig ({error}); check it with: kubectl config view") from error
+        raise ClusterError(
+            f"{where} is not a usable kubeconfig ({error}); check it with: kubectl config view"
+        ) from error
     except (httpx.TransportError, APITimeoutError) as error:
         raise _unreachable("the kubeconfig's server", error) from error
     api.timeout = _TIMEOUT_SECONDS

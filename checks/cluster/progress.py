@@ -116,7 +116,9 @@ def describe_pod(pod: Mapping[str, Any]) -> str:
     status = pod.get("status", {})
     containers = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
     waiting = [each["state"]["waiting"] for each in containers if "waiting" in each.get("state", {})]
-    reasons = [each["reason"] for each in waiting if each.get("reason") not in (None, "PodInitializing", "ContainerCreating")]
+    reasons = [
+        each["reason"] for each in waiting if each.get("reason") not in (None, "PodInitializing", "ContainerCreating")
+    ]
     line = f"{pod['metadata']['name']} {status.get('phase', 'Unknown')}"
     return f"{line}: {', '.join(reasons)}" if reasons else line
 

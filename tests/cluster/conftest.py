@@ -1,0 +1,44 @@
+"""The real cluster of the tests: one for the whole run, in a folder of its own, gone afterwards."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from devcluster import cluster as devcluster
+from devcluster.cluster import Cluster
+from devcluster.images import ensure_images, helpers, operators, workload
+from tests.cluster.project import ROOT, Project
+
+
+def start_cluster(state: Path) -> Cluster:
+    """A running cluster with every image that the dev environment needs."""
+    running = devcluster.up(state)
+    ensure_images([*operators(), *helpers(), workload(ROOT / "workloads" / "digits")], running.registry, lambda _: None)
+    return running
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster for all tests that do not need one of their own.
+
+    TRAINSTACK_TEST_CLUSTER names a folder whose cluster is used, and left running: for whoever writes tests.
+    """
+    kept = os.environ.get("TRAINSTACK_TEST_CLUSTER")
+    state = Path(kept) if kept else tmp_path_factory.mktemp("cluster")
+    try:
+        yield start_cluster(state)
+    finally:
+        if not kept:
+            devcluster.down(state, keep_data=False)
+
+
+@pytest.fixture(scope="session")
+def dev(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The dev environment, brought up by the one command, its run followed to its end."""
+    project = Project.copy(tmp_path_factory.mktemp("dev"), cluster)
+    done = project.trainstack("up", seconds=420)
+    assert done.code == 0, done.text
+    (project.root / "up.log").write_text(done.text)
+    return project

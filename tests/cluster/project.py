@@ -1,0 +1,172 @@
+"""A copy of the project for a test: its own files to edit, its own state, its own stack, a real engine and cluster."""
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from devcluster.cluster import Cluster
+
+ROOT = Path(__file__).parents[2]
+LOCAL = (".venv", ".trainstack", "results", ".git")
+"""What a copy does not take along: it is this machine's, or the other checkout's."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """A finished command."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def text(self) -> str:
+        """Everything that it printed."""
+        return self.out + self.err
+
+
+@dataclass
+class Project:
+    """A copy of the checkout, and the cluster that its commands go to."""
+
+    root: Path
+    kubeconfig: Path
+    stack: str
+    variables: dict[str, str] = field(default_factory=dict)
+
+    @staticmethod
+    def copy(to: Path, cluster: Cluster, stack: str = "dev") -> "Project":
+        """Copy what git would have here: tracked files, and new ones that are not ignored."""
+        names = _git("ls-files", "--cached", "--others", "--exclude-standard").split("\n")
+        for name in filter(None, names):
+            if (ROOT / name).is_file() and not name.startswith(LOCAL):
+                (to / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, to / name)
+        (to / ".venv").symlink_to(ROOT / ".venv")
+        state = to / ".trainstack"
+        state.mkdir()
+        for shared in ("manifests", "cache"):
+            if (ROOT / ".trainstack" / shared).exists():
+                (state / shared).symlink_to(ROOT / ".trainstack" / shared)
+        subprocess.run(["git", "init", "--quiet", str(to)], check=True)
+        project = Project(to, cluster.kubeconfig, stack)
+        project._use_environment()
+        return project
+
+    def _use_environment(self) -> None:
+        """Have the variables that a person gets by `eval "$(trainstack env -s …)"`."""
+        done = self.run(["env", "-s", self.stack], trainstack=True)
+        assert done.code == 0, done.text
+        for line in done.out.splitlines():
+            name, _, value = line.removeprefix("export ").partition("=")
+            self.variables[name] = value.strip("'")
+
+    def other(self, stack: str, config: Mapping[str, Any]) -> "Project":
+        """Another stack of the same copy, from its configuration."""
+        self.write_stack(stack, config)
+        project = Project(self.root, self.kubeconfig, stack)
+        project._use_environment()
+        return project
+
+    def write_stack(self, stack: str, config: Mapping[str, Any]) -> None:
+        """Write `Pulumi.<stack>.yaml`, keeping the salt of its passphrase where there is one."""
+        file = self.root / f"Pulumi.{stack}.yaml"
+        old = yaml.safe_load(file.read_text()) if file.is_file() else {}
+        salt = {"encryptionsalt": old["encryptionsalt"]} if "encryptionsalt" in old else {}
+        file.write_text(yaml.safe_dump({"config": dict(config), **salt}, sort_keys=False))
+
+    def edit_stack(self, edit: Callable[[dict[str, Any]], None]) -> None:
+        """Change the stack's configuration in place."""
+        file = self.root / f"Pulumi.{self.stack}.yaml"
+        held = yaml.safe_load(file.read_text())
+        edit(held["config"])
+        file.write_text(yaml.safe_dump(held, sort_keys=False))
+
+    def run(
+        self,
+        words: list[str],
+        *,
+        trainstack: bool = False,
+        seconds: float = 300,
+        environment: Mapping[str, str | None] | None = None,
+    ) -> Done:
+        """Run a command in the copy; `trainstack=True` runs the copy's own CLI."""
+        if trainstack:
+            words = [str(ROOT / ".venv" / "bin" / "python"), "-m", "cli", *words]
+        merged: dict[str, str | None] = {
+            **os.environ,
+            "KUBECONFIG": str(self.kubeconfig),
+            # The copy's code, not the checkout's that is installed in the virtual environment.
+            "PYTHONPATH": str(self.root),
+            **self.variables,
+            **(environment or {}),
+        }
+        done = subprocess.run(
+            words,
+            cwd=self.root,
+            env={name: value for name, value in merged.items() if value is not None},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    def trainstack(self, *words: str, seconds: float = 300) -> Done:
+        """Run the CLI on the stack."""
+        return self.run([*words, "-s", self.stack], trainstack=True, seconds=seconds)
+
+    def pulumi(self, *words: str, seconds: float = 300, environment: Mapping[str, str | None] | None = None) -> Done:
+        """Run plain `pulumi` on the stack, as a person does."""
+        command = ["pulumi", *words, "--stack", self.stack, "--non-interactive"]
+        return self.run(command, seconds=seconds, environment=environment)
+
+    def up(self, *words: str, seconds: float = 300) -> Done:
+        """`pulumi up` without questions."""
+        return self.pulumi("up", "--yes", "--skip-preview", *words, seconds=seconds)
+
+    def changes(self, *words: str) -> dict[str, int]:
+        """What `pulumi preview` would do, by operation; {} when nothing. Fails with what it printed."""
+        done = self.pulumi("preview", "--json", *words)
+        assert done.code == 0, done.text
+        summary = json.loads(done.out)["changeSummary"]
+        return {operation: count for operation, count in summary.items() if operation != "same"}
+
+    def get(self, kind: str, name: str = "", namespace: str = "") -> dict[str, Any]:
+        """Live objects by kubectl; {} where there is none of that name."""
+        words = ["kubectl", "get", kind, *([name] if name else []), "-o", "json", "--ignore-not-found"]
+        done = self.run([*words, *(["-n", namespace] if namespace else ["-A"])])
+        assert done.code == 0, done.text
+        return dict(json.loads(done.out)) if done.out.strip() else {}
+
+    def kubectl(self, *words: str, stdin: str | None = None) -> Done:
+        """Plain kubectl."""
+        if stdin is None:
+            return self.run(["kubectl", *words])
+        file = self.root / ".trainstack" / "stdin.yaml"
+        file.write_text(stdin)
+        return self.run(["kubectl", *words, "-f", str(file)])
+
+
+def eventually(what: str, look: Callable[[], Any], seconds: float = 120) -> Any:
+    """The first true answer of `look`, asked again and again; fails by the name of what was awaited."""
+    end = time.monotonic() + seconds
+    while True:
+        answer = look()
+        if answer:
+            return answer
+        assert time.monotonic() < end, f"not within {seconds} s: {what}"
+        time.sleep(0.5)
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True).stdout

@@ -1,0 +1,74 @@
+"""The main job: the dev environment, from nothing to a fetched model, as a newcomer runs it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from devcluster.images import run_in_image
+from tests.cluster.project import ROOT, Project
+from workloads.images import base_reference
+
+pytestmark = pytest.mark.cluster
+
+
+def record(dev: Project) -> Path:
+    """The one fetched run."""
+    (folder,) = (dev.root / "results").iterdir()
+    return folder
+
+
+def test_the_job_was_created_ran_and_succeeded_through_the_queue(dev: Project) -> None:
+    """The operator's conditions are all there, and Kueue admitted a Workload for it before."""
+    (job,) = dev.get("pytorchjobs", namespace="research")["items"]
+    conditions = [each["type"] for each in job["status"]["conditions"]]
+    assert {"Created", "Running", "Succeeded"} <= set(conditions)
+    workloads = dev.get("workloads", namespace="research")["items"]
+    (workload,) = (each for each in workloads if each["metadata"]["ownerReferences"][0]["kind"] == "PyTorchJob")
+    admitted = next(each for each in workload["status"]["conditions"] if each["type"] == "Admitted")
+    assert admitted["status"] == "False", "it has finished, so it gave its quota back"
+    assert next(e["status"] for e in workload["status"]["conditions"] if e["type"] == "QuotaReserved") == "False"
+    events = dev.get("events", namespace="research")["items"]
+    assert "Admitted" in {e["reason"] for e in events if e["involvedObject"]["name"] == workload["metadata"]["name"]}
+    assert [each["count"] for each in workload["status"]["admission"]["podSetAssignments"]] == [1, 2]
+
+
+def test_three_processes_trained_together_and_well(dev: Project) -> None:
+    """The master's log says world size 3; the held-out accuracy is at least 0.95; the log told the person both."""
+    (log,) = (record(dev) / "logs").glob("rank-0.*.log")
+    assert "world size 3" in log.read_text()
+    last = json.loads((record(dev) / "result" / "metrics.jsonl").read_text().splitlines()[-1])
+    assert last["test_accuracy"] >= 0.95
+    assert f"{last['test_accuracy']:.4f}" in (dev.root / "up.log").read_text()
+
+
+def test_the_fetched_model_gives_that_accuracy_again_outside_the_cluster(dev: Project) -> None:
+    """In the base image, which is all that the model needs."""
+    last = json.loads((record(dev) / "result" / "metrics.jsonl").read_text().splitlines()[-1])
+    done = run_in_image(
+        base_reference(),
+        ["sh", "-c", "cd /opt && python3 -m digits.evaluate --model /result/model.pt --data /data"],
+        {
+            ROOT / "workloads" / "digits": "/opt/digits",
+            record(dev) / "result": "/result",
+            dev.root / ".trainstack" / "data" / "digits": "/data",
+        },
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["test_accuracy"] == pytest.approx(last["test_accuracy"])
+
+
+def test_a_second_up_changes_nothing_and_fetches_nothing(dev: Project) -> None:
+    """With a refresh, which reads every live object."""
+    assert dev.changes("--refresh") == {}
+    again = dev.trainstack("up")
+    assert again.code == 0, again.text
+    assert "loader" not in again.text
+    assert "0.9" in again.out
+
+
+def test_the_status_command_tells_people_and_programs_the_same(dev: Project) -> None:
+    """The run's id, and that it has succeeded."""
+    (view,) = json.loads(dev.trainstack("status", "--json").out)
+    assert (view["launch"]["phase"], view["admitted"], view["done"]) == ("succeeded", True, 1.0)
+    assert view["launch"]["run_id"] in dev.trainstack("status").out
