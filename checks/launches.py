@@ -137,18 +137,23 @@ def _named(launch: str, before: Ledger | None, wanted: Ledger) -> Ledger | None:
 
 def _stops(launch: LiveLaunch, now: datetime) -> str:
     return (
-        f"{launch.kind} {launch.namespace}/{launch.name} (run {launch.run_id}) is {launch.phase} since {_age(launch, now)} "
-        "and this change would delete it, because its definition was edited or removed. Undo the edit, wait for it "
-        f"(trainstack wait {launch.run_id}), or let it be stopped: trainstack:workloads: stop: [{launch.run_id}]"
+        f"{_state(launch, now)} and this change would delete it, because its definition was edited or removed. "
+        f"Undo the edit, wait for it (trainstack wait {launch.run_id}), or let it be stopped: "
+        f"trainstack:workloads: stop: [{launch.run_id}]"
     )
 
 
 def _lost(launch: LiveLaunch, now: datetime) -> str:
     return (
-        f"{launch.kind} {launch.namespace}/{launch.name} (run {launch.run_id}) is {launch.phase} since {_age(launch, now)}; "
+        f"{_state(launch, now)}; "
         "an interrupted `up` left it without a ledger, and its definition was edited since. Undo the edit and run `up` "
         f"once, or let it be stopped: trainstack:workloads: stop: [{launch.run_id}]"
     )
+
+
+def _state(launch: LiveLaunch, now: datetime) -> str:
+    where = f"{launch.kind} {launch.namespace}/{launch.name} (run {launch.run_id})"
+    return f"{where} is {launch.phase} since {_age(launch, now)}"
 
 
 def _age(launch: LiveLaunch, now: datetime) -> str:

@@ -31,6 +31,7 @@ _TRAINING_SECONDS = 24 * 3600
 
 
 def up(
+    *,
     stack: StackOption = "dev",
     wait: Annotated[bool, typer.Option(help="Follow the runs to their end and fetch their results.")] = True,
 ) -> None:
@@ -67,6 +68,7 @@ def up(
 
 
 def destroy(
+    *,
     stack: StackOption = "dev",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:

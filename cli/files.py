@@ -37,7 +37,7 @@ def upload(
     out.print(f"{volume.namespace}/{volume.name}:{folder}: {sent} files sent, all verified")
 
 
-def ls(place: PlaceArgument, stack: StackOption = "dev", as_json: JsonOption = False) -> None:
+def ls(place: PlaceArgument, stack: StackOption = "dev", *, as_json: JsonOption = False) -> None:
     """List the files below a folder of a volume, each with its sha256.
 
     Examples:

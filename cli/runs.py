@@ -60,6 +60,7 @@ def table(found: Sequence[RunView]) -> Table:
 
 
 def status(
+    *,
     stack: StackOption = "dev",
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Keep looking until Ctrl-C.")] = False,
     as_json: JsonOption = False,
@@ -114,7 +115,8 @@ def follow(session: Session, run: str | None, timeout: int) -> list[RunView]:
             break
         if time.monotonic() > end:
             fail(
-                f"not ended within {timeout} s; it goes on in the cluster. Look again with: trainstack status -s {session.stack}"
+                f"not ended within {timeout} s; it goes on in the cluster. Look again with: "
+                f"trainstack status -s {session.stack}"
             )
         time.sleep(_PAUSE_SECONDS)
     failed = [view for view in found if view.launch.phase == "failed"]
@@ -130,6 +132,7 @@ def follow(session: Session, run: str | None, timeout: int) -> list[RunView]:
 def logs(
     run: RunArgument,
     stack: StackOption = "dev",
+    *,
     follow_: Annotated[bool, typer.Option("--follow", "-f", help="Keep following.")] = False,
 ) -> None:
     """Print the logs of a run's pods, each line with its pod's name.
@@ -145,5 +148,6 @@ def logs(
         words += ["--tail=-1", "--max-log-requests=50", *(["--follow"] if follow_ else [])]
         if subprocess.run(command(*words, context=session.settings.cluster.context), check=False).returncode:
             fail(
-                f"the logs of {launch.name} cannot be read; its record on the volume holds them: trainstack fetch {launch.run_id}"
+                f"the logs of {launch.name} cannot be read; its record on the volume holds them: "
+                f"trainstack fetch {launch.run_id} -s {session.stack}"
             )

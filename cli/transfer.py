@@ -146,8 +146,8 @@ def _end(process: "subprocess.Popen[bytes]", what: str) -> None:
     errors = process.stderr.read().decode(errors="replace").strip() if process.stderr else ""
     if process.wait():
         fail(
-            f"the {what} broke off: {errors or f'kubectl ended with {process.returncode}'}. What arrived whole stays; run "
-            "the same command again and it goes on from there"
+            f"the {what} broke off: {errors or f'kubectl ended with {process.returncode}'}. What arrived whole stays; "
+            "run the same command again and it goes on from there"
         )
 
 
@@ -155,8 +155,8 @@ def _verify(wanted: Mapping[str, str], found: Mapping[str, str], names: Iterable
     wrong = [name for name in names if found.get(name) != wanted[name]]
     if wrong:
         fail(
-            f"{len(wrong)} files in {where} are not what was sent, {wrong[0]!r} for one; run the same command again: it "
-            "sends just these"
+            f"{len(wrong)} files in {where} are not what was sent, {wrong[0]!r} for one; run the same command again: "
+            "it sends just these"
         )
 
 

@@ -35,8 +35,8 @@ LEDGER = "trainstack.dev/ledger"
 """Marks a ConfigMap that remembers a launch; its value says of what: `run`. Read by the launch rules."""
 
 WRAPPER = "trainstack.dev/wrapper"
-"""Marks a ConfigMap that holds the wrapper's source; its value is always `run`. Read by the launch rules: a launch keeps
-the wrapper that it was launched with."""
+"""Marks a ConfigMap that holds the wrapper's source; its value is always `run`. Read by the launch rules: a launch
+keeps the wrapper that it was launched with."""
 
 CONFIG_HASH = "trainstack.dev/config-hash"
 """Annotation of a controller's pods: 16 hex of the configuration they were started with. Read by nobody: a change of it

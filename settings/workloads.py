@@ -50,8 +50,8 @@ class Data(Section):
     path: str = Field(pattern=r"^[^/]")
     """The folder on the volume."""
     prepare: str | None = None
-    """A Python module of this repository that writes the files into the folder given as its argument: `trainstack up` runs
-    it on the person's machine where the volume lacks them. None: somebody brings them (`trainstack upload`)."""
+    """A Python module of this repository that writes the files into the folder given as its argument: `trainstack up`
+    runs it on the person's machine where the volume lacks them. None: somebody brings them (`trainstack upload`)."""
 
 
 class Record(Section):

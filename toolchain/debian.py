@@ -13,9 +13,11 @@ from toolchain.progress import bar, say
 
 PACKAGES = (
     "buildah",
+    "busybox-static",
     "conntrack",
     "containerd",
     "containernetworking-plugins",
+    "debian-archive-keyring",
     "debootstrap",
     "docker-registry",
     "iproute2",

@@ -58,7 +58,7 @@ def read(paths: Sequence[str], context: str | None, *, metadata_only: bool = Fal
         ClusterError: no kubeconfig, an unknown context, an unreachable server, expired credentials.
 
     """
-    return run(_read(paths, context, metadata_only))
+    return run(_read(paths, context, metadata_only=metadata_only))
 
 
 def read_text(path: str, context: str | None) -> str:
@@ -78,7 +78,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 async def connect(context: str | None) -> kr8s.asyncio.Api:
     """A client for the kubeconfig's cluster."""
     file = kubeconfig_path()
-    if not any(Path(part).is_file() for part in file.split(os.pathsep)):
+    if not _exists(file):
         raise ClusterError(
             f"no kubeconfig at {file}; set KUBECONFIG to your cluster's file, or start the local cluster: "
             "trainstack cluster up"
@@ -96,6 +96,10 @@ async def connect(context: str | None) -> kr8s.asyncio.Api:
     return api
 
 
+def _exists(file: str) -> bool:
+    return any(Path(part).is_file() for part in file.split(os.pathsep))
+
+
 def _unreachable(server: str, error: Exception) -> ClusterError:
     return ClusterError(
         f"cannot reach the cluster at {server} ({str(error) or type(error).__name__}); is it up, and is "
@@ -103,7 +107,7 @@ def _unreachable(server: str, error: Exception) -> ClusterError:
     )
 
 
-async def _read(paths: Sequence[str], context: str | None, metadata_only: bool) -> dict[str, Answer]:
+async def _read(paths: Sequence[str], context: str | None, *, metadata_only: bool) -> dict[str, Answer]:
     api = await connect(context)
     gate = asyncio.Semaphore(_AT_ONCE)
 
