@@ -12,6 +12,12 @@ from stacks.program import Refused, decide
 
 # The engine's own view wins over the file: `--config`, `--config-file` and decrypted secrets are in it.
 config = pulumi.Config()
+if secret := [section for section in SECTIONS if pulumi.runtime.is_config_secret(config.full_key(section))]:
+    # The objects that come of a section hold its values as they are, and so would the state and every preview.
+    raise pulumi.RunError(
+        f"{', '.join(map(config.full_key, secret))}: holds a secret, which would be written into objects in plain text; "
+        "put the value into a Kubernetes Secret, and take it out of the configuration"
+    )
 values = {config.full_key(section): config.get(section) for section in SECTIONS}
 engine = {key: value for key, value in values.items() if value is not None}
 

@@ -101,6 +101,7 @@ def decide(
         found = objects.pop(wanted.run_id, [])
         before = remembered.get(wanted.run_id)
         active = [launch for launch in found if launch.active]
+        succeeded = [launch for launch in found if launch.phase == "succeeded"]
         if active and wanted.run_id not in stop:
             kept = _named(active[0].name, before, wanted)
             if kept is None:
@@ -112,10 +113,10 @@ def decide(
                     f"{wanted.run_id} is {active[0].phase} as {kept.launch_name}: its edit (memory, queue, labels, …) "
                     "reaches its next launch"
                 )
-        elif active or (found and found[0].phase == "failed"):
-            launches.append(_named(wanted.launch_name, before, wanted) or wanted)
+        elif succeeded and not active:
+            launches.append(_named(succeeded[0].name, before, wanted) or wanted)
         elif found:
-            launches.append(_named(found[0].name, before, wanted) or wanted)
+            launches.append(_named(wanted.launch_name, before, wanted) or wanted)
         elif before is not None:
             settled.append(before)
             notes.append(f"{wanted.run_id} was launched before and is settled; raise its `attempt` to train again")

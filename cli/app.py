@@ -2,7 +2,7 @@
 
 import typer
 
-from cli import cluster, deploy, files, runs
+from cli import check, cluster, deploy, files, render, runs
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -13,6 +13,8 @@ app = typer.Typer(
 app.command()(deploy.up)
 app.command()(deploy.destroy)
 app.command()(deploy.env)
+app.command()(check.check)
+app.command()(render.render)
 app.command()(runs.status)
 app.command()(runs.wait)
 app.command()(runs.logs)

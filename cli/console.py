@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any, NoReturn
 
 import typer
@@ -23,8 +24,8 @@ def fail(message: str) -> NoReturn:
 
 
 def show_json(value: Any) -> None:
-    """Print a result for a program."""
-    sys.stdout.write(json.dumps(value, indent=2, sort_keys=True) + "\n")
+    """Print a result for a program; times as RFC 3339."""
+    sys.stdout.write(json.dumps(value, indent=2, sort_keys=True, default=datetime.isoformat) + "\n")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from checks.cluster.client import ClusterError
+from checks.cluster.client import ClusterError, read
 from checks.cluster.snapshot import read_runs
 from checks.preflight import check
 from cli.console import err, fail, out, step
@@ -51,11 +51,14 @@ def up(
     settings = session.settings
     try:
         tools.ensure(tools.needed_groups(local_cluster=session.local))
-        faults = [str(each) for each in check(settings, session.root) if each.severity == "error"]
+        findings = check(settings, session.root, session.loaded.places)
+        faults = [str(each) for each in findings if each.severity == "error"]
         if faults:
             fail("\n".join(faults))
         if session.local:
             _local_cluster(session)
+        # The engine refreshes before the program looks: without a cluster it would say so once for every object.
+        read(["/api/v1"], settings.cluster.context)
         ensure_stack(session)
         with step(f"pulumi up -s {stack}", "80 s the first time, 15 s later"):
             pulumi(session, "up", "--yes", "--skip-preview", "--refresh", "--suppress-outputs")
@@ -79,10 +82,15 @@ def destroy(
       trainstack destroy -s dev
     """
     session = Session.open(stack)
+    context = session.settings.cluster.context
     if not yes:
         typer.confirm(f"Destroy everything of {stack} but what it retains?", abort=True, err=True)
-    kept = _retained(session)
-    pulumi(session, "destroy", "--yes", "--skip-preview")
+    try:
+        read(["/version"], context)
+        kept = _retained(session)
+        pulumi(session, "destroy", "--yes", "--skip-preview")
+    except (ToolchainError, ClusterError) as error:
+        fail(str(error))
     for each in kept:
         out.print(f"stays: {each}", markup=False)
 

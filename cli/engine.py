@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -22,17 +23,28 @@ def pulumi(session: Session, *words: str, check: bool = True) -> int:
     Ends the command with what to do when the engine fails, unless `check` is false.
     """
     command = [str(tools.engine(session.root).pulumi), *words, "--stack", session.stack, "--non-interactive"]
-    code = subprocess.run(command, cwd=session.root, env={**os.environ, **environment(session)}, check=False).returncode
-    if code and check:
+    env = {**os.environ, **environment(session)}
+    with subprocess.Popen(command, cwd=session.root, env=env, stderr=subprocess.PIPE, text=True) as process:
+        said = ""
+        for line in process.stderr or ():
+            sys.stderr.write(line)
+            said += line
+    if process.returncode and check:
         fail(
-            f"`pulumi {' '.join(words)} -s {session.stack}` ended with {code}; what it printed above says why. Nothing "
-            "that it had finished is lost: mend the cause and run the same command again"
+            f"`pulumi {' '.join(words)} -s {session.stack}` ended with {process.returncode}; what it printed above "
+            "says why. Nothing that it had finished is lost: mend the cause and run the same command again"
+            + _remedy(said)
         )
-    return code
+    return process.returncode
 
 
 def ensure_stack(session: Session) -> None:
-    """Make the stack's state where there is none yet. An existing one is left as it is."""
+    """Make the stack's state where there is none yet. An existing one is left as it is.
+
+    Ends the command for an environment without a file: the engine would write an empty one.
+    """
+    if not (session.root / f"Pulumi.{session.stack}.yaml").is_file():
+        _ = session.loaded
     engine = tools.engine(session.root)
     env = {**os.environ, **environment(session)}
     known = _quiet([str(engine.pulumi), "stack", "--stack", session.stack, "--non-interactive"], session.root, env)
@@ -40,7 +52,19 @@ def ensure_stack(session: Session) -> None:
         return
     made = _quiet([str(engine.pulumi), "stack", "init", session.stack, "--non-interactive"], session.root, env)
     if made.returncode:
-        fail(f"the state of stack {session.stack!r} cannot be made: {made.stderr.strip() or made.stdout.strip()}")
+        said = made.stderr.strip() or made.stdout.strip()
+        fail(f"the state of stack {session.stack!r} cannot be made: {said}{_remedy(said)}")
+
+
+def _remedy(said: str) -> str:
+    """What to do about what the engine says without a remedy."""
+    if "passphrase" not in said.lower():
+        return ""
+    return (
+        ". The passphrase of dev is in .trainstack/passphrase, and is taken when neither PULUMI_CONFIG_PASSPHRASE nor "
+        "PULUMI_CONFIG_PASSPHRASE_FILE is set; that of another environment is its owner's to give: put it into one of "
+        "them"
+    )
 
 
 def _quiet(command: list[str], root: Path, env: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":

@@ -107,7 +107,8 @@ def follow(session: Session, run: str | None, timeout: int) -> list[RunView]:
     while True:
         found = chosen(views(session), run)
         for view in found:
-            line = f"{view.launch.run_id}: {view.summary()}"
+            done = view.done_fraction
+            line = f"{view.launch.run_id}: {'' if done is None else f'{done:.0%} '}{view.summary()}"
             if said.get(view.launch.name) != line:
                 said[view.launch.name] = line
                 err.print(f"  {line}", markup=False)

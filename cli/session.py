@@ -10,7 +10,7 @@ import typer
 
 from cli.console import fail
 from settings.errors import SettingsError
-from settings.load import load
+from settings.load import Loaded, load_with_places
 from settings.model import Settings
 
 StackOption = Annotated[
@@ -71,9 +71,14 @@ class Session:
         return self.root / "results"
 
     @cached_property
-    def settings(self) -> Settings:
-        """The environment; faults end the command, all of them listed."""
+    def loaded(self) -> Loaded:
+        """The environment and where its values are set; faults end the command, all of them listed."""
         try:
-            return load(self.root, self.stack)
+            return load_with_places(self.root, self.stack)
         except SettingsError as error:
             return fail(str(error))
+
+    @property
+    def settings(self) -> Settings:
+        """The environment."""
+        return self.loaded.settings

@@ -27,7 +27,7 @@ class Operator(pulumi.ComponentResource):
     """
 
     version: pulumi.Output[str]
-    """The release that is installed."""
+    """The release that is installed; in a preview known only when its controller is there already."""
 
     def __init__(self, name: str, args: OperatorArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Declare definitions, then rights, configuration and services, then the controller."""
@@ -45,7 +45,7 @@ class Operator(pulumi.ComponentResource):
             pulumi.ResourceOptions(hooks=pulumi.ResourceHookBinding(after_create=[hook], after_update=[hook])),
         )
         declare(parts.extensions, self, controllers)
-        self.version = pulumi.Output.from_input(args.version)
+        self.version = pulumi.Output.all(*(each.id for each in controllers)).apply(lambda _: args.version)
         self.register_outputs({"version": self.version})
 
     def _setup(self, parts: OperatorManifests, crds: list[Object]) -> list[Object]:

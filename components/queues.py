@@ -1,11 +1,15 @@
 """Kueue's objects, in the order in which they refer to each other, and so in the reverse order when they go."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import pulumi
 
 from components.objects import Object, declare
 from manifests import queues as build
+from manifests.labels import MANAGED_BY, OWNER, Manifest
 from settings.queues import Queues as QueuesSettings
 
 
@@ -15,6 +19,8 @@ class QueuesArgs:
 
     stack: str
     queues: QueuesSettings
+    kueue: pulumi.Output[str] | None
+    """The release that this stack installs; None where somebody else did."""
 
 
 class Queues(pulumi.ComponentResource):
@@ -29,15 +35,16 @@ class Queues(pulumi.ComponentResource):
         """Declare them. A flavor in use refuses to go, so each kind goes before what it refers to."""
         super().__init__("trainstack:platform:Queues", name, {}, opts)
         queues, stack = args.queues, args.stack
-        declare((build.priority_class(each, stack) for each in queues.priority_classes), self)
-        cohorts: list[Object] = declare((build.cohort(each, stack) for each in queues.cohorts), self)
-        flavors = declare((build.resource_flavor(each, stack) for each in queues.flavors), self)
+        after = partial(_after, args.kueue)
+        declare((after(build.priority_class(each, stack)) for each in queues.priority_classes), self)
+        cohorts: list[Object] = declare((after(build.cohort(each, stack)) for each in queues.cohorts), self)
+        flavors = declare((after(build.resource_flavor(each, stack)) for each in queues.flavors), self)
         cluster_queues = declare(
-            (build.cluster_queue(each, stack) for each in queues.cluster_queues), self, cohorts + flavors
+            (after(build.cluster_queue(each, stack)) for each in queues.cluster_queues), self, cohorts + flavors
         )
         # A LocalQueue refuses to be pointed elsewhere: another clusterQueue is another object.
         declare(
-            (build.local_queue(each, stack) for each in queues.local_queues),
+            (after(build.local_queue(each, stack)) for each in queues.local_queues),
             self,
             cluster_queues,
             pulumi.ResourceOptions(replace_on_changes=["spec.clusterQueue"], delete_before_replace=True),
@@ -45,3 +52,16 @@ class Queues(pulumi.ComponentResource):
         self.cluster_queues = pulumi.Output.from_input([each.name for each in queues.cluster_queues])
         self.local_queues = pulumi.Output.from_input([f"{each.namespace}/{each.name}" for each in queues.local_queues])
         self.register_outputs({"cluster_queues": self.cluster_queues, "local_queues": self.local_queues})
+
+
+def _after(kueue: pulumi.Output[str] | None, manifest: Manifest) -> Mapping[str, Any]:
+    """The object, in a preview with an unknown label until Kueue's controller is there.
+
+    The definitions outlive a destroyed stack, and with them the address of a webhook that nobody answers: the server's
+    dry run of an object that is wholly known would fail on it.
+    """
+    if kueue is None:
+        return manifest
+    meta = manifest["metadata"]
+    owner = kueue.apply(lambda _: OWNER)
+    return {**manifest, "metadata": {**meta, "labels": {**meta["labels"], MANAGED_BY: owner}}}

@@ -44,7 +44,7 @@ def staged(objects: Iterable[Manifest], stack: str, declared_namespaces: Iterabl
     """
     theirs = set(declared_namespaces)
     marked = [
-        _marked(manifest, stack)
+        _marked(_all_scopes(manifest), stack)
         for manifest in objects
         if not (manifest["kind"] == "Namespace" and manifest["metadata"]["name"] in theirs)
     ]
@@ -112,6 +112,10 @@ def controller(
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
         }
+        for variable in each.get("env", ()):
+            # What the API server fills in, for the reason that `_all_scopes` gives.
+            if "fieldRef" in variable.get("valueFrom", {}):
+                variable["valueFrom"]["fieldRef"].setdefault("apiVersion", "v1")
     manager = next((each for each in pod["containers"] if each["name"] == container), None)
     if manager is None:
         raise OperatorError(
@@ -141,6 +145,20 @@ def _request(container: dict[str, Any], resource: str, quantity: str | None) -> 
     limits = resources.get("limits", {})
     if resource in limits and amount(str(limits[resource])) < amount(quantity):
         limits[resource] = quantity
+
+
+def _all_scopes(manifest: Manifest) -> Manifest:
+    """Webhook rules with the scope that the API server fills in.
+
+    A list that differs from the live one is a conflict under server-side apply: a stack whose state was lost, or an
+    `up` that was interrupted, could not be brought up again over its own objects.
+    """
+    if not manifest["kind"].endswith("WebhookConfiguration"):
+        return manifest
+    webhooks = [
+        {**webhook, "rules": [{"scope": "*", **rule} for rule in webhook["rules"]]} for webhook in manifest["webhooks"]
+    ]
+    return {**manifest, "webhooks": webhooks}
 
 
 def _marked(manifest: Manifest, stack: str) -> Manifest:

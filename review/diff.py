@@ -6,23 +6,28 @@ from collections.abc import Iterator
 from review.secret import without_secret_data
 from review.text import fit
 
-_HEADER = re.compile(r"^ *(?:[+\-~=><]+ ?)?(?P<type>[\w.:/$-]+): \((?P<op>[a-z-]+)\)")
+_HEADER = re.compile(r"^[ +\-~=><!]*(?P<type>[\w.:/$-]+:[\w.:/$-]+): \((?P<op>[a-z-]+)\)")
+OBJECT = "diff "
+"""Begins the line above each object of a difference that we make ourselves."""
 _SECRET = "kubernetes:core/v1:Secret"  # noqa: S105 (a kind)
-_NOISE = re.compile(r"^\s*\[provider=")
-"""The same for every object."""
-_SIGN = re.compile(r"^( *)(\+\+|--|\+-|-\+|[+\-~])(?=[\[\w\s\"])")
+_NOISE = re.compile(r"^\s*\[(?:provider|urn)=")
+"""The same for every object, and the name, which goes behind the type."""
+_URN = re.compile(r"^\s*\[urn=.*::(?P<name>[^\]]+)\]$")
+_SIGN = re.compile(r"^( *)(?!--outputs)(\+\+|--|\+-|-\+|[+\-~])(?=[\[\w\s\"])")
 _COLOURS = {"~": "!", "+-": "!", "-+": "!"}
 _LEAST = 3
 """Lines of a block that are worth showing beside the one that says how many are left out."""
 
 
 def tidy(diff: str) -> str:
-    """The output of `pulumi preview --diff` with the data of Secrets hidden and without what says nothing."""
+    """The output of `pulumi preview --diff` with the data of Secrets hidden and each object's name behind its type."""
     lines = []
     for block in _blocks(diff):
         match = _HEADER.match(block[0])
         secret = match is not None and match["type"] == _SECRET
-        lines += without_secret_data(block) if secret else block
+        named = next((found["name"] for line in block if (found := _URN.match(line))), None)
+        head = block[0] if named is None or match is None else f"{block[0]} {named}"
+        lines += [head, *(without_secret_data(block) if secret else block)[1:]]
     return "\n".join(line.rstrip() for line in lines if not _NOISE.match(line))
 
 
@@ -49,7 +54,7 @@ def shortened(diff: str, limit: int) -> str:
 def _blocks(diff: str) -> Iterator[list[str]]:
     block: list[str] = []
     for line in diff.split("\n"):
-        if block and (_HEADER.match(line) or line.startswith(("Resources:", "    --outputs:"))):
+        if block and (_HEADER.match(line) or line.startswith((OBJECT, "Resources:", "    --outputs:"))):
             yield block
             block = []
         block.append(line)

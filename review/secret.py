@@ -29,7 +29,7 @@ def refuse_plaintext(value: object) -> None:
         if SIGNATURE in value and "plaintext" in value:
             raise LeakError(
                 "the preview's JSON holds a secret in plain text, so nothing of it is kept: run the preview without "
-                "--show-secrets and without PULUMI_CONFIG_SHOW_SECRETS"
+                "--show-secrets"
             )
         for each in value.values():
             refuse_plaintext(each)
@@ -106,7 +106,7 @@ def _column(line: str) -> int:
     return len(line) - len(line.lstrip(" +-~"))
 
 
-def _scalars(value: Any) -> Iterator[str]:  # noqa: ANN401 (whatever JSON holds)
+def _scalars(value: Any) -> Iterator[str]:
     if isinstance(value, Mapping):
         for each in value.values():
             yield from _scalars(each)

@@ -24,5 +24,5 @@ class Environment(Section):
     """`platform`: namespaces, classes, queues, operators. `training`: volumes, runs. Both in one stack by default."""
     platform: str | None = None
     """For a stack of the training half alone: the platform's stack, as a Pulumi stack reference
-    (`organization/trainstack/dev-platform`), whose outputs say which queues and classes there are."""
+    (`organization/trainstack/dev-platform`), whose outputs say which queues there are: a run in another is refused."""
     namespaces: tuple[Namespace, ...] = ()

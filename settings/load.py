@@ -109,6 +109,11 @@ def _environment(root: Path, stack: str, engine: Mapping[str, str] | None, findi
         findings.append(Finding(config.where, "config", "is not a map", f"write `{PROJECT}<section>:` lines under it"))
     if engine is not None:
         sections = _engine_sections(sections, engine, findings)
+    if not sections and not findings:
+        # As `pulumi stack init` writes it: with the passphrase's salt alone.
+        examples = ", ".join(each for each in stacks(root) if each != stack) or "docs/schema"
+        remedy = f"write `{PROJECT}<section>:` lines under `config:`, as the other environments do: {examples}"
+        findings.append(Finding(Place(file), "", "the environment declares nothing", remedy))
     return Node(sections, config.where)
 
 

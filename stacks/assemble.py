@@ -1,13 +1,15 @@
 """From a decision to resources: both halves of the house, or the one that the stack holds."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pulumi
-from pulumi_kubernetes import Provider
 
+from checks.platform import unknown_queues
 from components.objects import PROVIDER_VERSION
 from components.runs import RunsArgs
+from settings.model import Settings
 from stacks.platform import platform
 from stacks.program import Program
 from stacks.training import training
@@ -18,24 +20,18 @@ def assemble(program: Program) -> Mapping[str, pulumi.Input[Any]]:
     """Declare everything and return the stack's outputs: what a person needs next."""
     settings = program.settings
     halves = settings.environment.halves
-    # The kubeconfig is the person's, and comes by KUBECONFIG: it is never written into the state.
-    provider = Provider(
-        "cluster",
-        context=settings.cluster.context,
-        # A changed ConfigMap is edited, not deleted first (which a pod would notice).
-        enable_config_map_mutable=True,
-        enable_secret_mutable=True,
-        opts=pulumi.ResourceOptions(version=PROVIDER_VERSION),
-    )
-    opts = pulumi.ResourceOptions(providers=[provider])
+    opts = pulumi.ResourceOptions(providers=[_provider(settings.cluster.context)])
     outputs: dict[str, pulumi.Input[Any]] = {"schema": 1}
-    after: tuple[pulumi.Resource, ...] = ()
+    after: tuple[pulumi.Input[pulumi.Resource], ...] = ()
     if "platform" in halves:
         declared = platform(settings, program.operators, program.retained, opts)
         after = declared.resources
         outputs.update(declared.outputs)
     elif settings.environment.platform is not None:
-        outputs["platform"] = pulumi.StackReference(settings.environment.platform).require_output("localQueues")
+        reference = pulumi.StackReference(settings.environment.platform)
+        outputs["localQueues"] = queues = reference.require_output("localQueues")
+        # Volumes and runs come after it: none is made when a run's queue is not there.
+        after = (queues.apply(partial(_with_queues_of, reference, settings)),)
     if "training" in halves:
         runs = RunsArgs(
             wrappers=program.wrappers,
@@ -53,3 +49,30 @@ def assemble(program: Program) -> Mapping[str, pulumi.Input[Any]]:
         **{f"fetch {each.run_id}": f"trainstack fetch {each.run_id} -s {settings.stack}" for each in program.ledgers},
     }
     return outputs
+
+
+def _provider(context: str | None) -> pulumi.ProviderResource:
+    """The cluster that KUBECONFIG names to whoever runs the engine, whichever command they run.
+
+    Not pulumi_kubernetes.Provider: that one takes KUBECONFIG for an input. The state would hold one person's path,
+    differ for the next, and send `destroy` and `refresh`, which run no program, to the cluster of the last `up`.
+    """
+    properties = {
+        # A changed ConfigMap is edited, not deleted first (which a pod would notice).
+        "enableConfigMapMutable": "true",
+        "enableSecretMutable": "true",
+        **({"context": context} if context else {}),
+    }
+    return pulumi.ProviderResource(
+        "kubernetes", "cluster", properties, pulumi.ResourceOptions(version=PROVIDER_VERSION)
+    )
+
+
+def _with_queues_of(
+    platform: pulumi.StackReference, settings: Settings, local_queues: Sequence[str]
+) -> pulumi.StackReference:
+    """The platform's stack, once its outputs show that it has every queue that the runs name."""
+    unknown = unknown_queues(settings, local_queues)
+    if unknown:
+        raise pulumi.RunError("\n".join(unknown))
+    return platform

@@ -66,7 +66,7 @@ def platform(
         installed.append(operator)
     queues = Queues(
         "queues",
-        QueuesArgs(stack=stack, queues=settings.queues),
+        QueuesArgs(stack=stack, queues=settings.queues, kueue=versions.get("kueue")),
         pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=installed)),
     )
     return Platform(

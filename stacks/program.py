@@ -96,6 +96,8 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
     )
     if decision.refusals or foreign:
         raise Refused("\n".join((*decision.refusals, *foreign)))
+    # The platform's stack tells which queues there are (stacks/assemble.py).
+    answered = {"queue-unknown"} if settings.environment.platform is not None else set()
     return Program(
         settings=settings,
         operators=installs,
@@ -103,7 +105,10 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
         launches=decision.launches,
         ledgers=decision.ledgers,
         retained=tuple(retained(settings, (each for install in installs.values() for each in install.in_order()))),
-        notes=(*(str(each) for each in findings if each.severity != "error"), *decision.notes),
+        notes=(
+            *(str(each) for each in findings if each.severity != "error" and each.id not in answered),
+            *decision.notes,
+        ),
     )
 
 

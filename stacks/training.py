@@ -13,7 +13,7 @@ from settings.model import Settings
 def training(
     settings: Settings,
     runs: RunsArgs,
-    after: Sequence[pulumi.Resource],
+    after: Sequence[pulumi.Input[pulumi.Resource]],
     opts: pulumi.ResourceOptions,
 ) -> Mapping[str, pulumi.Input[Any]]:
     """Declare volumes and runs after the platform, where this stack holds it; return the stack's outputs."""

@@ -142,7 +142,10 @@ def _wrapper_env(workload: Workload, pod: Pod, launch: Launch) -> list[Manifest]
             f"workload {workload.name}: env sets {', '.join(taken)}, which a managed workload is given; drop it or "
             "choose another name"
         )
-    pod_name = {"name": "TRAINSTACK_POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    # With the version that the API server fills in: a reference that differs from the live one is a conflict under
+    # server-side apply, and an interrupted `up` could not go on over the object that it left.
+    field = {"apiVersion": "v1", "fieldPath": "metadata.name"}
+    pod_name = {"name": "TRAINSTACK_POD", "valueFrom": {"fieldRef": field}}
     return [{"name": key, "value": value} for key, value in told.items()] + [pod_name]
 
 

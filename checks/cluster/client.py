@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import httpx
 import kr8s.asyncio
+import yaml
 from kr8s import APITimeoutError
 
 T = TypeVar("T")
@@ -85,10 +86,11 @@ async def connect(context: str | None) -> kr8s.asyncio.Api:
         )
     try:
         api = await kr8s.asyncio.api(kubeconfig=file, context=context)
-    except (KeyError, ValueError, TypeError, OSError, IndexError) as error:
+    except (KeyError, ValueError, TypeError, OSError, IndexError, yaml.YAMLError) as error:
         where = f"context {context!r} of {file}" if context else file
+        remedy = "; the environment names it in trainstack:cluster: context" if context else ""
         raise ClusterError(
-            f"{where} is not a usable kubeconfig ({error}); check it with: kubectl config view"
+            f"{where} is not a usable kubeconfig ({error}); see what is in it: kubectl config get-contexts{remedy}"
         ) from error
     except (httpx.TransportError, APITimeoutError) as error:
         raise _unreachable("the kubeconfig's server", error) from error

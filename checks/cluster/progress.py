@@ -12,6 +12,15 @@ from manifests import labels
 
 _STEP = re.compile(r"epoch (?P<epoch>\d+)/(?P<epochs>\d+)(?: step (?P<step>\d+)/(?P<steps>\d+))?")
 _JOB_UID = "kueue.x-k8s.io/job-uid"
+_USUAL = (None, "PodInitializing", "ContainerCreating")
+"""Reasons of a container that is only not yet running."""
+_PULL = "the image {image} cannot be pulled: build and push it, or correct the run's `image`"
+_IN_WORDS = {
+    "ErrImagePull": _PULL,
+    "ImagePullBackOff": _PULL,
+    "InvalidImageName": "{image} is no name of an image: correct the run's `image`",
+    "CrashLoopBackOff": "it ended, and is started again after a pause: read its log",
+}
 
 
 @dataclass(frozen=True)
@@ -112,15 +121,18 @@ def _rank(pod: Mapping[str, Any]) -> tuple[bool, str]:
 
 
 def describe_pod(pod: Mapping[str, Any]) -> str:
-    """A pod as `<name> <phase>`, with the reason where a container cannot start."""
+    """A pod as `<name> <phase>`, with the reason, in words, where a container cannot start."""
     status = pod.get("status", {})
     containers = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
-    waiting = [each["state"]["waiting"] for each in containers if "waiting" in each.get("state", {})]
-    reasons = [
-        each["reason"] for each in waiting if each.get("reason") not in (None, "PodInitializing", "ContainerCreating")
-    ]
+    waiting = [(each, each["state"]["waiting"]) for each in containers if "waiting" in each.get("state", {})]
+    reasons = [_why(container, state["reason"]) for container, state in waiting if state.get("reason") not in _USUAL]
     line = f"{pod['metadata']['name']} {status.get('phase', 'Unknown')}"
-    return f"{line}: {', '.join(reasons)}" if reasons else line
+    return f"{line}: {', '.join(dict.fromkeys(reasons))}" if reasons else line
+
+
+def _why(container: Mapping[str, Any], reason: str) -> str:
+    words = _IN_WORDS.get(reason)
+    return f"{reason} ({words.format(image=container.get('image', ''))})" if words else reason
 
 
 def _last_line(pods: Sequence[Mapping[str, Any]], context: str | None) -> str:

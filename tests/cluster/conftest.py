@@ -9,6 +9,7 @@ import pytest
 from devcluster import cluster as devcluster
 from devcluster.cluster import Cluster
 from devcluster.images import ensure_images, helpers, operators, workload
+from tests.cluster.lab import platform_config
 from tests.cluster.project import ROOT, Project
 
 
@@ -42,3 +43,15 @@ def dev(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
     assert done.code == 0, done.text
     (project.root / "up.log").write_text(done.text)
     return project
+
+
+@pytest.fixture(scope="session")
+def lab(dev: Project) -> Iterator[Project]:
+    """A stack of the platform's half alone, beside the dev environment, whose operators serve it too."""
+    project = dev.other("lab", platform_config())
+    try:
+        done = project.up()
+        assert done.code == 0, done.text
+        yield project
+    finally:
+        project.take_down()

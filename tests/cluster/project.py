@@ -134,6 +134,12 @@ class Project:
         """`pulumi up` without questions."""
         return self.pulumi("up", "--yes", "--skip-preview", *words, seconds=seconds)
 
+    def take_down(self) -> None:
+        """Destroy the stack and forget it, with its file."""
+        done = self.pulumi("destroy", "--yes", "--skip-preview", "--remove")
+        assert done.code == 0, done.text
+        (self.root / f"Pulumi.{self.stack}.yaml").unlink(missing_ok=True)
+
     def changes(self, *words: str) -> dict[str, int]:
         """What `pulumi preview` would do, by operation; {} when nothing. Fails with what it printed."""
         done = self.pulumi("preview", "--json", *words)
@@ -147,6 +153,15 @@ class Project:
         done = self.run([*words, *(["-n", namespace] if namespace else ["-A"])])
         assert done.code == 0, done.text
         return dict(json.loads(done.out)) if done.out.strip() else {}
+
+    def select(self, kinds: str, selector: str, namespace: str) -> list[dict[str, Any]]:
+        """The live objects of a namespace that bear the labels."""
+        done = self.run(
+            ["kubectl", "get", kinds, "-o", "json", "-n", namespace, "-l", selector, "--show-managed-fields"]
+        )
+        assert done.code == 0, done.text
+        found: list[dict[str, Any]] = json.loads(done.out)["items"]
+        return found
 
     def kubectl(self, *words: str, stdin: str | None = None) -> Done:
         """Plain kubectl."""

@@ -30,7 +30,7 @@ def test_the_job_was_created_ran_and_succeeded_through_the_queue(dev: Project) -
     assert next(e["status"] for e in workload["status"]["conditions"] if e["type"] == "QuotaReserved") == "False"
     events = dev.get("events", namespace="research")["items"]
     assert "Admitted" in {e["reason"] for e in events if e["involvedObject"]["name"] == workload["metadata"]["name"]}
-    assert [each["count"] for each in workload["status"]["admission"]["podSetAssignments"]] == [1, 2]
+    assert [each["count"] for each in workload["spec"]["podSets"]] == [1, 2]
 
 
 def test_three_processes_trained_together_and_well(dev: Project) -> None:

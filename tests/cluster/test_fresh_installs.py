@@ -44,7 +44,7 @@ def platform_only() -> dict[str, Any]:
 
 @pytest.mark.parametrize("number", range(INSTALLS))
 def test_the_operators_install_at_the_first_attempt(own: Cluster, project: Project, number: int) -> None:
-    """One `pulumi up` against a cluster that has just started; afterwards the queue takes jobs, and nothing is left to do."""
+    """One `pulumi up` against a cluster that has just started; then the queue is open, and nothing is left to do."""
     devcluster.reset(own.state)
     stack = project.other(f"install{number}", platform_only())
     done = stack.up()

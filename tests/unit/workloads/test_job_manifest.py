@@ -86,7 +86,7 @@ def test_a_managed_job() -> None:
                                 {"name": "TRAINSTACK_SEED", "value": "7"},
                                 {
                                     "name": "TRAINSTACK_POD",
-                                    "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}},
+                                    "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}},
                                 },
                             ],
                             "resources": {"requests": {"cpu": "1", "memory": "1Gi"}},

@@ -1,0 +1,145 @@
+"""`python -m review`: the steps of the workflows that review a pull request (docs/pull-requests.md)."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from review import engine, report, static
+from review.comment import MARKER, comment
+from review.github import GitHub, GitHubError, Head
+from review.report import ReportError
+from review.secret import LeakError
+
+
+class UsageError(Exception):
+    """The program was started where it cannot do its work."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code is 1 if it fails. A change that is refused is a result, not a failure."""
+    chosen = parser().parse_args(arguments)
+    commands = {"environments": _environments, "preview": _preview, "static": _static, "comment": _comment}
+    try:
+        commands[chosen.command](chosen)
+    except (UsageError, ReportError, GitHubError) as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The commands and their options."""
+    result = argparse.ArgumentParser(prog="python -m review", description=__doc__)
+    commands = result.add_subparsers(dest="command", required=True)
+    listed = commands.add_parser("environments", help="the environments of both checkouts, as a JSON list")
+    preview = commands.add_parser("preview", help="preview environments with the engine, against their clusters")
+    plain = commands.add_parser("static", help="compare environments by their files alone; runs no code of the head")
+    for each in (listed, preview, plain):
+        each.add_argument("--base", type=Path, required=True, help="a checkout of what is merged into")
+        each.add_argument("--head", type=Path, required=True, help="a checkout of the pull request")
+    listed.add_argument("--output", action="store_true", help="write `environments=[…]` for later jobs too")
+    for each in (preview, plain):
+        each.add_argument("--stack", action="append", help="an environment (by default all); may be repeated")
+    posts = commands.add_parser("comment", help="make the comment of the reports")
+    posts.add_argument("--post", action="store_true", help="put it on the pull request; else it is printed")
+    for each in (preview, plain, posts):
+        each.add_argument("--reports", type=Path, required=True, help="the folder of the reports")
+    return result
+
+
+def _environments(chosen: argparse.Namespace) -> None:
+    names = json.dumps(static.environments(chosen.base, chosen.head))
+    sys.stdout.write(f"{names}\n")
+    if chosen.output:
+        with Path(_variable("GITHUB_OUTPUT")).open("a", encoding="utf-8") as file:
+            file.write(f"environments={names}\n")
+
+
+def _preview(chosen: argparse.Namespace) -> None:
+    for stack in _stacks(chosen):
+        if engine.configured() and (chosen.head / f"Pulumi.{stack}.yaml").is_file():
+            made = _previewed(chosen.head.resolve(), stack)
+        else:
+            sys.stderr.write(f"{stack}: no cluster to preview against, or no such environment: compared by its files\n")
+            made = static.static(chosen.base, chosen.head, stack, _pull())
+        _said(made, report.write(made, chosen.reports))
+
+
+def _previewed(head: Path, stack: str) -> report.Report:
+    try:
+        return engine.preview(head, stack, _pull())
+    except LeakError as error:
+        return report.Report(kind="preview", stack=stack, pull=_pull(), error=str(error))
+
+
+def _static(chosen: argparse.Namespace) -> None:
+    for stack in _stacks(chosen):
+        made = static.static(chosen.base, chosen.head, stack, _pull())
+        _said(made, report.write(made, chosen.reports))
+
+
+def _comment(chosen: argparse.Namespace) -> None:
+    run: Mapping[str, Any] = _event().get("workflow_run", {})
+    reports = [
+        each
+        for each in report.read(chosen.reports)
+        # What the files alone say is worth a place only where something differs.
+        if each.kind == "preview" or each.error or each.counts.changes
+    ]
+    body = comment(reports, str(run.get("head_sha", "this checkout"))[:40], str(run.get("html_url", "")))
+    if not chosen.post:
+        sys.stdout.write(body)
+        return
+    if not run:
+        raise UsageError("no workflow_run in the event at GITHUB_EVENT_PATH: `--post` runs in a workflow_run workflow")
+    head = Head(run["head_repository"]["full_name"], run["head_branch"], run["head_sha"])
+    with GitHub(_variable("GITHUB_API_URL"), _variable("GITHUB_REPOSITORY"), _variable("GITHUB_TOKEN")) as github:
+        pulls = github.pulls(head)
+        named = {each.pull for each in report.read(chosen.reports)}
+        if len(pulls) > 1:
+            # One branch, several targets: among those that GitHub names, the reports may choose.
+            pulls = [pull for pull in pulls if pull in named]
+        if not pulls:
+            sys.stderr.write("no open pull request ends in this commit any more: nothing to comment\n")
+        for pull in pulls:
+            sys.stderr.write(f"{github.put_comment(pull, MARKER, body)}\n")
+
+
+def _stacks(chosen: argparse.Namespace) -> Sequence[str]:
+    there = static.environments(chosen.base, chosen.head)
+    wanted: Sequence[str] = chosen.stack or there
+    if unknown := sorted(set(wanted) - set(there)):
+        raise UsageError(f"no environment {', '.join(unknown)}: there are {', '.join(there) or 'none'}")
+    return wanted
+
+
+def _said(made: report.Report, file: Path) -> None:
+    outcome = "does not go through" if made.error else f"{made.counts.changes} changes"
+    sys.stderr.write(f"{made.stack}: {outcome}: {file}\n")
+
+
+def _pull() -> int | None:
+    number = _event().get("pull_request", {}).get("number")
+    return int(number) if number is not None else None
+
+
+def _event() -> dict[str, Any]:
+    """What started the workflow; nothing outside of one."""
+    path = os.environ.get("GITHUB_EVENT_PATH")
+    event: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8")) if path else {}
+    return event
+
+
+def _variable(name: str) -> str:
+    value = os.environ.get(name)
+    if not value:
+        raise UsageError(f"{name} is not set: this runs in a workflow of GitHub")
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

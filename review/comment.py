@@ -1,0 +1,159 @@
+"""Reports as the one comment of a pull request, in GitHub's Markdown and never longer than GitHub takes."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from review.diff import coloured, shortened
+from review.facts import WORDS
+from review.report import Report, ReportedFact
+from review.text import clean, code, fence, fit, width
+
+T = TypeVar("T")
+
+MARKER = "<!-- trainstack-preview -->"
+"""The comment's first line, by which the next one finds it."""
+LIMIT = 65_536
+"""Characters of a comment, GitHub's own limit."""
+_MOST_LINES = 25
+"""Facts, and notes, that an environment shows of each."""
+_MARGIN = 200
+"""Characters that a block costs beside what is in it: its fence and what it says about what is left out."""
+
+
+@dataclass(frozen=True)
+class _Body:
+    """The shortenable part of an environment."""
+
+    text: str
+    language: str
+    title: str
+
+
+def comment(reports: Sequence[Report], commit: str, whole: str) -> str:
+    """The Markdown.
+
+    Args:
+        reports: one for each environment.
+        commit: what was reviewed.
+        whole: the address of the page where the whole diffs are; empty where there is none.
+
+    """
+    bodies = [_body(report) for report in reports]
+    shown = len(reports)
+    while True:
+        empty = _assembled(reports, bodies, commit, whole, shown, 0)
+        room = LIMIT - width(empty)
+        if room >= 0 or shown == 0:
+            break
+        shown -= 1
+    cap = fit([width(body.text) for body in bodies[:shown]], room)
+    text = _assembled(reports, bodies, commit, whole, shown, cap)
+    # A fence grows with what it holds, by as much as nobody can tell before.
+    while width(text) > LIMIT and cap > 0:
+        cap = max(cap - (width(text) - LIMIT), 0)
+        text = _assembled(reports, bodies, commit, whole, shown, cap)
+    return text
+
+
+def _assembled(
+    reports: Sequence[Report], bodies: Sequence[_Body], commit: str, whole: str, shown: int, cap: int
+) -> str:
+    link = f" [The whole diffs]({_link(whole)})." if whole else ""
+    parts = [MARKER, f"## What this change does\n\nReviewed at {code(commit)}.{link}"]
+    if not reports:
+        parts.append("No environment of this repository is changed.")
+    parts += [_environment(*each, cap) for each in zip(reports[:shown], bodies[:shown], strict=True)]
+    if rest := [report.stack for report in reports[shown:]]:
+        parts.append(f"{len(rest)} more environments are left out here: {_list(rest)}.")
+    return "\n\n".join(parts) + "\n"
+
+
+def _environment(report: Report, body: _Body, cap: int) -> str:
+    parts = [f"### {code(report.stack)}"]
+    counts = report.counts
+    if report.error:
+        parts.append("**This change does not go through:**")
+    else:
+        parts.append(
+            "| create | update | replace | delete | unchanged |\n| ---: | ---: | ---: | ---: | ---: |\n"
+            f"| {counts.create} | {counts.update} | {counts.replace} | {counts.delete} | {counts.same} |"
+        )
+        parts.append(_meaning(report))
+    if report.kind == "static":
+        parts.append(
+            "From the files alone: no code of this pull request was run and no cluster was read. Operators' releases "
+            "and the records of launched runs are not compared."
+        )
+    if report.notes:
+        parts.append("\n".join(f"- {line}" for line in _some(report.notes, _warning)))
+    if body.text:
+        parts.append(_block(body, cap, folded=not report.error))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _meaning(report: Report) -> str:
+    if report.facts:
+        return "\n".join(f"- {line}" for line in _some(report.facts, _line))
+    if report.counts.changes:
+        return "For people nothing changes: no run, volume, queue or quota."
+    return "Nothing changes."
+
+
+def _line(fact: ReportedFact) -> str:
+    return WORDS[fact.meaning].format(*(code(name) for name in fact.names))
+
+
+def _warning(note: str) -> str:
+    return f"Warning: {code(note, 500)}"
+
+
+def _some(things: Sequence[T], line: Callable[[T], str]) -> list[str]:
+    lines = [line(each) for each in things[:_MOST_LINES]]
+    rest = len(things) - len(lines)
+    return [*lines, f"… and {rest} more"] if rest else lines
+
+
+def _body(report: Report) -> _Body:
+    if report.error:
+        return _Body(clean(report.error).strip("\n"), "", "")
+    title = "pulumi preview --diff" if report.kind == "preview" else "difference of the rendered manifests"
+    text = clean(report.diff).strip("\n")
+    return _Body(coloured(text) if report.kind == "preview" else text, "diff", title)
+
+
+def _block(body: _Body, cap: int, *, folded: bool) -> str:
+    text, note = body.text, ""
+    if width(text) > cap:
+        # The note and the fence come out of the environment's own share.
+        text = _within(text, max(cap - _MARGIN, 0))
+        left = width(body.text) - width(text)
+        note = f"\n\nShortened: {left} of {width(body.text)} characters are left out; the whole is in the reports."
+    if text:
+        text = fence(text, body.language)
+    if not folded:
+        return f"{text}{note}".strip()
+    return f"<details><summary>{body.title}</summary>\n\n{text}{note}\n\n</details>"
+
+
+def _within(text: str, limit: int) -> str:
+    """The text shortened until it has at most `limit` UTF-16 units."""
+    size = limit
+    while True:
+        short = shortened(text, size)
+        found = width(short)
+        if found <= limit:
+            return short
+        size = min(size - 1, size * limit // found)
+
+
+def _list(names: Iterable[str]) -> str:
+    chosen = list(names)
+    return ", ".join([*(code(name) for name in chosen[:20]), *(["…"] if len(chosen) > 20 else [])])
+
+
+def _link(address: str) -> str:
+    """An address in parentheses, from which no text can escape."""
+    return "".join(
+        letter if letter.isalnum() or letter in "-._~:/?&=%" else f"%{ord(letter):02X}" for letter in address
+    )

@@ -1,0 +1,114 @@
+"""What one environment's review hands on: plain data, since who reads it may not trust who wrote it.
+
+The writer may run a fork's files, or code of the pull request; the reader holds a token that writes comments. So a
+report holds no Markdown, facts are of known kinds, and everything has a limit.
+"""
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+
+from review.facts import WORDS, Fact, Meaning
+
+MOST_BYTES = 32 << 20
+"""Of one report."""
+MOST_REPORTS = 100
+MOST_CHARACTERS = 16 << 20
+"""Of a diff: the first preview of an environment with its operators has 3 million."""
+STACK = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$"
+"""A stack's name as the engine takes it, but never a hidden file."""
+
+
+class ReportError(Exception):
+    """A report that is none."""
+
+
+class _Data(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Counts(_Data):
+    """How many objects change."""
+
+    create: int = Field(0, ge=0)
+    update: int = Field(0, ge=0)
+    replace: int = Field(0, ge=0)
+    delete: int = Field(0, ge=0)
+    same: int = Field(0, ge=0)
+
+    @property
+    def changes(self) -> int:
+        """All but what stays as it is."""
+        return self.create + self.update + self.replace + self.delete
+
+
+class ReportedFact(_Data):
+    """A `Fact` in a report."""
+
+    meaning: Meaning
+    names: Annotated[tuple[Annotated[str, StringConstraints(max_length=2000)], ...], Field(strict=False)]
+
+    @model_validator(mode="after")
+    def _as_many_names(self) -> Self:
+        wanted = WORDS[self.meaning].count("{}")
+        if len(self.names) != wanted:
+            raise ValueError(f"a fact {self.meaning} has {wanted} names and not {len(self.names)}")
+        return self
+
+    @staticmethod
+    def of(fact: Fact) -> "ReportedFact":
+        """The fact, its names cut to what a report takes."""
+        return ReportedFact(meaning=fact.meaning, names=tuple(name[:2000] for name in fact.names))
+
+
+class Report(_Data):
+    """What the pull request means for one environment."""
+
+    version: Literal[1] = 1
+    kind: Literal["preview", "static"]
+    """By the engine against the cluster, or from the files alone."""
+    stack: Annotated[str, StringConstraints(pattern=STACK)]
+    pull: int | None = None
+    """The pull request's number; None where nobody said. Only ever used to choose among those that GitHub names."""
+    counts: Counts = Counts()
+    facts: Annotated[tuple[ReportedFact, ...], Field(strict=False, max_length=10_000)] = ()
+    notes: Annotated[tuple[Annotated[str, StringConstraints(max_length=5000)], ...], Field(strict=False)] = ()
+    """Warnings."""
+    error: Annotated[str, StringConstraints(max_length=100_000)] = ""
+    """Why there is no preview, or why the change was refused; empty when it goes through."""
+    diff: Annotated[str, StringConstraints(max_length=MOST_CHARACTERS)] = ""
+
+
+def write(report: Report, folder: Path) -> Path:
+    """Write the report for the program that comments, and its whole diff for people. Returns the report's file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{report.stack}.json"
+    file.write_text(report.model_dump_json(indent=1), encoding="utf-8")
+    (folder / f"{report.stack}.diff").write_text(report.error + report.diff + "\n", encoding="utf-8")
+    return file
+
+
+def read(folder: Path) -> list[Report]:
+    """The reports of a folder, by their environments' names.
+
+    Raises ReportError for a file that is too large or is no report, and for too many files.
+    """
+    files = sorted(folder.glob("*.json")) if folder.is_dir() else []
+    if len(files) > MOST_REPORTS:
+        raise ReportError(f"{folder}: {len(files)} reports, and at most {MOST_REPORTS} are taken")
+    reports = [_read(file) for file in files]
+    return sorted(reports, key=lambda report: report.stack)
+
+
+def _read(file: Path) -> Report:
+    if file.is_symlink() or not file.is_file() or file.stat().st_size > MOST_BYTES:
+        raise ReportError(f"{file}: no plain file of at most {MOST_BYTES >> 20} MiB")
+    try:
+        report = Report.model_validate_json(file.read_bytes())
+    except ValidationError as error:
+        faults = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()[:5])
+        raise ReportError(f"{file}: not a report: {faults}") from None
+    if file.stem != report.stack:
+        raise ReportError(f"{file}: holds the report of another environment, {report.stack}")
+    return report

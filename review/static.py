@@ -1,0 +1,132 @@
+"""The difference between two checkouts, from their files alone: for pull requests whose code must not be run.
+
+The code that reads and renders is this checkout's own. Of the other one only data is read, and only what lies in it:
+no link leads out of it, and neither does a path in a setting.
+"""
+
+import difflib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from manifests.labels import LEDGER, RUN, WORKLOAD, Manifest
+from manifests.retained import retained
+from review.declared import as_yaml, declared
+from review.diff import OBJECT
+from review.facts import Step, View, facts
+from review.report import MOST_CHARACTERS, Counts, Report, ReportedFact
+from review.text import clean
+from settings.errors import SettingsError
+from settings.load import load, stacks
+from settings.model import Settings
+
+Objects = Mapping[str, Manifest]
+"""By what an object is to people: kind and name, and for a launch the workload, since its name is a hash."""
+
+
+_NOT_READ = (".git", ".trainstack", ".venv")
+"""Folders at the top of a checkout that hold no settings."""
+
+
+class UnsafeError(Exception):
+    """A checkout whose files lead out of it."""
+
+
+def static(base: Path, head: Path, stack: str, pull: int | None) -> Report:
+    """What an environment gains and loses between two checkouts. What goes wrong with `head` is in the report."""
+    try:
+        contain(head)
+        before, earlier = _objects(base, stack)
+        after, settings = _objects(head, stack)
+    except (UnsafeError, SettingsError, ValueError, OSError) as error:
+        return Report(kind="static", stack=stack, pull=pull, error=clean(str(error))[:100_000])
+    changed = list(_steps(before, after, earlier))
+    counts = Counts(
+        create=sum(step.op == "create" for step in changed),
+        update=sum(step.op == "update" for step in changed),
+        replace=sum(step.op == "replace" for step in changed),
+        delete=sum(step.op == "delete" for step in changed),
+        same=len(before.keys() & after.keys()) - sum(step.op in ("update", "replace") for step in changed),
+    )
+    stop = settings.workloads.stop if settings else ()
+    found = facts(changed, View(live=False, stop=stop))
+    return Report(
+        kind="static",
+        stack=stack,
+        pull=pull,
+        counts=counts,
+        facts=tuple(ReportedFact.of(fact) for fact in found),
+        diff=difference(before, after)[:MOST_CHARACTERS],
+    )
+
+
+def environments(base: Path, head: Path) -> tuple[str, ...]:
+    """The environments of either checkout, sorted."""
+    return tuple(sorted({*stacks(base), *stacks(head)}))
+
+
+def difference(before: Objects, after: Objects) -> str:
+    """A unified diff of the objects' YAML, object by object, in the order of their creation."""
+    lines: list[str] = []
+    for key in dict.fromkeys((*after, *before)):
+        old, new = before.get(key), after.get(key)
+        if old != new:
+            texts = [as_yaml([each]).splitlines() if each is not None else [] for each in (old, new)]
+            changes = list(difflib.unified_diff(texts[0], texts[1], lineterm=""))
+            lines += [f"{OBJECT}{key}", *changes[2:]]
+    return "\n".join(lines)
+
+
+def contain(root: Path) -> None:
+    """Raise UnsafeError where a link of a checkout leads out of it."""
+    inside = root.resolve()
+    for path in root.rglob("*"):
+        if path.relative_to(root).parts[0] in _NOT_READ:
+            continue
+        if path.is_symlink() and not path.resolve().is_relative_to(inside):
+            raise UnsafeError(f"{path.relative_to(root)}: a link that leads out of the repository; nothing was read")
+
+
+def _objects(root: Path, stack: str) -> tuple[Objects, Settings | None]:
+    """What the checkout declares; nothing where it has no such environment."""
+    if stack not in stacks(root):
+        return {}, None
+    settings = load(root, stack)
+    _contain_paths(root, settings)
+    # Without a commit, which differs always; without releases, which are large and lie in no checkout.
+    objects = declared(root, stack, commit="", releases=False)
+    return {_key(each): each for each in objects if LEDGER not in _labels(each)}, settings
+
+
+def _contain_paths(root: Path, settings: Settings) -> None:
+    inside = root.resolve()
+    for run in settings.workloads.runs:
+        for name in (run.image.build, run.data.manifest if run.data is not None else None):
+            if name is not None and not (root / name).resolve().is_relative_to(inside):
+                raise UnsafeError(f"workload {run.name}: the path {name} leads out of the repository; nothing was read")
+
+
+def _steps(before: Objects, after: Objects, settings: Settings | None) -> Iterator[Step]:
+    """`settings`: of the base, which says what outlives its deletion."""
+    kept = {(each.kind, each.namespace, each.name) for each in retained(settings)} if settings is not None else set()
+    for key in dict.fromkeys((*after, *before)):
+        old, new = before.get(key), after.get(key)
+        if old == new:
+            continue
+        metadata = (old or new or {})["metadata"]
+        renamed = old is not None and new is not None and old["metadata"]["name"] != new["metadata"]["name"]
+        yield Step(
+            op="create" if old is None else "delete" if new is None else "replace" if renamed else "update",
+            old=old,
+            new=new,
+            retained=old is not None and (old["kind"], metadata.get("namespace"), metadata["name"]) in kept,
+        )
+
+
+def _key(body: Manifest) -> str:
+    metadata, labels = body["metadata"], _labels(body)
+    name = f"workload {labels[WORKLOAD]}" if RUN in labels else metadata["name"]
+    return " ".join([body["kind"], "/".join(filter(None, [metadata.get("namespace"), name]))])
+
+
+def _labels(body: Manifest) -> Mapping[str, str]:
+    return body["metadata"].get("labels") or {}

@@ -1,0 +1,299 @@
+"""What a change may do to runs that wait, run or have run: nothing that nobody asked for."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tests.cluster.lab import (
+    HELD,
+    MOUNT,
+    NAMESPACE,
+    OPEN,
+    WAITS,
+    Config,
+    admit,
+    await_end,
+    await_pods,
+    bare,
+    edit_run,
+    in_pod,
+    launch,
+    launches,
+    ledgers,
+    managed,
+    quiet,
+    refused,
+    run_id,
+    team_config,
+    true_conditions,
+    uid,
+    uids,
+    volume,
+)
+from tests.cluster.project import Project, eventually
+
+pytestmark = pytest.mark.cluster
+
+GO = ("touch", f"{MOUNT}/go")
+FAILS = "raise SystemExit(3)"
+
+
+@contextmanager
+def team(lab: Project, name: str, *runs: Config) -> Iterator[Project]:
+    """A team's stack with these runs, up; destroyed afterwards."""
+    project = lab.other(name, team_config(lab.stack, *runs))
+    try:
+        done = project.up()
+        assert done.code == 0, done.text
+        yield project
+    finally:
+        project.take_down()
+
+
+def kinds() -> list[Config]:
+    """A run of each kind, all in the queue that admits nothing yet, each going on until it is told to end."""
+    role = {"restartPolicy": "OnFailure"}
+    unmanaged = ["sh", "-c", f"trap 'exit 143' TERM; until [ -e {MOUNT}/go ]; do sleep 0.1; done"]
+    return [
+        managed("single", WAITS, queue=HELD, sharedMemory="16Mi"),
+        managed("multi", WAITS, queue=HELD, completions=3, parallelism=3),
+        managed("torch", WAITS, "PyTorchJob", queue=HELD, roles={"Master": role, "Worker": role}),
+        bare("plain", queue=HELD, command=unmanaged, backoffLimit=0),
+        bare("loader", "DataLoader", queue=HELD),
+    ]
+
+
+PODS = {"single": 1, "multi": 3, "torch": 2, "plain": 1, "loader": 1}
+
+
+def test_runs_of_every_kind_are_left_alone_from_queue_to_settled(lab: Project) -> None:
+    """Queued, running, done, gone: a further `up --refresh` changes nothing at any time, whatever else is edited."""
+    with team(lab, "kinds", *kinds()) as project:
+        started = uids(project)
+        assert len(started) == len(PODS)
+        waiting_in_the_queue(project)
+        quiet(project)
+
+        admit(lab, HELD)
+        pods = {name: await_pods(project, name, count) for name, count in PODS.items()}
+        as_declared(project, pods)
+        quiet(project)
+        with edited_wrapper(project):
+            quiet(project)
+            project.edit_stack(lambda config: config["trainstack:storage"]["volumes"].append(volume("another")))
+            assert project.changes("--refresh") == {"create": 1}
+            done = project.up("--refresh")
+            assert done.code == 0, done.text
+            assert "1 created" in done.out
+            assert uids(project) == started
+
+            in_pod(project, pods["loader"][0], *GO)
+            for name in ("single", "multi", "torch", "plain"):
+                await_end(project, name, "Complete", "Succeeded")
+            recorded_once(project, pods["loader"][0])
+            quiet(project)
+
+        remembered = ledgers(project)
+        project.kubectl("delete", "jobs,pytorchjobs", "-n", NAMESPACE, "-l", "trainstack.dev/stack=kinds")
+        for _ in range(2):
+            done = project.up("--refresh")
+            assert done.code == 0, done.text
+            assert "settled" in done.text
+            assert "attempt" in done.text
+            assert (launches(project), ledgers(project)) == ([], remembered)
+
+
+def waiting_in_the_queue(project: Project) -> None:
+    """Kueue has a Workload for every launch, holds it, and owns `suspend`, which we never declare."""
+    held = {body["metadata"]["name"]: body for body in launches(project)}
+
+    def queued() -> bool:
+        workloads = project.get("workloads", namespace=NAMESPACE)["items"]
+        owners = {each["metadata"]["ownerReferences"][0]["uid"] for each in workloads}
+        admitted = [each for each in workloads if "QuotaReserved" in true_conditions(each)]
+        return {uid(body) for body in held.values()} <= owners and not admitted
+
+    eventually("a Workload for every launch", queued)
+    for body in held.values():
+        spec = body["spec"].get("runPolicy", body["spec"])
+        assert spec["suspend"] is True
+        (ours,) = (each for each in body["metadata"]["managedFields"] if "pulumi" in each["manager"])
+        declared = ours["fieldsV1"]["f:spec"]
+        assert "f:suspend" not in declared.get("f:runPolicy", declared)
+
+
+def as_declared(project: Project, pods: dict[str, list[dict[str, Any]]]) -> None:
+    """The live objects say what was declared, down to /dev/shm in the running container."""
+    for name, found in pods.items():
+        body = launch(project, name)
+        marks = body["metadata"]["labels"]
+        assert marks["app.kubernetes.io/managed-by"] == "trainstack"
+        assert marks["trainstack.dev/stack"] == project.stack
+        assert marks["kueue.x-k8s.io/queue-name"] == HELD
+        for pod in found:
+            assert pod["metadata"]["labels"]["trainstack.dev/launch"] == body["metadata"]["name"]
+            assert pod["metadata"]["labels"]["trainstack.dev/run"] == run_id(body)
+            security = pod["spec"]["securityContext"]
+            assert (security["runAsNonRoot"], security["runAsUser"], security["fsGroup"]) == (True, 1000, 1000)
+            for container in pod["spec"]["containers"]:
+                assert container["securityContext"]["allowPrivilegeEscalation"] is False
+                assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    shm = in_pod(project, pods["single"][0], "df", "--output=size", "--block-size=1M", "/dev/shm")
+    assert shm.split()[-1] == "16"
+    (verbatim,) = pods["plain"][0]["spec"]["containers"]
+    assert verbatim["command"] == kinds()[3]["command"]
+    assert "env" not in verbatim
+
+
+def recorded_once(project: Project, loader: dict[str, Any]) -> None:
+    """Each managed run has its one record, the one of three completions has three; unmanaged ones have none."""
+    found = in_pod(project, loader, "find", f"{MOUNT}/runs", "-name", "_SUCCESS").split()
+    ids = {name: run_id(launch(project, name)) for name in ("single", "multi", "torch")}
+    records = [ids["single"], ids["torch"], *(f"{ids['multi']}/{index}" for index in range(3))]
+    assert sorted(found) == sorted(f"{MOUNT}/runs/{each}/_SUCCESS" for each in records)
+    for each in records:
+        assert json.loads(in_pod(project, loader, "cat", f"{MOUNT}/runs/{each}/run.json"))["attempts"] == 1
+
+
+@contextmanager
+def edited_wrapper(project: Project) -> Iterator[None]:
+    """Another version of the wrapper, as after an update of this project."""
+    file = project.root / "workloads" / "wrapper" / "run.py"
+    before = file.read_text()
+    file.write_text(f"{before}\n# Another version.\n")
+    try:
+        yield
+    finally:
+        file.write_text(before)
+
+
+def test_an_active_run_goes_on_unless_the_change_names_it(lab: Project) -> None:
+    """Memory reaches the next launch; an edit of what is trained is refused, and goes through with `stop`."""
+    with team(lab, "active", managed("fit", WAITS), bare("loader", "DataLoader")) as project:
+        (loader,) = await_pods(project, "loader", 1)
+        await_pods(project, "fit", 1)
+        first = launch(project, "fit")
+
+        edit_run(project, "fit", lambda run: run["resources"]["requests"].update(memory="65Mi"))
+        noted = project.up("--refresh", "--expect-no-changes")
+        assert noted.code == 0, noted.text
+        assert f"{run_id(first)} is running" in noted.text
+        assert "reaches its next launch" in noted.text
+        assert uid(launch(project, "fit")) == uid(first)
+
+        edit_run(project, "fit", lambda run: run.update(args=[WAITS, "again"]))
+        text = refused(project).text
+        assert first["metadata"]["name"] in text
+        assert run_id(first) in text
+        assert "is running since" in text
+        assert f"stop: [{run_id(first)}]" in text
+        await_pods(project, "fit", 1)
+
+        project.edit_stack(lambda config: config["trainstack:workloads"].update(stop=[run_id(first)]))
+        done = project.up("--refresh")
+        assert done.code == 0, done.text
+        second = eventually("the new launch alone", lambda: alone(project, "fit", but=first))
+        assert run_id(second) != run_id(first)
+        await_pods(project, "fit", 1)
+
+        # The entry names nothing any more: a warning, and no change.
+        assert f"stop names {run_id(first)}" in project.up("--refresh", "--expect-no-changes").text
+        project.edit_stack(lambda config: config["trainstack:workloads"].pop("stop"))
+        in_pod(project, loader, *GO)
+        await_end(project, "fit", "Complete")
+        edit_run(project, "fit", lambda run: run.update(attempt=2))
+        done = project.up("--refresh")
+        assert done.code == 0, done.text
+        third = await_end(project, "fit", "Complete")
+        assert run_id(third) not in {run_id(first), run_id(second)}
+        assert sorted(ledgers(project)) == sorted(map(run_id, [third, launch(project, "loader")]))
+
+
+def alone(project: Project, name: str, but: dict[str, Any]) -> dict[str, Any] | None:
+    """The one launch of a workload, once another one has gone."""
+    found = launches(project, name)
+    return found[0] if len(found) == 1 and uid(found[0]) != uid(but) else None
+
+
+def test_a_failed_run_is_launched_again_only_when_somebody_asks(lab: Project) -> None:
+    """Unedited it stays; more memory launches the same run anew, a raised attempt another one. TTL launches nothing."""
+    brief = managed("brief", "print('done')", ttlSecondsAfterFinished=1)
+    with team(lab, "failed", managed("fit", FAILS), brief) as project:
+        first = await_end(project, "fit", "Failed")
+        eventually("the TTL took the finished run", lambda: not launches(project, "brief"))
+        done = project.up("--refresh")
+        assert done.code == 0, done.text
+        assert list(uids(project)) == [first["metadata"]["name"]]
+        assert len(ledgers(project)) == 2
+        quiet(project)
+
+        edit_run(project, "fit", lambda run: run["resources"]["requests"].update(memory="65Mi"))
+        done = project.up("--refresh")
+        assert done.code == 0, done.text
+        second = eventually("the new launch alone", lambda: alone(project, "fit", but=first))
+        assert second["metadata"]["name"] != first["metadata"]["name"]
+        assert run_id(second) == run_id(first)
+        assert ledgers(project)[run_id(first)] == second["metadata"]["name"]
+        requests = second["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]
+        assert requests["memory"] == "65Mi"
+        await_end(project, "fit", "Failed")
+
+        edit_run(project, "fit", lambda run: run.update(attempt=2))
+        done = project.up("--refresh")
+        assert done.code == 0, done.text
+        third = eventually("the new launch alone", lambda: alone(project, "fit", but=second))
+        assert run_id(third) != run_id(first)
+
+
+def test_a_run_whose_master_is_killed_resumes_and_ends_with_one_record(lab: Project) -> None:
+    """`trainstack up` of a distributed training whose master's pod is deleted after some epochs ends all the same."""
+    resources = {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"cpu": "2", "memory": "1Gi"}}
+    digits = {
+        "name": "digits",
+        "namespace": NAMESPACE,
+        "queue": OPEN,
+        "data": {"volume": "lab"},
+        "record": {"volume": "lab"},
+        "volumes": [{"volume": "lab", "mountPath": "/mnt/training"}],
+        "resources": resources,
+        "roles": {"Worker": {"replicas": 1}},
+    }
+    project = lab.other("killed", team_config(lab.stack, digits))
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            whole = pool.submit(project.trainstack, "up", seconds=240)
+            first = eventually("the third epoch", lambda: master_after(project, "epoch 3/"))
+            assert project.kubectl("delete", "pod", "-n", NAMESPACE, first["metadata"]["name"]).code == 0
+            done = whole.result()
+        assert done.code == 0, done.text
+        body = launch(project, "digits")
+        assert "Succeeded" in true_conditions(body)
+        assert uid(master(project)) != uid(first)
+        record = project.root / "results" / run_id(body)
+        run = json.loads((record / "run.json").read_text())
+        assert (run["state"], run["attempts"], run["world_size"]) == ("succeeded", 2, 2)
+        assert (record / "_SUCCESS").is_file()
+        lines = [json.loads(line) for line in (record / "result" / "metrics.jsonl").read_text().splitlines()]
+        assert [line["epoch"] for line in lines if "val_loss" in line] == list(range(1, 13))
+        shutil.rmtree(record)
+    finally:
+        project.take_down()
+
+
+def master(project: Project) -> dict[str, Any]:
+    """The pod of rank 0; {} while there is none."""
+    selector = "trainstack.dev/workload=digits,training.kubeflow.org/replica-type=master"
+    return next(iter(project.select("pods", selector, NAMESPACE)), {})
+
+
+def master_after(project: Project, line: str) -> dict[str, Any]:
+    """The pod of rank 0, once its log has the line; {} before."""
+    pod = master(project)
+    if not pod:
+        return {}
+    return pod if line in project.kubectl("logs", "-n", NAMESPACE, pod["metadata"]["name"]).out else {}

@@ -1,0 +1,142 @@
+"""Both halves of the house apart: a platform's stack, and teams' stacks that stand on it."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devcluster.cluster import Cluster
+from tests.cluster.lab import HELD, MOUNT, NAMESPACE, OPEN, await_end, bare, run_id, team_config
+from tests.cluster.project import Project
+
+pytestmark = pytest.mark.cluster
+
+
+def outputs(project: Project) -> dict[str, Any]:
+    """What the stack tells a person."""
+    done = project.pulumi("stack", "output", "--json")
+    assert done.code == 0, done.text
+    found: dict[str, Any] = json.loads(done.out)
+    return found
+
+
+def test_a_platform_says_what_teams_need_to_know(lab: Project) -> None:
+    """Namespaces, queues and commands; nothing of runs."""
+    assert outputs(lab) == {
+        "schema": 1,
+        "namespaces": [NAMESPACE],
+        "storageClasses": [],
+        "operators": {},
+        "clusterQueues": [f"{NAMESPACE}-{OPEN}", f"{NAMESPACE}-{HELD}"],
+        "localQueues": [f"{NAMESPACE}/{OPEN}", f"{NAMESPACE}/{HELD}"],
+        "retained": [],
+        "commands": {"status": "trainstack status -s lab", "wait": "trainstack wait -s lab"},
+    }
+
+
+def test_a_team_gets_the_queues_of_its_platform_and_no_others(lab: Project) -> None:
+    """A queue that is not there is refused before anything is made; with one that is, the run goes through."""
+    project = lab.other("team", team_config(lab.stack, bare("brief", queue="opne", command=["true"])))
+    try:
+        for done in (project.pulumi("preview"), project.up()):
+            assert done.code != 0
+            assert (
+                "workloads.runs[brief].queue: platform stack organization/trainstack/lab has no local queue lab/opne; "
+                "did you mean open? (or ask the platform's owner to declare it)"
+            ) in done.text
+            assert "Traceback" not in done.text
+        mark = f"trainstack.dev/stack={project.stack}"
+        assert project.select("persistentvolumeclaims,configmaps,jobs", mark, NAMESPACE) == []
+
+        project.edit_stack(lambda config: config["trainstack:workloads"]["runs"][0].update(queue=OPEN))
+        done = project.up()
+        assert done.code == 0, done.text
+        body = await_end(project, "brief", "Complete")
+        run = run_id(body)
+        assert outputs(project) == {
+            "schema": 1,
+            "localQueues": [f"{NAMESPACE}/{OPEN}", f"{NAMESPACE}/{HELD}"],
+            "volumes": [f"{NAMESPACE}/lab"],
+            "runs": [f"{NAMESPACE}/{body['metadata']['name']}"],
+            "retained": [],
+            "commands": {
+                "status": "trainstack status -s team",
+                "wait": "trainstack wait -s team",
+                f"fetch {run}": f"trainstack fetch {run} -s team",
+            },
+        }
+    finally:
+        project.take_down()
+
+
+def test_an_edit_of_a_priority_is_an_edit_of_nothing_else(dev: Project) -> None:
+    """The description of a class that no run names, in the stack that has runs."""
+    file = dev.root / f"Pulumi.{dev.stack}.yaml"
+    before = file.read_text()
+    low = {"name": "low", "value": 100, "description": "For the night."}
+    dev.edit_stack(lambda config: config["trainstack:queues"].update(priorityClasses=[low]))
+    try:
+        assert dev.changes("--refresh") == {"update": 1}
+    finally:
+        file.write_text(before)
+
+
+def static_config(folder: Path) -> dict[str, Any]:
+    """A stack of both halves: two volumes on folders of the node, of which one bears the label that the claim wants."""
+
+    def on_host(name: str, **changes: Any) -> dict[str, Any]:
+        place = {"storageClass": "lab-manual", "size": "1Gi", "accessModes": ["ReadWriteOnce"]}
+        return {"name": name, "hostPath": str(folder / name), **place, **changes}
+
+    writes = ["sh", "-c", f"echo written > {MOUNT}/file"]
+    return {
+        "trainstack:environment": {"namespaces": [{"name": "lab-static"}]},
+        "trainstack:queues": {"priorityClasses": None},
+        "trainstack:storage": {
+            "classes": [{"name": "lab-manual", "provisioner": "kubernetes.io/no-provisioner"}],
+            "persistentVolumes": [on_host("lab-plain"), on_host("lab-labelled", labels={"for": "results"})],
+            "volumes": [
+                {
+                    "name": "lab",
+                    "namespace": "lab-static",
+                    "storageClass": "lab-manual",
+                    "size": "1Gi",
+                    "accessModes": ["ReadWriteOnce"],
+                    "selector": {"for": "results"},
+                    "retain": False,
+                }
+            ],
+        },
+        "trainstack:workloads": {"runs": [bare("writer", namespace="lab-static", queue=None, command=writes)]},
+    }
+
+
+def test_a_static_volume_is_found_by_its_labels_and_written_to(dev: Project, cluster: Cluster) -> None:
+    """The file that the pod writes lies in the node's folder; the volume outlives the stack, and is named."""
+    folder = cluster.state / "volumes" / "static"
+    names = ("lab-plain", "lab-labelled")
+    for name in names:
+        (folder / name).mkdir(parents=True)
+        # Kubernetes changes no owner on a hostPath: whoever prepares the folder opens it to the pod's user.
+        (folder / name).chmod(0o777)
+    project = dev.other("static", static_config(folder))
+    try:
+        done = project.up()
+        assert done.code == 0, done.text
+        await_end(project, "writer", "Complete", namespace="lab-static")
+        assert (folder / "lab-labelled" / "file").read_text() == "written\n"
+        assert list((folder / "lab-plain").iterdir()) == []
+        claim = project.get("persistentvolumeclaims", "lab", "lab-static")
+        assert claim["spec"]["volumeName"] == "lab-labelled"
+        retained = outputs(project)["retained"]
+        assert [each.partition(":")[0] for each in retained] == [f"PersistentVolume {name}" for name in names]
+    finally:
+        project.take_down()
+        try:
+            left = project.get("persistentvolumes")["items"]
+            assert set(names) <= {each["metadata"]["name"] for each in left}
+        finally:
+            project.kubectl("delete", "persistentvolumes", *names)
+            shutil.rmtree(folder)

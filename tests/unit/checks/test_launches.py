@@ -1,0 +1,188 @@
+"""Which runs a change may launch: the whole table of what is declared, remembered and alive."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from checks.launches import Decision, LiveLaunch, Phase, decide, live_launch
+from workloads.records import Ledger
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+RUN, OTHER = "digits-0123456789", "digits-abcdefabcd"
+FIRST, SECOND = f"{RUN}-aaaaaa", f"{RUN}-bbbbbb"
+
+
+def make_ledger(launch: str = FIRST, run: str = RUN, **launched: Any) -> Ledger:
+    """A run as it would be, or was, launched under this name."""
+    return Ledger(
+        run_id=run, workload="digits", namespace="research", attempt=1, launch_name=launch, launch={"spec": launched}
+    )
+
+
+def make_live(phase: Phase, name: str = FIRST, run: str = RUN, *, age_seconds: int = 7300) -> LiveLaunch:
+    """A launch's object in this state."""
+    created = NOW - timedelta(seconds=age_seconds)
+    return LiveLaunch(run_id=run, name=name, kind="PyTorchJob", namespace="research", phase=phase, created=created)
+
+
+def outcome(
+    declared: list[Ledger], live: list[LiveLaunch], ledgers: list[Ledger], stop: tuple[str, ...] = ()
+) -> tuple[list[str], list[str], int, int]:
+    """What is declared as launches and as ledgers, by launch name, and how many refusals and notes there are."""
+    decision = decide(declared, live, ledgers, stop, NOW)
+    return (
+        [each.launch_name for each in decision.launches],
+        [each.launch_name for each in decision.ledgers],
+        len(decision.refusals),
+        len(decision.notes),
+    )
+
+
+@pytest.mark.parametrize(
+    ("live", "ledgers", "stop", "expected"),
+    [
+        pytest.param([], [], (), ([SECOND], [SECOND], 0, 0), id="new: launched"),
+        pytest.param([], [FIRST], (), ([], [FIRST], 0, 1), id="launched once, object gone: settled"),
+        pytest.param([("queued", FIRST)], [FIRST], (), ([FIRST], [FIRST], 0, 1), id="edited while queued: frozen"),
+        pytest.param([("running", FIRST)], [FIRST], (), ([FIRST], [FIRST], 0, 1), id="edited while running: frozen"),
+        pytest.param([("running", SECOND)], [SECOND], (), ([SECOND], [SECOND], 0, 0), id="running, unedited"),
+        pytest.param([("running", SECOND)], [], (), ([SECOND], [SECOND], 0, 0), id="running, `up` was interrupted"),
+        pytest.param([("running", FIRST)], [], (), ([], [], 1, 0), id="running, interrupted, then edited: refused"),
+        pytest.param([("running", FIRST)], [], (RUN,), ([SECOND], [SECOND], 0, 0), id="the same, with stop"),
+        pytest.param([("running", FIRST)], [FIRST], (RUN,), ([SECOND], [SECOND], 0, 0), id="edited, with stop"),
+        pytest.param([("running", SECOND)], [SECOND], (RUN,), ([SECOND], [SECOND], 0, 0), id="stop, unedited: goes on"),
+        pytest.param([("failed", FIRST)], [FIRST], (), ([SECOND], [SECOND], 0, 0), id="failed, edited: again"),
+        pytest.param([("failed", SECOND)], [SECOND], (), ([SECOND], [SECOND], 0, 0), id="failed, unedited: stays"),
+        pytest.param([("succeeded", FIRST)], [FIRST], (), ([FIRST], [FIRST], 0, 0), id="succeeded, edited: stays"),
+        pytest.param([("succeeded", SECOND)], [SECOND], (), ([SECOND], [SECOND], 0, 0), id="succeeded, unedited"),
+        pytest.param(
+            [("failed", FIRST), ("running", SECOND)],
+            [FIRST],
+            (),
+            ([SECOND], [SECOND], 0, 0),
+            id="the new launch runs while the failed one is not gone yet",
+        ),
+        pytest.param(
+            [("failed", FIRST), ("succeeded", SECOND)],
+            [SECOND],
+            (),
+            ([SECOND], [SECOND], 0, 0),
+            id="succeeded in the end",
+        ),
+        pytest.param(
+            [("failed", SECOND), ("succeeded", FIRST)],
+            [FIRST],
+            (),
+            ([FIRST], [FIRST], 0, 0),
+            id="succeeded in the end, and edited since",
+        ),
+    ],
+)
+def test_a_declared_run(
+    live: list[tuple[Phase, str]],
+    ledgers: list[str],
+    stop: tuple[str, ...],
+    expected: tuple[list[str], list[str], int, int],
+) -> None:
+    """The run is declared now with the launch name SECOND; FIRST is how it was before its launch part was edited."""
+    alive = [make_live(phase, name) for phase, name in live]
+    assert outcome([make_ledger(SECOND)], alive, [make_ledger(name) for name in ledgers], stop) == expected
+
+
+def test_what_was_launched_is_declared_as_it_was() -> None:
+    """The live object's manifest comes from its ledger: what it says of its commit, say, is another one today."""
+    before, now = make_ledger(FIRST, commit="then"), make_ledger(FIRST, commit="now")
+    for phase in ("queued", "running", "succeeded", "failed"):
+        assert decide([now], [make_live(phase)], [before], (), NOW) == Decision((before,), (before,))
+
+
+@pytest.mark.parametrize("phase", ["queued", "running"])
+def test_an_active_run_that_is_declared_no_more_is_refused(phase: Phase) -> None:
+    """By object, run, state, age, cause and both remedies."""
+    decision = decide([make_ledger(SECOND, OTHER)], [make_live(phase)], [make_ledger()], (), NOW)
+    (refusal,) = decision.refusals
+    assert refusal == (
+        f"PyTorchJob research/{FIRST} (run {RUN}) is {phase} since 2 h and this change would delete it, because its "
+        "definition was edited or removed. Undo the edit, wait for it (trainstack wait "
+        f"{RUN}), or let it be stopped: trainstack:workloads: stop: [{RUN}]"
+    )
+
+
+@pytest.mark.parametrize("phase", ["succeeded", "failed"])
+def test_a_finished_run_that_is_declared_no_more_goes(phase: Phase) -> None:
+    """Its record is on the volume; the object and the ledger go without a question."""
+    assert outcome([], [make_live(phase)], [make_ledger()]) == ([], [], 0, 0)
+
+
+def test_stop_lets_only_the_named_run_go() -> None:
+    """The other one is refused still; an entry that names nothing is a note."""
+    live = [make_live("running"), make_live("running", f"{OTHER}-cccccc", OTHER)]
+    decision = decide([], live, [], (RUN, "digits-gone"), NOW)
+    assert len(decision.refusals) == 1
+    assert OTHER in decision.refusals[0]
+    assert decision.notes == ("stop names digits-gone, which is no run of this stack: drop the entry",)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(-5, "0 s"), (59, "59 s"), (60, "1 min"), (3599, "59 min"), (3600, "1 h"), (86400, "1 d"), (200000, "2 d")],
+)
+def test_the_age_is_told_in_its_largest_unit(seconds: int, text: str) -> None:
+    """A clock that is behind the cluster's makes nothing younger than nothing."""
+    (refusal,) = decide([], [make_live("queued", age_seconds=seconds)], [], (), NOW).refusals
+    assert f"is queued since {text} " in refusal
+
+
+def make_body(kind: str, spec: dict[str, Any], *conditions: tuple[str, str]) -> dict[str, Any]:
+    """A live object with these conditions."""
+    return {
+        "kind": kind,
+        "metadata": {
+            "name": FIRST,
+            "namespace": "research",
+            "creationTimestamp": "2026-01-02T03:04:05Z",
+            "labels": {"trainstack.dev/run": RUN},
+        },
+        "spec": spec,
+        "status": {"conditions": [{"type": name, "status": status} for name, status in conditions]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "phase"),
+    [
+        pytest.param(make_body("Job", {"suspend": True}), "queued", id="job suspended"),
+        pytest.param(make_body("Job", {"suspend": True}, ("Suspended", "True")), "queued", id="job told so"),
+        pytest.param(make_body("Job", {"suspend": False}, ("Suspended", "False")), "running", id="job resumed"),
+        pytest.param(make_body("Job", {}), "running", id="job without a queue"),
+        pytest.param(make_body("Job", {}, ("SuccessCriteriaMet", "True")), "running", id="job about to end"),
+        pytest.param(make_body("Job", {}, ("Complete", "True")), "succeeded", id="job complete"),
+        pytest.param(make_body("Job", {}, ("Failed", "True")), "failed", id="job failed"),
+        pytest.param(make_body("Job", {}, ("Failed", "False")), "running", id="a condition that does not hold"),
+        pytest.param(make_body("PyTorchJob", {"runPolicy": {"suspend": True}}), "queued", id="torch suspended"),
+        pytest.param(
+            make_body("PyTorchJob", {"runPolicy": {"suspend": False}}, ("Created", "True"), ("Running", "True")),
+            "running",
+            id="torch running",
+        ),
+        pytest.param(
+            make_body("PyTorchJob", {"runPolicy": {}}, ("Running", "False"), ("Succeeded", "True")),
+            "succeeded",
+            id="torch succeeded",
+        ),
+        pytest.param(make_body("PyTorchJob", {}, ("Failed", "True")), "failed", id="torch failed"),
+    ],
+)
+def test_the_state_of_a_live_object(body: dict[str, Any], phase: Phase) -> None:
+    """Conditions decide; without one, whether Kueue holds it."""
+    expected = LiveLaunch(run_id=RUN, name=FIRST, kind=body["kind"], namespace="research", phase=phase, created=NOW)
+    assert live_launch(body) == expected
+    assert expected.active == (phase in ("queued", "running"))
+
+
+def test_an_object_without_status_is_read_too() -> None:
+    """As it is in the moment after its creation."""
+    body = make_body("Job", {"suspend": True})
+    del body["status"]
+    assert live_launch(body).phase == "queued"

@@ -1,0 +1,95 @@
+"""Objects that somebody else made are refused by name; ours, and those we are told to take over, are not."""
+
+from typing import Any
+
+import pytest
+
+from checks.ownership import Identity, adoptions, identity, refusals
+from settings.environment import Environment, Namespace
+from settings.queues import Cohort, LocalQueue, PriorityClass, ResourceFlavor
+from settings.storage import PersistentVolume, StorageClass
+from tests.unit.make import make_cluster_queue, make_queues, make_settings, make_storage, make_volume
+
+CLAIM: Identity = ("PersistentVolumeClaim", "research", "training")
+CLASS: Identity = ("StorageClass", None, "shared")
+REMEDY = (
+    "; it is left as it is. Choose another name, remove it from this environment, or set `adopt: true` on it where the "
+    "settings have that word, to take it over"
+)
+
+
+def make_object(who: Identity) -> dict[str, Any]:
+    """A manifest with this identity."""
+    kind, namespace, name = who
+    place = {} if namespace is None else {"namespace": namespace}
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, **place}}
+
+
+@pytest.mark.parametrize("who", [CLAIM, CLASS])
+def test_an_identity_is_read_from_a_manifest(who: Identity) -> None:
+    """With the namespace, where it has one."""
+    assert identity(make_object(who)) == who
+
+
+@pytest.mark.parametrize(
+    ("live", "adopted", "expected"),
+    [
+        pytest.param({}, frozenset(), (), id="nothing there"),
+        pytest.param({CLAIM: {"trainstack.dev/stack": "dev"}}, frozenset(), (), id="ours"),
+        pytest.param(
+            {CLAIM: {}},
+            frozenset(),
+            (f"PersistentVolumeClaim research/training exists and was made by somebody else{REMEDY}",),
+            id="unmarked",
+        ),
+        pytest.param(
+            {CLASS: {"trainstack.dev/stack": "prod"}, CLAIM: {"app": "x"}},
+            frozenset(),
+            (
+                f"PersistentVolumeClaim research/training exists and was made by somebody else{REMEDY}",
+                f"StorageClass shared exists and belongs to stack 'prod'{REMEDY}",
+            ),
+            id="each by name, sorted",
+        ),
+        pytest.param({CLASS: {}, CLAIM: {}}, frozenset({CLASS, CLAIM}), (), id="taken over"),
+        pytest.param(
+            {CLASS: {"trainstack.dev/stack": "prod"}}, frozenset({CLASS}), (), id="taken over from another stack"
+        ),
+    ],
+)
+def test_what_is_there_already(
+    live: dict[Identity, dict[str, str]], adopted: frozenset[Identity], expected: tuple[str, ...]
+) -> None:
+    """The stack `dev` would declare a class and a claim."""
+    assert refusals([make_object(CLASS), make_object(CLAIM)], live, adopted, "dev") == expected
+
+
+def test_adopt_is_read_from_every_section_that_has_it() -> None:
+    """Objects without the word are not taken over."""
+    place: dict[str, Any] = {"storage_class": "shared", "access_modes": ("ReadWriteMany",)}
+    settings = make_settings(
+        environment=Environment(namespaces=(Namespace(name="research", adopt=True), Namespace(name="other"))),
+        storage=make_storage(
+            classes=(StorageClass(name="shared", provisioner="x", adopt=True),),
+            persistent_volumes=(PersistentVolume(name="static", adopt=True, size="1Gi", host_path="/x", **place),),
+            volumes=(make_volume(adopt=True), make_volume(name="other")),
+        ),
+        queues=make_queues(
+            flavors=(ResourceFlavor(name="cpu", adopt=True),),
+            cohorts=(Cohort(name="local", adopt=True),),
+            cluster_queues=(make_cluster_queue(adopt=True),),
+            local_queues=(LocalQueue(name="research", namespace="research", cluster_queue="research", adopt=True),),
+            priority_classes=(PriorityClass(name="normal", value=1, adopt=True), PriorityClass(name="low", value=0)),
+        ),
+    )
+    assert adoptions(settings) == {
+        ("Namespace", None, "research"),
+        CLASS,
+        ("PersistentVolume", None, "static"),
+        CLAIM,
+        ("ResourceFlavor", None, "cpu"),
+        ("Cohort", None, "local"),
+        ("ClusterQueue", None, "research"),
+        ("LocalQueue", "research", "research"),
+        ("WorkloadPriorityClass", None, "normal"),
+    }

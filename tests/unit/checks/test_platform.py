@@ -1,0 +1,30 @@
+"""A team's runs may name the queues that the platform's stack says it has, and no others."""
+
+import pytest
+
+from checks.platform import unknown_queues
+from settings.environment import Environment
+from tests.unit.make import make_run, make_settings
+
+PLATFORM = "organization/trainstack/platform"
+
+
+@pytest.mark.parametrize(
+    ("queues", "expected"),
+    [
+        pytest.param(["research/research", "research/night"], [], id="there"),
+        pytest.param(["research/night"], ["valid here: night"], id="others are there"),
+        pytest.param(["research/reserch", "other/research"], ["did you mean reserch?"], id="misspelt"),
+        pytest.param([], ["nothing is valid here"], id="none are there"),
+    ],
+)
+def test_a_queue_that_the_platform_does_not_have_is_refused(queues: list[str], expected: list[str]) -> None:
+    """By the run's path and the platform's name, with the remedy; a run without a queue asks for none."""
+    settings = make_settings(
+        make_run(), make_run(name="free", queue=None), environment=Environment(halves=("training",), platform=PLATFORM)
+    )
+    assert unknown_queues(settings, queues) == tuple(
+        f"workloads.runs[train].queue: platform stack {PLATFORM} has no local queue research/research; {remedy} "
+        "(or ask the platform's owner to declare it)"
+        for remedy in expected
+    )

@@ -1,0 +1,35 @@
+"""Objects of which the state was lost are declared again without a conflict: what the server fills into a part that is
+owned as a whole is written out."""
+
+from manifests.operators import controller, staged
+from settings.operators import ControllerResources
+
+
+def test_webhook_rules_say_their_scope() -> None:
+    """The server's `*` where the release says nothing; the release's own where it says something."""
+    rules = [{"resources": ["jobs"]}, {"resources": ["clusterqueues"], "scope": "Cluster"}]
+    webhooks = [{"name": "kb.io", "rules": rules}]
+    release = {"kind": "MutatingWebhookConfiguration", "metadata": {"name": "x"}, "webhooks": webhooks}
+    (made,) = staged([release], "dev", ()).setup
+    assert made["webhooks"] == [
+        {
+            "name": "kb.io",
+            "rules": [{"resources": ["jobs"], "scope": "*"}, {"resources": ["clusterqueues"], "scope": "Cluster"}],
+        }
+    ]
+
+
+def test_a_controllers_field_references_say_their_version() -> None:
+    """Other variables are left as they are."""
+    env = [
+        {"name": "MY_POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+        {"name": "PLAIN", "value": "x"},
+    ]
+    template = {"metadata": {}, "spec": {"containers": [{"name": "manager", "env": env}]}}
+    release = {"kind": "Deployment", "metadata": {"name": "x"}, "spec": {"template": template}}
+    made = controller(release, container="manager", image=None, requests=ControllerResources(), config="")
+    (container,) = made["spec"]["template"]["spec"]["containers"]
+    assert container["env"] == [
+        {"name": "MY_POD_NAME", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}},
+        {"name": "PLAIN", "value": "x"},
+    ]

@@ -1,0 +1,106 @@
+"""`trainstack render` and `trainstack check`, on this repository's own environment and on wrong ones."""
+
+import hashlib
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import typer
+import yaml
+from typer.testing import CliRunner
+
+from cli.check import check
+from cli.render import render
+
+ROOT = Path(__file__).resolve().parents[3]
+
+app = typer.Typer()
+app.command()(render)
+app.command()(check)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The files of this project, as the folder that commands are called in."""
+    for name in ("Pulumi.yaml", "Pulumi.dev.yaml", "defaults.yaml"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    for name in ("digits", "wrapper"):
+        shutil.copytree(ROOT / "workloads" / name, tmp_path / "workloads" / name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*words: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a command."""
+    done = CliRunner().invoke(app, list(words))
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_render_prints_what_is_declared(checkout: Path) -> None:
+    """YAML for people and tools, JSON for programs, of the same objects."""
+    code, text, _ = run("render", "--without-releases")
+    assert code == 0
+    objects = list(yaml.safe_load_all(text))
+    assert {"Namespace", "ClusterQueue", "PersistentVolumeClaim", "PyTorchJob"} <= {each["kind"] for each in objects}
+    assert json.loads(run("render", "--without-releases", "--json")[1]) == objects
+
+
+def test_render_reads_another_checkout(checkout: Path, tmp_path: Path) -> None:
+    """Its files, wherever the command is called."""
+    other = tmp_path / "other"
+    shutil.copytree(checkout, other, ignore=shutil.ignore_patterns("other"))
+    file = other / "Pulumi.dev.yaml"
+    file.write_text(file.read_text(encoding="utf-8").replace("2Gi", "3Gi"), encoding="utf-8")
+    assert "3Gi" in run("render", "--without-releases", "--root", str(other))[1]
+    assert "3Gi" not in run("render", "--without-releases")[1]
+
+
+def test_render_explains_each_value(checkout: Path) -> None:
+    """With the file and the line."""
+    code, text, _ = run("render", "--explain")
+    assert code == 0
+    assert any("(workloads/digits/workload.yaml:" in line and " = 'PyTorchJob'" in line for line in text.splitlines())
+    assert {"path", "value", "file", "line"} == set(json.loads(run("render", "--explain", "--json")[1])[0])
+
+
+def test_render_without_the_releases_that_it_needs_says_so(checkout: Path) -> None:
+    """And how to get them, or to do without."""
+    code, _, said = run("render")
+    assert code == 1
+    assert "there is no release manifest here" in said
+    assert "--without-releases" in said
+
+
+def test_check_fails_on_errors_alone(checkout: Path) -> None:
+    """Each with its place and its remedy."""
+    assert "[manifest-missing]" in run("check")[1]
+    releases = checkout / ".trainstack" / "manifests"
+    releases.mkdir(parents=True)
+    for name in ("kueue-v0.15.2", "training-operator-v1.9.3"):
+        (releases / f"{name}.yaml").touch()
+    defaults = checkout / "defaults.yaml"
+    pinned = re.sub(r"(?<=sha256: )[0-9a-f]{64}", hashlib.sha256(b"").hexdigest(), defaults.read_text(encoding="utf-8"))
+    defaults.write_text(pinned, encoding="utf-8")
+    assert run("check")[0] == 0
+    file = checkout / "Pulumi.dev.yaml"
+    file.write_text(file.read_text(encoding="utf-8").replace("queue: research", "queue: reseach"), encoding="utf-8")
+    code, text, _ = run("check")
+    assert code == 1
+    assert text.startswith("error [")
+    assert "Pulumi.dev.yaml:" in text
+    found = json.loads(run("check", "--json")[1])
+    assert found[0]["severity"] == "error"
+    assert found[0]["where"]["file"] == "Pulumi.dev.yaml"
+
+
+def test_check_tells_what_does_not_load(checkout: Path) -> None:
+    """In the same form."""
+    file = checkout / "Pulumi.dev.yaml"
+    file.write_text(file.read_text(encoding="utf-8").replace("size:", "sise:"), encoding="utf-8")
+    code, text, _ = run("check", "-s", "dev")
+    assert code == 1
+    assert "error [settings]" in text
+    assert "did you mean size?" in text
+    assert run("check", "-s", "none")[0] == 1

@@ -1,0 +1,141 @@
+"""The comment: whole, short enough, and nobody's but ours."""
+
+from pathlib import Path
+
+import pytest
+
+from review import engine
+from review.comment import LIMIT, MARKER, comment
+from review.diff import shortened
+from review.facts import WORDS
+from review.report import Counts, Report, ReportedFact, ReportError, read, write
+from review.text import width
+from tests.unit.review.samples import DATA, make_report, recorded
+
+EVIL = "`@everyone` <script>alert(1)</script> </details>\n```\n# Heading\n@octocat ![](https://x.example/)\n````\n-->"
+
+
+def made(*reports: Report) -> str:
+    """The comment of these reports."""
+    return comment(reports, "abc123", "https://example.org/run/1")
+
+
+def test_a_preview_as_markdown() -> None:
+    """The whole comment of two environments, one of them refused, from what the engine really said."""
+    reports = [engine.report(stack, 7, *recorded(stack), set()) for stack in ("queues", "refused")]
+    assert made(*reports) == (DATA / "comment.md").read_text(encoding="utf-8")
+
+
+def outside_of_code(markdown: str) -> str:
+    """The Markdown without its fences and code spans, read as CommonMark reads them."""
+    result: list[str] = []
+    closing = ""
+    for line in markdown.split("\n"):
+        if closing:
+            if line.strip() and set(line.strip()) == {"`"} and len(line.strip()) >= len(closing):
+                closing = ""
+        elif line.startswith("```"):
+            closing = "`" * (len(line) - len(line.lstrip("`")))
+        else:
+            result.append("".join(line.split("`")[::2]))
+    assert closing == ""
+    return "\n".join(result)
+
+
+def test_content_stays_in_code() -> None:
+    """Wherever text of others appears, it is no mention, no HTML, no heading and no link."""
+    reports = [
+        make_report(
+            diff=EVIL,
+            notes=(EVIL,),
+            facts=tuple(
+                ReportedFact(meaning=meaning, names=(EVIL,) * words.count("{}")) for meaning, words in WORDS.items()
+            ),
+        ),
+        make_report(stack="static", kind="static", diff=EVIL),
+        make_report(stack="wrong", error=EVIL),
+    ]
+    bare = outside_of_code(comment(reports, EVIL, "https://example.org/) @octocat <script>"))
+    assert "@" not in bare
+    assert "<script" not in bare
+    assert "# Heading" not in bare
+    assert "x.example" not in bare
+    assert bare.count("<details>") == bare.count("</details>") == 2
+    assert bare.count(MARKER) == 1
+
+
+@pytest.mark.parametrize("letter", ["x", "🙂", "`", "@"])
+def test_a_comment_is_never_too_long(letter: str) -> None:
+    """The longest environment gives way; what is left out is said, and the others stay whole."""
+    long = "\n".join(letter * 90 for _ in range(2000))
+    text = made(make_report(stack="large", diff=long), make_report(stack="small", diff="small and whole"))
+    assert LIMIT * 0.9 < width(text) <= LIMIT
+    assert "small and whole" in text
+    assert text.count("Shortened: ") == 1
+    outside_of_code(text)
+
+
+def test_long_errors_and_many_facts_and_environments_fit() -> None:
+    """Facts are counted when they are too many; environments that do not fit are named."""
+    many = tuple(ReportedFact(meaning="namespace-lost", names=(f"n{number}",)) for number in range(500))
+    text = made(*(make_report(stack=f"e{number}", facts=many, error="") for number in range(100)))
+    assert width(text) <= LIMIT
+    assert "… and 475 more" in text
+    assert "more environments are left out here: `e" in text
+    assert width(made(make_report(error="e" * 100_000))) <= LIMIT
+
+
+def test_objects_are_shortened_before_they_are_left_out() -> None:
+    """Each keeps its head and says how much of it is missing; short ones stay whole."""
+    long = "\n".join(["+ kubernetes:v1:A: (create) long", *["    line"] * 500])
+    short = "~ kubernetes:v1:B: (update) short\n    all of it"
+    text = shortened(f"{long}\n{short}", 400)
+    assert len(text) <= 400
+    assert text.startswith("+ kubernetes:v1:A: (create) long\n    line\n")
+    assert "more lines of this object\n" in text
+    assert text.endswith(short)
+
+
+def test_a_change_that_nobody_notices_says_so() -> None:
+    """And so does no change, and no environment."""
+    assert "For people nothing changes" in made(make_report())
+    assert "Nothing changes." in made(make_report(counts=Counts(same=3)))
+    assert "No environment of this repository is changed." in made()
+
+
+def test_reports_are_written_and_read(tmp_path: Path) -> None:
+    """With the whole diff beside them, for people."""
+    report = make_report(diff="+ a", pull=7, facts=(ReportedFact(meaning="kind-lost", names=("x",)),))
+    write(report, tmp_path)
+    assert read(tmp_path) == [report]
+    assert (tmp_path / "dev.diff").read_text(encoding="utf-8") == "+ a\n"
+    assert read(tmp_path / "none") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        '{"kind": "preview", "stack": "other"}',
+        '{"kind": "preview", "stack": "../dev"}',
+        '{"kind": "preview", "stack": "dev", "body": "# mine"}',
+        '{"kind": "preview", "stack": "dev", "counts": {"create": -1}}',
+        '{"kind": "preview", "stack": "dev", "facts": [{"meaning": "free text", "names": []}]}',
+        '{"kind": "preview", "stack": "dev", "facts": [{"meaning": "kind-lost", "names": ["a", "b"]}]}',
+    ],
+)
+def test_what_is_no_report_is_refused(tmp_path: Path, text: str) -> None:
+    """Anybody may have written it: unknown keys, free text and foreign names are errors."""
+    (tmp_path / "dev.json").write_text(text, encoding="utf-8")
+    with pytest.raises(ReportError, match=r"dev\.json"):
+        read(tmp_path)
+
+
+def test_a_link_is_no_report(tmp_path: Path) -> None:
+    """It could lead anywhere."""
+    write(make_report(), tmp_path / "there")
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "dev.json").symlink_to(tmp_path / "there" / "dev.json")
+    with pytest.raises(ReportError, match="plain file"):
+        read(tmp_path / "here")

@@ -1,0 +1,107 @@
+"""The engine's preview becomes a report. The engine is a program here that answers with a recorded preview."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from review import engine
+from review.engine import KUBECONFIG_TEXT, report
+from tests.unit.review.samples import DATA, make_job, recorded, steps_json
+
+ENV = """
+import os, sys
+assert sys.argv[1:] == ["env", "--stack", "dev"]
+print("export PATH='" + os.path.join(os.getcwd(), "bin:") + os.environ["PATH"] + "'")
+print("export PULUMI_HOME='with space'")
+"""
+PULUMI = """#!{python}
+import json, os, pathlib, sys
+assert os.environ["PULUMI_HOME"] == "with space"
+assert "PULUMI_CONFIG_PASSPHRASE" not in os.environ
+words = sys.argv[1:]
+here = pathlib.Path(os.environ["KUBECONFIG"])
+pathlib.Path("seen").write_text(f"{{here.read_text()}} {{here.stat().st_mode & 0o777:o}} {{here}}")
+if words[0] == "config":
+    print(json.dumps({{"trainstack:workloads": {{"objectValue": {{"runs": [{{"env": {{"KEY": "Opens"}}}}]}}}}}}))
+elif "--json" in words:
+    print(pathlib.Path("{data}/queues.json").read_text())
+else:
+    print(pathlib.Path("{data}/queues.diff").read_text() + " Opens")
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout with such an engine, and a secret in the stack's file."""
+    (tmp_path / "cli").mkdir()
+    (tmp_path / "cli" / "__init__.py").touch()
+    (tmp_path / "cli" / "__main__.py").write_text(ENV, encoding="utf-8")
+    program = tmp_path / "bin" / "pulumi"
+    program.parent.mkdir()
+    program.write_text(PULUMI.format(python=sys.executable, data=DATA), encoding="utf-8")
+    program.chmod(0o755)
+    stack = "config:\n  trainstack:workloads:\n    runs:\n      - env: {KEY: {secure: v1:abc}}\n"
+    (tmp_path / "Pulumi.dev.yaml").write_text(stack, encoding="utf-8")
+    return tmp_path
+
+
+def test_a_preview_is_asked_for_with_the_environments_own_credentials(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kubeconfig's text is a file for its owner while it lasts; empty variables are none; secrets are hidden."""
+    monkeypatch.setenv(KUBECONFIG_TEXT, "the kubeconfig")
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "")
+    made = engine.preview(checkout, "dev", 7)
+    assert (made.error, made.pull, made.counts.create, made.counts.replace) == ("", 7, 3, 1)
+    assert made.diff.endswith(" [secret]\n")
+    text, mode, file = (checkout / "seen").read_text(encoding="utf-8").rsplit(" ", 2)
+    assert (text, mode) == ("the kubeconfig", "600")
+    assert not Path(file).exists()
+
+
+def test_a_checkout_without_tools_is_a_result(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what was said."""
+    monkeypatch.setenv("KUBECONFIG", "/nowhere")
+    (checkout / "cli" / "__main__.py").write_text("raise SystemExit('run `make tools`')", encoding="utf-8")
+    assert engine.preview(checkout, "dev", None).error == "run `make tools`"
+
+
+def test_what_the_engine_says_becomes_counts_facts_and_notes() -> None:
+    """Of a real preview; messages that are no warnings are left out."""
+    made = report("dev", None, *recorded("queues"), set())
+    assert made.counts.model_dump() == {"create": 3, "update": 0, "replace": 1, "delete": 0, "same": 104}
+    assert [fact.meaning for fact in made.facts] == ["volume-made", "queue-moved", "queue-opened", "quota-made"]
+    (note,) = made.notes
+    assert note.startswith("digits-1ef63d273f is running as ")
+    assert "kubernetes:kueue.x-k8s.io/v1beta2:LocalQueue: (replace) research/research" in made.diff
+    assert "[provider=" not in made.diff
+
+
+def test_a_refusal_is_a_result_with_its_reasons() -> None:
+    """And nothing else: half a diff would look like a whole one."""
+    made = report("dev", None, *recorded("refused"), set())
+    assert "is running since 36 s and this change would delete it" in made.error
+    assert (made.diff, made.facts, made.counts.changes) == ("", (), 0)
+
+
+def test_an_engine_that_says_nothing_is_still_an_error() -> None:
+    """What it wrote to stderr is the reason, where its JSON holds none."""
+    text, objects = recorded("refused")
+    objects.stdout, objects.stderr = "", "error: incorrect passphrase"
+    assert report("dev", None, text, objects, set()).error == "error: incorrect passphrase"
+    objects.stderr = ""
+    assert report("dev", None, text, objects, set()).error == "the engine gave no reason"
+
+
+def test_runs_that_the_change_may_stop_are_read_from_the_configuration() -> None:
+    """As the engine has it."""
+    kind = "kubernetes:batch/v1:Job"
+    step = {"op": "delete", "oldState": {"type": kind, "inputs": make_job()}}
+    config = {"trainstack:workloads": json.dumps({"stop": ["train-1"]})}
+    text, objects = recorded("queues")
+    objects.stdout = steps_json(step, config=config)
+    assert [fact.meaning for fact in report("dev", None, text, objects, set()).facts] == ["run-stopped"]
+    objects.stdout = steps_json(step, config={"trainstack:workloads": "[secret]"})
+    assert [fact.meaning for fact in report("dev", None, text, objects, set()).facts] == ["run-removed"]

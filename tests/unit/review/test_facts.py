@@ -1,0 +1,89 @@
+"""What a change means for people."""
+
+import pytest
+
+from review.facts import WORDS, Fact, Step, View, facts
+from tests.unit.review.samples import make_claim, make_job, make_quota
+
+LIVE = View(live=True)
+
+
+def said(*steps: Step, view: View = LIVE) -> list[str]:
+    """The facts in words."""
+    return [WORDS[fact.meaning].format(*fact.names) for fact in facts(steps, view)]
+
+
+def test_a_launch_says_what_it_asks_for() -> None:
+    """All pods that stand at once, together; limits stand for requests that are not given."""
+    assert said(Step("create", None, make_job())) == [
+        "Launches run train-1 (Job research/train-1-2): 2 pods, cpu 3, memory 2Gi, nvidia.com/gpu 8."
+    ]
+
+
+def test_a_run_that_goes_is_stopped_only_when_it_is_named() -> None:
+    """A preview that went through has refused every other active run."""
+    gone = Step("delete", make_job(), None)
+    assert said(gone) == [
+        "Removes Job research/train-1-2 of run train-1, which has ended; its record stays on its volume."
+    ]
+    assert said(gone, view=View(live=True, stop=["train-1"])) == [
+        "**Stops run train-1**, which `stop` names (Job research/train-1-2)."
+    ]
+    assert said(gone, view=View(live=False))[0].startswith("No longer declares run train-1 ")
+
+
+def test_without_a_cluster_a_launch_is_declared_or_edited() -> None:
+    """Whether it ran before is not known."""
+    view = View(live=False)
+    assert said(Step("create", None, make_job()), view=view)[0].startswith("Declares run train-1 ")
+    edited = Step("replace", make_job(), make_job(name="train-1-3"))
+    assert said(edited, view=view)[0].startswith("Edits run train-1 (Job research/train-1-3)")
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        (Step("create", None, make_claim("1Gi")), "Makes volume research/data of 1Gi."),
+        (Step("update", make_claim("1Gi"), make_claim("2Gi")), "Resizes volume research/data from 1Gi to 2Gi."),
+        (Step("update", make_claim("1Gi"), make_claim("1Gi")), "Edits volume research/data."),
+        (Step("delete", make_claim("1Gi"), None), "**Deletes volume research/data and its data.**"),
+        (
+            Step("delete", make_claim("1Gi"), None, retained=True),
+            "Lets go of volume research/data; it stays in the cluster with its data.",
+        ),
+        (
+            Step("replace", make_claim("1Gi"), make_claim("1Gi")),
+            "**Replaces volume research/data: its data is deleted.**",
+        ),
+    ],
+)
+def test_volumes(step: Step, words: str) -> None:
+    """What happens to the data is said first of all."""
+    assert said(step) == [words]
+
+
+def test_quota_that_moves_is_told_by_resource_and_flavor() -> None:
+    """Limits too; what is not set is none."""
+    before, after = make_quota(nominalQuota="8"), make_quota(nominalQuota="16", borrowingLimit="4")
+    assert said(Step("update", before, after)) == [
+        "Moves quota research: nvidia.com/gpu borrowing limit on flavor a100 from none to 4.",
+        "Moves quota research: nvidia.com/gpu on flavor a100 from 8 to 16.",
+    ]
+
+
+def test_the_gravest_comes_first() -> None:
+    """A lost volume before a launch."""
+    steps = Step("create", None, make_job()), Step("delete", make_claim("1Gi"), None)
+    assert [fact.meaning for fact in facts(steps, LIVE)] == ["volume-lost", "run-launched"]
+
+
+def test_what_people_do_not_notice_is_no_fact() -> None:
+    """A ledger carries a run's label too, and is no launch."""
+    ledger = {**make_job(), "kind": "ConfigMap"}
+    assert facts([Step("create", None, ledger)], LIVE) == []
+    assert facts([Step("create", None, {"kind": "ServiceAccount", "metadata": {"name": "a"}})], LIVE) == []
+
+
+def test_a_fact_is_what_it_says() -> None:
+    """Facts compare by value."""
+    assert facts([Step("delete", make_claim("1Gi"), None)], LIVE) == [Fact("volume-lost", ("research/data",))]

@@ -1,0 +1,90 @@
+"""No secret reaches a report."""
+
+import pytest
+
+from review.engine import report
+from review.secret import SIGNATURE, LeakError, mask, of_config, of_environment, refuse_plaintext
+from tests.unit.review.samples import recorded, steps_json
+
+DIFF = """\
+Previewing update (dev):
+    + kubernetes:core/v1:Secret: (create)
+        [urn=urn:pulumi:dev::p::kubernetes:core/v1:Secret::research/key]
+        apiVersion: "v1"
+        data      : {
+            token: "aHVudGVyMg=="
+        }
+        kind      : "Secret"
+        metadata  : {
+            name: "key"
+        }
+    ~ kubernetes:core/v1:Secret: (update)
+        [id=research/other]
+      ~ stringData: {
+          ~ password: "hunter2" => "hunter3"
+        }
+    + kubernetes:core/v1:ConfigMap: (create)
+        data: {
+            token: "no secret"
+        }
+"""
+
+
+def test_the_data_of_a_secret_is_hidden() -> None:
+    """Whatever the engine knows of it, and only that."""
+    text, objects = recorded("queues")
+    text.stdout = DIFF
+    diff = report("dev", None, text, objects, set()).diff
+    assert "aHVudGVyMg" not in diff
+    assert "hunter" not in diff
+    assert diff.count("[secret]") == 2
+    assert 'name: "key"' in diff
+    assert "no secret" in diff
+
+
+def test_a_decrypted_value_in_the_json_is_refused() -> None:
+    """However deep it lies."""
+    value = {SIGNATURE: "1b47061264138c4ac30d75fd1eb44270", "plaintext": '"hunter2"'}
+    text, objects = recorded("queues")
+    objects.stdout = steps_json({"op": "create", "newState": {"inputs": {"data": [value]}}})
+    with pytest.raises(LeakError, match="--show-secrets") as caught:
+        report("dev", None, text, objects, set())
+    assert "hunter2" not in str(caught.value)
+
+
+def test_an_encrypted_value_is_no_leak() -> None:
+    """It stays encrypted."""
+    refuse_plaintext({"a": {SIGNATURE: "1b47061264138c4ac30d75fd1eb44270", "ciphertext": "v1:abc"}})
+
+
+def test_secrets_of_the_configuration_are_found_by_their_place() -> None:
+    """Also a whole section that is one, and in lists."""
+    stored = {"a": {"b": [{"c": "plain"}, {"c": {"secure": "v1:x"}}]}, "d": {"secure": "v1:y"}, "e": "plain"}
+    shown = {"a": {"b": [{"c": "plain"}, {"c": "hunter2"}]}, "d": {"f": ["swordfish"]}, "e": "plain"}
+    assert set(of_config(stored, shown)) == {"hunter2", "swordfish"}
+
+
+def test_secrets_of_the_environment_are_found_by_their_names() -> None:
+    """Not paths to files, nor words too short to hide."""
+    variables = {
+        "PULUMI_CONFIG_PASSPHRASE": "correct horse",
+        "PULUMI_CONFIG_PASSPHRASE_FILE": "/run/passphrase",
+        "GITHUB_TOKEN": "ghs_abcdef",
+        "USE_TOKEN": "yes",
+        "TRAINSTACK_KUBECONFIG": "users:\n- name: ci\n  user:\n    token: eyJhbGciOi\n",
+        "HOME": "/home/me-and-you",
+    }
+    found = of_environment(variables)
+    assert {"correct horse", "ghs_abcdef", "eyJhbGciOi"} <= found
+    assert not {"yes", "ci", "/run/passphrase", "/home/me-and-you"} & found
+
+
+def test_values_are_hidden_everywhere_in_a_report() -> None:
+    """In the diff, the facts, the warnings and the errors; the longest first."""
+    text, objects = recorded("queues")
+    made = report("dev", None, text, objects, {"research", "research/extra", "digits"})
+    assert "research" not in made.model_dump_json()
+    assert "digits" not in made.model_dump_json()
+    text, objects = recorded("refused")
+    assert "digits" not in report("dev", None, text, objects, {"digits"}).error
+    assert mask("abc ab", {"ab", "abc", " "}) == "[secret] [secret]"

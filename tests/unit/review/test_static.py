@@ -1,0 +1,150 @@
+"""A fork's files are compared by our code, and nothing of theirs is run or leads anywhere."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from review.__main__ import main
+from review.declared import as_yaml, declared
+from review.report import read
+from review.static import static
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def make_checkout(folder: Path) -> Path:
+    """The files of this project that an environment is made of, and a program that must not be run."""
+    folder.mkdir()
+    for name in ("Pulumi.yaml", "Pulumi.dev.yaml", "defaults.yaml"):
+        shutil.copy(ROOT / name, folder / name)
+    for name in ("digits", "wrapper"):
+        shutil.copytree(ROOT / "workloads" / name, folder / "workloads" / name)
+    for package in ("settings", "workloads", "review", "manifests"):
+        (folder / package).mkdir(exist_ok=True)
+        (folder / package / "__init__.py").write_text("raise SystemExit('run')\n", encoding="utf-8")
+    (folder / "__main__.py").write_text("raise SystemExit('run')\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    """What is merged into."""
+    return make_checkout(tmp_path / "base")
+
+
+@pytest.fixture
+def head(tmp_path: Path) -> Path:
+    """The pull request."""
+    return make_checkout(tmp_path / "head")
+
+
+def edit(checkout: Path, old: str, new: str, file: str = "Pulumi.dev.yaml") -> None:
+    """Replace text that is in a file."""
+    text = (checkout / file).read_text(encoding="utf-8")
+    assert old in text
+    (checkout / file).write_text(text.replace(old, new), encoding="utf-8")
+
+
+def test_the_same_files_change_nothing(base: Path, head: Path) -> None:
+    """And no release has to be there for it."""
+    report = static(base, head, "dev", 7)
+    assert (report.counts.changes, report.facts, report.diff, report.error, report.pull) == (0, (), "", "", 7)
+    assert report.counts.same > 5
+
+
+def test_an_edit_is_a_difference_of_manifests(base: Path, head: Path) -> None:
+    """Object by object, with what it means."""
+    edit(head, "nominalQuota: 2}", "nominalQuota: 4}")
+    report = static(base, head, "dev", None)
+    assert [fact.meaning for fact in report.facts] == ["quota-moved"]
+    assert report.diff.splitlines()[0] == "diff ClusterQueue research"
+    assert "-        nominalQuota: '2'\n+        nominalQuota: '4'" in report.diff
+
+
+def test_another_run_is_one_difference_under_its_workloads_name(base: Path, head: Path) -> None:
+    """Its object has another name, and people look for the workload."""
+    edit(head, "--epochs=12", "--epochs=13", "workloads/digits/workload.yaml")
+    report = static(base, head, "dev", None)
+    assert {fact.meaning for fact in report.facts} == {"run-dropped", "run-declared"}
+    assert report.diff.count("diff ") == 1
+    assert report.diff.startswith("diff PyTorchJob research/workload digits\n")
+
+
+def test_an_environment_that_comes_or_goes(base: Path, head: Path) -> None:
+    """All of it is made, or let go of; retained volumes are told apart."""
+    (head / "Pulumi.dev.yaml").unlink()
+    gone = static(base, head, "dev", None)
+    assert gone.counts.delete > 5
+    assert gone.counts.same == 0
+    assert "volume-kept" in {fact.meaning for fact in gone.facts}
+    assert "namespace-lost" not in {fact.meaning for fact in gone.facts}
+    assert static(head, base, "dev", None).counts.create == gone.counts.delete
+
+
+def test_an_error_is_the_result(base: Path, head: Path) -> None:
+    """With the place and the remedy."""
+    edit(head, "queues:", "queue:")
+    assert "did you mean trainstack:queues?" in static(base, head, "dev", None).error
+
+
+@pytest.mark.parametrize("place", ["workloads/digits/workload.yaml", "workloads/wrapper/run.py", "Pulumi.dev.yaml"])
+def test_a_link_out_of_the_checkout_is_refused(base: Path, head: Path, tmp_path: Path, place: str) -> None:
+    """Its target would be in the comment."""
+    (tmp_path / "secret").write_text("hunter2", encoding="utf-8")
+    (head / place).unlink()
+    (head / place).symlink_to(tmp_path / "secret")
+    report = static(base, head, "dev", None)
+    assert "a link that leads out of the repository" in report.error
+    assert "hunter2" not in report.model_dump_json()
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "../secret"])
+def test_a_path_out_of_the_checkout_is_refused(base: Path, head: Path, path: str) -> None:
+    """Not even its digest is told, and an endless file is not read."""
+    edit(head, "manifest: workloads/digits/data.json", f"manifest: {path}", "workloads/digits/workload.yaml")
+    assert "out of the repository" in static(base, head, "dev", None).error
+
+
+def test_the_program_compares_every_environment(
+    base: Path, head: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From the list of environments to the comment, as the workflow does it."""
+    shutil.copy(base / "Pulumi.dev.yaml", head / "Pulumi.new.yaml")
+    output, event = tmp_path / "output", tmp_path / "event.json"
+    event.write_text(json.dumps({"pull_request": {"number": 7}}), encoding="utf-8")
+    monkeypatch.setenv("GITHUB_OUTPUT", str(output))
+    monkeypatch.setenv("GITHUB_EVENT_PATH", str(event))
+    checkouts = ["--base", str(base), "--head", str(head)]
+    assert main(["environments", *checkouts, "--output"]) == 0
+    assert output.read_text(encoding="utf-8") == 'environments=["dev", "new"]\n'
+    reports = tmp_path / "reports"
+    assert main(["static", *checkouts, "--reports", str(reports)]) == 0
+    assert [(report.stack, report.pull) for report in read(reports)] == [("dev", 7), ("new", 7)]
+    assert main(["static", *checkouts, "--reports", str(reports), "--stack", "prod"]) == 1
+    capsys.readouterr()
+    assert main(["comment", "--reports", str(reports)]) == 0
+    text = capsys.readouterr().out
+    assert "### `new`" in text
+    assert "### `dev`" not in text
+
+
+def test_a_preview_without_a_cluster_falls_back_to_the_files(
+    base: Path, head: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as nobody has configured credentials."""
+    for name in ("KUBECONFIG", "TRAINSTACK_KUBECONFIG", "GITHUB_EVENT_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    reports = tmp_path / "reports"
+    assert main(["preview", "--base", str(base), "--head", str(head), "--reports", str(reports)]) == 0
+    assert [report.kind for report in read(reports)] == ["static"]
+
+
+def test_what_is_declared_is_plain_yaml(base: Path) -> None:
+    """One document an object, no anchors, the namespace first."""
+    objects = declared(base, "dev", commit="abc", releases=False)
+    text = as_yaml(objects)
+    assert objects[0]["kind"] == "Namespace"
+    assert text.count("\n---\n") == len(objects) - 1
+    assert "&id" not in text

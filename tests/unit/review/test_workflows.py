@@ -1,0 +1,104 @@
+"""The workflows: they parse, they may little, and each step is a script of this repository."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from review.__main__ import parser
+
+ROOT = Path(__file__).resolve().parents[3]
+FILES = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+PINNED = re.compile(r"uses: [\w.-]+/[\w.-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$")
+
+
+def load(file: Path) -> dict[str, Any]:
+    """A workflow; `on` is text here, as it is for GitHub."""
+    result: dict[str, Any] = yaml.load(file.read_bytes(), Loader=yaml.BaseLoader)
+    return result
+
+
+def steps(file: Path) -> list[dict[str, Any]]:
+    """All steps of a workflow."""
+    return [step for job in load(file)["jobs"].values() for step in job["steps"]]
+
+
+def test_the_workflows_are_there() -> None:
+    """The tests below are about these."""
+    assert [file.name for file in FILES] == ["ci.yml", "comment.yml", "preview.yml"]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_every_step_is_a_script_of_this_repository(file: Path) -> None:
+    """A make target that exists, or `python -m review` with arguments that it takes."""
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    for run in (step["run"] for step in steps(file) if "run" in step):
+        words = shlex.split(run)
+        if words[0] == "make":
+            assert set(words[1:]) <= targets
+        else:
+            assert words[:3] == [".venv/bin/python", "-m", "review"]
+            assert parser().parse_args(words[3:]).command
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_no_text_of_others_becomes_a_command(file: Path) -> None:
+    """An expression in `run` would be pasted into a shell; variables are not."""
+    assert not [step["run"] for step in steps(file) if "${{" in step.get("run", "")]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_actions_are_pinned_and_leave_no_token_behind(file: Path) -> None:
+    """By commit, with the version beside it."""
+    lines = [line for line in file.read_text(encoding="utf-8").splitlines() if "uses:" in line]
+    assert [line for line in lines if not PINNED.search(line)] == []
+    checkouts = [step for step in steps(file) if step.get("uses", "").startswith("actions/checkout@")]
+    assert checkouts
+    assert all(step["with"]["persist-credentials"] == "false" for step in checkouts)
+
+
+def test_one_job_writes_and_it_runs_no_code_of_a_pull_request() -> None:
+    """Only the comment's job may write, and only comments; it checks out the default branch."""
+    granted = {}
+    for file in FILES:
+        workflow = load(file)
+        assert workflow["permissions"] in ({}, {"contents": "read"})
+        for name, job in workflow["jobs"].items():
+            granted[name] = {right for right, level in job.get("permissions", {}).items() if level == "write"}
+    assert {name: rights for name, rights in granted.items() if rights} == {"comment": {"pull-requests"}}
+    comment = load(ROOT / ".github/workflows/comment.yml")
+    assert list(comment["on"]) == ["workflow_run"]
+    checkout = next(step for step in comment["jobs"]["comment"]["steps"] if "checkout" in step.get("uses", ""))
+    assert "ref" not in checkout["with"]
+
+
+def test_forks_get_no_secret_and_run_nothing() -> None:
+    """No trigger hands a fork secrets; its job names none and works in the base's checkout."""
+    preview = load(ROOT / ".github/workflows/preview.yml")
+    assert list(preview["on"]) == ["pull_request"]
+    same, fork = ("== github.repository", "!= github.repository")
+    jobs = preview["jobs"]
+    assert jobs["environments"]["if"].endswith(same)
+    assert jobs["preview"]["needs"] == "environments"
+    assert jobs["static"]["if"].endswith(fork)
+    assert "secrets." not in str(jobs["static"])
+    assert "environment" not in jobs["static"]
+    assert {step["working-directory"] for step in jobs["static"]["steps"] if "run" in step} == {"base"}
+
+
+def test_the_comment_listens_to_the_preview() -> None:
+    """By its name, and for the artifacts that it makes."""
+    preview = load(ROOT / ".github/workflows/preview.yml")
+    comment = load(ROOT / ".github/workflows/comment.yml")
+    assert comment["on"]["workflow_run"]["workflows"] == [preview["name"]]
+    uploads = [
+        step["with"]["name"]
+        for job in preview["jobs"].values()
+        for step in job["steps"]
+        if "upload-artifact" in step.get("uses", "")
+    ]
+    assert uploads
+    assert all(name.startswith("review-") for name in uploads)

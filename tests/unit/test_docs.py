@@ -1,0 +1,280 @@
+"""The documentation is executed, as far as that needs neither a cluster nor the engine."""
+
+import json
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import typer.main
+import yaml
+from typer.core import TyperCommand, TyperGroup
+
+from checks.preflight import check
+from cli import deploy
+from cli.app import app
+from cli.session import Session
+from settings.load import load_with_places, stacks
+from settings.merge import merge, plain
+from settings.source import read
+from toolchain import debian
+from toolchain.versions import collect
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md")))
+FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+CALL = re.compile(r"(?:^|[\s(])(?:\.venv/bin/)?trainstack(?P<words> [^)\"|;&\n]*)")
+NEEDS_TOOLS = ("manifest-missing", "manifest-mismatch")
+"""Rules that look at files which `make tools` makes."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page."""
+
+    page: str
+    info: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page}: {self.text.strip().splitlines()[0]}"
+
+
+def blocks(*infos: str) -> list[Block]:
+    """The blocks with one of these words after the fence."""
+    found = (
+        Block(page.relative_to(ROOT).as_posix(), match["info"].strip(), match["text"])
+        for page in PAGES
+        for match in FENCE.finditer(page.read_text(encoding="utf-8"))
+    )
+    return [block for block in found if block.info in infos]
+
+
+def prose(page: Path) -> str:
+    """A page without its blocks."""
+    return FENCE.sub("", page.read_text(encoding="utf-8"))
+
+
+def commands(command: TyperCommand | TyperGroup, name: str = "trainstack") -> Iterator[tuple[str, TyperCommand]]:
+    """Every command that does something, by its full name."""
+    if isinstance(command, TyperGroup):
+        for word, each in command.commands.items():
+            assert isinstance(each, TyperCommand | TyperGroup)
+            yield from commands(each, f"{name} {word}")
+    else:
+        yield name, command
+
+
+CLI = typer.main.get_command(app)
+assert isinstance(CLI, TyperGroup)
+COMMANDS = dict(commands(CLI))
+
+
+def calls(text: str) -> Iterator[list[str]]:
+    """The words after `trainstack` of each call in a shell text."""
+    yield from (shlex.split(match["words"], comments=True) for match in CALL.finditer(text))
+
+
+def parse(words: list[str]) -> None:
+    """Parse a call without running it; wrong words raise."""
+    depth = next((depth for depth in (1, 2) if " ".join(["trainstack", *words[:depth]]) in COMMANDS), None)
+    assert depth is not None, f"there is no command: trainstack {' '.join(words)}"
+    if words[0] == "upload":
+        Path(words[1]).mkdir(parents=True)  # it is asked for a folder that exists
+    name = " ".join(["trainstack", *words[:depth]])
+    COMMANDS[name].make_context(name, words[depth:])
+
+
+def anchors(page: Path) -> set[str]:
+    """What a link into a page may name: its headings as GitHub spells them."""
+    headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def project(folder: Path) -> Path:
+    """A project in the folder: the files of this one that settings are made of and name, without environments."""
+    for name in ("defaults.yaml", "workloads", ".trainstack"):
+        (folder / name).symlink_to(ROOT / name)
+    return folder
+
+
+def assert_sound(root: Path, stack: str) -> None:
+    """The environment loads, and no rule finds an error in it."""
+    loaded = load_with_places(root, stack)
+    found = check(loaded.settings, root, loaded.places)
+    assert [str(each) for each in found if each.severity == "error" and each.id not in NEEDS_TOOLS] == []
+
+
+@pytest.mark.parametrize("block", [each for each in blocks("sh", "") if CALL.search(each.text)], ids=str)
+def test_every_command_of_the_docs_parses(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands, options and arguments are those that `trainstack` has."""
+    monkeypatch.chdir(tmp_path)
+    for words in calls(block.text):
+        parse(words)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_that_the_prose_names_exists(page: Path) -> None:
+    """`trainstack …` in a sentence or a table begins with a command's name."""
+    for span in re.findall(r"`trainstack ([a-z][a-z ]*)[^`]*`", prose(page)):
+        words = span.split()
+        known = any(" ".join(["trainstack", *words[:depth]]) in COMMANDS for depth in (1, 2))
+        assert known or words == ["cluster"], f"there is no command: trainstack {span}"
+
+
+def test_the_readme_names_every_command() -> None:
+    """In its table, once each."""
+    named = re.findall(r"^\| `(trainstack [a-z ]+)` \|", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert sorted(named) == sorted(COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_gives_examples_that_parse(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--help` has a section of examples, each a call of that command."""
+    text = COMMANDS[name].help or ""
+    assert re.search(r"^Examples?:$", text, re.MULTILINE)
+    monkeypatch.chdir(tmp_path)
+    examples = list(calls(text[text.index("Example") :]))
+    assert examples
+    for words in examples:
+        assert " ".join(["trainstack", *words]).startswith(name)
+        parse(words)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_make_target_exists(page: Path) -> None:
+    """`make X` is a target of the Makefile."""
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set(re.findall(r"(?:^|`)make ([a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE))
+    assert named <= targets
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_relative_link_resolves(page: Path) -> None:
+    """The file is there, and so is the heading."""
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path) if path else page
+        if not file.exists() or (anchor and anchor not in anchors(file)):
+            broken.append(target)
+    assert broken == []
+
+
+@pytest.mark.parametrize("block", blocks("yaml environment"), ids=str)
+def test_every_environment_of_the_docs_loads(block: Block, tmp_path: Path) -> None:
+    """As a whole `Pulumi.<env>.yaml`, and the preflight finds no error in it."""
+    root = project(tmp_path)
+    (root / "Pulumi.doc.yaml").write_text(block.text)
+    assert_sound(root, "doc")
+
+
+@pytest.mark.parametrize("block", blocks("yaml change"), ids=str)
+def test_every_change_of_the_docs_loads(block: Block, tmp_path: Path) -> None:
+    """As an edit of the dev environment, laid over it by the project's own rule."""
+    root = project(tmp_path)
+    (root / "Pulumi.change.yaml").write_text(block.text)
+    dev = read(ROOT, "Pulumi.dev.yaml", []).entries["config"]
+    config = plain(merge(dev, read(root, "Pulumi.change.yaml", [])))
+    (root / "Pulumi.doc.yaml").write_text(yaml.safe_dump({"config": json.loads(json.dumps(config))}))
+    assert_sound(root, "doc")
+
+
+@pytest.mark.parametrize("block", blocks("yaml workload"), ids=str)
+def test_every_workload_of_the_docs_loads(block: Block, tmp_path: Path) -> None:
+    """As a workload.yaml that a run of the dev environment is based on."""
+    for name in ("defaults.yaml", ".trainstack"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "workloads" / "example").mkdir(parents=True)
+    (tmp_path / "workloads" / "digits").symlink_to(ROOT / "workloads" / "digits")
+    (tmp_path / "workloads" / "example" / "workload.yaml").write_text(block.text)
+    dev = yaml.safe_load((ROOT / "Pulumi.dev.yaml").read_text())["config"]
+    dev["trainstack:workloads"] = {"runs": [{"name": "example", "namespace": "research", "queue": "research"}]}
+    (tmp_path / "Pulumi.doc.yaml").write_text(yaml.safe_dump({"config": dev}))
+    assert_sound(tmp_path, "doc")
+
+
+def test_every_other_block_is_of_a_known_kind() -> None:
+    """A YAML block says what it is, or is a comment for an editor; so none goes unchecked by a slip."""
+    plain_yaml = [block for block in blocks("yaml", "yml") if not block.text.startswith("# yaml-language-server")]
+    assert plain_yaml == []
+
+
+@pytest.mark.parametrize("stack", stacks(ROOT))
+def test_every_environment_of_the_repository_loads(stack: str) -> None:
+    """Each `Pulumi.<env>.yaml`, without an error of the preflight."""
+    assert_sound(ROOT, stack)
+
+
+def test_every_json_block_is_json() -> None:
+    """As far as the text says."""
+    assert [json.loads(block.text) for block in blocks("json")]
+
+
+def test_the_readme_shows_what_up_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The block below `make up`, from a record with that id and accuracy."""
+    (shown,) = (block.text for block in blocks("text") if block.page == "README.md")
+    run_id, accuracy = shown.split()[0], float(shown.split("test accuracy")[1].split()[0])
+    record = tmp_path / "results" / run_id
+    (record / "result").mkdir(parents=True)
+    (record / "run.json").touch()
+    (record / "result" / "model.pt").touch()
+    (record / "result" / "metrics.jsonl").write_text(json.dumps({"test_accuracy": accuracy}) + "\n")
+    for name in ("Pulumi.yaml", "Pulumi.dev.yaml"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    project(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    ledger = SimpleNamespace(run_id=run_id)
+    monkeypatch.setattr(deploy, "read_runs", lambda _: SimpleNamespace(ledgers=(ledger,)))
+    monkeypatch.setattr(deploy, "fetch_run", lambda *_: record)
+    deploy._results(Session(tmp_path, "dev"))
+    assert capsys.readouterr().out.strip() == shown.strip()
+
+
+def dependencies() -> dict[str, set[str]]:
+    """By heading of the page: the names of what is pinned."""
+    pinned = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    groups = pinned["dependency-groups"]
+
+    def names(requirements: list[str]) -> set[str]:
+        return {re.split(r"[=<>~!\[ ]", each, maxsplit=1)[0] for each in requirements}
+
+    return {
+        "Python": names(pinned["project"]["dependencies"]),
+        "Development": names(
+            [*(each for group in groups.values() for each in group), *pinned["build-system"]["requires"]]
+        ),
+        "Go modules": {version.name for version in collect() if version.kind == "go"},
+        "Debian packages": set(debian.PACKAGES),
+    }
+
+
+@pytest.mark.parametrize("heading", dependencies())
+def test_every_direct_dependency_is_explained(heading: str) -> None:
+    """docs/dependencies.md has one line for each, and none for what is not one any more."""
+    page = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
+    section = page.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    explained = re.findall(r"^\| `([^`]+)` \| \S", section, re.MULTILINE)
+    assert sorted(explained) == sorted(dependencies()[heading])
+
+
+def test_the_base_image_is_explained() -> None:
+    """Each package of it stands on the page of dependencies."""
+    packages = (ROOT / "devcluster" / "containerfiles" / "base" / "packages.txt").read_text().split()
+    page = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
+    assert [name for name in packages if f"`{name}`" not in page] == []
+
+
+def test_the_readme_shows_every_folder_of_the_flow() -> None:
+    """Each package that pyproject.toml installs has its line."""
+    packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]["find"]["include"]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [name for name in packages if f"| [{name.removesuffix('*')}/](" not in readme] == []
