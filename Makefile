@@ -2,6 +2,8 @@
 
 PYTHON := .venv/bin/python
 TRAINSTACK := .venv/bin/trainstack
+# `make up STACK=<env>` brings another environment up.
+STACK := dev
 
 # `make up KUBECONFIG=<file>` uses that cluster. Only make's command line counts: a KUBECONFIG that happens to be exported
 # is no request to train on that cluster.
@@ -21,7 +23,7 @@ help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 up: venv $(UP_NEEDS) ## Train: local cluster, `pulumi up` of dev, progress, result (KUBECONFIG=<file>: on that cluster)
-	@$(TRAINSTACK) up -s dev
+	@$(TRAINSTACK) up -s $(STACK)
 
 down: venv ## Stop the local cluster and leave nothing of it running
 	@$(TRAINSTACK) cluster down

@@ -15,8 +15,8 @@ config = pulumi.Config()
 if secret := [section for section in SECTIONS if pulumi.runtime.is_config_secret(config.full_key(section))]:
     # The objects that come of a section hold its values as they are, and so would the state and every preview.
     raise pulumi.RunError(
-        f"{', '.join(map(config.full_key, secret))}: holds a secret, which would be written into objects in plain text; "
-        "put the value into a Kubernetes Secret, and take it out of the configuration"
+        f"{', '.join(map(config.full_key, secret))}: holds a secret, which would be written into objects in plain "
+        "text; put the value into a Kubernetes Secret, and take it out of the configuration"
     )
 values = {config.full_key(section): config.get(section) for section in SECTIONS}
 engine = {key: value for key, value in values.items() if value is not None}

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from checks.cluster.client import ClusterError, read
+from checks.cluster.client import ClusterError, reach
 from checks.cluster.snapshot import read_runs
 from checks.preflight import check
 from cli.console import err, fail, out, step
@@ -58,7 +58,7 @@ def up(
         if session.local:
             _local_cluster(session)
         # The engine refreshes before the program looks: without a cluster it would say so once for every object.
-        read(["/api/v1"], settings.cluster.context)
+        reach(settings.cluster.context)
         ensure_stack(session)
         with step(f"pulumi up -s {stack}", "80 s the first time, 15 s later"):
             pulumi(session, "up", "--yes", "--skip-preview", "--refresh", "--suppress-outputs")
@@ -86,7 +86,7 @@ def destroy(
     if not yes:
         typer.confirm(f"Destroy everything of {stack} but what it retains?", abort=True, err=True)
     try:
-        read(["/version"], context)
+        reach(context)
         kept = _retained(session)
         pulumi(session, "destroy", "--yes", "--skip-preview")
     except (ToolchainError, ClusterError) as error:

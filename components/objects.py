@@ -10,6 +10,8 @@ from typing import Any
 
 import pulumi
 
+from manifests.labels import FIELD_MANAGER, OWNER
+
 PROVIDER_VERSION = "4.25.0"
 """The release of pulumi-kubernetes that every object is declared to; the plugin of that version serves it."""
 
@@ -18,15 +20,16 @@ class Object(pulumi.CustomResource):
     """A Kubernetes object. Its Pulumi name is `<namespace>/<name>`, or `<name>` where it has no namespace."""
 
     def __init__(self, manifest: Mapping[str, Any], opts: pulumi.ResourceOptions | None = None) -> None:
-        """Declare it as it stands in the manifest."""
+        """Declare it as it stands in the manifest, its fields owned by us whichever state declares them."""
         api_version, kind = manifest["apiVersion"], manifest["kind"]
         group_version = api_version if "/" in api_version else f"core/{api_version}"
         metadata = manifest["metadata"]
+        annotations = {**metadata.get("annotations", {}), FIELD_MANAGER: OWNER}
         name = "/".join(part for part in (metadata.get("namespace"), metadata["name"]) if part)
         super().__init__(
             f"kubernetes:{group_version}:{kind}",
             name,
-            dict(manifest),
+            {**manifest, "metadata": {**metadata, "annotations": annotations}},
             pulumi.ResourceOptions.merge(pulumi.ResourceOptions(version=PROVIDER_VERSION), opts),
         )
 

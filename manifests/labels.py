@@ -52,6 +52,16 @@ SKIP_AWAIT = "pulumi.com/skipAwait"
 """Annotation, `"true"`: the engine does not wait for the object to be ready. On Jobs, which wait in queues for longer
 than any `up` should, and on claims, whose check hangs on updates. Read by the Kubernetes provider."""
 
+FIELD_MANAGER = "pulumi.com/patchFieldManager"
+"""Annotation, always `trainstack`: who owns the fields that we declare under server-side apply. By itself the provider
+makes up a name for every resource of every state, which conflicts with its own fields on an object whose state was
+lost, or that an interrupted `up` left behind. Read by the Kubernetes provider; written where objects are declared to
+it."""
+
+PATCH_FORCE = "pulumi.com/patchForce"
+"""Annotation, `"true"`: a server-side apply takes fields over that somebody else has set; without it such an object is
+refused when `up` comes to it. On objects that are adopted. Read by the Kubernetes provider."""
+
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
 """Set on every namespace by the API server to its name. Read by selectors of namespaces."""
 
@@ -79,12 +89,17 @@ def metadata(
     namespace: str | None = None,
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
+    adopt: bool = False,
 ) -> Manifest:
-    """An object's metadata: its own name and labels, and our mark, which nothing overrides."""
+    """An object's metadata: its own name and labels, and our mark, which nothing overrides.
+
+    `adopt`: what is declared wins over what somebody else has written into the object.
+    """
     result: Manifest = {"name": name}
     if namespace is not None:
         result["namespace"] = namespace
     result["labels"] = {**(labels or {}), **mark(stack)}
-    if annotations:
-        result["annotations"] = dict(annotations)
+    taken_over = {PATCH_FORCE: "true"} if adopt else {}
+    if annotations or taken_over:
+        result["annotations"] = {**(annotations or {}), **taken_over}
     return result

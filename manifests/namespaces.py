@@ -9,5 +9,5 @@ def namespace(declared: Namespace, stack: str) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "Namespace",
-        "metadata": metadata(declared.name, stack, labels=declared.labels),
+        "metadata": metadata(declared.name, stack, labels=declared.labels, adopt=declared.adopt),
     }

@@ -31,12 +31,16 @@ def resource_flavor(declared: ResourceFlavor, stack: str) -> Manifest:
         spec["tolerations"] = [
             toleration.model_dump(by_alias=True, exclude_none=True) for toleration in declared.tolerations
         ]
-    return _object("ResourceFlavor", metadata(declared.name, stack), spec)
+    return _object("ResourceFlavor", metadata(declared.name, stack, adopt=declared.adopt), spec)
 
 
 def cohort(declared: Cohort, stack: str) -> Manifest:
     """A Cohort, perhaps within another."""
-    return _object("Cohort", metadata(declared.name, stack), {"parentName": declared.parent} if declared.parent else {})
+    return _object(
+        "Cohort",
+        metadata(declared.name, stack, adopt=declared.adopt),
+        {"parentName": declared.parent} if declared.parent else {},
+    )
 
 
 def cluster_queue(declared: ClusterQueue, stack: str) -> Manifest:
@@ -56,21 +60,21 @@ def cluster_queue(declared: ClusterQueue, stack: str) -> Manifest:
     }
     if declared.cohort is not None:
         spec["cohortName"] = declared.cohort
-    return _object("ClusterQueue", metadata(declared.name, stack), spec)
+    return _object("ClusterQueue", metadata(declared.name, stack, adopt=declared.adopt), spec)
 
 
 def local_queue(declared: LocalQueue, stack: str) -> Manifest:
     """A LocalQueue. Its ClusterQueue cannot be edited later."""
     return _object(
         "LocalQueue",
-        metadata(declared.name, stack, namespace=declared.namespace),
+        metadata(declared.name, stack, namespace=declared.namespace, adopt=declared.adopt),
         {"clusterQueue": declared.cluster_queue},
     )
 
 
 def priority_class(declared: PriorityClass, stack: str) -> Manifest:
     """A WorkloadPriorityClass."""
-    result = _object("WorkloadPriorityClass", metadata(declared.name, stack), {})
+    result = _object("WorkloadPriorityClass", metadata(declared.name, stack, adopt=declared.adopt), {})
     result["value"] = declared.value
     if declared.description:
         result["description"] = declared.description

@@ -9,7 +9,7 @@ def storage_class(declared: StorageClass, stack: str) -> Manifest:
     result: Manifest = {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
-        "metadata": metadata(declared.name, stack),
+        "metadata": metadata(declared.name, stack, adopt=declared.adopt),
         "provisioner": declared.provisioner,
         "reclaimPolicy": declared.reclaim_policy,
         "volumeBindingMode": declared.volume_binding_mode,
@@ -40,7 +40,7 @@ def persistent_volume(declared: PersistentVolume, stack: str) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
-        "metadata": metadata(declared.name, stack, labels=declared.labels),
+        "metadata": metadata(declared.name, stack, labels=declared.labels, adopt=declared.adopt),
         "spec": spec,
     }
 
@@ -64,6 +64,7 @@ def claim(declared: Volume, stack: str) -> Manifest:
             namespace=declared.namespace,
             labels=declared.labels,
             annotations={SKIP_AWAIT: "true"},
+            adopt=declared.adopt,
         ),
         "spec": spec,
     }

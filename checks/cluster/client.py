@@ -7,8 +7,11 @@ import asyncio
 import json
 import os
 import ssl
-from collections.abc import Coroutine, Sequence
+import tempfile
+import threading
+from collections.abc import Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,11 +19,12 @@ from typing import Any, TypeVar
 import httpx
 import kr8s.asyncio
 import yaml
-from kr8s import APITimeoutError
+from kr8s import APITimeoutError, ServerError
 
 T = TypeVar("T")
 
 _AT_ONCE = 16
+_CONNECTING = threading.Lock()
 _TIMEOUT_SECONDS = 10
 _METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
@@ -70,6 +74,11 @@ def read_text(path: str, context: str | None) -> str:
     return run(_read_text(path, context))
 
 
+def reach(context: str | None) -> None:
+    """Return once the cluster has said its version. Raises ClusterError as `read` does."""
+    run(connect(context))
+
+
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run to the end on an event loop of its own: the caller (the engine's language host) may be inside another."""
     with ThreadPoolExecutor(1) as pool:
@@ -85,7 +94,8 @@ async def connect(context: str | None) -> kr8s.asyncio.Api:
             "trainstack cluster up"
         )
     try:
-        api = await kr8s.asyncio.api(kubeconfig=file, context=context)
+        with _no_keys_left_behind():
+            api = await kr8s.asyncio.api(kubeconfig=file, context=context)
     except (KeyError, ValueError, TypeError, OSError, IndexError, yaml.YAMLError) as error:
         where = f"context {context!r} of {file}" if context else file
         remedy = "; the environment names it in trainstack:cluster: context" if context else ""
@@ -94,8 +104,28 @@ async def connect(context: str | None) -> kr8s.asyncio.Api:
         ) from error
     except (httpx.TransportError, APITimeoutError) as error:
         raise _unreachable("the kubeconfig's server", error) from error
+    except ServerError as error:
+        server, status = "the kubeconfig's server", 0
+        if error.response is not None:
+            server, status = error.response.url.netloc.decode(), error.response.status_code
+        problem = _problem(server, "/version", status) or f"the cluster at {server}: {error}"
+        raise ClusterError(problem) from error
     api.timeout = _TIMEOUT_SECONDS
     return api
+
+
+@contextmanager
+def _no_keys_left_behind() -> Iterator[None]:
+    """What kr8s writes into temporary files, the kubeconfig's keys among it, is removed.
+
+    It does so while connecting only. Where temporary files go is set for the whole process, hence one at a time.
+    """
+    with _CONNECTING, tempfile.TemporaryDirectory(prefix="trainstack-") as folder:
+        before, tempfile.tempdir = tempfile.tempdir, folder
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before
 
 
 def _exists(file: str) -> bool:
@@ -107,6 +137,18 @@ def _unreachable(server: str, error: Exception) -> ClusterError:
         f"cannot reach the cluster at {server} ({str(error) or type(error).__name__}); is it up, and is "
         f"{kubeconfig_path()} its kubeconfig? The local cluster starts with: trainstack cluster up"
     )
+
+
+def _problem(server: str, path: str, status: int) -> str | None:
+    """What an answer of this status means that holds neither an object nor the lack of one."""
+    if status == httpx.codes.UNAUTHORIZED:
+        return (
+            f"the cluster at {server} does not accept the credentials in {kubeconfig_path()}; renew them, or point "
+            "KUBECONFIG at another file"
+        )
+    if status >= httpx.codes.INTERNAL_SERVER_ERROR:
+        return f"the cluster at {server} answered {status} to {path}; try again when it is well"
+    return None
 
 
 async def _read(paths: Sequence[str], context: str | None, *, metadata_only: bool) -> dict[str, Answer]:
@@ -143,11 +185,6 @@ async def _fetch(api: kr8s.asyncio.Api, path: str, accept: str) -> tuple[int, st
             status, text = response.status_code, response.text
     except (httpx.TransportError, ssl.SSLError, APITimeoutError) as error:
         raise _unreachable(api.auth.server, error) from error
-    if status == httpx.codes.UNAUTHORIZED:
-        raise ClusterError(
-            f"the cluster at {api.auth.server} does not accept the credentials in {kubeconfig_path()}; renew them, "
-            "or point KUBECONFIG at another file"
-        )
-    if status >= httpx.codes.INTERNAL_SERVER_ERROR:
-        raise ClusterError(f"the cluster at {api.auth.server} answered {status} to {path}; try again when it is well")
+    if problem := _problem(api.auth.server, path, status):
+        raise ClusterError(problem)
     return status, text

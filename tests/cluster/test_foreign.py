@@ -56,10 +56,11 @@ def foreign(dev: Project) -> Iterator[Project]:
     try:
         yield project
     finally:
-        project.take_down()
+        # Theirs before ours: a flavor waits for the queue that uses it, whosever that is.
         kinds = "clusterqueue,resourceflavor,storageclass,namespace"
         gone = project.kubectl("delete", kinds, NAME, "--ignore-not-found", "--timeout=60s")
         assert gone.code == 0, gone.text
+        project.take_down()
 
 
 def test_what_somebody_else_made_is_refused_by_name_until_it_is_adopted(foreign: Project) -> None:

@@ -122,7 +122,7 @@ def waiting_in_the_queue(project: Project) -> None:
     for body in held.values():
         spec = body["spec"].get("runPolicy", body["spec"])
         assert spec["suspend"] is True
-        (ours,) = (each for each in body["metadata"]["managedFields"] if "pulumi" in each["manager"])
+        (ours,) = (each for each in body["metadata"]["managedFields"] if each["manager"] == "trainstack")
         declared = ours["fieldsV1"]["f:spec"]
         assert "f:suspend" not in declared.get("f:runPolicy", declared)
 
@@ -212,6 +212,25 @@ def test_an_active_run_goes_on_unless_the_change_names_it(lab: Project) -> None:
         third = await_end(project, "fit", "Complete")
         assert run_id(third) not in {run_id(first), run_id(second)}
         assert sorted(ledgers(project)) == sorted(map(run_id, [third, launch(project, "loader")]))
+
+
+def test_a_stack_whose_state_was_lost_takes_its_running_objects_back(lab: Project) -> None:
+    """The same objects, and edits go through: nothing conflicts with what the lost state owned."""
+    with team(lab, "lost", managed("fit", WAITS)) as project:
+        await_pods(project, "fit", 1)
+        before = uids(project)
+        done = project.pulumi("stack", "rm", "--force", "--yes", "--preserve-config")
+        assert done.code == 0, done.text
+        assert project.pulumi("stack", "init").code == 0
+        done = project.up()
+        assert done.code == 0, done.text
+        assert uids(project) == before
+        quiet(project)
+        project.edit_stack(lambda config: config["trainstack:storage"]["volumes"][0].update(labels={"kept": "yes"}))
+        done = project.up("--refresh")
+        assert done.code == 0, done.text
+        assert uids(project) == before
+        assert project.get("persistentvolumeclaims", "lab", NAMESPACE)["metadata"]["labels"]["kept"] == "yes"
 
 
 def alone(project: Project, name: str, but: dict[str, Any]) -> dict[str, Any] | None:

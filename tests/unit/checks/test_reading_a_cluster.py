@@ -1,0 +1,94 @@
+"""The client that reads clusters: what it leaves on the disk, and what it says when an API server refuses."""
+
+import json
+import tempfile
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from checks.cluster.client import ClusterError, reach, read
+from devcluster.certificates import kubeconfig
+
+
+class Server(ThreadingHTTPServer):
+    """An API server that answers every request with one status."""
+
+    status = 200
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Its answers."""
+
+    server: Server
+
+    def do_GET(self) -> None:
+        """Say who one is, or what is wrong."""
+        body = {"gitVersion": "v1.34.2", "message": "so it says"}
+        self.send_response(self.server.status)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(json.dumps(body).encode())
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """A server that KUBECONFIG names, with a key in the file; temporary files go into a folder of the test."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "someone")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .sign(key, hashes.SHA256())
+    )
+    pem = certificate.public_bytes(serialization.Encoding.PEM)
+    secret = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    with Server(("127.0.0.1", 0), Handler) as made:
+        file = tmp_path / "kubeconfig"
+        file.write_text(kubeconfig(made.url, pem, pem, secret))
+        (tmp_path / "temporary").mkdir()
+        monkeypatch.setenv("KUBECONFIG", str(file))
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+        threading.Thread(target=made.serve_forever, args=(0.01,), daemon=True).start()
+        yield made
+        made.shutdown()
+
+
+def test_no_key_stays_in_a_temporary_file(server: Server, tmp_path: Path) -> None:
+    """Neither of a connection that was made, nor of one that was refused."""
+    assert read(["/api/v1/nodes"], None)["/api/v1/nodes"].found
+    server.status = 401
+    with pytest.raises(ClusterError):
+        reach(None)
+    assert tempfile.gettempdir() == str(tmp_path / "temporary")
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [(401, "does not accept the credentials"), (403, "so it says"), (503, "answered 503 to /version")],
+)
+def test_a_server_that_refuses_is_named_with_the_reason(server: Server, status: int, said: str) -> None:
+    """And so is the remedy, where there is one on our side."""
+    server.status = status
+    with pytest.raises(ClusterError, match=said) as caught:
+        reach(None)
+    assert f"127.0.0.1:{server.server_port}" in str(caught.value)
