@@ -1,6 +1,5 @@
 """`trainstack up`, `destroy` and `env`: from a checkout to a trained model, and back to nothing."""
 
-import json
 import shlex
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from checks.cluster.client import ClusterError, reach
 from checks.cluster.snapshot import read_runs
 from checks.preflight import check
 from cli.console import err, fail, out, step
-from cli.engine import ensure_stack, environment, pulumi
+from cli.engine import ensure_stack, environment, outputs, pulumi
 from cli.files import fetch_run, final_metrics
 from cli.loader import data_loader
 from cli.runs import follow, views
@@ -87,7 +86,7 @@ def destroy(
         typer.confirm(f"Destroy everything of {stack} but what it retains?", abort=True, err=True)
     try:
         reach(context)
-        kept = _retained(session)
+        kept = outputs(session).get("retained", [])
         pulumi(session, "destroy", "--yes", "--skip-preview")
     except (ToolchainError, ClusterError) as error:
         fail(str(error))
@@ -163,14 +162,3 @@ def _results(session: Session) -> None:
 
 def _shown(path: Path) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
-
-
-def _retained(session: Session) -> list[str]:
-    engine = tools.engine(session.root)
-    words = [str(engine.pulumi), "stack", "output", "retained", "--json", "--stack", session.stack, "--non-interactive"]
-    done = subprocess.run(
-        words, cwd=session.root, env={**environment(session)}, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        return []
-    return list(json.loads(done.stdout))

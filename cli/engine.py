@@ -1,10 +1,12 @@
 """Running the Pulumi engine for an environment, as a person would with the same words."""
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from cli.console import fail
 from cli.session import Session
@@ -36,6 +38,16 @@ def pulumi(session: Session, *words: str, check: bool = True) -> int:
             + _remedy(said)
         )
     return process.returncode
+
+
+def outputs(session: Session) -> dict[str, Any]:
+    """What the environment's last `up` put out; {} before the first. Ends the command when its state cannot be read."""
+    command = [str(tools.engine(session.root).pulumi), "stack", "output", "--json", "--stack", session.stack]
+    done = _quiet([*command, "--non-interactive"], session.root, {**os.environ, **environment(session)})
+    if done.returncode:
+        said = done.stderr.strip()
+        fail(f"the state of stack {session.stack!r} cannot be read: {said}{_remedy(said)}")
+    return dict(json.loads(done.stdout))
 
 
 def ensure_stack(session: Session) -> None:

@@ -41,9 +41,9 @@ class RunView:
     conditions: tuple[Condition, ...]
     queue: str | None
     admitted: bool
-    """Kueue gave it quota. False for a run that no queue holds."""
+    """It holds quota now. False before, once it has ended, and for a run that no queue holds."""
     waits_because: str
-    """Kueue's words for why it is not admitted; empty once it is."""
+    """Kueue's words for why it is not admitted; empty once it was."""
     pods: tuple[str, ...]
     """Each pod as `<name> <phase>`, with the reason where a container cannot start."""
     last_line: str
@@ -108,7 +108,7 @@ def _view(
         conditions=conditions,
         queue=body["metadata"]["labels"].get(labels.QUEUE),
         admitted=of_workload.get("Admitted", {}).get("status") == "True",
-        waits_because="" if quota.get("status") == "True" else quota.get("message", ""),
+        waits_because="" if quota.get("status") == "True" or "Finished" in of_workload else quota.get("message", ""),
         pods=tuple(describe_pod(pod) for pod in pods),
         last_line=last_line,
     )

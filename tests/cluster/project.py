@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -170,6 +170,14 @@ class Project:
         file = self.root / ".trainstack" / "stdin.yaml"
         file.write_text(stdin)
         return self.run(["kubectl", *words, "-f", str(file)])
+
+
+def emptied(what: str, left: Callable[[], Collection[Any]], seconds: float) -> None:
+    """Wait until nothing is left; fails by what still is."""
+    try:
+        eventually(what, lambda: not left(), seconds)
+    except AssertionError as error:
+        raise AssertionError(f"{error}; left: {sorted(left())}") from None
 
 
 def eventually(what: str, look: Callable[[], Any], seconds: float = 120) -> Any:
