@@ -138,14 +138,14 @@ def start(layout: Layout, spec: ClusterSpec, preferred_slot: int | None) -> Run:
             for pid in (guard.pid, init.pid):
                 cgroups.enter(layout.cgroup, pid, found)
             wait_until(lambda: _in_own_namespace(init.pid), SPAWN_SECONDS, 0.005)
-            slot = network.join(init.pid, preferred_slot)
+            slot = network.join(init.pid, preferred_slot, layout.cgroup)
             write_atomically(layout.slot, str(slot.number))
-            record = Run(init, guard, slot.number, network.link_index(slot.link), time.time())
+            record = Run(init, guard, slot.number, time.time())
             write_atomically(layout.run, record.to_json())
             _write_files(layout, slot, spec, registry, volumes)
             pipe.write(_plan(layout, slot, spec).to_json().encode())
         except BaseException:
-            stop(layout, Run(init, guard, -1, None, 0.0), graceful=False)
+            stop(layout, Run(init, guard, -1, 0.0), graceful=False)
             raise
     return record
 
@@ -191,9 +191,7 @@ def stop(layout: Layout, record: Run | None, *, graceful: bool = True) -> None:
     cgroups.remove(layout.cgroup, found)
     if not cgroups.others(found):
         _remove_hidden()
-    if record is not None and record.link is not None:
-        link = Slot(record.slot).link
-        # The kernel takes a network namespace apart a moment after its last process.
-        wait_until(lambda: network.link_index(link) != record.link, KILL_SECONDS)
+    # The kernel takes a network namespace apart a moment after its last process.
+    wait_until(lambda: not network.joined(layout.cgroup), KILL_SECONDS)
     layout.run.unlink(missing_ok=True)
     layout.status.unlink(missing_ok=True)

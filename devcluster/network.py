@@ -4,6 +4,7 @@ All lie in 198.18.0.0/15, which is reserved for tests and routed nowhere. Pods a
 own network namespace, so every cluster has the same; only the node's address must differ between clusters on a machine.
 """
 
+import contextlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -83,17 +84,17 @@ def used_addresses() -> list[IPv4Interface]:
     return [IPv4Interface(f"{a['local']}/{a['prefixlen']}") for link in links for a in link.get("addr_info", [])]
 
 
-def join(pid: int, preferred: int | None) -> Slot:
+def join(pid: int, preferred: int | None, owner: str) -> Slot:
     """Take a free slot and join this machine to the network namespace of process `pid` (as seen here).
 
-    The link vanishes with the namespace, so nothing has to be undone.
+    The link vanishes with the namespace, so nothing has to be undone; it bears its owner's name until then.
     """
     for slot in candidates(preferred, used_addresses()):
         peer = ("peer", "name", NODE_LINK, "netns", str(pid))
         if not succeeds("ip", "link", "add", "name", slot.link, "type", "veth", *peer):
             continue
         run("ip", "address", "add", f"{slot.host_ip}/30", "dev", slot.link)
-        run("ip", "link", "set", slot.link, "up")
+        run("ip", "link", "set", slot.link, "alias", owner, "up")
         return slot
     raise ClusterError(
         f"No address is free for another local cluster: all {SLOTS} networks in 198.18.254.0/24 are in use or no veth "
@@ -101,9 +102,10 @@ def join(pid: int, preferred: int | None) -> Slot:
     )
 
 
-def link_index(name: str) -> int | None:
-    """The number that tells a link of this machine from a later one of the same name; None if there is none."""
-    try:
-        return int(Path("/sys/class/net", name, "ifindex").read_text())
-    except OSError:
-        return None
+def joined(owner: str) -> bool:
+    """Whether a link of this owner joins this machine to a network namespace, which may be about to vanish."""
+    for alias in Path("/sys/class/net").glob("*/ifalias"):
+        with contextlib.suppress(OSError):
+            if alias.read_text().strip() == owner:
+                return True
+    return False

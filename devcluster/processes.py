@@ -93,8 +93,6 @@ class Run:
     guard: Identity
     """Its parent outside; if it dies, the kernel kills the supervisor, and with it everything."""
     slot: int
-    link: int | None
-    """Kernel's number of this machine's end of the link."""
     started: float
     """Unix time of the start in seconds."""
 
@@ -107,7 +105,7 @@ class Run:
         """The run that a file tells of; None if the file is absent or half-written by a machine that crashed."""
         try:
             data = json.loads(path.read_text())
-            return cls(Identity(**data["init"]), Identity(**data["guard"]), data["slot"], data["link"], data["started"])
+            return cls(Identity(**data["init"]), Identity(**data["guard"]), data["slot"], data["started"])
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None
 

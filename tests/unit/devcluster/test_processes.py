@@ -11,7 +11,7 @@ from devcluster.processes import Identity, Run, children, start_time
 
 def make_run(identity: Identity) -> Run:
     """A run whose supervisor is some process."""
-    return Run(identity, identity, slot=3, link=17, started=1000.0)
+    return Run(identity, identity, slot=3, started=1000.0)
 
 
 def test_a_reused_pid_or_another_boot_is_another_process() -> None:
