@@ -234,13 +234,21 @@ def down(state: Path, *, keep_data: bool = True, report: Report = _silent) -> No
 
     Its data (objects, images, volumes) stays for the next `up` unless `keep_data` is False; then the state folder goes
     too, but for a volumes folder that lies elsewhere. Also right after a crash, and when it is stopped already.
+
+    Raises ClusterError for a folder to remove that holds what no cluster has made; nothing is stopped then.
     """
     layout = Layout.of(state)
-    existed = layout.state.exists()
     with _locked(layout, report):
-        # Without its folder too: somebody may have deleted it while the cluster runs.
+        foreign = layout.foreign()
+        if foreign and not keep_data:
+            raise ClusterError(
+                f"{layout.state} holds {', '.join(foreign[:3])}{', …' if foreign[3:] else ''}, which no local cluster "
+                "has made, so it is not removed; move that elsewhere, or name the cluster's own folder by --state."
+            )
+        # Without its folder too: somebody may have deleted it while the cluster runs, which goes on writing into it.
+        deleted = not layout.spec.exists() and not foreign
         launch.stop(layout, Run.read(layout.run))
-        if not keep_data or not existed:
+        if not keep_data or deleted:
             shutil.rmtree(layout.state)
 
 

@@ -12,7 +12,7 @@ from devcluster.config import (
     STORAGE_CONFIG_MAP,
     STORAGE_NAMESPACE,
 )
-from devcluster.layout import Layout
+from devcluster.layout import KUBELET_ROOT, Layout
 from devcluster.network import Slot
 from devcluster.plan import Component, Probe
 from devcluster.spec import NODE_NAME, ClusterSpec
@@ -141,8 +141,8 @@ def _node(layout: Layout, slot: Slot, find: Find) -> list[Component]:
         f"{find('kubelet')}",
         f"--config={layout.config}/kubelet.json",
         f"--kubeconfig={layout.certs}/kubelet.kubeconfig",
-        f"--root-dir={layout.kubelet}",
-        f"--cert-dir={layout.kubelet}/pki",
+        f"--root-dir={KUBELET_ROOT}",
+        f"--cert-dir={KUBELET_ROOT}/pki",
         f"--hostname-override={NODE_NAME}",
         f"--node-ip={slot.node_ip}",
     )

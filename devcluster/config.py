@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from devcluster import network
-from devcluster.layout import Layout
+from devcluster.layout import KUBELET_ROOT, Layout
 from devcluster.network import Slot
 from devcluster.spec import NODE_NAME, ClusterSpec
 
@@ -129,7 +129,7 @@ def kubelet(layout: Layout, slot: Slot, spec: ClusterSpec) -> str:
                 "serializeImagePulls": False,
                 "tlsCertFile": f"{layout.certs}/kubelet.crt",
                 "tlsPrivateKeyFile": f"{layout.certs}/kubelet.key",
-                "volumePluginDir": f"{layout.kubelet}/volume-plugins",
+                "volumePluginDir": f"{KUBELET_ROOT}/volume-plugins",
             },
             indent=2,
         )

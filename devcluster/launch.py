@@ -87,9 +87,8 @@ def _fresh_folders(layout: Layout, volumes: Path, registry: Path) -> None:
     shutil.rmtree(layout.tmp, ignore_errors=True)
     layout.status.unlink(missing_ok=True)
     if layout.log.exists():
-        previous = layout.log.with_name("log-previous")
-        shutil.rmtree(previous, ignore_errors=True)
-        layout.log.rename(previous)
+        shutil.rmtree(layout.previous_log, ignore_errors=True)
+        layout.log.rename(layout.previous_log)
     layout.make()
     registry.mkdir(parents=True, exist_ok=True)
     for name in (config.SHARED_FOLDER, config.NODE_FOLDER):

@@ -2,15 +2,21 @@
 
 import hashlib
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 CGROUP_PREFIX = "trainstack-"
 """What the name of every cluster's cgroup begins with."""
-HIDDEN = ("/var/lib/cni", "/var/lib/kubelet", "/var/log/containers")
+KUBELET_ROOT = "/var/lib/kubelet"
+"""The kubelet's root inside the cluster, however long the state folder's path: a socket's has 107 characters at most."""
+HIDDEN = ("/var/lib/cni", KUBELET_ROOT, "/var/log/containers")
 """Folders whose paths are fixed in the kubelet and in CNI: each cluster covers them with one of its own, in memory."""
 HIDDEN_MARK = "user.trainstack"
 """Extended attribute of a folder that was made only to be covered; the last cluster to stop removes it."""
+
+_SCRATCH = re.compile(r"\.[a-z.]+\.\d+$")
+"""What a file is called that is being written: `.spec.json.4711`."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +98,7 @@ class Layout:
 
     @property
     def kubelet(self) -> Path:
-        """The kubelet's root."""
+        """What lies at KUBELET_ROOT inside the cluster."""
         return self.state / "kubelet"
 
     @property
@@ -109,6 +115,21 @@ class Layout:
     def tmp(self) -> Path:
         """Scratch of the components; emptied at each start."""
         return self.state / "tmp"
+
+    @property
+    def previous_log(self) -> Path:
+        """The logs of the start before."""
+        return self.state / "log-previous"
+
+    def foreign(self) -> list[str]:
+        """Names in the state folder that no cluster has made: it must not be removed with them."""
+        paths = (
+            *(self.spec, self.run, self.slot, self.status, self.lock, self.kubeconfig, self.certs, self.config),
+            *(self.log, self.previous_log, self.etcd, self.containerd, self.kubelet, self.pod_logs, self.volumes),
+            self.tmp,
+        )
+        ours, names = {path.name for path in paths}, (path.name for path in self.state.iterdir())
+        return sorted(name for name in names if name not in ours and not _SCRATCH.match(name))
 
     def make(self) -> None:
         """Create what must exist before the first component starts."""

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from devcluster.command import run
-from devcluster.layout import HIDDEN, HIDDEN_MARK
+from devcluster.layout import HIDDEN, HIDDEN_MARK, KUBELET_ROOT, Layout
 from devcluster.plan import Plan
 
 KUBELET_TUNABLES = {
@@ -34,12 +34,13 @@ def _hide(folder: Path) -> None:
     run("mount", "-t", "tmpfs", "-o", "mode=755", "trainstack", str(folder))
 
 
-def mounts() -> None:
+def mounts(plan: Plan) -> None:
     """Give the cluster its own /run, and its own of the folders whose paths are fixed."""
     # Shared within the cluster (the kubelet's mounts must reach containers), not with the machine.
     run("mount", "--make-rshared", "/")
     for folder in ("/run", *HIDDEN):
         _hide(Path(folder))
+    run("mount", "--bind", str(Layout(Path(plan.state)).kubelet), KUBELET_ROOT)
     for name, value in KUBELET_TUNABLES.items():
         target = Path("/proc/sys") / name
         if target.exists():
@@ -47,7 +48,7 @@ def mounts() -> None:
             cover.parent.mkdir(exist_ok=True)
             cover.write_text(value + "\n")
             run("mount", "--bind", str(cover), str(target))
-    checkpoint = Path("/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint")
+    checkpoint = Path(KUBELET_ROOT, "device-plugins", "kubelet_internal_checkpoint")
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     checkpoint.write_text(DEVICE_CHECKPOINT)
 
@@ -65,6 +66,6 @@ def network(plan: Plan) -> None:
 
 def furnish(plan: Plan) -> None:
     """Do all of it."""
-    mounts()
+    mounts(plan)
     network(plan)
     os.chdir("/")

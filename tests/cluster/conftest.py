@@ -9,6 +9,7 @@ import pytest
 from devcluster import cluster as devcluster
 from devcluster.cluster import Cluster
 from devcluster.images import ensure_images, helpers, operators, workload
+from tests.cluster.inventory import Name, everything
 from tests.cluster.lab import platform_config
 from tests.cluster.project import ROOT, Project
 
@@ -36,16 +37,27 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
-def dev(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """The dev environment, brought up by the one command, its run followed to its end."""
-    project = Project.copy(tmp_path_factory.mktemp("dev"), cluster)
-    done = project.trainstack("up", seconds=420)
-    assert done.code == 0, done.text
-    (project.root / "up.log").write_text(done.text)
-    return project
+def copy(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A copy of the project that knows the cluster by KUBECONFIG alone."""
+    return Project.copy(tmp_path_factory.mktemp("dev"), cluster)
 
 
 @pytest.fixture(scope="session")
+def before(copy: Project) -> frozenset[Name]:
+    """What the cluster held before the dev environment came."""
+    return everything(copy)
+
+
+@pytest.fixture(scope="session")
+def dev(copy: Project, before: frozenset[Name]) -> Project:
+    """The dev environment, brought up by the one command, its run followed to its end."""
+    done = copy.trainstack("up", seconds=420)
+    assert done.code == 0, done.text
+    (copy.root / "up.log").write_text(done.text)
+    return copy
+
+
+@pytest.fixture(scope="module")
 def lab(dev: Project) -> Iterator[Project]:
     """A stack of the platform's half alone, beside the dev environment, whose operators serve it too."""
     project = dev.other("lab", platform_config())
@@ -55,3 +67,8 @@ def lab(dev: Project) -> Iterator[Project]:
         yield project
     finally:
         project.take_down()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tests that take the dev environment down come after all others."""
+    items.sort(key=lambda item: item.get_closest_marker("last") is not None)

@@ -5,17 +5,60 @@ from pathlib import Path
 
 import pytest
 
+from devcluster.cluster import Cluster
 from devcluster.images import run_in_image
 from tests.cluster.project import ROOT, Project
 from workloads.images import base_reference
 
 pytestmark = pytest.mark.cluster
+A_NAMESPACE = {
+    "trainstack:environment": {"halves": ["platform"], "namespaces": [{"name": "small"}]},
+    "trainstack:operators": {"kueue": None, "trainingOperator": None},
+    "trainstack:queues": {"priorityClasses": None},
+}
+"""An environment of nothing else."""
 
 
 def record(dev: Project) -> Path:
     """The one fetched run."""
     (folder,) = (dev.root / "results").iterdir()
     return folder
+
+
+def test_make_with_a_kubeconfig_builds_no_local_cluster(tmp_path: Path) -> None:
+    """`make up KUBECONFIG=<file>` asks for the client's tools only, and needs no right on this machine."""
+    words = ["make", "--dry-run", "-C", str(ROOT), "up", "KUBECONFIG=some/file"]
+    done = Project(ROOT, tmp_path, "dev").run(words)
+    assert done.code == 0, done.text
+    assert "-m toolchain ensure --client" in done.out
+    assert "trainstack up -s dev" in done.out
+    assert "-m toolchain machine" not in done.out
+
+
+def test_with_a_kubeconfig_no_local_cluster_is_started(dev: Project) -> None:
+    """It trained on the cluster that KUBECONFIG names."""
+    assert record(dev).is_dir()
+    assert not (dev.root / ".trainstack" / "cluster").exists()
+
+
+def test_without_a_kubeconfig_the_local_cluster_is(tmp_path: Path, cluster: Cluster) -> None:
+    """One of the checkout's own; a second `up` uses it as it is, and `cluster down` ends it."""
+    project = Project.copy(tmp_path, cluster).other("small", A_NAMESPACE)
+    local = {"KUBECONFIG": None}
+    words = ["up", "-s", "small"]
+    try:
+        for _ in range(2):
+            done = project.run(words, trainstack=True, environment=local)
+            assert done.code == 0, done.text
+        status = project.run(["cluster", "status", "--json"], trainstack=True, environment=local)
+        assert json.loads(status.out)["ready"] is True
+        own = Project(project.root, project.root / ".trainstack" / "cluster" / "kubeconfig", "small")
+        assert own.kubectl("get", "namespace", "small").code == 0
+        assert project.kubectl("get", "namespace", "small").code != 0
+    finally:
+        done = project.run(["cluster", "down", "--wipe"], trainstack=True, environment=local)
+        assert done.code == 0, done.text
+    assert not (project.root / ".trainstack" / "cluster").exists()
 
 
 def test_the_job_was_created_ran_and_succeeded_through_the_queue(dev: Project) -> None:

@@ -105,6 +105,15 @@ def test_every_image_name_is_pulled_from_the_own_registry(running: Cluster) -> N
         assert run_pod(api, pod) == "here\n"
 
 
+def test_a_folder_with_something_else_in_it_is_not_wiped(tmp_path: Path) -> None:
+    """Whoever mistypes --state loses nothing."""
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(ClusterError, match=r"thesis\.tex"):
+        cluster.down(tmp_path, keep_data=False)
+    cluster.down(tmp_path)
+    assert (tmp_path / "thesis.tex").read_text() == "years of work"
+
+
 def test_gpus_without_gpus(running: Cluster) -> None:
     """The real node runs containers that ask for GPUs; simulated nodes take only pods that tolerate them."""
     api = api_of(running)

@@ -82,7 +82,7 @@ def test_kubelet() -> None:
         "serializeImagePulls": False,
         "tlsCertFile": "/state/certs/kubelet.crt",
         "tlsPrivateKeyFile": "/state/certs/kubelet.key",
-        "volumePluginDir": "/state/kubelet/volume-plugins",
+        "volumePluginDir": "/var/lib/kubelet/volume-plugins",
     }
 
 
