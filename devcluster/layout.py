@@ -9,7 +9,7 @@ from pathlib import Path
 CGROUP_PREFIX = "trainstack-"
 """What the name of every cluster's cgroup begins with."""
 KUBELET_ROOT = "/var/lib/kubelet"
-"""The kubelet's root inside the cluster, however long the state folder's path: a socket's has 107 characters at most."""
+"""The kubelet's root inside the cluster, whatever the state folder is called: paths of sockets are short."""
 HIDDEN = ("/var/lib/cni", KUBELET_ROOT, "/var/log/containers")
 """Folders whose paths are fixed in the kubelet and in CNI: each cluster covers them with one of its own, in memory."""
 HIDDEN_MARK = "user.trainstack"
