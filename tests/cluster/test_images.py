@@ -4,7 +4,6 @@ import os
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -76,7 +75,7 @@ def make_recipe(folder: Path, text: str = "hello", serve_as: tuple[str, ...] = (
 
 
 def test_built_pushed_served_and_skipped(tmp_path: Path, storage: Storage, registry: str) -> None:
-    """The registry has the image under each name with one digest; again, nothing is built or pushed, within 2 s."""
+    """The registry has the image under each name with one digest; again, nothing is built or pushed."""
     said: list[str] = []
     recipe = make_recipe(tmp_path / "tiny", serve_as=("docker.io/some/body:1.0", "busybox"))
     (image,) = ensure_images([recipe], registry, said.append, storage)
@@ -89,9 +88,7 @@ def test_built_pushed_served_and_skipped(tmp_path: Path, storage: Storage, regis
         "pushed busybox",
     ]
     said.clear()
-    since = time.monotonic()
     assert ensure_images([recipe], registry, said.append, storage) == [image]
-    assert time.monotonic() - since < 2.0
     assert said == ["the registry has all 3 images"]
 
 
