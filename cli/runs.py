@@ -19,18 +19,24 @@ from cli.session import JsonOption, Session, StackOption
 from manifests.labels import LAUNCH
 
 _PAUSE_SECONDS = 1.0
+_PATIENCE_SECONDS = 300
+"""How long a cluster that does not answer is waited for; a control plane's upgrade takes minutes."""
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or the beginning of one.")]
 
 
 def views(session: Session) -> list[RunView]:
-    """Every launch of the environment, as it is now."""
-    settings = session.settings
+    """Every launch of the environment, as it is now. Ends the command when the cluster does not answer."""
     try:
-        bodies = read_launches(settings.stack, run_namespaces(settings), settings.cluster.context)
-        return view_runs(bodies, settings.cluster.context)
+        return _look(session)
     except ClusterError as error:
         return fail(str(error))
+
+
+def _look(session: Session) -> list[RunView]:
+    settings = session.settings
+    bodies = read_launches(settings.stack, run_namespaces(settings), settings.cluster.context)
+    return view_runs(bodies, settings.cluster.context)
 
 
 def chosen(all_views: Sequence[RunView], run: str | None) -> list[RunView]:
@@ -101,11 +107,29 @@ def wait(
 
 
 def follow(session: Session, run: str | None, timeout: int) -> list[RunView]:
-    """Show every change until all chosen launches have ended. Ends the command when one failed or time is up."""
+    """Show every change until all chosen launches have ended. Ends the command when one failed or time is up.
+
+    A cluster that does not answer for a while is told once and asked again. A data loader only waits to be used, so
+    nobody waits for it.
+    """
     end = time.monotonic() + timeout
+    answered = time.monotonic()
     said: dict[str, str] = {}
+    loaders = {each.name for each in session.settings.workloads.runs if each.kind == "DataLoader"}
     while True:
-        found = chosen(views(session), run)
+        try:
+            everything = _look(session)
+        except ClusterError as error:
+            if time.monotonic() > min(end, answered + _PATIENCE_SECONDS):
+                fail(f"{error}; the runs go on without us. Look again with: trainstack status -s {session.stack}")
+            if said.get("") != str(error):
+                said[""] = str(error)
+                err.print(f"  {error}; asking again", markup=False)
+            time.sleep(_PAUSE_SECONDS)
+            continue
+        answered = time.monotonic()
+        said.pop("", None)
+        found = [view for view in chosen(everything, run) if view.launch.run_id.rpartition("-")[0] not in loaders]
         for view in found:
             done = view.done_fraction
             line = f"{view.launch.run_id}: {'' if done is None else f'{done:.0%} '}{view.summary()}"

@@ -15,6 +15,8 @@ class OperatorArgs:
 
     version: str
     manifests: OperatorManifests
+    retained: frozenset[str]
+    """Those of its namespaces that hold a retained volume."""
     answers: Callable[[], None]
     """Returns once the operator's webhooks take objects; raises when they do not in time."""
 
@@ -34,7 +36,7 @@ class Operator(pulumi.ComponentResource):
         super().__init__("trainstack:platform:Operator", name, {}, opts)
         parts = args.manifests
         crds = declare(parts.crds, self, opts=pulumi.ResourceOptions(retain_on_delete=True))
-        setup = self._setup(parts, crds)
+        setup = self._setup(parts, args.retained, crds)
         # Ready is not enough: until the node's rules lead to the pod, a first object is refused. The hook runs
         # where the controller was created or changed, so an unchanged stack does not pay for it.
         hook = pulumi.ResourceHook(f"{name}-answers", lambda _: args.answers())
@@ -48,7 +50,10 @@ class Operator(pulumi.ComponentResource):
         self.version = pulumi.Output.all(*(each.id for each in controllers)).apply(lambda _: args.version)
         self.register_outputs({"version": self.version})
 
-    def _setup(self, parts: OperatorManifests, crds: list[Object]) -> list[Object]:
-        namespaces = declare((each for each in parts.setup if each["kind"] == "Namespace"), self)
+    def _setup(self, parts: OperatorManifests, retained: frozenset[str], crds: list[Object]) -> list[Object]:
+        namespaces: list[Object] = []
+        for each in (each for each in parts.setup if each["kind"] == "Namespace"):
+            keep = pulumi.ResourceOptions(retain_on_delete=each["metadata"]["name"] in retained)
+            namespaces += declare([each], self, opts=keep)
         rest = (each for each in parts.setup if each["kind"] != "Namespace")
         return declare(rest, self, [*crds, *namespaces])

@@ -104,7 +104,17 @@ def _cluster(layout: Layout, record: Run) -> Cluster:
 
 
 def _saved_spec(layout: Layout) -> ClusterSpec | None:
-    return ClusterSpec.from_json(layout.spec.read_text()) if layout.spec.exists() else None
+    try:
+        return ClusterSpec.from_json(layout.spec.read_text())
+    except (FileNotFoundError, ValueError, TypeError, KeyError):  # half-written by a machine that lost its power
+        return None
+
+
+def _saved_slot(layout: Layout) -> int | None:
+    try:
+        return int(layout.slot.read_text())
+    except (FileNotFoundError, ValueError):
+        return None
 
 
 def _ready_problem(node: Manifest, since: float) -> str:
@@ -217,7 +227,7 @@ def _start(layout: Layout, spec: ClusterSpec, report: Report, began: float) -> C
     record = Run.read(layout.run)
     launch.stop(layout, record)
     report("starting the cluster (about 10 s)")
-    launch.start(layout, spec, int(layout.slot.read_text()) if layout.slot.exists() else None)
+    launch.start(layout, spec, _saved_slot(layout))
     current = _await_ready(layout, START_SECONDS, report, began)
     if not current.ready or not current.cluster:
         reason = _failing(layout, current) or current.problem
@@ -239,14 +249,16 @@ def down(state: Path, *, keep_data: bool = True, report: Report = _silent) -> No
     """
     layout = Layout.of(state)
     with _locked(layout, report):
-        foreign = layout.foreign()
-        if foreign and not keep_data:
-            raise ClusterError(
-                f"{layout.state} holds {', '.join(foreign[:3])}{', …' if foreign[3:] else ''}, which no local cluster "
-                "has made, so it is not removed; move that elsewhere, or name the cluster's own folder by --state."
-            )
         # Without its folder too: somebody may have deleted it while the cluster runs, which goes on writing into it.
-        deleted = not layout.spec.exists() and not foreign
+        contents = layout.contents()
+        deleted = contents <= layout.remnants()
+        foreign = sorted(contents - layout.known())
+        if not keep_data and not deleted and (foreign or not layout.spec.exists()):
+            what = f"holds {', '.join(foreign[:3])}{', …' if foreign[3:] else ''}" if foreign else "has no spec.json"
+            raise ClusterError(
+                f"{layout.state} {what}, so it is not a local cluster's alone and is not removed; name the cluster's "
+                "own folder by --state, or move away what is not the cluster's."
+            )
         launch.stop(layout, Run.read(layout.run))
         if not keep_data or deleted:
             shutil.rmtree(layout.state)

@@ -121,15 +121,21 @@ class Layout:
         """The logs of the start before."""
         return self.state / "log-previous"
 
-    def foreign(self) -> list[str]:
-        """Names in the state folder that no cluster has made: it must not be removed with them."""
+    def contents(self) -> set[str]:
+        """Names in the state folder, but for files that are being written."""
+        return {path.name for path in self.state.iterdir() if not _SCRATCH.match(path.name)}
+
+    def remnants(self) -> set[str]:
+        """What running components make again in a folder that was deleted under them; nothing that anybody misses."""
+        return {path.name for path in (self.lock, self.status, self.containerd, self.kubelet, self.pod_logs)}
+
+    def known(self) -> set[str]:
+        """Every name that a cluster makes in its folder."""
         paths = (
-            *(self.spec, self.run, self.slot, self.status, self.lock, self.kubeconfig, self.certs, self.config),
-            *(self.log, self.previous_log, self.etcd, self.containerd, self.kubelet, self.pod_logs, self.volumes),
-            self.tmp,
+            *(self.spec, self.run, self.slot, self.kubeconfig, self.certs, self.config, self.log),
+            *(self.previous_log, self.etcd, self.volumes, self.tmp),
         )
-        ours, names = {path.name for path in paths}, (path.name for path in self.state.iterdir())
-        return sorted(name for name in names if name not in ours and not _SCRATCH.match(name))
+        return {path.name for path in paths} | self.remnants()
 
     def make(self) -> None:
         """Create what must exist before the first component starts."""

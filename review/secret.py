@@ -13,6 +13,8 @@ Source: https://github.com/pulumi/pulumi/blob/master/sdk/go/common/resource/sig/
 """
 
 _NAMES = re.compile(r"PASSPHRASE|PASSWORD|TOKEN|SECRET|CREDENTIAL|KUBECONFIG|(^|_)KEY($|_)", re.IGNORECASE)
+_FILES = re.compile(r"_FILE$|^KUBECONFIG$")
+"""Variables that name a file, which is no secret."""
 _SHORTEST = 6
 """Characters: a shorter value of a variable is a word like `true`, and hiding it would black out innocent text."""
 _KEPT = ("apiVersion", "kind", "metadata", "type", "immutable")
@@ -40,7 +42,7 @@ def refuse_plaintext(value: object) -> None:
 
 def of_environment(variables: Mapping[str, str]) -> set[str]:
     """The values of variables that are secrets by their name, and each line of those that have several."""
-    values = {value for name, value in variables.items() if _NAMES.search(name) and not value.startswith("/")}
+    values = {value for name, value in variables.items() if _NAMES.search(name) and not _FILES.search(name)}
     lines = {line.strip() for value in values for line in value.splitlines()}
     # The lines of a kubeconfig: of `token: abc` it is the value that must not be seen.
     words = {line.rpartition(": ")[2].strip("\"'") for line in lines if ": " in line and _is_credential(line)}

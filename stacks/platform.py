@@ -57,6 +57,7 @@ def platform(
         args = OperatorArgs(
             version=_version(settings, name),
             manifests=manifests,
+            retained=kept,
             answers=partial(wait_until_accepted, probe[name], context),
         )
         operator = Operator(

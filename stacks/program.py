@@ -71,8 +71,10 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
     names = [name for name, install in wanted.items() if install is not None]
     installs = dict(zip(names, render.operators(settings, inputs), strict=True))
     live = read_runs(settings)
+    # Without its half no run is declared: one that is active would be deleted.
+    runs = render.runs(settings, inputs) if "training" in settings.environment.halves else ()
     decision = launches.decide(
-        [render.ledger(run) for run in render.runs(settings, inputs)],
+        [render.ledger(run) for run in runs],
         live.live,
         live.ledgers,
         settings.workloads.stop,

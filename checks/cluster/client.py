@@ -23,6 +23,8 @@ from kr8s import APITimeoutError, ServerError
 
 T = TypeVar("T")
 
+NOT_FOUND = 404
+"""The status of an answer that there is no such object, or no such kind."""
 _AT_ONCE = 16
 _CONNECTING = threading.Lock()
 _TIMEOUT_SECONDS = 10
@@ -35,7 +37,7 @@ class ClusterError(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """What the API server said to one GET. `body` is {} where there is nothing (404) or no right (401, 403)."""
+    """What the API server said to one GET. `body` is {} where there is nothing (404) or no right (403)."""
 
     status: int
     body: dict[str, Any]
@@ -146,7 +148,7 @@ def _problem(server: str, path: str, status: int) -> str | None:
             f"the cluster at {server} does not accept the credentials in {kubeconfig_path()}; renew them, or point "
             "KUBECONFIG at another file"
         )
-    if status >= httpx.codes.INTERNAL_SERVER_ERROR:
+    if status == httpx.codes.TOO_MANY_REQUESTS or status >= httpx.codes.INTERNAL_SERVER_ERROR:
         return f"the cluster at {server} answered {status} to {path}; try again when it is well"
     return None
 

@@ -36,14 +36,15 @@ _NAMESPACED = {
 
 
 def collection(api_version: str, kind: str, namespace: str | None) -> str:
-    """The path of a kind's list: `/apis/batch/v1/namespaces/research/jobs`.
+    """The path of a kind's list: `/apis/batch/v1/namespaces/research/jobs`; without a namespace, that of all of them.
 
     Raises KeyError for a kind that this project never declares.
     """
     root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
     if kind in _CLUSTER_SCOPED:
         return f"{root}/{_CLUSTER_SCOPED[kind]}"
-    return f"{root}/namespaces/{namespace}/{_NAMESPACED[kind]}"
+    within = f"/namespaces/{namespace}" if namespace else ""
+    return f"{root}{within}/{_NAMESPACED[kind]}"
 
 
 def location(manifest: Mapping[str, Any]) -> str:

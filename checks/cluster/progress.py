@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from checks.cluster.client import read, read_text
+from checks.cluster.client import ClusterError, read, read_text
 from checks.launches import LiveLaunch, live_launch
 from manifests import labels
 
@@ -58,7 +58,10 @@ class RunView:
         if match is None:
             return None
         epoch, epochs = int(match["epoch"]), int(match["epochs"])
-        within = int(match["step"]) / int(match["steps"]) if match["step"] else 1.0
+        steps = int(match["steps"] or 0)
+        if not epochs or (match["step"] and not steps):
+            return None
+        within = int(match["step"]) / steps if match["step"] else 1.0
         return min(1.0, (epoch - 1 + within) / epochs)
 
     def summary(self) -> str:
@@ -139,5 +142,8 @@ def _last_line(pods: Sequence[Mapping[str, Any]], context: str | None) -> str:
     if not pods or pods[0].get("status", {}).get("phase") in (None, "Pending", "Unknown"):
         return ""
     metadata = pods[0]["metadata"]
-    text = read_text(f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/log?tailLines=1", context)
-    return text.strip()
+    path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/log?tailLines=1"
+    try:
+        return read_text(path, context).strip()
+    except ClusterError:  # a log comes from the pod's node, which may be away while the cluster is well
+        return ""

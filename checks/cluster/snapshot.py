@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from checks.cluster import paths
-from checks.cluster.client import read
+from checks.cluster.client import NOT_FOUND, Answer, ClusterError, read
 from checks.launches import LiveLaunch, live_launch
 from checks.ownership import Identity, identity
 from manifests import labels
@@ -26,8 +26,13 @@ class Runs:
     """The sources of the wrappers that launches may still mount, by name."""
 
 
-def run_namespaces(settings: Settings) -> tuple[str, ...]:
-    """Every namespace in which this environment has, or may have had, runs."""
+def run_namespaces(settings: Settings) -> tuple[str | None, ...]:
+    """Where this environment has, or may have had, runs: namespaces, or None for all of them.
+
+    All, because a run may be active in one that the files do not name any more. A tenant may read its own only.
+    """
+    if settings.environment.profile == "owner":
+        return (None,)
     names = {each.name for each in settings.environment.namespaces}
     names |= {volume.namespace for volume in settings.storage.volumes}
     names |= {run.namespace for run in settings.workloads.runs}
@@ -50,14 +55,14 @@ def read_runs(settings: Settings) -> Runs:
     )
 
 
-def read_launches(stack: str, namespaces: Sequence[str], context: str | None) -> list[dict[str, Any]]:
+def read_launches(stack: str, namespaces: Sequence[str | None], context: str | None) -> list[dict[str, Any]]:
     """The stack's live Jobs and PyTorchJobs, whole, sorted by name."""
     selector = f"{labels.STACK}={stack},{labels.RUN}"
     return _list(_LAUNCH_KINDS, namespaces, selector, context)
 
 
 def _list(
-    kinds: Sequence[tuple[str, str]], namespaces: Sequence[str], selector: str, context: str | None
+    kinds: Sequence[tuple[str, str]], namespaces: Sequence[str | None], selector: str, context: str | None
 ) -> list[dict[str, Any]]:
     asked = {
         f"{paths.collection(api_version, kind, namespace)}?labelSelector={quote(selector)}": (api_version, kind)
@@ -66,9 +71,11 @@ def _list(
     }
     found = []
     for path, answer in read(list(asked), context).items():
+        if not _there(path, answer):
+            continue
         api_version, kind = asked[path]
         # Items of a list do not say what they are.
-        found += [{"apiVersion": api_version, "kind": kind, **item} for item in answer.body.get("items", ())]
+        found += [{"apiVersion": api_version, "kind": kind, **item} for item in answer.body["items"]]
     return sorted(found, key=lambda body: str(body["metadata"]["name"]))
 
 
@@ -77,5 +84,19 @@ def read_labels(manifests: Iterable[Mapping[str, Any]], context: str | None) -> 
     asked = {paths.location(manifest): identity(manifest) for manifest in manifests}
     answers = read(list(asked), context, metadata_only=True)
     return {
-        asked[path]: answer.body["metadata"].get("labels") or {} for path, answer in answers.items() if answer.found
+        asked[path]: answer.body["metadata"].get("labels") or {}
+        for path, answer in answers.items()
+        if _there(path, answer)
     }
+
+
+def _there(path: str, answer: Answer) -> bool:
+    """Whether there is something. What may not be read is not nothing: a change must not be decided upon that."""
+    if not answer.found and answer.status != NOT_FOUND:
+        where, _, query = path.partition("?")
+        raise ClusterError(
+            f"the cluster answered {answer.status} to {'list' if query else 'get'} {where}, so it is not known what is "
+            "there, and nothing is changed; ask its owner for that right, take another kubeconfig, or, where an "
+            "environment may use only its own namespaces, say `profile: tenant`"
+        )
+    return answer.found

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import httpx
+from kr8s import APITimeoutError
 
 from checks.cluster import paths
 from checks.cluster.client import ClusterError, connect, run
 
 _PAUSE_SECONDS = 0.5
+_TIMEOUT_SECONDS = 35
 
 
 def wait_until_accepted(manifest: Mapping[str, Any], context: str | None, deadline_seconds: float = 180) -> None:
@@ -23,6 +25,8 @@ def wait_until_accepted(manifest: Mapping[str, Any], context: str | None, deadli
 
 async def _wait(manifest: Mapping[str, Any], context: str | None, deadline_seconds: float) -> None:
     api = await connect(context)
+    # The API server itself gives a webhook up to 30 s.
+    api.timeout = _TIMEOUT_SECONDS
     collection, _, _ = paths.location(manifest).rpartition("/")
     base, _, last = collection.rpartition("/")
     end = time.monotonic() + deadline_seconds
@@ -34,7 +38,7 @@ async def _wait(manifest: Mapping[str, Any], context: str | None, deadline_secon
                 answer = f"{response.status_code} {response.text}"
                 if response.status_code in (httpx.codes.CREATED, httpx.codes.CONFLICT):
                     return
-        except (httpx.TransportError, OSError) as error:
+        except (httpx.TransportError, APITimeoutError, OSError) as error:
             answer = str(error) or type(error).__name__
         if time.monotonic() > end:
             kind = manifest["kind"]

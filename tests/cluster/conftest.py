@@ -10,7 +10,7 @@ from devcluster import cluster as devcluster
 from devcluster.cluster import Cluster
 from devcluster.images import ensure_images, helpers, operators, workload
 from tests.cluster.inventory import Name, everything
-from tests.cluster.lab import platform_config
+from tests.cluster.lab import NAMESPACE, platform_config
 from tests.cluster.project import ROOT, Project
 
 
@@ -67,6 +67,9 @@ def lab(dev: Project) -> Iterator[Project]:
         yield project
     finally:
         project.take_down()
+        # A platform alone leaves its namespaces: teams' volumes may be in them.
+        done = project.kubectl("delete", "namespace", NAMESPACE, "--timeout=60s")
+        assert done.code == 0, done.text
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

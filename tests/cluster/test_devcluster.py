@@ -105,13 +105,14 @@ def test_every_image_name_is_pulled_from_the_own_registry(running: Cluster) -> N
         assert run_pod(api, pod) == "here\n"
 
 
-def test_a_folder_with_something_else_in_it_is_not_wiped(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "said"), [("thesis.tex", r"holds thesis\.tex"), ("log", r"has no spec\.json")])
+def test_a_folder_that_is_not_a_clusters_is_not_removed(tmp_path: Path, name: str, said: str) -> None:
     """Whoever mistypes --state loses nothing."""
-    (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(ClusterError, match=r"thesis\.tex"):
+    (tmp_path / name).write_text("years of work")
+    with pytest.raises(ClusterError, match=said):
         cluster.down(tmp_path, keep_data=False)
     cluster.down(tmp_path)
-    assert (tmp_path / "thesis.tex").read_text() == "years of work"
+    assert (tmp_path / name).read_text() == "years of work"
 
 
 def test_gpus_without_gpus(running: Cluster) -> None:

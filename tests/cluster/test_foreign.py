@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 from collections.abc import Collection, Iterator
 from functools import partial
 from typing import Any
@@ -142,10 +143,9 @@ def refused(done: Done, names: Collection[tuple[str, str, str]]) -> None:
     """The command named these objects, and no others, as somebody else's."""
     assert done.code != 0, done.text
     assert "Traceback" not in done.text
-    told = {line.strip().removeprefix("error: ") for line in done.text.splitlines() if "made by somebody else" in line}
-    for kind, namespace, name in names:
-        who = f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
-        assert any(f"{who} exists and was made by somebody else; it is left as it is" in line for line in told), who
+    pattern = r"^(?:error: )?(\w+) (?:(\S+)/)?(\S+) exists and was made by somebody else; it is left as it is"
+    told = {match.groups("") for line in done.text.splitlines() if (match := re.match(pattern, line.strip()))}
+    assert told == set(names)
     assert done.text.count("Choose another name") >= len(names)
 
 

@@ -194,6 +194,12 @@ def test_an_active_run_goes_on_unless_the_change_names_it(lab: Project) -> None:
         assert f"stop: [{run_id(first)}]" in text
         await_pods(project, "fit", 1)
 
+        # Not even where the files name its namespace no more.
+        here = (project.root / f"Pulumi.{project.stack}.yaml").read_text()
+        project.edit_stack(everything_to_another_namespace)
+        assert run_id(first) in refused(project).text
+        (project.root / f"Pulumi.{project.stack}.yaml").write_text(here)
+
         project.edit_stack(lambda config: config["trainstack:workloads"].update(stop=[run_id(first)]))
         done = project.up("--refresh")
         assert done.code == 0, done.text
@@ -212,6 +218,12 @@ def test_an_active_run_goes_on_unless_the_change_names_it(lab: Project) -> None:
         third = await_end(project, "fit", "Complete")
         assert run_id(third) not in {run_id(first), run_id(second)}
         assert sorted(ledgers(project)) == sorted(map(run_id, [third, launch(project, "loader")]))
+
+
+def everything_to_another_namespace(config: Config) -> None:
+    """An edit that moves volumes and runs."""
+    for each in (*config["trainstack:storage"]["volumes"], *config["trainstack:workloads"]["runs"]):
+        each["namespace"] = "default"
 
 
 def test_a_stack_whose_state_was_lost_takes_its_running_objects_back(lab: Project) -> None:
@@ -286,7 +298,7 @@ def test_a_run_whose_master_is_killed_resumes_and_ends_with_one_record(lab: Proj
     try:
         with ThreadPoolExecutor(1) as pool:
             whole = pool.submit(project.trainstack, "up", seconds=240)
-            first = eventually("the third epoch", lambda: master_after(project, "epoch 3/"))
+            first = eventually("the second epoch", lambda: master_after(project, "epoch 2/"))
             assert project.kubectl("delete", "pod", "-n", NAMESPACE, first["metadata"]["name"]).code == 0
             done = whole.result()
         assert done.code == 0, done.text

@@ -282,7 +282,10 @@ class Child:
         self.reader.start()
 
     def wait(self, lost: threading.Event) -> int:
-        """The exit code as a shell gives it. A lost claim ends the command as SIGTERM does."""
+        """The exit code as a shell gives it. A lost claim ends the command as SIGTERM does.
+
+        A command that was told to stop has not finished, even if it ends with 0 once its checkpoint is written.
+        """
         told_at = 0.0
         while self.process.poll() is None:
             if told_at and lost.is_set() and time.monotonic() - told_at > GRACE_SECONDS:
@@ -295,6 +298,8 @@ class Child:
                 self.process.wait(0.1)
         self.reader.join(5)  # Not for ever: a grandchild may still hold the pipe.
         code = self.process.returncode
+        if told_at and code == 0:
+            return STOPPED
         return code if code >= 0 else 128 - code
 
     def last_lines(self) -> list[str]:

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from checks.cluster.client import ClusterError, reach, read
+from checks.cluster.snapshot import read_labels, read_launches
 from devcluster.certificates import kubeconfig
 
 
@@ -21,6 +22,8 @@ class Server(ThreadingHTTPServer):
     """An API server that answers every request with one status."""
 
     status = 200
+    open: tuple[str, ...] = ("/version",)
+    """What it answers whatever its status is."""
 
     @property
     def url(self) -> str:
@@ -36,7 +39,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Say who one is, or what is wrong."""
         body = {"gitVersion": "v1.34.2", "message": "so it says"}
-        self.send_response(self.server.status)
+        self.send_response(200 if self.path.startswith(self.server.open) else self.server.status)
         self.send_header("Content-Type", "application/json")
         self.end_headers()
         self.wfile.write(json.dumps(body).encode())
@@ -75,7 +78,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 def test_no_key_stays_in_a_temporary_file(server: Server, tmp_path: Path) -> None:
     """Neither of a connection that was made, nor of one that was refused."""
     assert read(["/api/v1/nodes"], None)["/api/v1/nodes"].found
-    server.status = 401
+    server.status, server.open = 401, ()
     with pytest.raises(ClusterError):
         reach(None)
     assert tempfile.gettempdir() == str(tmp_path / "temporary")
@@ -84,11 +87,33 @@ def test_no_key_stays_in_a_temporary_file(server: Server, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("status", "said"),
-    [(401, "does not accept the credentials"), (403, "so it says"), (503, "answered 503 to /version")],
+    [
+        (401, "does not accept the credentials"),
+        (403, "so it says"),
+        (429, "answered 429 to /version"),
+        (503, "answered 503 to /version"),
+    ],
 )
 def test_a_server_that_refuses_is_named_with_the_reason(server: Server, status: int, said: str) -> None:
     """And so is the remedy, where there is one on our side."""
-    server.status = status
+    server.status, server.open = status, ()
     with pytest.raises(ClusterError, match=said) as caught:
         reach(None)
     assert f"127.0.0.1:{server.server_port}" in str(caught.value)
+
+
+@pytest.mark.parametrize("status", [403, 410, 429, 500])
+def test_what_may_not_be_read_is_not_taken_for_nothing(server: Server, status: int) -> None:
+    """Neither launches, of which a change would start a second one, nor somebody else's objects."""
+    server.status = status
+    with pytest.raises(ClusterError, match=str(status)):
+        read_launches("dev", ["research"], None)
+    with pytest.raises(ClusterError, match=str(status)):
+        read_labels([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "research"}}], None)
+
+
+def test_what_is_not_there_is_nothing(server: Server) -> None:
+    """A kind without its definition, an object that nobody has made."""
+    server.status = 404
+    assert read_launches("dev", ["research"], None) == []
+    assert read_labels([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "research"}}], None) == {}

@@ -70,13 +70,15 @@ def test_secrets_of_the_environment_are_found_by_their_names() -> None:
         "PULUMI_CONFIG_PASSPHRASE": "correct horse",
         "PULUMI_CONFIG_PASSPHRASE_FILE": "/run/passphrase",
         "GITHUB_TOKEN": "ghs_abcdef",
+        "PULUMI_ACCESS_TOKEN": "/abcDEF123",
+        "KUBECONFIG": "/run/kubeconfig",
         "USE_TOKEN": "yes",
         "TRAINSTACK_KUBECONFIG": "users:\n- name: ci\n  user:\n    token: eyJhbGciOi\n",
         "HOME": "/home/me-and-you",
     }
     found = of_environment(variables)
-    assert {"correct horse", "ghs_abcdef", "eyJhbGciOi"} <= found
-    assert not {"yes", "ci", "/run/passphrase", "/home/me-and-you"} & found
+    assert {"correct horse", "ghs_abcdef", "/abcDEF123", "eyJhbGciOi"} <= found
+    assert not {"yes", "ci", "/run/passphrase", "/run/kubeconfig", "/home/me-and-you"} & found
 
 
 def test_values_are_hidden_everywhere_in_a_report() -> None:

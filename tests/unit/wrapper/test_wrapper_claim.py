@@ -62,6 +62,20 @@ def test_sigterm_goes_to_the_command_and_the_next_pod_starts_at_once(tmp_path: P
     assert "waiting" not in output
 
 
+def test_a_command_that_was_told_to_stop_has_not_finished(tmp_path: Path) -> None:
+    """Even if it ends with 0 after it wrote its checkpoint; nothing is published, and the next pod goes on."""
+    graceful = UNTIL_TOLD.replace("sys.exit(143)", "sys.exit(0)")
+    with pod(tmp_path, python(graceful), name="first") as first:
+        read_until(first, "ready")
+        first.send_signal(signal.SIGTERM)
+        assert first.wait(DEADLINE_SECONDS) == 143
+    assert not (tmp_path / RUN_ID / "_SUCCESS").exists()
+    assert read_json(tmp_path / RUN_ID / "attempts" / "first-1" / "failure.json")["stopped_by_sigterm"] is True
+    code, _ = run(tmp_path, python(WRITE_RESULT), name="second")
+    assert code == 0
+    assert (tmp_path / RUN_ID / "_SUCCESS").exists()
+
+
 def test_a_killed_holder_is_taken_over(tmp_path: Path) -> None:
     """After the stale time, by one of those who wait."""
     with pod(tmp_path, python(UNTIL_TOLD), name="first", **SOON) as first:
