@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.cluster.lab import (
     HELD,
@@ -35,10 +36,11 @@ from tests.cluster.lab import (
     uids,
     volume,
 )
-from tests.cluster.project import Project, eventually
+from tests.cluster.project import ROOT, Project, eventually
 
 pytestmark = pytest.mark.cluster
 
+EPOCHS = 40
 GO = ("touch", f"{MOUNT}/go")
 FAILS = "raise SystemExit(3)"
 
@@ -284,6 +286,9 @@ def test_a_failed_run_is_launched_again_only_when_somebody_asks(lab: Project) ->
 def test_a_run_whose_master_is_killed_resumes_and_ends_with_one_record(lab: Project) -> None:
     """`trainstack up` of a distributed training whose master's pod is deleted after some epochs ends all the same."""
     resources = {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"cpu": "2", "memory": "1Gi"}}
+    # So many epochs that the master is still at it when it is deleted, on a fast machine too.
+    base = yaml.safe_load((ROOT / "workloads" / "digits" / "workload.yaml").read_text())
+    args = [f"--epochs={EPOCHS}" if each.startswith("--epochs=") else each for each in base["args"]]
     digits = {
         "name": "digits",
         "namespace": NAMESPACE,
@@ -292,6 +297,7 @@ def test_a_run_whose_master_is_killed_resumes_and_ends_with_one_record(lab: Proj
         "record": {"volume": "lab"},
         "volumes": [{"volume": "lab", "mountPath": "/mnt/training"}],
         "resources": resources,
+        "args": args,
         "roles": {"Worker": {"replicas": 1}},
     }
     project = lab.other("killed", team_config(lab.stack, digits))
@@ -310,7 +316,7 @@ def test_a_run_whose_master_is_killed_resumes_and_ends_with_one_record(lab: Proj
         assert (run["state"], run["attempts"], run["world_size"]) == ("succeeded", 2, 2)
         assert (record / "_SUCCESS").is_file()
         lines = [json.loads(line) for line in (record / "result" / "metrics.jsonl").read_text().splitlines()]
-        assert [line["epoch"] for line in lines if "val_loss" in line] == list(range(1, 13))
+        assert [line["epoch"] for line in lines if "val_loss" in line] == list(range(1, EPOCHS + 1))
         shutil.rmtree(record)
     finally:
         project.take_down()
