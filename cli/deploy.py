@@ -1,5 +1,6 @@
 """`trainstack up`, `destroy` and `env`: from a checkout to a trained model, and back to nothing."""
 
+import hashlib
 import shlex
 import subprocess
 import sys
@@ -17,7 +18,6 @@ from cli.files import fetch_run, final_metrics
 from cli.loader import data_loader
 from cli.runs import follow, views
 from cli.session import Session, StackOption
-from cli.transfer import remote_digests
 from cli.transfer import upload as upload_folder
 from devcluster import cluster
 from devcluster.errors import ClusterError as LocalClusterError
@@ -27,6 +27,7 @@ from toolchain import tools
 from toolchain.errors import ToolchainError
 
 _TRAINING_SECONDS = 24 * 3600
+_MANIFEST = "manifest.json"
 
 
 def up(
@@ -129,9 +130,10 @@ def _local_cluster(session: Session) -> None:
 
 def _bring_data(session: Session) -> None:
     """Fill the volumes that runs wait for, where the environment says how."""
-    waiting = {view.launch.run_id for view in views(session) if view.launch.active}
+    # A run's id is its workload's name and 10 hex.
+    waiting = {view.launch.run_id.rpartition("-")[0] for view in views(session) if view.launch.active}
     for run in session.settings.workloads.runs:
-        if run.data is not None and run.data.prepare and any(each.startswith(f"{run.name}-") for each in waiting):
+        if run.data is not None and run.data.prepare and run.name in waiting:
             _bring(session, run, run.data.prepare)
 
 
@@ -143,14 +145,28 @@ def _bring(session: Session, run: Workload, prepare: str) -> None:
         done = subprocess.run([sys.executable, "-m", prepare, str(folder)], cwd=session.root, check=False)
         if done.returncode:
             fail(f"`python -m {prepare}` ended with {done.returncode}; what it printed above says why")
+    committed = _sha256(session.root / run.data.manifest)
+    made = _sha256(folder / _MANIFEST) if (folder / _MANIFEST).is_file() else "none"
+    if made != committed:
+        fail(
+            f"`python -m {prepare}` did not make the data that {run.name} waits for: the {_MANIFEST} in {folder} has "
+            f"sha256 {made}, {run.data.manifest} has {committed}. Nothing was sent. If the data is meant to be other "
+            f"data, copy that {_MANIFEST} over {run.data.manifest}, which is then another run; else correct {prepare}"
+        )
     with data_loader(session.settings, run.namespace, run.data.volume) as loader, step("bringing it to the volume"):
-        if "manifest.json" not in remote_digests(loader, run.data.path):
-            upload_folder(loader, folder, run.data.path, last="manifest.json")
+        # It sends what differs, so also the rest of what an interrupted upload, or an older data set, left there.
+        upload_folder(loader, folder, run.data.path, last=_MANIFEST)
+
+
+def _sha256(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _results(session: Session) -> None:
     for ledger in read_runs(session.settings).ledgers:
         record = fetch_run(session, ledger)
+        if record is None:
+            continue
         metrics = final_metrics(record)
         out.print(f"\n{ledger.run_id}", style="bold")
         if "test_accuracy" in metrics:

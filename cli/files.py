@@ -1,6 +1,7 @@
 """`trainstack upload`, `ls` and `fetch`: files to volumes, and results back."""
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,8 +10,8 @@ import typer
 from cli.console import err, fail, out, show_json
 from cli.loader import data_loader
 from cli.session import JsonOption, Session, StackOption
+from cli.transfer import DONE, Fetched, remote_digests
 from cli.transfer import fetch as fetch_folder
-from cli.transfer import remote_digests
 from cli.transfer import upload as upload_folder
 from settings.storage import Volume
 from workloads.records import Ledger
@@ -51,7 +52,8 @@ def ls(place: PlaceArgument, stack: StackOption = "dev", *, as_json: JsonOption 
         show_json(digests)
         return
     for name, digest in sorted(digests.items()):
-        out.print(f"{digest}  {name}", markup=False)
+        # As bytes: a name may be no text.
+        typer.echo(os.fsencode(f"{digest}  {name}"))
 
 
 def fetch(
@@ -61,7 +63,8 @@ def fetch(
 ) -> None:
     """Bring a run's record, or a folder of a volume, to this machine, checked by sha256.
 
-    Works also when the run's pods are gone. What is here already and whole is not fetched again.
+    Works also when the run's pods are gone. What is here already and whole is not fetched again. Of a run that is
+    still active comes what there is; files that it writes to meanwhile are named.
 
     Examples:
       trainstack fetch digits-0f3c9a1b2d -s dev
@@ -75,17 +78,25 @@ def fetch(
         namespace, name, folder = _record(session, what)
         target = to or session.results / Path(folder).name
     with data_loader(session.settings, namespace, name) as loader:
-        sent = fetch_folder(loader, folder, Path(target))
-    out.print(f"{target}: {sent} files fetched, all verified")
+        fetched = fetch_folder(loader, folder, Path(target))
+    _tell_changed(fetched)
+    out.print(f"{target}: {fetched.sent} files fetched, {'the others' if fetched.changed else 'all'} verified")
 
 
-def fetch_run(session: Session, ledger: Ledger) -> Path:
-    """Bring a run's record to results/<run-id>/; nothing is done where it already lies there, finished."""
+def fetch_run(session: Session, ledger: Ledger) -> Path | None:
+    """Bring a run's record to results/<run-id>/; nothing is done where it already lies there, finished.
+
+    None for a run that is not recorded, which no fault is: an unmanaged workload, or one that is declared no more.
+    """
     target = session.results / ledger.run_id
-    if not (target / "_SUCCESS").is_file():
-        namespace, name, folder = _record(session, ledger.run_id)
-        with data_loader(session.settings, namespace, name) as loader:
-            fetch_folder(loader, folder, target)
+    if (target / DONE).is_file():
+        return target
+    workload = next((each for each in session.settings.workloads.runs if each.name == ledger.workload), None)
+    if workload is None or workload.record is None:
+        return None
+    # The namespace that the run was launched in: the workload may have moved since.
+    with data_loader(session.settings, ledger.namespace, workload.record.volume) as loader:
+        _tell_changed(fetch_folder(loader, f"{workload.record.path}/{ledger.run_id}", target))
     return target
 
 
@@ -107,10 +118,24 @@ def _place(session: Session, place: str) -> tuple[Volume, str]:
     return volumes[0], folder or "."
 
 
+def _tell_changed(fetched: Fetched) -> None:
+    if fetched.changed:
+        err.print(
+            f"{len(fetched.changed)} files were written to while they were fetched: {', '.join(fetched.changed)!r}. "
+            "They are not verified; fetch them again when the run has ended",
+            style="yellow",
+            markup=False,
+        )
+
+
 def _record(session: Session, run: str) -> tuple[str, str, str]:
-    """Namespace, volume and folder of a run's record, by the workload that its id begins with."""
-    for workload in session.settings.workloads.runs:
-        if run.startswith(f"{workload.name}-") and workload.record is not None:
-            return workload.namespace, workload.record.volume, f"{workload.record.path}/{run}"
-    known = ", ".join(workload.name for workload in session.settings.workloads.runs if workload.record) or "none"
-    return fail(f"{run!r} is no run of {session.stack}; runs are <workload>-<10 hex>, and its workloads are: {known}")
+    """Namespace, volume and folder of a run's record, by the workload that its id names."""
+    # Not any beginning of the id: `digits-small-0f3c9a1b2d` is no run of `digits`.
+    name = run.rpartition("-")[0]
+    workload = next((each for each in session.settings.workloads.runs if each.name == name), None)
+    if workload is None:
+        known = ", ".join(each.name for each in session.settings.workloads.runs if each.record) or "none"
+        fail(f"{run!r} is no run of {session.stack}; runs are <workload>-<10 hex>, and its workloads are: {known}")
+    if workload.record is None:
+        fail(f"{run} is not recorded: {workload.name} has no `record`. Its log: trainstack logs {run}")
+    return workload.namespace, workload.record.volume, f"{workload.record.path}/{run}"

@@ -5,17 +5,22 @@ a broken connection leaves behind, its deadline ends.
 """
 
 import json
+import os
 import secrets
+import subprocess
+import tarfile
+import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import IO
 from urllib.parse import quote
 
 from checks.cluster.client import read
 from checks.cluster.progress import describe_pod
 from cli.console import fail, step
-from cli.kubectl import kubectl
+from cli.kubectl import command, exec_words, kubectl
 from manifests.labels import LAUNCH, RUN, Manifest
 from settings.model import Settings
 from settings.workloads import Image, Mount, Resources, Workload
@@ -28,6 +33,7 @@ MOUNT = "/mnt/volume"
 _START_SECONDS = 600
 _LIFE_SECONDS = 6 * 3600
 _PAUSE_SECONDS = 0.5
+_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,54 @@ def data_loader(settings: Settings, namespace: str, volume: str) -> Iterator[Loa
         yield Loader(namespace, pod, context)
     finally:
         kubectl("delete", "job", "-n", namespace, name, "--wait=false", context=context)
+
+
+def in_pod(loader: Loader, script: str, folder: str) -> list[str]:
+    """The words that run a shell script in a loader's pod; its $1 is the path of a folder of the volume there."""
+    try:
+        folder.encode()
+    except UnicodeEncodeError:
+        fail(f"{folder!r} is no UTF-8, which the folder after the colon has to be; what lies in it need not")
+    words = exec_words(loader.namespace, loader.pod, loader.container, script, f"{MOUNT}/{folder.strip('/')}")
+    return command(*words, context=loader.context)
+
+
+@contextmanager
+def running(
+    loader: Loader, what: str, script: str, folder: str, *, stdin: int | IO[bytes], stdout: int | None = None
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """A script in the loader's pod, for as long as the block runs. It must end well, or the command fails.
+
+    Where the block fails the script is killed first: it may wait for ever to be rid of what nobody reads any more.
+    """
+    # Errors go into a file, since a full pipe would stop it too.
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            in_pod(loader, script, folder), stdin=stdin, stdout=stdout, stderr=errors, env=os.environ
+        )
+        broken = ""
+        try:
+            yield process
+            while process.stdout and process.stdout.read(_CHUNK):
+                pass
+        except (tarfile.TarError, BrokenPipeError) as error:
+            broken = str(error)
+            process.kill()
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            for pipe in filter(None, (process.stdin, process.stdout)):
+                with suppress(OSError):
+                    pipe.close()
+            process.wait()
+        if process.returncode or broken:
+            errors.seek(0)
+            said = errors.read().decode(errors="replace").strip()
+            fail(
+                f"the {what} broke off: {said or broken or f'kubectl ended with {process.returncode}'}. What arrived "
+                "whole stays; run the same command again and it goes on from there"
+            )
 
 
 def loader_job(settings: Settings, namespace: str, volume: str, name: str) -> Manifest:

@@ -1,48 +1,102 @@
 """Files to a volume and back, through a data loader: only what differs, checked by sha256 on both sides.
 
-A broken connection loses nothing: what has arrived whole is not sent again.
+A broken connection loses nothing: what has arrived whole is not sent again. Names may be any that a file system takes,
+also such that are no UTF-8; only those with a line break are refused, before anything is sent.
 """
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
+import sys
 import tarfile
-from collections.abc import Iterable, Mapping
+import tempfile
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
 
 from cli.console import err, fail
-from cli.kubectl import command, exec_words
-from cli.loader import MOUNT, Loader
+from cli.loader import Loader, in_pod, running
+
+DONE = "_SUCCESS"
+"""The file that says of the folder around it that it is complete: fetched when all else is there and checked."""
 
 _CHUNK = 1 << 20
-# NUL-free names only: tar and find of busybox end records by newline.
-_LIST = 'cd "$1" 2>/dev/null && find . -type f ! -name "*.partial" -exec sha256sum {} +'
+_PARTIAL = ".trainstack-partial"
+"""What is being fetched, until it is whole and gets its name. Left by an interrupted fetch, overwritten by the next."""
+_FILES, _FOLDERS, _OTHERS, _END = " files", " folders", " others", " end"
+"""Lines between the parts of a list. Every other line begins with a digest or with `./`."""
+# Names with a line break come first: where there is one, the rest cannot be read. A list without its last line is not
+# whole, whatever kubectl's exit code says. lost+found, at the root of some volumes, is root's alone.
+_LIST = f"""set -e
+seek() {{ find . -path ./lost+found -prune -o "$@"; }}
+if [ -d "$1" ]; then
+  cd "$1"
+  seek -name '*
+*' -print
+  echo '{_FILES}'
+  seek -type f -exec sha256sum {{}} +
+  echo '{_FOLDERS}'
+  seek -type d -print
+  echo '{_OTHERS}'
+  seek ! -type f ! -type d -print
+fi
+echo '{_END}'
+"""
 _TAKE = 'mkdir -p "$1" && cd "$1" && tar -xf -'
-_GIVE = 'cd "$1" && shift && tar -cf - -- "$@"'
+# busybox's tar reads no list of names, and ten thousand names are too many for a command line. So tar is run for every
+# few, and several archives follow each other. GNU's tar reads escapes in names unless told not to.
+_GIVE = """set -e
+cd "$1"
+set --
+if tar --no-unquote --version >/dev/null 2>&1; then exact=--no-unquote; else exact=; fi
+give() { tar $exact -cf - -- "$@" </dev/null; }
+while IFS= read -r name; do
+  set -- "$@" "$name"
+  if [ $# -ge 50 ]; then give "$@"; set --; fi
+done
+if [ $# -gt 0 ]; then give "$@"; fi
+"""
 
 
-def local_digests(folder: Path) -> dict[str, str]:
-    """The sha256 of every file below a folder, by its relative POSIX path."""
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return {path.relative_to(folder).as_posix(): _sha256(path) for path in files}
+@dataclass(frozen=True, kw_only=True)
+class Fetched:
+    """What a fetch brought."""
+
+    sent: int
+    """Files that had to be sent."""
+    changed: tuple[str, ...] = ()
+    """Those of them that an active run wrote to meanwhile: what is here is some state of them, unchecked."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Tree:
+    """What a folder holds, by relative POSIX paths."""
+
+    files: Mapping[str, str]
+    """The sha256 of each."""
+    folders: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    """Links, pipes and the like."""
 
 
 def remote_digests(loader: Loader, folder: str) -> dict[str, str]:
-    """The same of a folder of the volume; empty where it does not exist."""
-    done = _exec(loader, _LIST, _place(folder))
-    lines = done.stdout.decode(errors="surrogateescape").splitlines()
-    digests = {}
-    for line in lines:
-        digest, _, name = line.partition("  ")
-        digests[name.removeprefix("./")] = digest
-    return digests
+    """The sha256 of every file below a folder of the volume, by its relative path; empty where it does not exist.
+
+    Raises through `fail` when the list did not arrive whole.
+    """
+    return dict(_remote(loader, folder).files)
 
 
 def upload(loader: Loader, source: Path, folder: str, last: str | None = None) -> int:
     """Bring a folder to the volume; return how many files had to be sent.
+
+    Links to files are sent as files. Raises through `fail`, before anything is sent, when there is something that
+    cannot be sent.
 
     Args:
         loader: through which.
@@ -51,104 +105,168 @@ def upload(loader: Loader, source: Path, folder: str, last: str | None = None) -
         last: a file that is sent when all others are there and checked, since somebody waits for it.
 
     """
-    wanted = local_digests(source)
-    if not wanted:
+    try:
+        return _upload(loader, source, folder, last)
+    except OSError as error:
+        fail(f"{source} cannot be read: {error}. Run the same command again when it can, and nobody changes it")
+
+
+def _upload(loader: Loader, source: Path, folder: str, last: str | None) -> int:
+    wanted = _local(source)
+    odd = [*wanted.others, *(name for name in (*wanted.files, *wanted.folders) if "\n" in name)]
+    if odd:
+        fail(
+            f"{len(odd)} entries of {source} cannot be sent, {odd[0]!r} for one; nothing is sent. What can: files, "
+            "folders and links to files, if their names have no line break. Rename or remove the others"
+        )
+    if not wanted.files:
         fail(f"{source} holds no file; nothing is sent")
-    there = remote_digests(loader, folder)
-    missing = [name for name, digest in wanted.items() if there.get(name) != digest]
-    for batch in ([name for name in missing if name != last], [name for name in missing if name == last]):
-        if batch:
-            _send(loader, source, folder, batch)
-            _verify(wanted, remote_digests(loader, folder), batch, f"volume folder {folder}")
+    there = _remote(loader, folder)
+    missing = [name for name, digest in wanted.files.items() if there.files.get(name) != digest]
+    folders = [name for name in wanted.folders if name not in there.folders]
+    rest = [name for name in missing if name != last]
+    if rest or folders:
+        _send(loader, source, folder, rest, folders)
+        found = _remote(loader, folder)
+        _verify(wanted.files, found.files, rest, f"volume folder {folder}")
+        lost = set(folders) - set(found.folders)
+        if lost:
+            fail(f"{len(lost)} folders did not arrive in volume folder {folder}, {min(lost)!r} for one; run it again")
+    if last in missing:
+        _send(loader, source, folder, [last])
+        _verify(wanted.files, _remote(loader, folder).files, [last], f"volume folder {folder}")
     return len(missing)
 
 
-def fetch(loader: Loader, folder: str, target: Path) -> int:
-    """Bring a folder of the volume to this machine; return how many files had to be sent.
+def fetch(loader: Loader, folder: str, target: Path) -> Fetched:
+    """Bring a folder of the volume to this machine.
+
+    Files called DONE come when all others are here and checked. Links are told, not followed.
 
     Raises through `fail` when there is no such folder, or when what arrived is not what was sent.
     """
-    wanted = remote_digests(loader, folder)
-    if not wanted:
+    wanted = _remote(loader, folder)
+    if not wanted.files and not wanted.folders:
         fail(f"the volume has no files in {folder}")
-    here = local_digests(target) if target.is_dir() else {}
-    missing = [name for name, digest in wanted.items() if here.get(name) != digest]
-    if missing:
-        _receive(loader, folder, target, missing)
-        _verify(wanted, {name: _sha256(target / name) for name in missing}, missing, str(target))
-    return len(missing)
+    if wanted.others:
+        count, one = len(wanted.others), wanted.others[0]
+        err.print(f"{count} links or the like are not fetched, {one!r} for one", style="yellow", markup=False)
+    try:
+        here = _local(target).files if target.is_dir() else {}
+        for name in ("", *wanted.folders):
+            _inside(target, name).mkdir(parents=True, exist_ok=True)
+        missing = [name for name, digest in wanted.files.items() if here.get(name) != digest]
+        rest = [name for name in missing if not _says_done(name)]
+        changed: tuple[str, ...] = ()
+        if rest:
+            # What says that all is here must not lie beside less than all.
+            missing = [*rest, *filter(_says_done, wanted.files)]
+            for name in missing[len(rest) :]:
+                _inside(target, name).unlink(missing_ok=True)
+            _receive(loader, folder, target, rest)
+            changed = _changed(loader, folder, target, rest, wanted.files)
+        marks = missing[len(rest) :]
+        if marks:
+            _receive(loader, folder, target, marks)
+            _verify(wanted.files, _digests(target, marks), marks, str(target))
+    except OSError as error:
+        fail(f"{target} cannot be written: {error}. What arrived whole stays; make room for the rest, and run it again")
+    return Fetched(sent=len(missing), changed=changed)
 
 
-def _send(loader: Loader, source: Path, folder: str, names: Iterable[str]) -> None:
-    files = [source / name for name in names]
-    words = command(
-        *exec_words(loader.namespace, loader.pod, loader.container, _TAKE, _place(folder)), context=loader.context
-    )
-    with _bar(sum(file.stat().st_size for file in files), f"sending {len(files)} files") as progress:
-        process = subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ)
+def _changed(
+    loader: Loader, folder: str, target: Path, names: Sequence[str], wanted: Mapping[str, str]
+) -> tuple[str, ...]:
+    """The files that a run wrote to between list and fetch; any other that differs ends the command."""
+    found = _digests(target, names)
+    wrong = [name for name in names if found.get(name) != wanted[name]]
+    if not wrong:
+        return ()
+    now = _remote(loader, folder).files
+    # What has not changed there was damaged on its way; and what is finished should not change at all.
+    _verify(wanted, found, [name for name in wrong if now.get(name) == wanted[name]], str(target))
+    changed = tuple(name for name in wrong if found.get(name) != now.get(name))
+    finished = [name for name in changed if any(str(each / DONE) in wanted for each in PurePosixPath(name).parents)]
+    if finished:
+        fail(
+            f"{len(finished)} files of a finished run were written to while they were fetched, {finished[0]!r} for "
+            "one; see who does that, and run the same command again"
+        )
+    return changed
+
+
+def _send(loader: Loader, source: Path, folder: str, names: Sequence[str], folders: Iterable[str] = ()) -> None:
+    found = {name: (source / name).stat() for name in names}
+    with (
+        _bar(sum(each.st_size for each in found.values()), f"sending {len(names)} files") as progress,
+        running(loader, "upload", _TAKE, folder, stdin=subprocess.PIPE) as process,
+    ):
         if process.stdin is None:
             raise AssertionError
-        try:
-            with tarfile.open(fileobj=process.stdin, mode="w|", format=tarfile.GNU_FORMAT) as archive:
-                for file in files:
-                    archive.add(file, arcname=file.relative_to(source).as_posix(), filter=_anonymous)
-                    progress.advance(progress.task_ids[0], file.stat().st_size)
-            process.stdin.close()
-        except BrokenPipeError:
-            pass
-        _end(process, "upload")
+        for name in folders:
+            process.stdin.write(_header(name, tarfile.DIRTYPE, 0o755, 0, time.time()))
+        for name, each in found.items():
+            process.stdin.write(_header(name, tarfile.REGTYPE, 0o644, each.st_size, each.st_mtime))
+            left = each.st_size
+            with (source / name).open("rb") as file:
+                while left and (chunk := file.read(min(left, _CHUNK))):
+                    process.stdin.write(chunk)
+                    left -= len(chunk)
+            if left:
+                fail(f"{name!r} in {source} became shorter while it was sent; run the same command again")
+            process.stdin.write(bytes(-each.st_size % tarfile.BLOCKSIZE))
+            progress.advance(progress.task_ids[0], each.st_size)
+        process.stdin.write(bytes(2 * tarfile.BLOCKSIZE))
+        process.stdin.close()
 
 
-def _receive(loader: Loader, folder: str, target: Path, names: list[str]) -> None:
-    words = command(
-        *exec_words(loader.namespace, loader.pod, loader.container, _GIVE, _place(folder), *names),
-        context=loader.context,
-    )
-    target.mkdir(parents=True, exist_ok=True)
-    with _bar(None, f"fetching {len(names)} files") as progress:
-        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ)
-        if process.stdout is None:
-            raise AssertionError
-        try:
-            with tarfile.open(fileobj=process.stdout, mode="r|") as archive:
+def _header(name: str, kind: bytes, mode: int, size: int, mtime: float) -> bytes:
+    """An archive's words before a file. Who owns it here means nothing there."""
+    info = tarfile.TarInfo(name)
+    info.type, info.mode, info.size, info.mtime = kind, mode, size, int(mtime)
+    return info.tobuf(tarfile.GNU_FORMAT, sys.getfilesystemencoding(), "surrogateescape")
+
+
+def _receive(loader: Loader, folder: str, target: Path, names: Sequence[str]) -> None:
+    with tempfile.TemporaryFile() as asked, _bar(None, f"fetching {len(names)} files") as progress:
+        # With ./ no name looks like an option.
+        asked.writelines(b"./" + os.fsencode(name) + b"\n" for name in names)
+        asked.seek(0)
+        with running(loader, "fetch", _GIVE, folder, stdin=asked, stdout=subprocess.PIPE) as process:
+            if process.stdout is None:
+                raise AssertionError
+            known = frozenset(names)
+            # Between two archives there are zeros.
+            with tarfile.open(fileobj=process.stdout, mode="r|", ignore_zeros=True) as archive:
                 for member in archive:
-                    _keep(archive, member, target)
+                    _keep(archive, member, target, known)
                     progress.advance(progress.task_ids[0], member.size)
-        except tarfile.TarError as error:
-            err.print(f"the stream broke off: {error}", style="yellow", markup=False)
-        _end(process, "fetch")
 
 
-def _keep(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
-    """Write one file beside its name, then into it: what lies there under its name is whole."""
-    path = target / PurePosixPath(member.name)
-    if not path.resolve().is_relative_to(target.resolve()):
-        fail(f"the volume holds a file called {member.name!r}, which would land outside {target}; it was not written")
-    content = archive.extractfile(member)
-    if content is None:
-        return
+def _keep(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path, names: Collection[str]) -> None:
+    """Write one file beside its place, then into it: what lies there under its name is whole."""
+    name = PurePosixPath(member.name).as_posix()
+    path = _inside(target, name)
+    if name not in names:
+        fail(f"the volume sent {name!r}, which was not asked for; it was not written")
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("wb") as out:
-        shutil.copyfileobj(content, out, _CHUNK)
+    partial = target / _PARTIAL
+    if member.islnk():
+        # A second name of a file that came before, for which the archive does not repeat the content.
+        shutil.copyfile(_inside(target, PurePosixPath(member.linkname).as_posix()), partial)
+    elif content := archive.extractfile(member):
+        with partial.open("wb") as out:
+            shutil.copyfileobj(content, out, _CHUNK)
+    else:
+        return
     partial.replace(path)
 
 
-def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Who owns a file here means nothing there."""
-    member.uid = member.gid = 0
-    member.uname = member.gname = ""
-    member.mode = 0o644
-    return member
-
-
-def _end(process: "subprocess.Popen[bytes]", what: str) -> None:
-    errors = process.stderr.read().decode(errors="replace").strip() if process.stderr else ""
-    if process.wait():
-        fail(
-            f"the {what} broke off: {errors or f'kubectl ended with {process.returncode}'}. What arrived whole stays; "
-            "run the same command again and it goes on from there"
-        )
+def _inside(target: Path, name: str) -> Path:
+    path = target / name
+    if not path.resolve().is_relative_to(target.resolve()):
+        fail(f"the volume holds a file called {name!r}, which would land outside {target}; it was not written")
+    return path
 
 
 def _verify(wanted: Mapping[str, str], found: Mapping[str, str], names: Iterable[str], where: str) -> None:
@@ -160,15 +278,75 @@ def _verify(wanted: Mapping[str, str], found: Mapping[str, str], names: Iterable
         )
 
 
-def _exec(loader: Loader, script: str, *arguments: str) -> "subprocess.CompletedProcess[bytes]":
-    words = command(
-        *exec_words(loader.namespace, loader.pod, loader.container, script, *arguments), context=loader.context
+def _remote(loader: Loader, folder: str) -> _Tree:
+    """What a folder of the volume holds; nothing where it does not exist."""
+    done = subprocess.run(
+        in_pod(loader, _LIST, folder), stdin=subprocess.DEVNULL, capture_output=True, check=False, env=os.environ
     )
-    return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False, env=os.environ)
+    text, said = os.fsdecode(done.stdout), done.stderr.decode(errors="replace").strip()
+    if done.returncode or not text.endswith(f"{_END}\n"):
+        reason = said or f"kubectl ended with {done.returncode}, and the list has no end"
+        fail(f"the volume's files in {folder} cannot be listed: {reason}. Run the same command again")
+    if text == f"{_END}\n":
+        return _Tree(files={})
+    odd, files, folders, others = _parts(text)
+    if odd:
+        names = "\n".join(odd)
+        fail(
+            f"names in {folder} on the volume have line breaks, so they cannot be listed: {names!r}; rename them there"
+        )
+    return _Tree(
+        files=dict(map(_entry, files)),
+        folders=tuple(name.removeprefix("./") for name in folders if name != "."),
+        others=tuple(name.removeprefix("./") for name in others),
+    )
 
 
-def _place(folder: str) -> str:
-    return f"{MOUNT}/{folder.strip('/')}"
+def _parts(text: str) -> tuple[list[str], list[str], list[str], list[str]]:
+    odd, _, rest = text.removesuffix(f"{_END}\n").rpartition(f"{_FILES}\n")
+    files, _, rest = rest.partition(f"{_FOLDERS}\n")
+    folders, _, others = rest.partition(f"{_OTHERS}\n")
+    # Not splitlines, for which more than the line feed ends a line.
+    odd_, files_, folders_, others_ = (part.split("\n")[:-1] for part in (odd, files, folders, others))
+    return odd_, files_, folders_, others_
+
+
+def _entry(line: str) -> tuple[str, str]:
+    """Name and digest of a line of sha256sum's; GNU's has a backslash before it where it doubles those of the name."""
+    digest, _, name = line.partition("  ")
+    if digest.startswith("\\"):
+        digest, name = digest[1:], re.sub(r"\\(.)", lambda each: {"r": "\r"}.get(each[1], each[1]), name)
+    return name.removeprefix("./"), digest
+
+
+def _local(folder: Path) -> _Tree:
+    """What a folder of this machine holds. Raises OSError where it cannot be read."""
+    files: dict[str, str] = {}
+    folders: list[str] = []
+    others: list[str] = []
+
+    def stop(error: OSError) -> None:
+        raise error
+
+    for place, below, beside in os.walk(folder, onerror=stop):
+        for path in sorted(Path(place, name) for name in (*below, *beside) if name != _PARTIAL):
+            name = path.relative_to(folder).as_posix()
+            if path.is_file():
+                files[name] = _sha256(path)
+            elif path.is_dir() and not path.is_symlink():
+                folders.append(name)
+            else:
+                others.append(name)
+    return _Tree(files=files, folders=tuple(folders), others=tuple(others))
+
+
+def _digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """The sha256 of those of the files that are there."""
+    return {name: _sha256(folder / name) for name in names if (folder / name).is_file()}
+
+
+def _says_done(name: str) -> bool:
+    return PurePosixPath(name).name == DONE
 
 
 def _sha256(path: Path) -> str:

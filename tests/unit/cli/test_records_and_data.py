@@ -1,0 +1,206 @@
+"""Which record a run's is, and when data is brought: `trainstack fetch`, and the end of `trainstack up`."""
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import typer
+
+from cli import deploy, files
+from cli.loader import Loader
+from cli.session import Session
+from settings.model import Settings
+from tests.unit.cli.volume import LOADER, FakeVolume, make_volume, write
+from workloads.records import Ledger
+
+RUN = "0123456789"
+PREPARE = """
+import json, pathlib, sys
+folder = pathlib.Path(sys.argv[1])
+folder.mkdir(parents=True, exist_ok=True)
+(folder / "images").write_text("images")
+(folder / "manifest.json").write_text({manifest!r})
+"""
+Started = list[tuple[str, str]]
+
+
+@pytest.fixture
+def volume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeVolume:
+    """A volume behind a loader of our helper image."""
+    return make_volume(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Started:
+    """The loaders that were started: their namespaces and volumes."""
+    loaders: Started = []
+
+    @contextmanager
+    def start(_: Settings, namespace: str, volume: str) -> Iterator[Loader]:
+        loaders.append((namespace, volume))
+        yield LOADER
+
+    monkeypatch.setattr(files, "data_loader", start)
+    monkeypatch.setattr(deploy, "data_loader", start)
+    return loaders
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Session]:
+    """The session of an environment with these workloads, which commands open too."""
+
+    def make(*runs: dict[str, Any]) -> Session:
+        volume = {"name": "training", "namespace": "research", "storage_class": "shared", "size": "1Gi"}
+        settings = Settings.model_validate(
+            {
+                "stack": "dev",
+                "storage": {"volumes": ({**volume, "access_modes": ("ReadWriteMany",)},)},
+                "workloads": {"runs": runs},
+            }
+        )
+        made = Session(tmp_path, "dev")
+        made.__dict__["loaded"] = SimpleNamespace(settings=settings)
+        monkeypatch.setattr(Session, "open", lambda _: made)
+        return made
+
+    return make
+
+
+def make_workload(name: str, **changes: Any) -> dict[str, Any]:
+    """A managed Job that is recorded on a volume of its name."""
+    words = {"command": ("true",), "image": {"name": "busybox"}, "record": {"volume": f"{name}-runs"}}
+    return {"name": name, "kind": "Job", "namespace": "research", **words, **changes}
+
+
+def make_ledger(workload: str, namespace: str = "research") -> Ledger:
+    """The ledger of a run."""
+    run = f"{workload}-{RUN}"
+    return Ledger(run_id=run, workload=workload, namespace=namespace, attempt=1, launch_name=f"{run}-000000", launch={})
+
+
+def unmanaged(name: str) -> dict[str, Any]:
+    """A workload without a record."""
+    return make_workload(name, managed=False, record=None)
+
+
+def test_a_run_is_of_the_workload_that_its_id_names(
+    tmp_path: Path, volume: FakeVolume, started: Started, session: Callable[..., Session]
+) -> None:
+    """Not of another whose name the id begins with too."""
+    session(make_workload("digits"), make_workload("digits-small"))
+    write(volume.root / "runs" / f"digits-small-{RUN}", {"_SUCCESS": "{}"})
+    files.fetch(f"digits-small-{RUN}", to=tmp_path / "to")
+    assert started == [("research", "digits-small-runs")]
+
+
+def test_a_ledger_says_whose_run_it_is(volume: FakeVolume, started: Started, session: Callable[..., Session]) -> None:
+    """And in which namespace it was launched, also when the workload has moved."""
+    opened = session(make_workload("digits"), make_workload("digits-small"))
+    write(volume.root / "runs" / f"digits-small-{RUN}", {"_SUCCESS": "{}"})
+    record = files.fetch_run(opened, make_ledger("digits-small", namespace="before"))
+    assert record is not None
+    assert (record / "_SUCCESS").is_file()
+    assert started == [("before", "digits-small-runs")]
+
+
+def test_a_run_that_is_not_recorded_is_no_fault(
+    monkeypatch: pytest.MonkeyPatch, volume: FakeVolume, started: Started, session: Callable[..., Session]
+) -> None:
+    """Nor is one whose workload is declared no more; the others are fetched."""
+    opened = session(unmanaged("hello"), make_workload("digits"))
+    ledgers = (make_ledger("gone"), make_ledger("hello"), make_ledger("digits"))
+    monkeypatch.setattr(deploy, "read_runs", lambda _: SimpleNamespace(ledgers=ledgers))
+    write(volume.root / "runs" / f"digits-{RUN}", {"_SUCCESS": "{}"})
+    deploy._results(opened)
+    assert started == [("research", "digits-runs")]
+
+
+def test_asked_for_a_run_without_a_record_it_says_so(
+    session: Callable[..., Session], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And where there is something to read."""
+    session(unmanaged("hello"))
+    with pytest.raises(typer.Exit):
+        files.fetch(f"hello-{RUN}")
+    assert f"trainstack logs hello-{RUN}" in capsys.readouterr().err
+
+
+def test_names_are_listed_as_they_are(
+    volume: FakeVolume, started: Started, session: Callable[..., Session], capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """Also those that are no text."""
+    session()
+    (volume.root / os.fsdecode(b"caf\xe9")).touch()
+    files.ls("training:")
+    sys.stdout.flush()
+    assert capfdbinary.readouterr().out == hashlib.sha256().hexdigest().encode() + b"  caf\xe9\n"
+
+
+def prepared(session: Callable[..., Session], tmp_path: Path, committed: str, made: str) -> Session:
+    """A session whose run `digits` waits for data; one manifest is committed, and another may be made."""
+    (tmp_path / "prepare_digits.py").write_text(PREPARE.format(manifest=made))
+    (tmp_path / "data.json").write_text(committed)
+    data = {"manifest": "data.json", "volume": "training", "path": "data/digits", "prepare": "prepare_digits"}
+    return session(make_workload("digits", data=data), make_workload("digits-small"))
+
+
+def waiting(monkeypatch: pytest.MonkeyPatch, workload: str) -> None:
+    """A run of this workload is active, and no other."""
+    launch = SimpleNamespace(run_id=f"{workload}-{RUN}", active=True)
+    monkeypatch.setattr(deploy, "views", lambda _: [SimpleNamespace(launch=launch)])
+
+
+def test_data_of_another_manifest_is_replaced(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    volume: FakeVolume,
+    started: Started,
+    session: Callable[..., Session],
+) -> None:
+    """A run waits for the committed manifest, not for any."""
+    opened = prepared(session, tmp_path, committed='{"now": 1}', made='{"now": 1}')
+    there = write(volume.root / "data" / "digits", {"manifest.json": json.dumps({"before": 1}), "images": "before"})
+    waiting(monkeypatch, "digits")
+    deploy._bring_data(opened)
+    assert (there / "manifest.json").read_text() == '{"now": 1}'
+    assert (there / "images").read_text() == "images"
+
+
+def test_what_was_prepared_has_to_be_what_is_committed(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    volume: FakeVolume,
+    started: Started,
+    session: Callable[..., Session],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Else the run would wait in vain: both digests and the remedy are told, and nothing is sent."""
+    opened = prepared(session, tmp_path, committed='{"now": 1}', made='{"other": 1}')
+    waiting(monkeypatch, "digits")
+    with pytest.raises(typer.Exit):
+        deploy._bring_data(opened)
+    said = capsys.readouterr().err
+    assert all(hashlib.sha256(text.encode()).hexdigest() in said for text in ('{"now": 1}', '{"other": 1}'))
+    assert "over data.json" in said
+    assert started == []
+
+
+def test_only_a_run_that_waits_gets_data(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    volume: FakeVolume,
+    started: Started,
+    session: Callable[..., Session],
+) -> None:
+    """Not another workload whose name its id begins with."""
+    opened = prepared(session, tmp_path, committed="{}", made="{}")
+    waiting(monkeypatch, "digits-small")
+    deploy._bring_data(opened)
+    assert started == []

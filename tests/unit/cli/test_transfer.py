@@ -1,0 +1,255 @@
+"""Files to a volume and back, with the shell programs of real images, and connections that break."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+import typer
+
+from cli.loader import running
+from cli.transfer import Fetched, fetch, remote_digests, upload
+from tests.unit.cli.volume import LOADER, FakeVolume, make_volume, write
+
+RUN = {"_SUCCESS": "{}", "logs/rank-0.log": "epoch 1/1\n", "result/model.pt": "weights", "run.json": "{}"}
+
+
+@pytest.fixture
+def volume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeVolume:
+    """A volume behind a loader of our helper image."""
+    return make_volume(tmp_path, monkeypatch)
+
+
+def contents(folder: Path) -> dict[bytes, bytes | None]:
+    """Everything below a folder: the content of files, None for folders."""
+    paths = sorted(folder.rglob("*"))
+    return {os.fsencode(path.relative_to(folder)): None if path.is_dir() else path.read_bytes() for path in paths}
+
+
+@pytest.mark.parametrize("image", ["busybox", "gnu"])
+def test_every_name_survives_both_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, image: str) -> None:
+    """Also a name that is no text, an empty file, an empty folder, and a name of 250 characters."""
+    volume = make_volume(tmp_path, monkeypatch, image)
+    names = [
+        " two  spaces ",
+        "-rf",
+        "'quotes\"",
+        "a\rb\tc\u2028d",
+        "$(x)`y`;*?",
+        "back\\slash\\n",
+        "x.partial",
+        "n" * 250,
+    ]
+    source = write(tmp_path / "source", {**{name: name for name in names}, "-d/-e/f": "deep", "empty": ""})
+    (source / os.fsdecode(b"latin-\xe9")).write_text("no UTF-8")
+    (source / "nothing" / "in it").mkdir(parents=True)
+    (source / "link").symlink_to("-rf")
+    os.link(source / "-rf", source / "second name")
+    os.utime(source / "-rf", (1_000_000_000, 1_000_000_000))
+
+    assert upload(LOADER, source, "data") == len(names) + 5
+    assert contents(volume.root / "data") == contents(source)
+    assert (volume.root / "data" / "-rf").stat().st_mtime == 1_000_000_000
+    assert upload(LOADER, source, "data") == 0
+
+    target = tmp_path / "target"
+    assert fetch(LOADER, "data", target) == Fetched(sent=len(names) + 5)
+    assert contents(target) == contents(source)
+    assert fetch(LOADER, "data", target) == Fetched(sent=0)
+
+
+def test_many_names_are_no_matter(tmp_path: Path, volume: FakeVolume) -> None:
+    """More than a command line takes, let alone a URL: more than 2 MiB."""
+    below = "/".join(["long" * 60] * 3)
+    folder = write(volume.root / "data", {f"{below}/{number}": "" for number in range(3_000)})
+    assert fetch(LOADER, "data", tmp_path / "target").sent == 3_000
+    assert contents(tmp_path / "target") == contents(folder)
+
+
+def test_a_folder_that_cannot_be_read_is_told(
+    tmp_path: Path, volume: FakeVolume, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is not left out."""
+    source = write(tmp_path / "source", {"good": "x", "closed/secret": "y"})
+    real = os.scandir
+
+    # For root, whom the tests may be run by, no mode closes a folder.
+    def scan(path: str) -> object:
+        if str(path).endswith("closed"):
+            raise PermissionError(13, "Permission denied", path)
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scan)
+    with pytest.raises(typer.Exit):
+        upload(LOADER, source, "data")
+    assert "closed" in capsys.readouterr().err
+    monkeypatch.undo()
+    assert list(volume.root.iterdir()) == []
+
+
+@pytest.mark.parametrize("what", ["line break", "broken link", "folder by a link", "pipe"])
+def test_what_cannot_be_sent_is_told_before_anything_is(
+    tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str], what: str
+) -> None:
+    """By name."""
+    source = write(tmp_path / "source", {"good": "x"})
+    odd = source / "odd"
+    match what:
+        case "line break":
+            odd.with_name("odd\nname").touch()
+        case "broken link":
+            odd.symlink_to("nowhere")
+        case "folder by a link":
+            odd.symlink_to(tmp_path)
+        case _:
+            os.mkfifo(odd)
+    with pytest.raises(typer.Exit):
+        upload(LOADER, source, "data")
+    assert "'odd" in capsys.readouterr().err
+    assert contents(volume.root) == {}
+
+
+def test_a_line_break_on_the_volume_is_told(
+    tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A list that it makes ambiguous is not used."""
+    write(volume.root / "data", {"a": "x", "b\n files\nc": "y"})
+    with pytest.raises(typer.Exit):
+        fetch(LOADER, "data", tmp_path / "target")
+    assert "line breaks" in capsys.readouterr().err
+    assert not (tmp_path / "target").exists()
+
+
+def test_hard_links_arrive_as_files(tmp_path: Path, volume: FakeVolume) -> None:
+    """An archive has the content of the first one alone."""
+    folder = write(volume.root / "data", {"a/first": "content"})
+    os.link(folder / "a" / "first", folder / "second")
+    assert fetch(LOADER, "data", tmp_path / "target") == Fetched(sent=2)
+    assert contents(tmp_path / "target") == contents(folder)
+
+
+def test_links_on_the_volume_are_told(tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are not lost in silence."""
+    (write(volume.root / "data", {"a": "x"}) / "latest").symlink_to("a")
+    assert fetch(LOADER, "data", tmp_path / "target") == Fetched(sent=1)
+    assert "'latest'" in capsys.readouterr().err
+
+
+def test_what_says_done_comes_last(tmp_path: Path, volume: FakeVolume) -> None:
+    """A fetch that breaks off, also a repeated one, does not leave _SUCCESS beside less than all."""
+    model = write(volume.root / "run", RUN) / "result" / "model.pt"
+    target = tmp_path / "target"
+    # tar sends the others, and ends with an error.
+    volume.giving(f'rm -f {model}; pod "$@"')
+    with pytest.raises(typer.Exit):
+        fetch(LOADER, "run", target)
+    assert (target / "run.json").exists()
+    assert not (target / "_SUCCESS").exists()
+
+    write(volume.root / "run", RUN)
+    write(target, {"_SUCCESS": "{}"})
+    with pytest.raises(typer.Exit):
+        fetch(LOADER, "run", target)
+    assert not (target / "_SUCCESS").exists()
+
+    write(volume.root / "run", RUN)
+    volume.giving('pod "$@"')
+    fetch(LOADER, "run", target)
+    assert contents(target) == contents(volume.root / "run")
+
+
+@pytest.mark.parametrize(
+    "script",
+    ['pod "$@" | head -n 2', 'pod "$@" | head -n 3; exit 1', "exit 1", "true"],
+    ids=["cut off, 0", "cut off, 1", "failed at once", "silent, 0"],
+)
+def test_a_list_that_is_not_whole_is_not_used(
+    volume: FakeVolume, capsys: pytest.CaptureFixture[str], script: str
+) -> None:
+    """Whatever kubectl's exit code says."""
+    write(volume.root / "run", RUN)
+    volume.kubectl_does(script)
+    with pytest.raises(typer.Exit):
+        remote_digests(LOADER, "run")
+    said = capsys.readouterr().err
+    assert "cannot be listed" in said
+    assert "Run the same command again" in said
+
+
+def test_a_folder_that_is_not_there_has_no_files(volume: FakeVolume) -> None:
+    """Which is no fault."""
+    assert remote_digests(LOADER, "nowhere") == {}
+
+
+def test_a_broken_stream_ends_a_process_that_does_not_end(
+    tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is killed: it might wait for ever to say what nobody reads any more."""
+    write(volume.root / "run", {"model.pt": "x" * 100_000})
+    volume.giving(f'echo $$ > {tmp_path}/pid; pod "$@" | head -c 50000; exec >&-; exec sleep 1000')
+    with pytest.raises(typer.Exit):
+        fetch(LOADER, "run", tmp_path / "target")
+    assert "the fetch broke off" in capsys.readouterr().err
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def test_an_interrupted_command_leaves_no_process(volume: FakeVolume) -> None:
+    """Ctrl-C, for one."""
+    volume.kubectl_does("exec sleep 1000")
+    with pytest.raises(KeyboardInterrupt), running(LOADER, "fetch", "true", "run", stdin=subprocess.DEVNULL) as process:
+        raise KeyboardInterrupt
+    assert process.returncode == -signal.SIGKILL
+
+
+def test_an_upload_that_breaks_off_says_why(
+    tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the words of kubectl."""
+    source = write(tmp_path / "source", {"big": "x" * 1_000_000})
+    volume.kubectl_does('case "$*" in *"-xf"*) echo lost connection >&2; exit 1;; esac; pod "$@"')
+    with pytest.raises(typer.Exit):
+        upload(LOADER, source, "data")
+    assert "the upload broke off: lost connection" in capsys.readouterr().err
+
+
+def test_a_log_that_grows_meanwhile_is_told_apart(
+    tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of an active run that is as it should be; of a finished one somebody writes to what is done."""
+    log = write(volume.root / "run", RUN) / "logs" / "rank-0.log"
+    (volume.root / "run" / "_SUCCESS").unlink()
+    volume.giving(f'echo more >> {log}; pod "$@"; echo more >> {log}')
+    assert fetch(LOADER, "run", tmp_path / "active") == Fetched(sent=3, changed=("logs/rank-0.log",))
+    assert (tmp_path / "active" / "result" / "model.pt").read_text() == "weights"
+
+    write(volume.root / "run", {"_SUCCESS": "{}"})
+    with pytest.raises(typer.Exit):
+        fetch(LOADER, "run", tmp_path / "finished")
+    assert "finished run were written to" in capsys.readouterr().err
+    assert not (tmp_path / "finished" / "_SUCCESS").exists()
+
+
+def test_what_was_damaged_on_its_way_is_no_change(
+    tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also of a run that is active."""
+    write(volume.root / "data", {"a": "content"})
+    volume.giving('pod "$@" | sed s/content/CONTENT/')
+    with pytest.raises(typer.Exit):
+        fetch(LOADER, "data", tmp_path / "target")
+    assert "are not what was sent, 'a' for one" in capsys.readouterr().err
+
+
+def test_nothing_lands_outside_the_target(
+    tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not by a link that lies here, either."""
+    write(volume.root / "data", {"out/a": "x"})
+    (tmp_path / "target").mkdir()
+    (tmp_path / "target" / "out").symlink_to(tmp_path)
+    with pytest.raises(typer.Exit):
+        fetch(LOADER, "data", tmp_path / "target")
+    assert "outside" in capsys.readouterr().err
+    assert not (tmp_path / "a").exists()

@@ -1,0 +1,60 @@
+"""A volume without a cluster: a folder, and a kubectl that runs what `exec` is told on this machine."""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from cli import loader as loader_module
+from cli.loader import Loader
+
+LOADER = Loader("research", "loader-1", None)
+
+
+@dataclass(frozen=True)
+class FakeVolume:
+    """The folder that stands for the volume, and the programs of the image that stands for the loader's."""
+
+    root: Path
+    programs: Path
+    kubectl: Path
+
+    def kubectl_does(self, script: str) -> None:
+        """Change what kubectl does: a shell script, in which `pod "$@"` is what runs in the pod."""
+        self.kubectl.write_text(
+            "#!/bin/sh\n"
+            'while [ "$1" != -- ]; do shift; done; shift\n'
+            f'pod() {{ PATH={self.programs} "$@"; }}\n'
+            f"{script}\n"
+        )
+        self.kubectl.chmod(0o755)
+
+    def giving(self, script: str) -> None:
+        """Change what kubectl does when files are fetched; else it runs what it is told."""
+        self.kubectl_does(f'case "$*" in *"-cf -"*) ;; *) pod "$@"; exit;; esac\n{script}')
+
+
+def make_volume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, image: str = "busybox") -> FakeVolume:
+    """A volume behind a loader of such an image: busybox, as ours is, or `gnu`."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("sh", "find", "sha256sum", "tar", "mkdir"):
+        found = shutil.which("busybox" if image == "busybox" else name)
+        if found is None:
+            pytest.skip(f"this machine has no {image} {name}")
+        (programs / name).symlink_to(found)
+    volume = FakeVolume(tmp_path / "volume", programs, tmp_path / "kubectl")
+    volume.root.mkdir()
+    volume.kubectl_does('pod "$@"')
+    monkeypatch.setattr(loader_module, "MOUNT", str(volume.root))
+    monkeypatch.setattr(loader_module, "command", lambda *words, context: [str(volume.kubectl), *words])
+    return volume
+
+
+def write(folder: Path, files: dict[str, str]) -> Path:
+    """Files by their relative paths."""
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
