@@ -4,9 +4,7 @@ A broken connection loses nothing: what has arrived whole is not sent again. Nam
 also such that are no UTF-8; only those with a line break are refused, before anything is sent.
 """
 
-import hashlib
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -20,33 +18,13 @@ from pathlib import Path, PurePosixPath
 from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
 
 from cli.console import err, fail
-from cli.loader import Loader, in_pod, running
+from cli.loader import Loader, running
+from cli.trees import PARTIAL, digests, local, remote
 
 DONE = "_SUCCESS"
 """The file that says of the folder around it that it is complete: fetched when all else is there and checked."""
 
 _CHUNK = 1 << 20
-_PARTIAL = ".trainstack-partial"
-"""What is being fetched, until it is whole and gets its name. Left by an interrupted fetch, overwritten by the next."""
-_FILES, _FOLDERS, _OTHERS, _END = " files", " folders", " others", " end"
-"""Lines between the parts of a list. Every other line begins with a digest or with `./`."""
-# Names with a line break come first: where there is one, the rest cannot be read. A list without its last line is not
-# whole, whatever kubectl's exit code says. lost+found, at the root of some volumes, is root's alone.
-_LIST = f"""set -e
-seek() {{ find . -path ./lost+found -prune -o "$@"; }}
-if [ -d "$1" ]; then
-  cd "$1"
-  seek -name '*
-*' -print
-  echo '{_FILES}'
-  seek -type f -exec sha256sum {{}} +
-  echo '{_FOLDERS}'
-  seek -type d -print
-  echo '{_OTHERS}'
-  seek ! -type f ! -type d -print
-fi
-echo '{_END}'
-"""
 _TAKE = 'mkdir -p "$1" && cd "$1" && tar -xf -'
 # busybox's tar reads no list of names, and ten thousand names are too many for a command line. So tar is run for every
 # few, and several archives follow each other. GNU's tar reads escapes in names unless told not to.
@@ -73,23 +51,12 @@ class Fetched:
     """Those of them that an active run wrote to meanwhile: what is here is some state of them, unchecked."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Tree:
-    """What a folder holds, by relative POSIX paths."""
-
-    files: Mapping[str, str]
-    """The sha256 of each."""
-    folders: tuple[str, ...] = ()
-    others: tuple[str, ...] = ()
-    """Links, pipes and the like."""
-
-
 def remote_digests(loader: Loader, folder: str) -> dict[str, str]:
     """The sha256 of every file below a folder of the volume, by its relative path; empty where it does not exist.
 
     Raises through `fail` when the list did not arrive whole.
     """
-    return dict(_remote(loader, folder).files)
+    return dict(remote(loader, folder).files)
 
 
 def upload(loader: Loader, source: Path, folder: str, last: str | None = None) -> int:
@@ -112,7 +79,7 @@ def upload(loader: Loader, source: Path, folder: str, last: str | None = None) -
 
 
 def _upload(loader: Loader, source: Path, folder: str, last: str | None) -> int:
-    wanted = _local(source)
+    wanted = local(source)
     odd = [*wanted.others, *(name for name in (*wanted.files, *wanted.folders) if "\n" in name)]
     if odd:
         fail(
@@ -121,20 +88,20 @@ def _upload(loader: Loader, source: Path, folder: str, last: str | None) -> int:
         )
     if not wanted.files:
         fail(f"{source} holds no file; nothing is sent")
-    there = _remote(loader, folder)
+    there = remote(loader, folder)
     missing = [name for name, digest in wanted.files.items() if there.files.get(name) != digest]
     folders = [name for name in wanted.folders if name not in there.folders]
     rest = [name for name in missing if name != last]
     if rest or folders:
         _send(loader, source, folder, rest, folders)
-        found = _remote(loader, folder)
+        found = remote(loader, folder)
         _verify(wanted.files, found.files, rest, f"volume folder {folder}")
         lost = set(folders) - set(found.folders)
         if lost:
             fail(f"{len(lost)} folders did not arrive in volume folder {folder}, {min(lost)!r} for one; run it again")
     if last in missing:
         _send(loader, source, folder, [last])
-        _verify(wanted.files, _remote(loader, folder).files, [last], f"volume folder {folder}")
+        _verify(wanted.files, remote(loader, folder).files, [last], f"volume folder {folder}")
     return len(missing)
 
 
@@ -145,14 +112,14 @@ def fetch(loader: Loader, folder: str, target: Path) -> Fetched:
 
     Raises through `fail` when there is no such folder, or when what arrived is not what was sent.
     """
-    wanted = _remote(loader, folder)
+    wanted = remote(loader, folder)
     if not wanted.files and not wanted.folders:
         fail(f"the volume has no files in {folder}")
     if wanted.others:
         count, one = len(wanted.others), wanted.others[0]
         err.print(f"{count} links or the like are not fetched, {one!r} for one", style="yellow", markup=False)
     try:
-        here = _local(target).files if target.is_dir() else {}
+        here = local(target).files if target.is_dir() else {}
         for name in ("", *wanted.folders):
             _inside(target, name).mkdir(parents=True, exist_ok=True)
         missing = [name for name, digest in wanted.files.items() if here.get(name) != digest]
@@ -168,7 +135,7 @@ def fetch(loader: Loader, folder: str, target: Path) -> Fetched:
         marks = missing[len(rest) :]
         if marks:
             _receive(loader, folder, target, marks)
-            _verify(wanted.files, _digests(target, marks), marks, str(target))
+            _verify(wanted.files, digests(target, marks), marks, str(target))
     except OSError as error:
         fail(f"{target} cannot be written: {error}. What arrived whole stays; make room for the rest, and run it again")
     return Fetched(sent=len(missing), changed=changed)
@@ -178,11 +145,11 @@ def _changed(
     loader: Loader, folder: str, target: Path, names: Sequence[str], wanted: Mapping[str, str]
 ) -> tuple[str, ...]:
     """The files that a run wrote to between list and fetch; any other that differs ends the command."""
-    found = _digests(target, names)
+    found = digests(target, names)
     wrong = [name for name in names if found.get(name) != wanted[name]]
     if not wrong:
         return ()
-    now = _remote(loader, folder).files
+    now = remote(loader, folder).files
     # What has not changed there was damaged on its way; and what is finished should not change at all.
     _verify(wanted, found, [name for name in wrong if now.get(name) == wanted[name]], str(target))
     changed = tuple(name for name in wrong if found.get(name) != now.get(name))
@@ -250,7 +217,7 @@ def _keep(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path, names
     if name not in names:
         fail(f"the volume sent {name!r}, which was not asked for; it was not written")
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = target / _PARTIAL
+    partial = target / PARTIAL
     if member.islnk():
         # A second name of a file that came before, for which the archive does not repeat the content.
         shutil.copyfile(_inside(target, PurePosixPath(member.linkname).as_posix()), partial)
@@ -278,80 +245,8 @@ def _verify(wanted: Mapping[str, str], found: Mapping[str, str], names: Iterable
         )
 
 
-def _remote(loader: Loader, folder: str) -> _Tree:
-    """What a folder of the volume holds; nothing where it does not exist."""
-    done = subprocess.run(
-        in_pod(loader, _LIST, folder), stdin=subprocess.DEVNULL, capture_output=True, check=False, env=os.environ
-    )
-    text, said = os.fsdecode(done.stdout), done.stderr.decode(errors="replace").strip()
-    if done.returncode or not text.endswith(f"{_END}\n"):
-        reason = said or f"kubectl ended with {done.returncode}, and the list has no end"
-        fail(f"the volume's files in {folder} cannot be listed: {reason}. Run the same command again")
-    if text == f"{_END}\n":
-        return _Tree(files={})
-    odd, files, folders, others = _parts(text)
-    if odd:
-        names = "\n".join(odd)
-        fail(
-            f"names in {folder} on the volume have line breaks, so they cannot be listed: {names!r}; rename them there"
-        )
-    return _Tree(
-        files=dict(map(_entry, files)),
-        folders=tuple(name.removeprefix("./") for name in folders if name != "."),
-        others=tuple(name.removeprefix("./") for name in others),
-    )
-
-
-def _parts(text: str) -> tuple[list[str], list[str], list[str], list[str]]:
-    odd, _, rest = text.removesuffix(f"{_END}\n").rpartition(f"{_FILES}\n")
-    files, _, rest = rest.partition(f"{_FOLDERS}\n")
-    folders, _, others = rest.partition(f"{_OTHERS}\n")
-    # Not splitlines, for which more than the line feed ends a line.
-    odd_, files_, folders_, others_ = (part.split("\n")[:-1] for part in (odd, files, folders, others))
-    return odd_, files_, folders_, others_
-
-
-def _entry(line: str) -> tuple[str, str]:
-    """Name and digest of a line of sha256sum's; GNU's has a backslash before it where it doubles those of the name."""
-    digest, _, name = line.partition("  ")
-    if digest.startswith("\\"):
-        digest, name = digest[1:], re.sub(r"\\(.)", lambda each: {"r": "\r"}.get(each[1], each[1]), name)
-    return name.removeprefix("./"), digest
-
-
-def _local(folder: Path) -> _Tree:
-    """What a folder of this machine holds. Raises OSError where it cannot be read."""
-    files: dict[str, str] = {}
-    folders: list[str] = []
-    others: list[str] = []
-
-    def stop(error: OSError) -> None:
-        raise error
-
-    for place, below, beside in os.walk(folder, onerror=stop):
-        for path in sorted(Path(place, name) for name in (*below, *beside) if name != _PARTIAL):
-            name = path.relative_to(folder).as_posix()
-            if path.is_file():
-                files[name] = _sha256(path)
-            elif path.is_dir() and not path.is_symlink():
-                folders.append(name)
-            else:
-                others.append(name)
-    return _Tree(files=files, folders=tuple(folders), others=tuple(others))
-
-
-def _digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """The sha256 of those of the files that are there."""
-    return {name: _sha256(folder / name) for name in names if (folder / name).is_file()}
-
-
 def _says_done(name: str) -> bool:
     return PurePosixPath(name).name == DONE
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _bar(total: int | None, what: str) -> Progress:
