@@ -22,7 +22,7 @@ _PAUSE_SECONDS = 1.0
 _PATIENCE_SECONDS = 300
 """How long a cluster that does not answer is waited for; a control plane's upgrade takes minutes."""
 
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or the beginning of one.")]
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id or its beginning, or a workload's name.")]
 
 
 def views(session: Session) -> list[RunView]:
@@ -41,8 +41,12 @@ def _look(session: Session) -> list[RunView]:
 
 def chosen(all_views: Sequence[RunView], run: str | None) -> list[RunView]:
     """The launches of one run, or all."""
-    found = [view for view in all_views if run is None or view.launch.run_id.startswith(run)]
-    if run is not None and not found:
+    if run is None:
+        return list(all_views)
+    # `digits` is every run of that workload, and none of `digits-small`.
+    found = [view for view in all_views if view.launch.run_id.rpartition("-")[0] == run]
+    found = found or [view for view in all_views if view.launch.run_id.startswith(run)]
+    if not found:
         known = ", ".join(sorted({view.launch.run_id for view in all_views})) or "none"
         fail(f"no run {run!r} has an object in the cluster (there are: {known}); its record is on its volume")
     return found
@@ -106,6 +110,32 @@ def wait(
     follow(Session.open(stack), run, timeout)
 
 
+def _look_patiently(session: Session) -> list[RunView]:
+    """The launches, as soon as the cluster answers. Ends the command when it does not for long."""
+    end = time.monotonic() + _PATIENCE_SECONDS
+    said = ""
+    while True:
+        try:
+            return _look(session)
+        except ClusterError as error:
+            if time.monotonic() > end:
+                fail(f"{error}; the runs go on without us. Look again with: trainstack status -s {session.stack}")
+            if said != str(error):
+                said = str(error)
+                err.print(f"  {error}; asking again", markup=False)
+            time.sleep(_PAUSE_SECONDS)
+
+
+def _ending(session: Session, found: list[RunView], run: str | None) -> list[RunView]:
+    """Those launches that end by themselves: a data loader without a command only waits to be used."""
+    runs = session.settings.workloads.runs
+    loaders = {each.name for each in runs if each.kind == "DataLoader" and not each.command}
+    left = [view for view in found if view.launch.run_id.rpartition("-")[0] not in loaders]
+    if run is not None and not left:
+        fail(f"{run} is a data loader: it waits until it is deleted, or its deadline ends it")
+    return left
+
+
 def follow(session: Session, run: str | None, timeout: int) -> list[RunView]:
     """Show every change until all chosen launches have ended. Ends the command when one failed or time is up.
 
@@ -113,23 +143,9 @@ def follow(session: Session, run: str | None, timeout: int) -> list[RunView]:
     nobody waits for it.
     """
     end = time.monotonic() + timeout
-    answered = time.monotonic()
     said: dict[str, str] = {}
-    loaders = {each.name for each in session.settings.workloads.runs if each.kind == "DataLoader"}
     while True:
-        try:
-            everything = _look(session)
-        except ClusterError as error:
-            if time.monotonic() > min(end, answered + _PATIENCE_SECONDS):
-                fail(f"{error}; the runs go on without us. Look again with: trainstack status -s {session.stack}")
-            if said.get("") != str(error):
-                said[""] = str(error)
-                err.print(f"  {error}; asking again", markup=False)
-            time.sleep(_PAUSE_SECONDS)
-            continue
-        answered = time.monotonic()
-        said.pop("", None)
-        found = [view for view in chosen(everything, run) if view.launch.run_id.rpartition("-")[0] not in loaders]
+        found = _ending(session, chosen(_look_patiently(session), run), run)
         for view in found:
             done = view.done_fraction
             line = f"{view.launch.run_id}: {'' if done is None else f'{done:.0%} '}{view.summary()}"
@@ -173,6 +189,6 @@ def logs(
         words += ["--tail=-1", "--max-log-requests=50", *(["--follow"] if follow_ else [])]
         if subprocess.run(command(*words, context=session.settings.cluster.context), check=False).returncode:
             fail(
-                f"the logs of {launch.name} cannot be read; its record on the volume holds them: "
+                f"the logs of {launch.name} cannot be read. If the run is recorded, its record holds them: "
                 f"trainstack fetch {launch.run_id} -s {session.stack}"
             )

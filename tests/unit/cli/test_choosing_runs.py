@@ -1,0 +1,42 @@
+"""Which launches a word on the command line names."""
+
+from datetime import UTC, datetime
+
+import pytest
+import typer
+
+from checks.cluster.progress import RunView
+from checks.launches import LiveLaunch
+from cli.runs import chosen
+
+
+def view(run_id: str) -> RunView:
+    """A launch that runs."""
+    launch = LiveLaunch(run_id, f"{run_id}-abcdef", "Job", "team", "running", datetime.now(UTC))
+    return RunView(launch, (), None, admitted=True, waits_because="", pods=(), last_line="")
+
+
+ALL = [view("digits-0123456789"), view("digits-small-0123456789"), view("digits-small-abcdef0123")]
+
+
+@pytest.mark.parametrize(
+    ("word", "indices"),
+    [
+        (None, [0, 1, 2]),
+        ("digits", [0]),
+        ("digits-small", [1, 2]),
+        ("digits-small-abcdef0123", [2]),
+        ("digits-small-a", [2]),
+        ("digits-s", [1, 2]),
+    ],
+)
+def test_a_word_names_a_workload_before_the_beginning_of_ids(word: str | None, indices: list[int]) -> None:
+    """`digits` is no run of `digits-small`."""
+    assert chosen(ALL, word) == [ALL[index] for index in indices]
+
+
+def test_a_word_that_names_nothing_is_told_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    """By id."""
+    with pytest.raises(typer.Exit):
+        chosen(ALL, "mnist")
+    assert "digits-0123456789" in capsys.readouterr().err
