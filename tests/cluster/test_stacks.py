@@ -60,7 +60,7 @@ def test_a_team_gets_the_queues_of_its_platform_and_no_others(lab: Project) -> N
             "localQueues": [f"{NAMESPACE}/{OPEN}", f"{NAMESPACE}/{HELD}"],
             "volumes": [f"{NAMESPACE}/lab"],
             "runs": [f"{NAMESPACE}/{body['metadata']['name']}"],
-            "retained": ["Namespace lab: volumes of other stacks may be in it"],
+            "retained": [],
             "commands": {
                 "status": "trainstack status -s team",
                 "wait": "trainstack wait -s team",
