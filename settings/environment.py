@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from settings.base import DnsLabel, Labels, Section
+from settings.base import DnsLabel, DnsName, Labels, Section
 
 
 class Namespace(Section):
@@ -13,6 +13,13 @@ class Namespace(Section):
     name: DnsLabel
     labels: Labels = Field(default_factory=dict)
     adopt: bool = False
+
+
+class Existing(Section):
+    """What the cluster has by others' hands: names that this environment may refer to, and neither makes nor changes."""
+
+    namespaces: tuple[DnsLabel, ...] = ()
+    storage_classes: tuple[DnsName, ...] = ()
 
 
 class Environment(Section):
@@ -26,3 +33,5 @@ class Environment(Section):
     """For a stack of the training half alone: the platform's stack, as a Pulumi stack reference
     (`organization/trainstack/dev-platform`), whose outputs say which queues there are: a run in another is refused."""
     namespaces: tuple[Namespace, ...] = ()
+    existing: Existing = Existing()
+    """Namespaces and classes that are there already."""

@@ -40,7 +40,7 @@ def volume_unknown(scene: Scene) -> Iterator[Finding]:
 def storage_class_unknown(scene: Scene) -> Iterator[Finding]:
     """A volume's class is declared where classes are."""
     storage = scene.settings.storage
-    known = [one.name for one in storage.classes]
+    known = [*(one.name for one in storage.classes), *scene.settings.environment.existing.storage_classes]
     # A claim and a volume made by hand may meet on a class name that is no object.
     bound = known + [volume.storage_class for volume in storage.persistent_volumes]
     for path, claim in each("storage.volumes", storage.volumes):
@@ -100,7 +100,8 @@ def cohort_cycle(scene: Scene) -> Iterator[Finding]:
 def namespace_unknown(scene: Scene) -> Iterator[Finding]:
     """Volumes, local queues and runs stand in namespaces that the stack or the cluster has."""
     settings = scene.settings
-    known = {one.name for one in settings.environment.namespaces} | set(_ALWAYS_THERE)
+    environment = settings.environment
+    known = {one.name for one in environment.namespaces} | {*environment.existing.namespaces, *_ALWAYS_THERE}
     known |= {"kueue-system"} if settings.operators.kueue else set()
     known |= {"kubeflow"} if settings.operators.training_operator else set()
     users = [(path, volume.namespace) for path, volume in each("storage.volumes", settings.storage.volumes)]

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from checks.preflight import RULES, check
+from settings.environment import Environment, Existing
 from settings.load import load_with_places
 from settings.operators import Operators
 from settings.queues import LocalQueue
@@ -81,6 +82,16 @@ def test_a_class_of_hand_made_volumes_needs_no_object() -> None:
     )
     storage = make_storage(persistent_volumes=(static,), volumes=(make_volume(storage_class="manual"),))
     assert check(make_settings(storage=storage), EMPTY) == []
+
+
+def test_what_others_made_may_be_referred_to() -> None:
+    """A namespace and a class that the cluster has already need no declaration here, only to be named as existing."""
+    given = Environment(existing=Existing(namespaces=("research",), storage_classes=("vendor",)))
+    storage = make_storage(classes=(), volumes=(make_volume(storage_class="vendor"),))
+    assert check(make_settings(make_run(), environment=given, storage=storage), EMPTY) == []
+    storage = make_storage(classes=(), volumes=(make_volume(storage_class="vender"),))
+    (found,) = check(make_settings(make_run(), environment=given, storage=storage), EMPTY)
+    assert (found.id, found.remedy) == ("storage-class-unknown", "did you mean vendor? (or declare it here)")
 
 
 def test_record_and_data_volumes_are_looked_up() -> None:
