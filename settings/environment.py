@@ -16,7 +16,7 @@ class Namespace(Section):
 
 
 class Existing(Section):
-    """What the cluster has by others' hands: names that this environment may refer to, and neither makes nor changes."""
+    """What the cluster has by others' hands: names to refer to, of things that this stack neither makes nor changes."""
 
     namespaces: tuple[DnsLabel, ...] = ()
     storage_classes: tuple[DnsName, ...] = ()
