@@ -28,6 +28,7 @@ from toolchain.errors import ToolchainError
 
 _TRAINING_SECONDS = 24 * 3600
 _MANIFEST = "manifest.json"
+_UP = ("up", "--yes", "--skip-preview", "--refresh", "--suppress-outputs")
 
 
 def up(
@@ -61,10 +62,11 @@ def up(
         reach(settings.cluster.context)
         ensure_stack(session)
         with step(f"pulumi up -s {stack}", "80 s the first time, 15 s later"):
-            pulumi(session, "up", "--yes", "--skip-preview", "--refresh", "--suppress-outputs")
+            pulumi(session, *_UP)
         if wait:
             _bring_data(session)
             follow(session, None, _TRAINING_SECONDS)
+            _launch_dependents(session)
             _results(session)
     except (ToolchainError, LocalClusterError, ClusterError) as error:
         fail(str(error))
@@ -156,6 +158,22 @@ def _bring(session: Session, run: Workload, prepare: str) -> None:
     with data_loader(session.settings, run.namespace, run.data.volume) as loader, step("bringing it to the volume"):
         # It sends what differs, so also the rest of what an interrupted upload, or an older data set, left there.
         upload_folder(loader, folder, run.data.path, last=_MANIFEST)
+
+
+def _launch_dependents(session: Session) -> None:
+    """Launch the runs that depended on others, as long as those end well."""
+    waiting = outputs(session).get("waiting", {})
+    while waiting:
+        with step(f"pulumi up -s {session.stack}: {', '.join(waiting)} depended on others", "15 s"):
+            pulumi(session, *_UP)
+        left = outputs(session).get("waiting", {})
+        if left == waiting:
+            for run, others in left.items():
+                out.print(f"{run} is not launched yet: it depends on {', '.join(others)}", style="yellow")
+            return
+        _bring_data(session)
+        follow(session, None, _TRAINING_SECONDS)
+        waiting = left
 
 
 def _sha256(file: Path) -> str:

@@ -103,6 +103,9 @@ class Workload(Section):
     """Part of the run's identity; the program gets it as TRAINSTACK_SEED."""
     attempt: int = Field(1, ge=1)
     """Raise it to train again what has run already."""
+    depends_on: tuple[DnsLabel, ...] = ()
+    """Workloads of the same namespace whose runs must have ended well before this one is launched: a run that fills a
+    volume, a data loader. Ended well means succeeded, or removed after its launch."""
     data: Data | None = None
     record: Record | None = None
     """Needed by a managed workload."""

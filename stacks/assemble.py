@@ -39,6 +39,7 @@ def assemble(program: Program) -> Mapping[str, pulumi.Input[Any]]:
             ledgers={each.launch_name: ledger_config_map(settings.stack, each) for each in program.ledgers},
         )
         outputs.update(training(settings, runs, after, opts))
+        outputs["waiting"] = {run: list(others) for run, others in program.waiting.items()}
     outputs["retained"] = [
         f"{each.kind} {f'{each.namespace}/' if each.namespace else ''}{each.name}: {each.reason}"
         for each in program.retained

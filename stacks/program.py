@@ -5,11 +5,11 @@ nothing has been written.
 """
 
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from checks import launches, ownership
+from checks import dependencies, launches, ownership
 from checks.cluster.snapshot import read_labels, read_runs
 from checks.preflight import check
 from manifests import storage
@@ -39,6 +39,8 @@ class Program:
     wrappers: tuple[Manifest, ...]
     launches: tuple[Ledger, ...]
     ledgers: tuple[Ledger, ...]
+    waiting: Mapping[str, tuple[str, ...]]
+    """Runs that are not launched yet, by run id, and the run ids they depend on."""
     retained: tuple[Retained, ...]
     """What `destroy` leaves in the cluster."""
     notes: tuple[str, ...]
@@ -73,8 +75,9 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
     live = read_runs(settings)
     # Without its half no run is declared: one that is active would be deleted.
     runs = render.runs(settings, inputs) if "training" in settings.environment.halves else ()
+    held = dependencies.waiting(_dependencies(runs), live.live, live.ledgers)
     decision = launches.decide(
-        [render.ledger(run) for run in runs],
+        [render.ledger(run) for run in runs if run.launch.run_id not in held],
         live.live,
         live.ledgers,
         settings.workloads.stop,
@@ -106,12 +109,22 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
         wrappers=tuple(wrappers),
         launches=decision.launches,
         ledgers=decision.ledgers,
+        waiting=held,
         retained=tuple(retained(settings, (each for install in installs.values() for each in install.in_order()))),
         notes=(
             *(str(each) for each in findings if each.severity != "error" and each.id not in answered),
             *decision.notes,
+            *(dependencies.note(run, others) for run, others in held.items()),
         ),
     )
+
+
+def _dependencies(runs: Sequence[render.PlannedRun]) -> dict[str, tuple[str, ...]]:
+    """By run id, the run ids that each run depends on."""
+    ids = {(run.workload.namespace, run.workload.name): run.launch.run_id for run in runs}
+    return {
+        run.launch.run_id: tuple(ids[run.workload.namespace, name] for name in run.workload.depends_on) for run in runs
+    }
 
 
 def commit(root: Path) -> str:

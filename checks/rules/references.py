@@ -111,6 +111,32 @@ def namespace_unknown(scene: Scene) -> Iterator[Finding]:
         yield from _refer(scene, "namespace-unknown", f"{path}.namespace", namespace, "namespace", known)
 
 
+def dependency_unknown(scene: Scene) -> Iterator[Finding]:
+    """What a run depends on is a run of its namespace."""
+    for path, run in scene.runs():
+        known = {one.name for _, one in scene.runs() if one.namespace == run.namespace} - {run.name}
+        for index, word in enumerate(run.depends_on):
+            if word not in known:
+                message = f"no other run of namespace {run.namespace} is {word}"
+                remedy = _or_declare(word, known, "under workloads.runs")
+                yield Finding("dependency-unknown", "error", f"{path}.dependsOn[{index}]", message, remedy)
+
+
+def dependency_cycle(scene: Scene) -> Iterator[Finding]:
+    """No run depends on itself by way of others: none of them would ever be launched. Told once for each circle."""
+    others = {(run.namespace, run.name): run.depends_on for _, run in scene.runs()}
+    told: set[tuple[str, str]] = set()
+    for path, run in scene.runs():
+        way = list(run.depends_on)
+        for name in way:
+            way += [each for each in others.get((run.namespace, name), ()) if each not in way]
+        told_already = any((run.namespace, name) in told for name in way)
+        if run.name in way and run.name not in run.depends_on and not told_already:
+            told.add((run.namespace, run.name))
+            message = f"depends on itself, by way of {', '.join(name for name in way if name != run.name)}"
+            yield Finding("dependency-cycle", "error", f"{path}.dependsOn", message, "take one of them out")
+
+
 def _refer(scene: Scene, rule: str, path: str, word: str | None, kind: str, known: Iterable[str]) -> Iterator[Finding]:
     """Nothing when the word is one of the known; what is not declared here may yet be another stack's."""
     known = set(known)
@@ -138,4 +164,6 @@ RULES: tuple[Rule, ...] = (
     cohort_unknown,
     cohort_cycle,
     namespace_unknown,
+    dependency_unknown,
+    dependency_cycle,
 )

@@ -1,5 +1,6 @@
 """A small platform and small teams beside the dev environment, for tests of what a change may do to runs."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -121,6 +122,14 @@ def ledgers(project: Project) -> dict[str, str]:
     """The stack's ledgers: the launch that each run was launched as."""
     found = project.select("configmaps", f"trainstack.dev/ledger,trainstack.dev/stack={project.stack}", NAMESPACE)
     return {run_id(body): body["data"]["launchName"] for body in found}
+
+
+def outputs(project: Project) -> dict[str, Any]:
+    """What the stack tells a person."""
+    done = project.pulumi("stack", "output", "--json")
+    assert done.code == 0, done.text
+    found: dict[str, Any] = json.loads(done.out)
+    return found
 
 
 def true_conditions(body: dict[str, Any]) -> set[str]:

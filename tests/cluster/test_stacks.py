@@ -1,6 +1,5 @@
 """Both halves of the house apart: a platform's stack, and teams' stacks that stand on it."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -8,18 +7,10 @@ from typing import Any
 import pytest
 
 from devcluster.cluster import Cluster
-from tests.cluster.lab import HELD, MOUNT, NAMESPACE, OPEN, await_end, bare, run_id, team_config
+from tests.cluster.lab import HELD, MOUNT, NAMESPACE, OPEN, await_end, bare, outputs, run_id, team_config
 from tests.cluster.project import Project
 
 pytestmark = pytest.mark.cluster
-
-
-def outputs(project: Project) -> dict[str, Any]:
-    """What the stack tells a person."""
-    done = project.pulumi("stack", "output", "--json")
-    assert done.code == 0, done.text
-    found: dict[str, Any] = json.loads(done.out)
-    return found
 
 
 def test_a_platform_says_what_teams_need_to_know(lab: Project) -> None:
@@ -60,6 +51,7 @@ def test_a_team_gets_the_queues_of_its_platform_and_no_others(lab: Project) -> N
             "localQueues": [f"{NAMESPACE}/{OPEN}", f"{NAMESPACE}/{HELD}"],
             "volumes": [f"{NAMESPACE}/lab"],
             "runs": [f"{NAMESPACE}/{body['metadata']['name']}"],
+            "waiting": {},
             "retained": [],
             "commands": {
                 "status": "trainstack status -s team",

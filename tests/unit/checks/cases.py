@@ -125,6 +125,20 @@ CASES = {
         "no namespace is reserch",
         "did you mean research? (or declare it here)",
     ),
+    "dependency-unknown": Case(
+        make_settings(make_run(), make_run(name="second", depends_on=("trian",))),
+        "workloads.runs[second].dependsOn[0]",
+        "no other run of namespace research is trian",
+        "did you mean train? (or declare it under workloads.runs)",
+    ),
+    "dependency-cycle": Case(
+        make_settings(
+            make_run(depends_on=("second",)), make_run(name="second", depends_on=("train",)), make_run(name="third")
+        ),
+        "workloads.runs[train].dependsOn",
+        "depends on itself, by way of second",
+        "take one of them out",
+    ),
     "covered-resources": Case(
         quotas(("memory", "1Gi"), ("cpu", "1")),
         "queues.clusterQueues[research].resourceGroups[0].flavors[cpu].resources",

@@ -1,0 +1,58 @@
+"""One run fills a volume, others are launched when it has: on the cluster."""
+
+import pytest
+
+from tests.cluster.lab import (
+    MOUNT,
+    NAMESPACE,
+    await_end,
+    bare,
+    edit_run,
+    launches,
+    ledgers,
+    outputs,
+    quiet,
+    run_id,
+    team_config,
+)
+from tests.cluster.project import Project
+
+pytestmark = pytest.mark.cluster
+
+
+def test_runs_share_what_one_run_has_brought(lab: Project) -> None:
+    """They have no object until it has succeeded; each then finds the file, and nothing is launched twice."""
+    file = f"{MOUNT}/staged"
+    config = team_config(
+        lab.stack,
+        bare("stage", command=["sh", "-c", f"test ! -e {file} && echo whole > {file}"]),
+        *(bare(name, command=["grep", "whole", file], dependsOn=["stage"]) for name in ("first", "second")),
+    )
+    project = lab.other("staging", config)
+    try:
+        done = project.up()
+        assert done.code == 0, done.text
+        stage = run_id(await_end(project, "stage", "Complete"))
+        assert [run_id(body) for body in launches(project)] == [stage]
+        assert list(ledgers(project)) == [stage]
+        waiting = outputs(project)["waiting"]
+        assert [run.partition("-")[0] for run in waiting] == ["first", "second"]
+        assert set(map(tuple, waiting.values())) == {(stage,)}
+        assert f"{next(iter(waiting))} is not launched yet: it depends on {stage}" in done.text
+
+        done = project.up("--refresh")
+        assert done.code == 0, done.text
+        for name in ("first", "second"):
+            await_end(project, name, "Complete")
+        assert outputs(project)["waiting"] == {}
+        quiet(project)
+
+        # The one that fills is another run now, and what depended on it has been launched: it stays.
+        edit_run(project, "stage", lambda run: run.update(command=["sh", "-c", f"echo again >> {file}"]))
+        done = project.up("--refresh")
+        assert done.code == 0, done.text
+        await_end(project, "stage", "Complete")
+        quiet(project)
+        assert len(launches(project, namespace=NAMESPACE)) == 3
+    finally:
+        project.take_down()

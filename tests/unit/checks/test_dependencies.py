@@ -1,0 +1,44 @@
+"""Which runs wait for others before they are launched."""
+
+import pytest
+
+from checks.dependencies import waiting
+from checks.launches import Phase
+from tests.unit.checks.test_launches import FIRST, OTHER, RUN, make_ledger, make_live
+
+
+@pytest.mark.parametrize(
+    ("live", "remembered", "launched"),
+    [
+        pytest.param([], False, False, id="to be launched by the same change"),
+        pytest.param(["queued"], True, False, id="queued"),
+        pytest.param(["running"], True, False, id="running"),
+        pytest.param(["failed"], True, False, id="failed"),
+        pytest.param(["failed", "running"], True, False, id="failed, and running again"),
+        pytest.param(["succeeded", "running"], True, False, id="an older launch had succeeded"),
+        pytest.param(["succeeded"], True, True, id="succeeded"),
+        pytest.param(["failed", "succeeded"], True, True, id="succeeded in the end"),
+        pytest.param(["succeeded"], False, True, id="succeeded, and `up` was interrupted"),
+        pytest.param([], True, True, id="removed after its launch, as a data loader is"),
+    ],
+)
+def test_a_run_waits_until_what_it_depends_on_has_ended_well(
+    live: list[Phase], remembered: bool, launched: bool
+) -> None:
+    """In whatever states the other run's launches are."""
+    alive = [make_live(phase, f"{RUN}-{number}") for number, phase in enumerate(live)]
+    ledgers = [make_ledger(FIRST)] if remembered else []
+    assert waiting({OTHER: (RUN,), RUN: ()}, alive, ledgers) == ({} if launched else {OTHER: (RUN,)})
+
+
+def test_of_several_only_the_open_ones_are_named() -> None:
+    """A run is told what it still waits for."""
+    third = "digits-9999999999"
+    assert waiting({OTHER: (RUN, third)}, [make_live("succeeded")], []) == {OTHER: (third,)}
+
+
+@pytest.mark.parametrize("phase", ["queued", "running", "succeeded", "failed"])
+def test_a_launched_run_waits_for_nothing(phase: Phase) -> None:
+    """What it depended on may be edited and run again: the launch stays as it is."""
+    assert waiting({RUN: (OTHER,)}, [make_live(phase)], []) == {}
+    assert waiting({RUN: (OTHER,)}, [], [make_ledger()]) == {}
