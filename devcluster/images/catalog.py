@@ -17,6 +17,9 @@ BUSYBOX = ("docker.io/library/busybox:latest", "docker.io/library/busybox:1.35")
 INIT_PYTORCH = "registry.local/trainstack/init-pytorch:1"
 """The training operator's init container: a busybox that does not run as root."""
 
+GIT = "docker.io/alpine/git:2.47.2"
+"""What checks code out where the environment names nothing else; here it is Debian's git."""
+
 
 def operators() -> list[Recipe]:
     """Images of the controllers, under the names in their release manifests. The programs must have been built."""
@@ -24,13 +27,20 @@ def operators() -> list[Recipe]:
 
 
 def helpers() -> list[Recipe]:
-    """Busybox, as root under its public name and as nobody for init containers."""
+    """Busybox, as root under its public name and as nobody for init containers; git."""
     program = {"busybox": _busybox()}
     context = CONTAINERFILES / "busybox"
     return [
         Recipe("busybox", context, {"RUN_AS": ROOT}, programs=program, serve_as=BUSYBOX),
         Recipe("init-pytorch", context, {"RUN_AS": NOBODY}, programs=program, serve_as=(INIT_PYTORCH,)),
+        git(("git", "openssh-client"), serve_as=(GIT,)),
     ]
+
+
+def git(packages: tuple[str, ...], serve_as: tuple[str, ...] = ()) -> Recipe:
+    """Debian packages around git, on the base image."""
+    build_args = {"BASE": base_reference(), "PACKAGES": " ".join(packages)}
+    return Recipe("git", CONTAINERFILES / "git", build_args, serve_as=serve_as, installs=True)
 
 
 def base(serve_as: tuple[str, ...] = ()) -> Recipe:
