@@ -13,7 +13,7 @@ _PATH = r"(?P<path>[A-Za-z0-9._~/%+@,=-]+)"
 _FORMS = (
     re.compile(rf"https://{_HOST}(?::[0-9]+)?/{_PATH}"),
     re.compile(rf"ssh://{_USER}{_HOST}(?::[0-9]+)?/{_PATH}"),
-    re.compile(rf"{_USER}{_HOST}:{_PATH}"),
+    re.compile(rf"{_USER}{_HOST}:(?!//){_PATH}"),
 )
 _CREDENTIAL = re.compile(r"(?i:https?)://[^/]*@|[a-zA-Z]+://[^/@]*:[^/]*@|[^/@]*:[^/@]+@")
 """User information in an https address is a password or a token; in an ssh address only what follows a colon is."""
