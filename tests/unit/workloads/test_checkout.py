@@ -1,6 +1,7 @@
 """The init container that checks code out: its manifest, and its script against real repositories."""
 
 import subprocess
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from tests.unit.make import make_distributed, make_run
 from tests.unit.manifests.restricted import violations
 from tests.unit.workloads.launches import make_launch
 from workloads.build import manifest
-from workloads.checkout import script
+from workloads.checkout import DEADLINE_SECONDS, script
 from workloads.identity import run_id
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -165,14 +166,15 @@ class Sandbox:
 
     root: Path
 
-    def run(self, url: str, revision: str) -> subprocess.CompletedProcess[str]:
-        """Run the script as the container does, for repositories of this machine's."""
+    def run(self, url: str, revision: str, seconds: int = DEADLINE_SECONDS) -> subprocess.CompletedProcess[str]:
+        """Run the script as the container does, for repositories of this machine's; `seconds` is its deadline."""
         text = script()
         for inside, here in (
             ("/checkout", str(self.root / "checkout")),
             ("/credentials", str(self.root / "credentials")),
             ("/dev/termination-log", str(self.root / "said")),
-            ("https:ssh", "file"),
+            ("https:ssh", "https:file"),
+            (f"+ {DEADLINE_SECONDS}))", f"+ {seconds}))"),
         ):
             assert inside in text
             text = text.replace(inside, here)
@@ -262,6 +264,28 @@ def test_a_commit_that_is_nowhere_ends_the_checkout(sandbox: Sandbox, repository
     assert said.endswith("failed: no branch or tag leads to this commit: was it pushed?\n")
     assert said in done.stdout
     assert not sandbox.code.exists()
+
+
+def test_a_secret_that_is_late_is_waited_for(sandbox: Sandbox, repository: Path) -> None:
+    """The kubelet brings it into the running pod; the log says what is awaited."""
+    key = sandbox.root / "credentials" / "ssh-privatekey"
+    key.unlink()
+    late = threading.Timer(1.5, key.write_text, ("x",))
+    late.start()
+    done = sandbox.run(f"file://{repository}", git(repository, "rev-parse", "HEAD"))
+    late.join()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Secret deploy-key has no ssh-privatekey, or is not there\ntrying again in 1 s\n" in done.stdout
+
+
+def test_a_server_that_stays_away_ends_the_checkout_at_its_deadline(sandbox: Sandbox) -> None:
+    """With git's last word."""
+    for key in ("username", "password"):
+        (sandbox.root / "credentials" / key).write_text("x")
+    done = sandbox.run("https://localhost:1/mnist", COMMIT, seconds=1)
+    assert done.returncode == 1
+    assert f" failed: not within {DEADLINE_SECONDS} s: fatal: unable to access " in (sandbox.root / "said").read_text()
+    assert "trying again" in done.stdout
 
 
 def test_the_number_of_a_tag_is_no_commit(sandbox: Sandbox, repository: Path) -> None:
