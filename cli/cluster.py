@@ -17,7 +17,7 @@ from cli.session import JsonOption, checkout
 from devcluster import cluster
 from devcluster.cluster import Cluster
 from devcluster.errors import ClusterError
-from devcluster.images import base, ensure_images, helpers, operators, workload
+from devcluster.images import base, ensure_images, git, helpers, operators, workload
 from devcluster.layout import Layout
 from devcluster.spec import ClusterSpec
 from toolchain.errors import ToolchainError
@@ -197,7 +197,7 @@ def load(
     """
     running = _running(state)
     names = tuple(serve_as or ())
-    recipes = [workload(folder, names)] if folder else [*operators(), *helpers(), base(names)]
+    recipes = [workload(folder, names)] if folder else [*operators(), *helpers(), git(), base(names)]
     for image in ensure_images(recipes, running.registry, _report):
         out.print(image, markup=False)
 

@@ -21,7 +21,7 @@ from cli.session import Session, StackOption
 from cli.transfer import upload as upload_folder
 from devcluster import cluster
 from devcluster.errors import ClusterError as LocalClusterError
-from devcluster.images import ensure_images, helpers, operators, workload
+from devcluster.images import ensure_images, git, helpers, operators, workload
 from settings.workloads import Workload
 from toolchain import tools
 from toolchain.errors import ToolchainError
@@ -124,8 +124,11 @@ def _local_cluster(session: Session) -> None:
 
     with step("local cluster", "10 s"):
         running = cluster.up(session.cluster_state, None, report)
-    builds = sorted({run.image.build for run in session.settings.workloads.runs if run.image.build is not None})
+    runs = session.settings.workloads.runs
+    builds = sorted({run.image.build for run in runs if run.image.build is not None})
     recipes = [*operators(), *helpers(), *(workload(session.root / build) for build in builds)]
+    if any(run.code is not None for run in runs):
+        recipes.append(git())
     with step("images", "2 minutes the first time, 1 s later"):
         ensure_images(recipes, running.registry, report)
 

@@ -19,6 +19,8 @@ class Cluster(Section):
     """Where images that this repository builds are pushed and pulled."""
     loader_image: str = "busybox:1.35"
     """What a data loader runs, to bring files to a volume and back: needs `sh`, `tar`, `find` and `sha256sum`."""
+    git_image: str = "alpine/git:2.47.2"
+    """What checks a workload's `code` out: needs `sh`, `git` 2.29 or later, and `ssh` where it is read by ssh."""
 
 
 class Settings(Section):

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from settings.base import DnsLabel, DnsName, Labels, Section, Toleration
+from settings.code import Code
 from settings.quantities import Quantity
 
 RoleName = Literal["Master", "Worker"]
@@ -106,6 +107,8 @@ class Workload(Section):
     depends_on: tuple[DnsLabel, ...] = ()
     """Workloads of the same namespace whose runs must have ended well before this one is launched: a run that fills a
     volume, a data loader. Ended well means succeeded, or removed after its launch."""
+    code: Code | None = None
+    """A git checkout for the pods; None: the image holds the program."""
     data: Data | None = None
     record: Record | None = None
     """Needed by a managed workload."""

@@ -20,6 +20,8 @@ class Facts:
     """The sha256 of the data's committed manifest; None for a workload without `data`."""
     wrapper: str
     """The name of the ConfigMap with the wrapper."""
+    git_image: str | None = None
+    """What checks `code` out; None: there is none."""
     commit: str
     """The commit that the run is recorded with. It names no launch: an unrelated commit changes nothing."""
 
@@ -38,15 +40,19 @@ def identity(workload: Workload, facts: Facts) -> Manifest:
     workingDir    which files the program finds by relative paths
     pods          for each role: how many (the world size, or a Job's completions), arguments and environment, in which
                   secrets stand by reference
+    code          the repository and the commit, in whatever way it is reached; only where there is some
     data          the digest of the data's manifest
     seed          where chance begins
     attempt       the wish to train again what was trained
 
     Not in it, because the result stays the same: cpu, memory and shared memory, queue and priority, labels and
-    annotations, node selectors and tolerations, security, deadlines, TTL and retries, the places of volumes, data and
-    record (arguments name those that matter), the version of the wrapper, the commit.
+    annotations, node selectors and tolerations, security, deadlines, TTL and retries, the places of volumes, code,
+    data and record (arguments name those that matter), the version of the wrapper, the commit.
     """
+    code = workload.code
     return {
+        # Absent, not None: the runs that there were before there was `code` keep their ids.
+        **({} if code is None else {"code": {"git": code.repository, "revision": code.revision}}),
         "kind": workload.kind,
         # Wherever the registry is: the same content is the same image.
         "image": facts.image.rpartition("/")[2] if workload.image.build is not None else facts.image,

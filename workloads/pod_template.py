@@ -3,6 +3,7 @@
 from manifests import labels
 from manifests.labels import Manifest
 from settings.workloads import Mount, Workload
+from workloads.checkout import checkout_container, checkout_mount, checkout_volumes
 from workloads.errors import WorkloadError
 from workloads.identity import canonical
 from workloads.launch import Launch
@@ -48,6 +49,8 @@ def pod_template(
 
     """
     spec: Manifest = {"containers": [_container(workload, pod, launch, container, port)]}
+    if workload.code is not None:
+        spec["initContainers"] = [checkout_container(workload.code, launch, pod.resources)]
     if workload.managed:
         spec["automountServiceAccountToken"] = False
         spec["enableServiceLinks"] = False
@@ -155,7 +158,9 @@ def _verbatim(text: str) -> str:
 
 
 def _run_record(workload: Workload, pod: Pod, launch: Launch) -> Manifest:
+    code = workload.code
     return {
+        **({} if code is None else {"code": {"git": code.git, "revision": code.revision}}),
         "args": list(pod.args),
         "attempt": workload.attempt,
         "command": list(workload.command),
@@ -197,6 +202,8 @@ def _mounts(workload: Workload, pod: Pod) -> list[Manifest]:
         if mount.read_only:
             entry["readOnly"] = True
         mounts.append(entry)
+    if workload.code is not None:
+        mounts.append(checkout_mount(workload.code))
     if workload.managed:
         mounts.append({"name": WRAPPER_VOLUME, "mountPath": WRAPPER_FOLDER, "readOnly": True})
     if workload.shared_memory is not None:
@@ -207,6 +214,8 @@ def _mounts(workload: Workload, pod: Pod) -> list[Manifest]:
 def _volumes(workload: Workload, pod: Pod, launch: Launch) -> list[Manifest]:
     claims = dict.fromkeys(mount.volume for mount in pod.volumes)
     volumes: list[Manifest] = [{"name": claim, "persistentVolumeClaim": {"claimName": claim}} for claim in claims]
+    if workload.code is not None:
+        volumes += checkout_volumes(workload.code)
     if workload.managed:
         volumes.append({"name": WRAPPER_VOLUME, "configMap": {"name": launch.facts.wrapper}})
     if workload.shared_memory is not None:

@@ -115,7 +115,7 @@ def runs(settings: Settings, inputs: Inputs) -> list[PlannedRun]:
     """The runs as they would be launched now."""
     result = []
     for workload in settings.workloads.runs:
-        launch = plan(workload, settings.stack, facts(workload, inputs))
+        launch = plan(workload, settings.stack, facts(workload, inputs, settings.cluster.git_image))
         built = manifest(workload, settings.stack, launch)
         result.append(PlannedRun(workload=workload, launch=launch, manifest=built))
     return result
@@ -139,7 +139,7 @@ def ledger(run: PlannedRun) -> Ledger:
     )
 
 
-def facts(workload: Workload, inputs: Inputs) -> Facts:
+def facts(workload: Workload, inputs: Inputs, git_image: str) -> Facts:
     """What a workload's launch depends on beside its settings."""
     image = workload.image.name if workload.image.build is None else inputs.images[workload.image.build]
     return Facts(
@@ -147,6 +147,7 @@ def facts(workload: Workload, inputs: Inputs) -> Facts:
         data_digest=None if workload.data is None else inputs.data_digests[workload.data.manifest],
         wrapper=wrapper_reference(inputs.wrapper),
         commit=inputs.commit,
+        git_image=None if workload.code is None else git_image,
     )
 
 

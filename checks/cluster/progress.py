@@ -9,6 +9,7 @@ from urllib.parse import quote
 from checks.cluster.client import ClusterError, read, read_text
 from checks.launches import LiveLaunch, live_launch
 from manifests import labels
+from workloads.checkout import CONTAINER as CHECKOUT
 
 _STEP = re.compile(r"epoch (?P<epoch>\d+)/(?P<epochs>\d+)(?: step (?P<step>\d+)/(?P<steps>\d+))?")
 _JOB_UID = "kueue.x-k8s.io/job-uid"
@@ -70,8 +71,8 @@ class RunView:
         if launch.phase == "queued":
             return f"queued in {self.queue}: {self.waits_because or 'Kueue has not judged it yet'}"
         stuck = [pod for pod in self.pods if ":" in pod]
-        if launch.phase == "running" and stuck:
-            return f"running; {', '.join(stuck)}"
+        if launch.phase in ("running", "failed") and stuck:
+            return f"{launch.phase}; {', '.join(stuck)}"
         return f"{launch.phase}; {self.last_line}" if self.last_line else launch.phase
 
 
@@ -129,8 +130,20 @@ def describe_pod(pod: Mapping[str, Any]) -> str:
     containers = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
     waiting = [(each, each["state"]["waiting"]) for each in containers if "waiting" in each.get("state", {})]
     reasons = [_why(container, state["reason"]) for container, state in waiting if state.get("reason") not in _USUAL]
+    reasons += filter(None, (_checkout_failure(each) for each in containers))
     line = f"{pod['metadata']['name']} {status.get('phase', 'Unknown')}"
     return f"{line}: {', '.join(dict.fromkeys(reasons))}" if reasons else line
+
+
+def _checkout_failure(container: Mapping[str, Any]) -> str:
+    """What the init container with the code last said; empty unless it failed."""
+    if container["name"] != CHECKOUT:
+        return ""
+    states = (container.get("state", {}), container.get("lastState", {}))
+    ended: Mapping[str, Any] = next((each["terminated"] for each in states if "terminated" in each), {})
+    if not ended.get("exitCode"):
+        return ""
+    return str(ended.get("message") or "").strip() or "the checkout of the code failed: read its log"
 
 
 def _why(container: Mapping[str, Any], reason: str) -> str:

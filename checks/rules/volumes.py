@@ -31,11 +31,16 @@ def mount_duplicate(scene: Scene) -> Iterator[Finding]:
     """Nothing is mounted at the same path twice."""
     for path, run in scene.runs():
         for pods in pod_sets(path, run):
-            for place, count in Counter(mount.mount_path.rstrip("/") or "/" for mount in pods.mounts).items():
+            places = [mount.mount_path for mount in pods.mounts] + ([run.code.mount_path] if run.code else [])
+            for place, count in Counter(each.rstrip("/") or "/" for each in places).items():
                 if count > 1:
                     message = f"{place} is a mount path {count} times"
                     yield Finding(
-                        "mount-duplicate", "error", pods.mounts_path, message, "give each volume its own path"
+                        "mount-duplicate",
+                        "error",
+                        pods.mounts_path,
+                        message,
+                        "give each volume, and the code, its own path",
                     )
 
 

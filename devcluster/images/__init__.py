@@ -3,7 +3,7 @@
 ensure_images([*operators(), *helpers(), workload(Path("workloads/digits"))], "198.18.0.2:5000", print)
 """
 
-from devcluster.images.catalog import base, helpers, operators, workload
+from devcluster.images.catalog import base, git, helpers, operators, workload
 from devcluster.images.ensure import ensure_images
 from devcluster.images.recipe import Recipe
 from devcluster.images.registry import Registry
@@ -16,6 +16,7 @@ __all__ = [
     "Storage",
     "base",
     "ensure_images",
+    "git",
     "helpers",
     "operators",
     "run_in_image",

@@ -16,6 +16,8 @@ BUSYBOX = ("docker.io/library/busybox:latest", "docker.io/library/busybox:1.35")
 """What data loaders and the like are called by; 1.35 is Debian 12's version."""
 INIT_PYTORCH = "registry.local/trainstack/init-pytorch:1"
 """The training operator's init container: a busybox that does not run as root."""
+GIT = "docker.io/alpine/git:2.47.2"
+"""What checks code out where the environment names nothing else; here it is Debian's git."""
 
 
 def operators() -> list[Recipe]:
@@ -31,6 +33,12 @@ def helpers() -> list[Recipe]:
         Recipe("busybox", context, {"RUN_AS": ROOT}, programs=program, serve_as=BUSYBOX),
         Recipe("init-pytorch", context, {"RUN_AS": NOBODY}, programs=program, serve_as=(INIT_PYTORCH,)),
     ]
+
+
+def git(packages: tuple[str, ...] = ("git", "openssh-client"), serve_as: tuple[str, ...] = (GIT,)) -> Recipe:
+    """Debian's git on the base image, for runs whose code is checked out."""
+    build_args = {"BASE": base_reference(), "PACKAGES": " ".join(packages)}
+    return Recipe("git", CONTAINERFILES / "git", build_args, serve_as=serve_as, installs=True)
 
 
 def base(serve_as: tuple[str, ...] = ()) -> Recipe:

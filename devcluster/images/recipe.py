@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from devcluster.errors import ClusterError
+from devcluster.images.sources import acquire_settings
 from devcluster.images.storage import OWN_MOUNTS, Storage, execute
 from workloads.images import content_tag, context_files, reference
 
@@ -26,6 +27,8 @@ class Recipe:
     """Further files of the context, built elsewhere, by the name that the Dockerfile copies."""
     serve_as: tuple[str, ...] = ()
     """References under which the registry has it too, in the place of somebody else's image."""
+    installs: bool = False
+    """Its Dockerfile installs Debian packages: it finds this machine's apt settings in the secret `apt`."""
 
     @property
     def image(self) -> str:
@@ -46,15 +49,26 @@ def build(storage: Storage, recipe: Recipe, image: str) -> None:
         stage(recipe, staged)
         if recipe.image != image:
             raise ClusterError(f"{recipe.context}: files changed while they were read for {image}; run it again")
-        execute([*OWN_MOUNTS, *build_command(storage, image, staged, recipe.build_args)])
+        secrets = {}
+        if recipe.installs:
+            secrets["apt"] = storage.folder / "apt.conf"
+            secrets["apt"].write_text(acquire_settings(execute(["apt-config", "dump"])))
+        execute([*OWN_MOUNTS, *build_command(storage, image, staged, recipe.build_args, secrets)])
 
 
-def build_command(storage: Storage, image: str, context: Path, build_args: Mapping[str, str]) -> list[str]:
+def build_command(
+    storage: Storage,
+    image: str,
+    context: Path,
+    build_args: Mapping[str, str],
+    secrets: Mapping[str, Path] | None = None,
+) -> list[str]:
     """Command line that builds a staged context.
 
     Times are set to 0, so that the same files on the same base give the same digest.
     """
     arguments = [argument for key in sorted(build_args) for argument in ("--build-arg", f"{key}={build_args[key]}")]
+    arguments += [f"--secret=id={name},src={file}" for name, file in sorted((secrets or {}).items())]
     return storage.buildah(
         *("bud", "--quiet", "--isolation=chroot", "--pull-never", "--no-cache", "--timestamp=0"),
         *arguments,

@@ -256,7 +256,7 @@ CASES = {
         make_settings(make_run(volumes=(make_mount(), make_mount(mount_path="/mnt/training/")))),
         "workloads.runs[train].volumes",
         "/mnt/training is a mount path 2 times",
-        "give each volume its own path",
+        "give each volume, and the code, its own path",
     ),
     "record-unmounted": Case(
         make_settings(make_run(volumes=(make_mount(read_only=True),))),

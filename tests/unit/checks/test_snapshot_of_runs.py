@@ -1,10 +1,11 @@
 """Where an environment's runs are looked for, and how far they say they are."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
-from checks.cluster.progress import RunView
+from checks.cluster.progress import RunView, describe_pod
 from checks.cluster.snapshot import run_namespaces
 from checks.launches import LiveLaunch
 from settings.environment import Environment, Namespace
@@ -37,3 +38,36 @@ def test_progress_is_read_from_the_last_line(line: str, done: float | None) -> N
     launch = LiveLaunch("a-0123456789", "a-0123456789-abcdef", "Job", "team", "running", datetime.now(UTC))
     view = RunView(launch, (), None, admitted=True, waits_because="", pods=(), last_line=line)
     assert view.done_fraction == (None if done is None else pytest.approx(done))
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ({"state": {"running": {}}}, ""),
+        ({"state": {"terminated": {"exitCode": 0}}}, ""),
+        (
+            {"state": {"terminated": {"exitCode": 1, "message": "the checkout failed: b\n"}}},
+            ": the checkout failed: b",
+        ),
+        ({"state": {"terminated": {"exitCode": 137}}}, ": the checkout of the code failed: read its log"),
+        (
+            {
+                "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+                "lastState": {"terminated": {"exitCode": 1, "message": "the checkout failed: b"}},
+            },
+            ": CrashLoopBackOff (it ended, and is started again after a pause: read its log), the checkout failed: b",
+        ),
+    ],
+)
+def test_a_failed_checkout_is_told_in_its_own_words(state: dict[str, Any], said: str) -> None:
+    """Also while the kubelet pauses before it tries again."""
+    status = {"phase": "Pending", "initContainerStatuses": [{"name": "checkout", **state}]}
+    assert describe_pod({"metadata": {"name": "a"}, "status": status}) == f"a Pending{said}"
+
+
+def test_why_a_run_failed_stands_in_its_line() -> None:
+    """A checkout that failed leaves no log of the program's."""
+    launch = LiveLaunch("a-0123456789", "a-0123456789-abcdef", "Job", "team", "failed", datetime.now(UTC))
+    pods = ("a Failed: the checkout failed: b",)
+    view = RunView(launch, (), None, admitted=False, waits_because="", pods=pods, last_line="")
+    assert view.summary() == f"failed; {pods[0]}"

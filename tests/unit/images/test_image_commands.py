@@ -27,6 +27,12 @@ def test_build_command() -> None:
     ]
 
 
+def test_build_command_with_a_secret() -> None:
+    """What the build may read, and the image may not hold, is mounted for its time."""
+    command = build_command(STORAGE, "a:1", Path("/c"), {}, {"apt": Path("/s/apt.conf")})
+    assert "--secret=id=apt,src=/s/apt.conf" in command
+
+
 def test_run_command() -> None:
     """In mounts of its own, with the given folders."""
     assert run_command(STORAGE, "box", ["python3", "-V"], {Path("/b"): "/y", Path("/a"): "/x"}) == [

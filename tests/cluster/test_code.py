@@ -1,0 +1,216 @@
+"""Programs that come from a git repository: by https and by ssh, from a real server; credentials stay hidden."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devcluster.cluster import Cluster
+from devcluster.images import ensure_images, git
+from tests.cluster import forge
+from tests.cluster.forge import Forge, KeyPair
+from tests.cluster.lab import (
+    MOUNT,
+    NAMESPACE,
+    await_end,
+    await_pods,
+    bare,
+    in_pod,
+    launch,
+    managed,
+    quiet,
+    run_id,
+    team_config,
+)
+from tests.cluster.project import Project
+
+pytestmark = pytest.mark.cluster
+
+PLACE = "/mnist-training"
+PROGRAM = f"""
+import os, pathlib, time
+if os.environ.get("WORLD_SIZE", "1") != "1":
+    while not pathlib.Path("{MOUNT}/go").exists():
+        time.sleep(0.1)
+pathlib.Path("beside.txt").write_text("programs write beside their code")
+pathlib.Path(os.environ.get("TRAINSTACK_OUTPUT", "."), "model.txt").write_text("model of commit NUMBER")
+print("trained by commit NUMBER", flush=True)
+"""
+"""Trains at once; the processes of a distributed run wait for a file, so that a test sees all of them run."""
+RUNS = ["python3", "main.py"]
+PREFIX = "code-"
+"""Of the names of all Secrets of the test."""
+
+
+def code(url: str, revision: str, secret: str | None) -> dict[str, Any]:
+    """The workload's fields of a program that is checked out."""
+    named = {} if secret is None else {"secret": f"{PREFIX}{secret}"}
+    checkout = {"git": url, "revision": revision, "mountPath": PLACE, **named}
+    return {"code": checkout, "workingDir": PLACE, "command": RUNS, "args": []}
+
+
+@pytest.fixture(scope="module")
+def server(lab: Project, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forge]:
+    """The git server, and the Secrets of the people who read from it: good ones and bad ones."""
+    ensure_images([git(), git(("git", "openssh-server"), serve_as=(forge.IMAGE,))], cluster.registry, lambda _: None)
+    try:
+        found = forge.start(lab, tmp_path_factory.mktemp("forge"), PROGRAM)
+        key, hosts = found.client.private, found.known_hosts
+        other_host = f"{forge.HOST} {KeyPair.make().public}\n"
+        ssh, basic = "kubernetes.io/ssh-auth", "kubernetes.io/basic-auth"
+        for name, kind, files in (
+            ("ssh", ssh, {"ssh_privatekey": key, "known_hosts": hosts}),
+            ("wrong-key", ssh, {"ssh_privatekey": KeyPair.make().private, "known_hosts": hosts}),
+            ("wrong-host", ssh, {"ssh_privatekey": key, "known_hosts": other_host}),
+            ("https", basic, {"username": forge.USER, "password": forge.PASSWORD, "ca_crt": found.authority}),
+            ("wrong-password", basic, {"username": forge.USER, "password": "no", "ca_crt": found.authority}),
+            ("authority", "Opaque", {"ca_crt": found.authority}),
+        ):
+            forge.secret(lab, NAMESPACE, PREFIX + name, kind, **files)
+        yield found
+    finally:
+        forge.stop(lab)
+
+
+def good_runs(server: Forge) -> list[dict[str, Any]]:
+    """One by each way; the image has Python, git is the init container's."""
+    image: dict[str, Any] = {"image": {"build": "workloads/digits"}}
+    middle = server.commits[1]
+    roles = {"Master": {"replicas": 1}, "Worker": {"replicas": 1}}
+    return [
+        managed("by-https", "", **code(server.url("mnist"), middle, "https")),
+        bare(
+            "by-ssh", "PyTorchJob", roles=roles, cleanPodPolicy="None", **image, **code(server.ssh_url, middle, "ssh")
+        ),
+        bare("public", **image, **code(server.url("public"), server.commits[0], "authority")),
+    ]
+
+
+GOOD = {"by-https": 2, "by-ssh": 2, "public": 1}
+"""Runs that train, and the number of the commit that each has."""
+
+BAD = {
+    "no-commit": "no branch or tag leads to this commit: was it pushed?",
+    "no-repository": "there is no such repository, or none that the credentials may read",
+    "no-password": "there is no such repository, or it is private: name a Secret under code.secret",
+    "no-authority": "the server's certificate is not trusted; its authority's belongs into ca.crt of code.secret",
+    "wrong-password": f"the server refuses username and password of Secret {PREFIX}wrong-password",
+    "wrong-key": f"the server refuses ssh-privatekey of Secret {PREFIX}wrong-key; it must need no passphrase",
+    "wrong-host": f"the server's host key is not in known_hosts of Secret {PREFIX}wrong-host",
+}
+"""Runs whose checkout fails, and what is said of it."""
+
+
+def bad_runs(server: Forge) -> list[dict[str, Any]]:
+    """Each wrong in one thing."""
+    newest, private = server.commits[2], server.url("mnist")
+    given = {
+        "no-commit": code(private, "f" * 40, "https"),
+        "no-repository": code(server.url("nothing"), newest, "https"),
+        "no-password": code(private, newest, "authority"),
+        "no-authority": code(server.url("public"), newest, None),
+        "wrong-password": code(private, newest, "wrong-password"),
+        "wrong-key": code(server.ssh_url, newest, "wrong-key"),
+        "wrong-host": code(server.ssh_url, newest, "wrong-host"),
+    }
+    return [bare(name, **given[name]) for name in BAD]
+
+
+@pytest.fixture(scope="module")
+def team(lab: Project, server: Forge) -> Iterator[Project]:
+    """A team's stack with all runs, launched together."""
+    project = lab.other("code", team_config(lab.stack, *good_runs(server), *bad_runs(server)))
+    try:
+        done = project.up()
+        assert done.code == 0, done.text
+        yield project
+    finally:
+        project.take_down()
+
+
+@pytest.fixture(scope="module")
+def usage(team: Project) -> list[dict[str, str]]:
+    """What Kueue counts for the pod sets of the distributed run, which goes on afterwards."""
+    master, _ = await_pods(team, "by-ssh", 2)
+    owner = launch(team, "by-ssh")["metadata"]["uid"]
+    (workload,) = team.select("workloads.kueue.x-k8s.io", f"kueue.x-k8s.io/job-uid={owner}", NAMESPACE)
+    in_pod(team, master, "touch", f"{MOUNT}/go")
+    return [each["resourceUsage"] for each in workload["status"]["admission"]["podSetAssignments"]]
+
+
+@pytest.fixture(scope="module")
+def logs(team: Project, usage: list[dict[str, str]]) -> dict[str, str]:
+    """What the pods of each workload have logged in the end, all containers together."""
+    del usage  # it lets the distributed run go on
+    found = {}
+    for name in (*GOOD, *BAD):
+        await_end(team, name, *(("Failed",) if name in BAD else ("Complete", "Succeeded")))
+        words = ["--all-containers", "--ignore-errors", "--tail=-1"]
+        found[name] = team.kubectl("logs", "-n", NAMESPACE, "-l", f"trainstack.dev/workload={name}", *words).text
+    return found
+
+
+def test_a_program_comes_from_a_commit_in_the_middle_of_the_history(logs: dict[str, str], server: Forge) -> None:
+    """By https with a password, by ssh with a key, and from a public repository of a private authority."""
+    for name, number in GOOD.items():
+        assert f"trained by commit {number}\n" in logs[name]
+        assert f"checked out {server.commits[number - 1]} of " in logs[name]
+
+
+@pytest.mark.usefixtures("logs")
+def test_the_record_holds_repository_and_commit(team: Project, server: Forge, tmp_path: Path) -> None:
+    """And the result is that commit's."""
+    done = team.trainstack("fetch", run_id(launch(team, "by-https")), "--to", str(tmp_path / "got"))
+    assert done.code == 0, done.text
+    record = json.loads((tmp_path / "got" / "run.json").read_text())
+    assert record["definition"]["code"] == {"git": server.url("mnist"), "revision": server.commits[1]}
+    assert (tmp_path / "got" / "result" / "model.txt").read_text() == "model of commit 2"
+
+
+def test_the_code_asks_for_no_quota_of_its_own(team: Project, usage: list[dict[str, str]]) -> None:
+    """Kueue counts what the program requests; the operator's own init container stands behind ours."""
+    assert usage == [{"cpu": "50m", "memory": "64Mi"}] * 2
+    pods = team.select("pods", "trainstack.dev/workload=by-ssh", NAMESPACE)
+    containers = sorted([each["name"] for each in pod["spec"]["initContainers"]] for pod in pods)
+    assert containers == [["checkout"], ["checkout", "init-pytorch"]]
+
+
+def test_a_failed_checkout_says_why(team: Project, logs: dict[str, str]) -> None:
+    """In the status and in the log, at once and without running the program."""
+    seen = {
+        view["launch"]["run_id"].rpartition("-")[0]: view
+        for view in json.loads(team.trainstack("status", "--json").out)
+    }
+    for name, why in BAD.items():
+        (pod,) = seen[name]["pods"]
+        assert pod.endswith(f" failed: {why}")
+        assert why in logs[name]
+        assert "trained" not in logs[name]
+    shown = team.trainstack("logs", "wrong-key")
+    assert shown.code == 0, shown.text
+    assert BAD["wrong-key"] in shown.out
+
+
+def test_credentials_are_nowhere_but_in_their_secret(team: Project, logs: dict[str, str], server: Forge) -> None:
+    """Not in any object, log, state, preview or file of the project."""
+    objects = "pods,jobs,pytorchjobs,configmaps,workloads.kueue.x-k8s.io,events"
+    shown = [
+        team.kubectl("get", objects, "-n", NAMESPACE, "-o", "json").out,
+        team.pulumi("stack", "export", "--show-secrets").out,
+        team.pulumi("preview", "--json", "--refresh").out,
+    ]
+    assert all(server.commits[1] in text for text in shown)
+    for canary in (forge.PASSWORD, server.client.private.splitlines()[2]):
+        assert not [text for text in (*shown, *logs.values()) if canary in text]
+        found = team.run(
+            ["grep", "--recursive", "--files-with-matches", "--fixed-strings", "-e", canary, ".trainstack"]
+        )
+        assert (found.code, found.out) == (1, "")
+
+
+@pytest.mark.usefixtures("logs")
+def test_a_second_up_changes_nothing(team: Project) -> None:
+    """Nothing that the API server fills into an init container or its volumes is a change."""
+    quiet(team)

@@ -1,0 +1,328 @@
+"""The init container that checks code out: its manifest, and its script against real repositories."""
+
+import subprocess
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devcluster.images.catalog import GIT
+from devcluster.images.registry import target
+from settings.code import Code
+from settings.model import Cluster
+from settings.workloads import Resources, Workload
+from tests.unit.make import make_distributed, make_run
+from tests.unit.manifests.restricted import violations
+from tests.unit.workloads.launches import make_launch
+from workloads.build import manifest
+from workloads.checkout import DEADLINE_SECONDS, script
+from workloads.identity import run_id
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+SSH = "git@git.example.org:mnist.git"
+
+
+def make_code(**changes: Any) -> Code:
+    """A private repository, by ssh."""
+    return Code(**{"git": SSH, "revision": COMMIT, "mount_path": "/mnist", "secret": "deploy-key", **changes})
+
+
+def make_bare(**changes: Any) -> Workload:
+    """The sweep's Job: a public image, and a program in the checkout."""
+    base: dict[str, Any] = {
+        "managed": False,
+        "record": None,
+        "volumes": (),
+        "code": make_code(),
+        "working_dir": "/mnist",
+        "command": ("bash", "-c", "python main.py"),
+        "resources": Resources(requests={"cpu": "1", "memory": "1Gi"}, limits={"nvidia.com/gpu": "1"}),
+    }
+    return make_run(**{**base, **changes})
+
+
+def pod_spec(workload: Workload, **facts: Any) -> dict[str, Any]:
+    """The spec of a Job's pods."""
+    launch = make_launch(git_image="alpine/git:1", **facts)
+    spec: dict[str, Any] = manifest(workload, "dev", launch)["spec"]["template"]["spec"]
+    return spec
+
+
+def test_a_job_with_code() -> None:
+    """The Secret is mounted by the init container alone; of cpu and memory that has what the program has."""
+    assert pod_spec(make_bare()) == {
+        "initContainers": [
+            {
+                "name": "checkout",
+                "image": "alpine/git:1",
+                "imagePullPolicy": "IfNotPresent",
+                "command": ["sh", "-c", script(), "checkout", SSH, COMMIT, "deploy-key"],
+                "resources": {"requests": {"cpu": "1", "memory": "1Gi"}},
+                "securityContext": {
+                    "allowPrivilegeEscalation": False,
+                    "capabilities": {"drop": ["ALL"]},
+                    "readOnlyRootFilesystem": True,
+                    "runAsNonRoot": True,
+                    "runAsUser": 65534,
+                    "seccompProfile": {"type": "RuntimeDefault"},
+                },
+                "volumeMounts": [
+                    {"name": "trainstack-code", "mountPath": "/checkout"},
+                    {"name": "trainstack-code-secret", "mountPath": "/credentials", "readOnly": True},
+                ],
+            }
+        ],
+        "containers": [
+            {
+                "name": "training",
+                "image": "python:3.11",
+                "imagePullPolicy": "IfNotPresent",
+                "command": ["bash", "-c", "python main.py"],
+                "workingDir": "/mnist",
+                "resources": {
+                    "requests": {"cpu": "1", "memory": "1Gi"},
+                    "limits": {"nvidia.com/gpu": "1"},
+                },
+                "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+                "volumeMounts": [{"name": "trainstack-code", "mountPath": "/mnist", "subPath": "code"}],
+            }
+        ],
+        "restartPolicy": "Never",
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "volumes": [
+            {"name": "trainstack-code", "emptyDir": {}},
+            {"name": "trainstack-code-secret", "secret": {"secretName": "deploy-key", "optional": True}},
+        ],
+    }
+
+
+def test_public_code_needs_no_secret() -> None:
+    """Nor is a volume for one declared."""
+    spec = pod_spec(make_bare(code=make_code(git="https://git.example.org/mnist", secret=None)))
+    assert spec["volumes"] == [{"name": "trainstack-code", "emptyDir": {}}]
+    assert spec["initContainers"][0]["volumeMounts"] == [{"name": "trainstack-code", "mountPath": "/checkout"}]
+    assert spec["initContainers"][0]["command"][3:] == ["checkout", "https://git.example.org/mnist", COMMIT, ""]
+
+
+@pytest.mark.parametrize("security", ["restricted", "baseline"])
+def test_a_restricted_namespace_takes_the_init_container(security: str) -> None:
+    """Whatever the program's own level is."""
+    spec = pod_spec(make_bare(security=security))
+    assert violations({**spec, "containers": []}) == []
+
+
+def test_a_program_that_requests_nothing_gets_no_requests_by_its_code() -> None:
+    """A cluster queue that does not cover a resource admits nobody who requests it."""
+    assert "resources" not in pod_spec(make_bare(resources=Resources()))["initContainers"][0]
+
+
+def test_every_pod_of_a_distributed_run_has_its_checkout() -> None:
+    """Each with the resources of its role; master and workers read the same commit."""
+    built = manifest(make_distributed(code=make_code()), "dev", make_launch(git_image="alpine/git:1"))
+    specs = [role["template"]["spec"] for role in built["spec"]["pytorchReplicaSpecs"].values()]
+    assert [spec["initContainers"][0]["command"][4:] for spec in specs] == [[SSH, COMMIT, "deploy-key"]] * 2
+    assert all(spec["initContainers"][0]["resources"] == spec["containers"][0]["resources"] for spec in specs)
+
+
+def test_a_managed_run_is_recorded_with_its_code() -> None:
+    """As it was declared; the name of the Secret is nothing of the result."""
+    (container,) = pod_spec(make_run(code=make_code()))["containers"]
+    record = next(each["value"] for each in container["env"] if each["name"] == "TRAINSTACK_RUN")
+    assert f'"code":{{"git":"{SSH}","revision":"{COMMIT}"}}' in record
+
+
+@pytest.mark.parametrize(
+    ("changes", "same"),
+    [
+        ({"revision": "f" * 40}, False),
+        ({"git": "git@git.example.org:other.git"}, False),
+        ({"git": "https://git.example.org/mnist"}, True),
+        ({"mount_path": "/elsewhere"}, True),
+        ({"secret": "other"}, True),
+    ],
+)
+def test_another_commit_is_another_run(changes: dict[str, Any], same: bool) -> None:
+    """How the repository is reached, and where it is mounted, changes no result."""
+    facts = make_launch().facts
+    before, after = (run_id(make_run(code=code), facts) for code in (make_code(), make_code(**changes)))
+    assert (before == after) is same
+
+
+def test_the_id_of_a_run_with_code_stays_what_it_is() -> None:
+    """Ids stand in records and ledgers; without code there is no key, and the older ids stay too."""
+    assert run_id(make_run(code=make_code()), make_launch().facts) == "train-eb75b5d178"
+
+
+def test_the_local_cluster_serves_the_image_that_is_the_default() -> None:
+    """Under the name that the pods ask for."""
+    assert target(GIT) == target(Cluster().git_image)
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """The script's folders, outside any container."""
+
+    root: Path
+
+    def run(self, url: str, revision: str, seconds: int = DEADLINE_SECONDS) -> subprocess.CompletedProcess[str]:
+        """Run the script as the container does, for repositories of this machine's; `seconds` is its deadline."""
+        text = script()
+        for inside, here in (
+            ("/checkout", str(self.root / "checkout")),
+            ("/credentials", str(self.root / "credentials")),
+            ("/dev/termination-log", str(self.root / "said")),
+            ("https:ssh", "https:file"),
+            (f"+ {DEADLINE_SECONDS}))", f"+ {seconds}))"),
+        ):
+            assert inside in text
+            text = text.replace(inside, here)
+        return subprocess.run(
+            ["sh", "-c", text, "checkout", url, revision, "deploy-key"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+    @property
+    def code(self) -> Path:
+        """What the program would find."""
+        return self.root / "checkout" / "code"
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Sandbox:
+    """Empty folders, and a Secret of which only the presence counts: no server asks for it."""
+    (tmp_path / "checkout").mkdir()
+    (tmp_path / "credentials").mkdir()
+    for key in ("ssh-privatekey", "known_hosts"):
+        (tmp_path / "credentials" / key).write_text("x")
+    return Sandbox(tmp_path)
+
+
+def git(folder: Path, *words: str) -> str:
+    """What git prints."""
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main")
+    done = subprocess.run(["git", "-C", str(folder), *who, *words], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """Three commits, each with its number in `main.py`."""
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    git(folder, "init", "--quiet")
+    for number in (1, 2, 3):
+        (folder / "main.py").write_text(f"print({number})\n")
+        git(folder, "add", "main.py")
+        git(folder, "commit", "--quiet", "-m", str(number))
+    return folder
+
+
+@pytest.mark.parametrize("version", ["0", "2"])
+def test_a_commit_in_the_middle_is_checked_out(
+    sandbox: Sandbox, repository: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    """Alone where the server gives it; git's older protocol does not, and the whole history is fetched."""
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", "protocol.version")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", version)
+    commit = git(repository, "rev-parse", "HEAD~1")
+    done = sandbox.run(f"file://{repository}", commit)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (sandbox.code / "main.py").read_text() == "print(2)\n"
+    assert git(sandbox.code, "rev-parse", "HEAD") == commit
+    assert ("fetching all branches" in done.stdout) is (version == "0")
+    assert (sandbox.code / "main.py").stat().st_mode & 0o777 == 0o666
+
+
+def test_a_finished_checkout_is_left_as_the_program_left_it(sandbox: Sandbox, repository: Path) -> None:
+    """A container that starts again in the same pod finds it, also where the server is gone."""
+    commit = git(repository, "rev-parse", "HEAD")
+    assert sandbox.run(f"file://{repository}", commit).returncode == 0
+    (sandbox.code / "main.py").write_text("written by the program")
+    assert sandbox.run("file:///nowhere", commit).returncode == 0
+    assert (sandbox.code / "main.py").read_text() == "written by the program"
+
+
+def test_what_an_interrupted_checkout_left_is_made_again(sandbox: Sandbox, repository: Path) -> None:
+    """Half a repository is never taken for a whole one."""
+    (sandbox.root / "checkout" / "new" / ".git").mkdir(parents=True)
+    (sandbox.root / "checkout" / "new" / ".git" / "index.lock").touch()
+    done = sandbox.run(f"file://{repository}", git(repository, "rev-parse", "HEAD"))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_commit_that_is_nowhere_ends_the_checkout(sandbox: Sandbox, repository: Path) -> None:
+    """At once, with a word for the log and the same for the status."""
+    done = sandbox.run(f"file://{repository}", COMMIT)
+    assert done.returncode == 1
+    said = (sandbox.root / "said").read_text()
+    assert said.endswith("failed: no branch or tag leads to this commit: was it pushed?\n")
+    assert said in done.stdout
+    assert not sandbox.code.exists()
+
+
+def test_a_secret_that_is_late_is_waited_for(sandbox: Sandbox, repository: Path) -> None:
+    """The kubelet brings it into the running pod; the log says what is awaited."""
+    key = sandbox.root / "credentials" / "ssh-privatekey"
+    key.unlink()
+    late = threading.Timer(1.5, key.write_text, ("x",))
+    late.start()
+    done = sandbox.run(f"file://{repository}", git(repository, "rev-parse", "HEAD"))
+    late.join()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Secret deploy-key has no ssh-privatekey, or is not there\ntrying again in 1 s\n" in done.stdout
+
+
+def test_a_server_that_stays_away_ends_the_checkout_at_its_deadline(sandbox: Sandbox) -> None:
+    """With git's last word."""
+    for key in ("username", "password"):
+        (sandbox.root / "credentials" / key).write_text("x")
+    done = sandbox.run("https://localhost:1/mnist", COMMIT, seconds=1)
+    assert done.returncode == 1
+    assert f" failed: not within {DEADLINE_SECONDS} s: fatal: unable to access " in (sandbox.root / "said").read_text()
+    assert "trying again" in done.stdout
+
+
+def test_the_number_of_a_tag_is_no_commit(sandbox: Sandbox, repository: Path) -> None:
+    """The record would name what is no commit; the message names the commit."""
+    git(repository, "tag", "-a", "v1", "-m", "x")
+    tag, commit = git(repository, "rev-parse", "v1"), git(repository, "rev-parse", "HEAD")
+    assert sandbox.run(f"file://{repository}", tag).returncode == 1
+    assert f"this is a tag's own number; its commit is {commit}" in (sandbox.root / "said").read_text()
+    assert not sandbox.code.exists()
+
+
+def test_what_is_not_checked_out_is_said(sandbox: Sandbox, repository: Path) -> None:
+    """Submodules and Git LFS."""
+    (repository / ".gitmodules").touch()
+    (repository / ".gitattributes").write_text("*.bin filter=lfs\n")
+    git(repository, "add", ".")
+    git(repository, "commit", "--quiet", "-m", "4")
+    out = sandbox.run(f"file://{repository}", git(repository, "rev-parse", "HEAD")).stdout
+    assert "submodules are not checked out" in out
+    assert "files in Git LFS stay pointers" in out
+
+
+def test_commits_of_sha256_are_checked_out(sandbox: Sandbox, tmp_path: Path) -> None:
+    """The length of the revision tells which hash the repository has."""
+    folder = tmp_path / "long"
+    folder.mkdir()
+    git(folder, "init", "--quiet", "--object-format=sha256")
+    (folder / "main.py").touch()
+    git(folder, "add", ".")
+    git(folder, "commit", "--quiet", "-m", "1")
+    commit = git(folder, "rev-parse", "HEAD")
+    assert len(commit) == 64
+    assert sandbox.run(f"file://{folder}", commit).returncode == 0
+    assert (sandbox.code / "main.py").exists()
+
+
+def test_the_script_holds_nothing_that_kubernetes_would_replace() -> None:
+    """`$$` is the one thing; a `$(NAME)` is replaced only where the container has the variable, and it has none."""
+    assert "$$" not in script()
+    assert "env" not in pod_spec(make_bare())["initContainers"][0]
