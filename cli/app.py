@@ -2,7 +2,7 @@
 
 import typer
 
-from cli import check, cluster, deploy, files, render, runs
+from cli import check, cluster, compare, deploy, files, render, runs
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -21,6 +21,7 @@ app.command()(runs.logs)
 app.command()(files.upload)
 app.command()(files.ls)
 app.command()(files.fetch)
+app.command()(compare.compare)
 app.add_typer(cluster.app, name="cluster")
 
 

@@ -21,14 +21,26 @@ ALLOWED = {
     # The names of images are the workloads': the program names the same images that the local cluster builds.
     "devcluster": ("devcluster", "toolchain", "workloads.images"),
     "review": ("review", "checks", "workloads", "manifests", "settings"),
-    "cli": ("cli", "review", "devcluster", "toolchain", "stacks", "checks", "workloads", "manifests", "settings"),
+    "reports": ("reports",),
+    "cli": (
+        "cli",
+        "reports",
+        "review",
+        "devcluster",
+        "toolchain",
+        "stacks",
+        "checks",
+        "workloads",
+        "manifests",
+        "settings",
+    ),
 }
 """By package (or the program), the packages and modules of ours that it may import."""
 
 CONTAINED = {"workloads/digits": ("workloads.digits",), "workloads/wrapper": ()}
 """Programs that run in containers, where nothing of ours is installed: they may import their own files alone."""
 
-PURE = ("settings", "manifests", "workloads", "checks")
+PURE = ("settings", "manifests", "workloads", "checks", "reports")
 """The packages that neither deploy nor touch the network."""
 IMPURE = (
     "pulumi",
@@ -93,7 +105,7 @@ def test_imports_go_down_the_flow(package: str) -> None:
     assert wrong == []
 
 
-def test_settings_workloads_and_checks_are_pure() -> None:
+def test_settings_builders_checks_and_reports_are_pure() -> None:
     """They never import the engine, start a program or touch the network; `checks/cluster` alone reads live."""
     wrong = [
         f"{file}:{line}: may not import {module}"

@@ -1,0 +1,150 @@
+"""Where the figures of a run come from: its record here, its record on the volume, or its pods' logs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from checks.cluster.client import ClusterError, read, read_text
+from checks.cluster.snapshot import Runs, read_runs
+from cli.console import fail, step
+from cli.files import fetch_run
+from cli.session import Session
+from cli.transfer import DONE
+from manifests.labels import RUN
+from reports.runs import Definition, Run, from_logs, from_record, with_logs
+from workloads.records import Ledger
+
+_INDEX = "batch.kubernetes.io/job-completion-index"
+Pod = Mapping[str, Any]
+
+
+def figures(session: Session, words: Sequence[str]) -> list[Run]:
+    """The runs that these words name, in their order: ids or their beginnings, workloads, `<run-id>/<index>`.
+
+    A finished record that was fetched before needs no cluster. Raises ReportError and ClusterError.
+    """
+    runs: list[Run] = []
+    known: Runs | None = None
+    for word in words:
+        name, _, index = word.partition("/")
+        if (session.results / word / DONE).is_file():
+            runs.append(_recorded(session, name, index))
+            continue
+        known = known or read_runs(session.settings)
+        ledger = _ledger(session, known.ledgers, name)
+        if fetch_run(session, ledger) is not None:
+            runs.append(_recorded(session, ledger.run_id, index))
+        else:
+            succeeded = {launch.run_id for launch in known.live if launch.phase == "succeeded"}
+            runs.append(_from_pods(session, ledger, finished=ledger.run_id in succeeded))
+    return runs
+
+
+def _ledger(session: Session, ledgers: Sequence[Ledger], name: str) -> Ledger:
+    """The one run of a name: its id, its workload's name, or the beginning of the id."""
+    found = (
+        [each for each in ledgers if each.run_id == name]
+        or [each for each in ledgers if each.workload == name]
+        or [each for each in ledgers if each.run_id.startswith(name)]
+    )
+    if len(found) == 1:
+        return found[0]
+    listed = ", ".join(sorted(each.run_id for each in found or ledgers)) or "none"
+    if found:
+        return fail(f"{name!r} may be any of these runs; name one: {listed}")
+    return fail(f"no run {name!r} was launched in {session.stack} (there are: {listed}), nor is its record in results/")
+
+
+def _recorded(session: Session, run_id: str, index: str) -> Run:
+    run = from_record(session.results / run_id / index, f"{run_id}/{index}" if index else run_id)
+    workload = next((each for each in session.settings.workloads.runs if each.name == run.workload), None)
+    if not run.silent or workload is None:
+        return run
+    try:
+        return with_logs(run, _logs(session, workload.namespace, _by_rank(_pods(session, workload.namespace, run_id))))
+    except ClusterError:
+        # The record is enough for a comparison, which says whose steps are not known.
+        return run
+
+
+def _from_pods(session: Session, ledger: Ledger, *, finished: bool) -> Run:
+    pods = _pods(session, ledger.namespace, ledger.run_id)
+    by_rank = _by_rank(pods)
+    if not by_rank:
+        fail(
+            f"{ledger.run_id} has no record, and no pod of it has begun or is left: there is nothing to compare. A "
+            "managed workload keeps a record (docs/runs.md)"
+        )
+    first = by_rank.get(0, next(iter(by_rank.values())))
+    container = _container(first)
+    notes = []
+    if len(pods) > len(by_rank):
+        names = ", ".join(pod["metadata"]["name"] for pod in by_rank.values())
+        notes.append(f"{len(pods)} pods ran apart from each other or one after the other; shown: {names}")
+    return from_logs(
+        ledger.run_id,
+        _logs(session, ledger.namespace, by_rank),
+        workload=ledger.workload,
+        finished=finished,
+        world_size=_number(_environment(first), "WORLD_SIZE", "PET_NNODES"),
+        definition=Definition(
+            image=container["image"],
+            command=tuple(container.get("command", ())),
+            args=tuple(container.get("args", ())),
+        ),
+        notes=notes,
+    )
+
+
+def _pods(session: Session, namespace: str, run_id: str) -> list[Pod]:
+    """The run's pods that have begun."""
+    path = f"/api/v1/namespaces/{namespace}/pods?labelSelector={quote(f'{RUN}={run_id}')}"
+    answer = read([path], session.settings.cluster.context)[path]
+    if not answer.found:
+        raise ClusterError(
+            f"the cluster answered {answer.status} to list the pods in {namespace}; ask its owner for that right"
+        )
+    return [pod for pod in answer.body["items"] if pod["status"].get("phase") not in (None, "Pending", "Unknown")]
+
+
+def _by_rank(pods: Sequence[Pod]) -> dict[int, Pod]:
+    """One pod of each rank: one that has succeeded before others, then the youngest."""
+    order = sorted(
+        pods, key=lambda pod: (pod["status"]["phase"] == "Succeeded", str(pod["metadata"]["creationTimestamp"]))
+    )
+    return dict(sorted({_rank(pod): pod for pod in order}.items()))
+
+
+def _rank(pod: Pod) -> int:
+    environment = _environment(pod)
+    rank = _number(environment, "RANK")
+    if rank is None and "PET_NNODES" in environment:
+        rank = _number(pod["metadata"].get("labels", {}), _INDEX)
+    return rank or 0
+
+
+def _number(values: Mapping[str, str], *names: str) -> int | None:
+    """The first of these that is a whole number; `PET_NNODES` may be a range."""
+    return next((int(values[name]) for name in names if values.get(name, "").isdecimal()), None)
+
+
+def _environment(pod: Pod) -> dict[str, str]:
+    return {each["name"]: each.get("value", "") for each in _container(pod).get("env", ())}
+
+
+def _container(pod: Pod) -> dict[str, Any]:
+    """The one that trains: what others add stands behind it."""
+    container: dict[str, Any] = pod["spec"]["containers"][0]
+    return container
+
+
+def _logs(session: Session, namespace: str, by_rank: Mapping[int, Pod]) -> dict[int, str]:
+    texts = {}
+    with step(f"reading the logs of {len(by_rank)} pods"):
+        for rank, pod in by_rank.items():
+            query = f"container={quote(_container(pod)['name'])}&timestamps=true"
+            path = f"/api/v1/namespaces/{namespace}/pods/{pod['metadata']['name']}/log?{query}"
+            # Empty where there is no right to it, or the node has it no more: then the rank has no log.
+            if text := read_text(path, session.settings.cluster.context):
+                texts[rank] = text
+    return texts

@@ -1,0 +1,1 @@
+"""What runs did: read from records and logs, compared, and shown as pictures and pages."""

@@ -1,0 +1,197 @@
+"""What a replica's log tells of its training.
+
+These lines are understood, wherever in a line they stand; docs/runs.md lists them for people:
+
+    world size 3 rank 0
+    epoch 3/12 step 20/45 loss 0.1234
+    epoch 3/12 done train_loss 0.1 val_loss 0.1 val_accuracy 0.97 seconds 0.21
+    test loss 0.0479 accuracy 0.9916
+    Train Epoch: 1 [640/60000 (1%)] loss=2.2975          and  Loss: 2.300039
+    Test set: Average loss: 0.1, Accuracy: 98/100 (98%)
+    accuracy=0.9665
+
+The first four are those of workloads/digits, the others those of PyTorch's MNIST example and its descendants.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from statistics import fmean
+from typing import Literal
+
+_WORLD = re.compile(r"\bworld size (?P<size>\d+)\b")
+_STEP = re.compile(r"\bepoch (?P<epoch>\d+)/(?P<epochs>\d+) step (?P<step>\d+)/(?P<steps>\d+)(?: loss (?P<loss>\S+))?")
+_DONE = re.compile(r"\bepoch (?P<epoch>\d+)/(?P<epochs>\d+) done\b(?P<values>.*)")
+_TESTED = re.compile(r"^test loss (?P<loss>\S+) accuracy (?P<accuracy>\S+)")
+_CLASSIC = re.compile(
+    r"\bTrain Epoch: (?P<epoch>\d+) \[(?P<images>\d+)/(?P<total>\d+) \([\d.]+%\)\]\s+[Ll]oss[:=]\s*(?P<loss>\S+)"
+)
+_CLASSIC_TEST = re.compile(
+    r"\bTest set: Average loss: (?P<loss>[^\s,]+), Accuracy: (?P<right>\d+)/(?P<total>[1-9]\d*)\b"
+)
+_ACCURACY = re.compile(r"^accuracy=(?P<accuracy>\S+)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Epoch:
+    """What is known of an epoch; None is what nothing tells. A loss may be nan: the training diverged."""
+
+    steps: int | None = None
+    """Taken by this replica."""
+    seconds: float | None = None
+    """With the evaluation at its end."""
+    train_loss: float | None = None
+    loss: float | None = None
+    """On images that are not trained on."""
+    accuracy: float | None = None
+    """On the same images, 0 to 1."""
+
+    def with_(self, told: "Epoch") -> "Epoch":
+        """What is known now that this is told too."""
+        return replace(self, **{name: value for name, value in asdict(told).items() if value is not None})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Log:
+    """One replica's training."""
+
+    world_size: int | None = None
+    epochs: Mapping[int, Epoch]
+    """By number, from 1."""
+    planned_epochs: int | None = None
+    counted: Literal["steps", "progress lines"] = "steps"
+    """The MNIST example does not number its steps: there each progress line counts as one."""
+    images_per_line: int | None = None
+    """Of a log of progress lines: the images between two of them."""
+    test_loss: float | None = None
+    test_accuracy: float | None = None
+
+
+def parse(lines: Iterable[str], *, timestamps: bool = False) -> Log:
+    """Read a log.
+
+    Args:
+        lines: the log, of one attempt or of several after each other: a step that two tell counts once.
+        timestamps: each line begins with its time, as the API server gives a pod's log when asked to. The duration of
+            an epoch comes from them where the log itself does not tell it.
+
+    """
+    reader = _Reader()
+    for line in lines:
+        time, text = _timed(line) if timestamps else (None, line)
+        reader.read(text.strip(), time)
+    return reader.log()
+
+
+class _Reader:
+    """What was read so far."""
+
+    def __init__(self) -> None:
+        self.epochs: dict[int, Epoch] = {}
+        self.current = 0
+        self.planned: int | None = None
+        self.world: int | None = None
+        self.images: dict[int, dict[int, float]] = {}
+        """Of the classic form: by epoch, the loss at each number of images."""
+        self.times: dict[int, list[datetime]] = {}
+        """By epoch, when it told of its first step and when it told of anything last."""
+        self.test: tuple[float | None, float | None] = None, None
+
+    def read(self, text: str, time: datetime | None) -> None:
+        if match := _STEP.search(text):
+            self._in_epoch(match, time)
+            known = self.epochs.get(self.current, Epoch())
+            self._add(Epoch(steps=max(int(match["step"]), known.steps or 0)))
+        elif match := _DONE.search(text):
+            self._in_epoch(match, time)
+            words = match["values"].split()
+            values = {key: number(value) for key, value in zip(words[::2], words[1::2], strict=False)}
+            self._add(epoch_of(values))
+        elif match := _CLASSIC.search(text):
+            self._in_epoch(match, time)
+            self.images.setdefault(self.current, {})[int(match["images"])] = number(match["loss"])
+        elif match := _TESTED.search(text):
+            self.test = number(match["loss"]), number(match["accuracy"])
+        elif match := _CLASSIC_TEST.search(text):
+            self._evaluated(number(match["loss"]), int(match["right"]) / int(match["total"]), time)
+        elif match := _ACCURACY.search(text):
+            self._evaluated(self.test[0], number(match["accuracy"]), time)
+        elif match := _WORLD.search(text):
+            self.world = int(match["size"])
+
+    def log(self) -> Log:
+        for epoch, losses in self.images.items():
+            self.current = epoch
+            self._add(Epoch(steps=len(losses), train_loss=fmean(losses.values())))
+        for epoch in self.times:
+            if self.epochs[epoch].seconds is None:
+                self.current = epoch
+                self._add(Epoch(seconds=self._duration(epoch)))
+        strides = [
+            after - before
+            for losses in self.images.values()
+            for before, after in zip(sorted(losses), sorted(losses)[1:], strict=False)
+        ]
+        return Log(
+            world_size=self.world,
+            epochs=dict(sorted(self.epochs.items())),
+            planned_epochs=self.planned,
+            counted="progress lines" if self.images else "steps",
+            # The last line of an epoch may stand for fewer.
+            images_per_line=max(strides, default=None),
+            test_loss=self.test[0],
+            test_accuracy=self.test[1],
+        )
+
+    def _in_epoch(self, match: re.Match[str], time: datetime | None) -> None:
+        self.current = int(match["epoch"])
+        if "epochs" in match.groupdict():
+            self.planned = int(match["epochs"])
+        self._saw(time)
+
+    def _evaluated(self, loss: float | None, accuracy: float, time: datetime | None) -> None:
+        """The classic form tests after each epoch; the last test is the result."""
+        self.test = loss, accuracy
+        if self.current:
+            self._add(Epoch(loss=loss, accuracy=accuracy))
+            self._saw(time)
+
+    def _saw(self, time: datetime | None) -> None:
+        if time is not None:
+            self.times.setdefault(self.current, [time])[1:] = [time]
+
+    def _add(self, told: Epoch) -> None:
+        self.epochs[self.current] = self.epochs.get(self.current, Epoch()).with_(told)
+
+    def _duration(self, epoch: int) -> float | None:
+        """To the first step of the next epoch; of the last one, to what it told last."""
+        begin, end = self.times[epoch][0], self.times.get(epoch + 1, self.times[epoch][-1:])[0]
+        return (end - begin).total_seconds() or None
+
+
+def epoch_of(values: Mapping[str, float]) -> Epoch:
+    """An epoch by the names that workloads/digits gives to its figures, in its log and in metrics.jsonl."""
+    return Epoch(
+        seconds=values.get("seconds"),
+        train_loss=values.get("train_loss"),
+        loss=values.get("val_loss"),
+        accuracy=values.get("val_accuracy"),
+    )
+
+
+def number(text: str) -> float:
+    """A number as programs print it, with what may follow it in a sentence; nan for what is none."""
+    try:
+        return float(text.rstrip(",;%"))
+    except ValueError:
+        return float("nan")
+
+
+def _timed(line: str) -> tuple[datetime | None, str]:
+    word, _, text = line.partition(" ")
+    try:
+        time = datetime.fromisoformat(word)
+    except ValueError:
+        return None, line
+    return (time, text) if time.tzinfo else (None, line)
