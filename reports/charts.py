@@ -25,6 +25,8 @@ _WIDTH, _POINTS = 400, 72
 """A panel's width in units of 1/72 inch: a phone shows them as pixels, so 12 is a size to read."""
 _FONT, _BAR = 12, 24
 _MARKS = "os^Dv<>P"
+_GUTTER = 28
+"""Between two panels of one picture."""
 _LETTER = 7.2
 """About the width of a letter."""
 
@@ -87,13 +89,13 @@ def png(panels: Sequence[Panel]) -> bytes:
     columns, rows = min(2, len(panels)), -(-len(panels) // 2)
     heights = [max(_height(panel) for panel in panels[row * columns : (row + 1) * columns]) for row in range(rows)]
     with mpl.rc_context(_style()):
-        figure = Figure(figsize=(columns * _WIDTH / _POINTS, sum(heights) / _POINTS), facecolor=PAPER)
+        figure = Figure(figsize=(_across(columns) / _POINTS, sum(heights) / _POINTS), facecolor=PAPER)
         grid = figure.add_gridspec(rows, columns, height_ratios=heights)
         for index, panel in enumerate(panels):
             _draw(panel, figure.add_subplot(grid[divmod(index, columns)]))
         _place(figure, panels, heights, columns)
         file = io.BytesIO()
-        figure.savefig(file, format="png", dpi=144, metadata={"Software": None})
+        figure.savefig(file, format="png", dpi=144, bbox_inches="tight", pad_inches=0.25, metadata={"Software": None})
     return file.getvalue()
 
 
@@ -148,6 +150,10 @@ def _style() -> dict[Any, Any]:
     }
 
 
+def _across(columns: int) -> float:
+    return columns * (_WIDTH + _GUTTER) - _GUTTER
+
+
 def _height(panel: Panel) -> float:
     _, _, top, bottom = _margins(panel)
     if isinstance(panel, Lines):
@@ -167,14 +173,14 @@ def _margins(panel: Panel) -> tuple[float, float, float, float]:
 
 def _place(figure: Figure, panels: Sequence[Panel], heights: Sequence[float], columns: int) -> None:
     """Leave the same room in units around every panel, whatever the picture's size."""
-    total, width = sum(heights), columns * _WIDTH
+    total, width = sum(heights), _across(columns)
     for index, (panel, axes) in enumerate(zip(panels, figure.axes, strict=True)):
         row, column = divmod(index, columns)
         left, right, top, bottom = _margins(panel)
         height = _height(panel)
         axes.set_position(
             (
-                (column * _WIDTH + left) / width,
+                (column * (_WIDTH + _GUTTER) + left) / width,
                 1 - (sum(heights[:row]) + height - bottom) / total,
                 (_WIDTH - left - right) / width,
                 (height - top - bottom) / total,
@@ -205,7 +211,7 @@ def _bars(panel: Bars, axes: Axes) -> None:
     for group in panel.groups:
         colour = COLOURS[group.colour % len(COLOURS)]
         beside: dict[str, Any] = {"textcoords": "offset points", "va": "center_baseline"}
-        axes.annotate(group.name, (0, place), (0, -2), color=colour, weight="bold", **beside)
+        axes.annotate(short(group.name, 36), (0, place), (0, -2), color=colour, weight="bold", **beside)
         for bar in group.bars:
             place += 1
             axes.barh(place, bar.value, height=0.66, color=colour)
@@ -216,6 +222,7 @@ def _bars(panel: Bars, axes: Axes) -> None:
     axes.set_yticks(list(labels), list(labels.values()), va="center_baseline")
     axes.set_xlim(left=0, right=max(bar.value for group in panel.groups for bar in group.bars))
     axes.xaxis.set_major_locator(MaxNLocator(4))
+    axes.xaxis.set_major_formatter("{x:,.10g}")
     axes.set_xlabel(panel.axis, loc="left", labelpad=6)
     axes.grid(axis="x")
 

@@ -6,6 +6,7 @@ from itertools import groupby
 from reports import charts, page
 from reports.charts import Bar, Bars, Group, Line, Lines, Panel
 from reports.comparison import Comparison, Row
+from reports.errors import ReportError
 from reports.table import HEAD, cells
 
 _MOST_BARS = 8
@@ -49,7 +50,11 @@ def panels(comparison: Comparison) -> list[Panel]:
 
 
 def png(comparison: Comparison) -> bytes:
-    """The panels in one picture."""
+    """The panels in one picture. Raises ReportError where there is nothing to draw."""
+    if not panels(comparison):
+        raise ReportError(
+            "none of these runs tells anything that could be drawn; docs/runs.md has the lines that are understood"
+        )
     return charts.png(panels(comparison))
 
 
@@ -79,7 +84,7 @@ def _step_bars(row: Row) -> list[Bar]:
         ranks = list(group)
         label = f"rank {ranks[0]}" if len(ranks) == 1 else f"{ranks[0]} to {ranks[-1]}"
         value = steps[ranks[0]]
-        bars.append(Bar(value=value or 0, text="not known" if value is None else f"{value}", label=label))
+        bars.append(Bar(value=value or 0, text="not known" if value is None else f"{value:,}", label=label))
     return bars
 
 

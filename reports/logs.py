@@ -1,6 +1,6 @@
 """What a replica's log tells of its training.
 
-These lines are understood, wherever in a line they stand; docs/runs.md lists them for people:
+These forms are understood, also behind what a logger puts before them, but for the last; docs/runs.md has them too:
 
     world size 3 rank 0
     epoch 3/12 step 20/45 loss 0.1234
@@ -21,11 +21,11 @@ from statistics import fmean
 from typing import Literal
 
 _WORLD = re.compile(r"\bworld size (?P<size>\d+)\b")
-_STEP = re.compile(r"\bepoch (?P<epoch>\d+)/(?P<epochs>\d+) step (?P<step>\d+)/(?P<steps>\d+)(?: loss (?P<loss>\S+))?")
-_DONE = re.compile(r"\bepoch (?P<epoch>\d+)/(?P<epochs>\d+) done\b(?P<values>.*)")
-_TESTED = re.compile(r"^test loss (?P<loss>\S+) accuracy (?P<accuracy>\S+)")
+_STEP = re.compile(r"\bepoch (?P<epoch>\d+)/\d+ step (?P<step>\d+)/\d+")
+_DONE = re.compile(r"\bepoch (?P<epoch>\d+)/\d+ done\b(?P<values>.*)")
+_TESTED = re.compile(r"\btest loss (?P<loss>\S+) accuracy (?P<accuracy>\S+)")
 _CLASSIC = re.compile(
-    r"\bTrain Epoch: (?P<epoch>\d+) \[(?P<images>\d+)/(?P<total>\d+) \([\d.]+%\)\]\s+[Ll]oss[:=]\s*(?P<loss>\S+)"
+    r"\bTrain Epoch: (?P<epoch>\d+) \[(?P<images>\d+)/\d+ \([\d.]+%\)\]\s+[Ll]oss[:=]\s*(?P<loss>\S+)"
 )
 _CLASSIC_TEST = re.compile(
     r"\bTest set: Average loss: (?P<loss>[^\s,]+), Accuracy: (?P<right>\d+)/(?P<total>[1-9]\d*)\b"
@@ -59,7 +59,6 @@ class Log:
     world_size: int | None = None
     epochs: Mapping[int, Epoch]
     """By number, from 1."""
-    planned_epochs: int | None = None
     counted: Literal["steps", "progress lines"] = "steps"
     """The MNIST example does not number its steps: there each progress line counts as one."""
     images_per_line: int | None = None
@@ -90,7 +89,6 @@ class _Reader:
     def __init__(self) -> None:
         self.epochs: dict[int, Epoch] = {}
         self.current = 0
-        self.planned: int | None = None
         self.world: int | None = None
         self.images: dict[int, dict[int, float]] = {}
         """Of the classic form: by epoch, the loss at each number of images."""
@@ -136,7 +134,6 @@ class _Reader:
         return Log(
             world_size=self.world,
             epochs=dict(sorted(self.epochs.items())),
-            planned_epochs=self.planned,
             counted="progress lines" if self.images else "steps",
             # The last line of an epoch may stand for fewer.
             images_per_line=max(strides, default=None),
@@ -146,8 +143,6 @@ class _Reader:
 
     def _in_epoch(self, match: re.Match[str], time: datetime | None) -> None:
         self.current = int(match["epoch"])
-        if "epochs" in match.groupdict():
-            self.planned = int(match["epochs"])
         self._saw(time)
 
     def _evaluated(self, loss: float | None, accuracy: float, time: datetime | None) -> None:

@@ -90,7 +90,7 @@ td:last-child, th:last-child { padding-right: 0; }
 thead th { color: var(--muted); font-weight: normal; font-size: .85rem; vertical-align: bottom; }
 .pictures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22rem), 1fr)); gap: 1.5rem; }
 figure { margin: 0; }
-svg { display: block; width: 100%; height: auto; max-width: 32rem; }
+svg { display: block; width: 100%; height: auto; max-width: 32rem; overflow: visible; }
 svg text { font-family: system-ui, sans-serif !important; }
 @media (max-width: 40rem) {
   thead { display: none; }

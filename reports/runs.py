@@ -44,7 +44,6 @@ class Run:
     """By rank; of a rank that is not in it no log was found."""
     epochs: Mapping[int, Epoch]
     """Those of rank 0, by number; with what the metrics tell of them."""
-    planned_epochs: int | None
     test_loss: float | None
     test_accuracy: float | None
     definition: Definition | None
@@ -115,7 +114,6 @@ def from_record(folder: Path, run_id: str) -> Run:
         world_size=int(facts.get("world_size") or (first and first.world_size) or 1),
         logs=logs,
         epochs=dict(sorted(epochs.items())),
-        planned_epochs=first.planned_epochs if first else None,
         test_loss=told.get("test_loss", first.test_loss if first else None),
         test_accuracy=told.get("test_accuracy", first.test_accuracy if first else None),
         definition=Definition(
@@ -161,7 +159,6 @@ def from_logs(
         world_size=world_size or (first.world_size if first else None) or 1,
         logs=logs,
         epochs=first.epochs if first else {},
-        planned_epochs=first.planned_epochs if first else None,
         test_loss=first.test_loss if first else None,
         test_accuracy=first.test_accuracy if first else None,
         definition=definition,

@@ -1,0 +1,146 @@
+"""What is said of runs beside each other."""
+
+import json
+import math
+from typing import Any
+
+import pytest
+
+from reports.comparison import compare
+from reports.logs import Epoch, Log
+from reports.runs import Definition, Run
+from reports.table import as_json, cells
+from tests.unit.reports.make import make_run
+
+ALONE = make_run("alone", steps=24, seconds=0.6)
+TOGETHER = make_run("together", world=3, steps=8, seconds=0.25, test_accuracy=0.98)
+
+
+def test_three_replicas_against_one() -> None:
+    """48 steps alone against 16 on each of three replicas; the time of an epoch decides the speed-up."""
+    compared = compare([ALONE, TOGETHER])
+    assert cells(compared) == [
+        ("alone-0123456789", "1", "2", "48", "0.6", "baseline", "0.9900", "0.0500"),
+        ("together-0123456789", "3", "2", "16", "0.25", "2.40", "0.9800", "0.0500"),
+    ]
+    (sentence,) = compared.in_words()
+    assert sentence == (
+        "together, 3 replicas: 16 steps each against 48 (1 : 3.0); an epoch in 0.25 s against 0.6 s (2.40 times as "
+        "fast); accuracy 0.9800 against 0.9900 (the same within 0.02)."
+    )
+    assert (compared.warnings, compared.notes) == ((), ())
+
+
+def test_a_program_gets_the_same_figures() -> None:
+    """As JSON that every reader takes: what is not known, or no finite number, is null."""
+    diverged = make_run("diverged", world=2, seconds=None, test_loss=math.nan, logs={0: Log(epochs={})})
+    told = json.loads(json.dumps(as_json(compare([ALONE, diverged])), allow_nan=False))
+    assert told["baseline"] == "alone-0123456789"
+    assert told["runs"][1] == {
+        "run": "diverged-0123456789",
+        "source": "record",
+        "finished": True,
+        "world_size": 2,
+        "epochs": 2,
+        "steps": {"0": None, "1": None},
+        "steps_counted": "steps",
+        "steps_ratio": None,
+        "seconds_per_epoch": None,
+        "speed_up": None,
+        "test_accuracy": 0.99,
+        "accuracy": 0.99,
+        "accuracy_difference": 0.0,
+        "loss": None,
+    }
+
+
+def test_the_slowest_single_run_is_the_baseline() -> None:
+    """Wherever it stands; without a single run the first is."""
+    faster = make_run("faster", seconds=0.3)
+    assert compare([TOGETHER, faster, ALONE]).baseline.run is ALONE
+    assert compare([TOGETHER, make_run("pair", world=2)]).baseline.run is TOGETHER
+
+
+def test_runs_of_one_workload_are_told_apart_by_id() -> None:
+    """A workload that is there once goes by its name."""
+    runs = [make_run("digits"), make_run("digits", run_id="digits-abcdef0123"), TOGETHER]
+    assert [row.name for row in compare(runs).rows] == ["digits-0123456789", "digits-abcdef0123", "together"]
+
+
+def test_accuracies_that_differ_are_said_to() -> None:
+    """By more than one of 50 images."""
+    worse = make_run("together", world=3, steps=8, test_accuracy=0.9)
+    assert "accuracy 0.9000 against 0.9900 (differs by more than 0.02)" in compare([ALONE, worse]).in_words()[0]
+
+
+def definition(**changes: Any) -> Definition:
+    """What ALONE ran, changed."""
+    values: dict[str, Any] = {"image": "digits:1", "args": ("--epochs=2",), "seed": 1, "data": "0465864d278d"}
+    return Definition(**(values | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "warning"),
+    [
+        ({"definition": definition(data="99ff")}, "read different data (0465864d278d… and 99ff…)"),
+        ({"definition": definition(seed=2)}, "have different seeds (1 and 2)"),
+        ({"definition": definition(image="digits:2")}, "ran different images (digits:1 and digits:2)"),
+        (
+            {"definition": definition(args=("--epochs=2", "--lr=1", "--data=/elsewhere"))},
+            "ran with different arguments: none against --lr=1",
+        ),
+        ({"epochs": {1: Epoch(steps=8)}}, "trained 2 and 1 epochs: steps, accuracy and loss do not compare"),
+        ({"finished": False}, "together has not succeeded: its figures are those so far"),
+        (
+            {"logs": {0: Log(epochs={1: Epoch(steps=8)}, counted="progress lines")}},
+            "alone counts steps, together counts progress lines",
+        ),
+    ],
+)
+def test_what_makes_runs_incomparable_is_a_warning(changes: dict[str, Any], warning: str) -> None:
+    """In words, once each; the figures are shown all the same."""
+    (said,) = compare([ALONE, make_run("together", world=1, seconds=0.1, **changes)]).warnings
+    assert warning in said
+
+
+def test_progress_lines_compare_where_they_stand_for_as_many_images() -> None:
+    """Another batch size or log interval makes the counts meaningless."""
+
+    def classic(name: str, every: int, world: int = 1) -> Run:
+        log = Log(epochs={1: Epoch(steps=8), 2: Epoch(steps=8)}, counted="progress lines", images_per_line=every)
+        return make_run(name, world=world, logs=dict.fromkeys(range(world), log))
+
+    same = compare([classic("alone", 640), classic("together", 640, 3)])
+    assert (same.warnings, same.rows[1].steps_ratio) == ((), 1.0)
+    (said,) = compare([classic("alone", 640), classic("together", 320, 3)]).warnings
+    assert "a progress line every 640 and 320 images" in said
+
+
+def test_steps_that_are_counted_otherwise_have_no_ratio() -> None:
+    """A step is no progress line."""
+    lines = {0: Log(epochs={1: Epoch(steps=8)}, counted="progress lines")}
+    assert compare([ALONE, make_run("other", seconds=0.1, logs=lines)]).rows[1].steps_ratio is None
+
+
+def test_what_is_not_known_is_explained() -> None:
+    """Each gap, and why."""
+    epochs = {1: Epoch()}
+    gaps = make_run(
+        "gaps",
+        world=5,
+        epochs=epochs,
+        logs={1: Log(epochs=epochs)},
+        source="logs",
+        definition=None,
+        test_loss=None,
+        test_accuracy=None,
+        notes=("a word",),
+    )
+    assert [note.partition(":")[0] for note in compare([gaps]).notes] == ["gaps", "gaps has no record", *["gaps"] * 4]
+    told = "\n".join(compare([gaps]).notes)
+    assert "gaps: a word" in told
+    assert "no log of rank 0, 2-4" in told
+    assert "the log of rank 1 tells of no step" in told
+    assert "no accuracy" in told
+    assert "nothing tells how long an epoch took" in told
+    assert cells(compare([gaps])) == [("gaps-0123456789", "5", "1", "-", "-", "baseline", "-", "-")]

@@ -1,0 +1,101 @@
+"""What is read from the lines of a log."""
+
+import math
+
+import pytest
+
+from reports.logs import Epoch, Log, parse
+from tests.unit.reports.make import make_classic, make_log, make_stamped
+
+
+def test_the_digits_log_tells_everything() -> None:
+    """Steps by the last one of each epoch, though only every tenth is told; figures of each epoch; the test."""
+    assert parse(make_log(world=3).splitlines()) == Log(
+        world_size=3,
+        epochs={
+            1: Epoch(steps=14, seconds=0.21, train_loss=0.5, loss=0.3, accuracy=0.91),
+            2: Epoch(steps=14, seconds=0.22, train_loss=0.5, loss=0.2, accuracy=0.92),
+        },
+        test_loss=0.0479,
+        test_accuracy=0.9916,
+    )
+
+
+def test_a_step_that_two_attempts_took_counts_once() -> None:
+    """A resumed run tells of an epoch again from the step on which it was stopped."""
+    stopped = ["epoch 1/1 step 10/45 loss 0.5", "epoch 1/1 step 20/45 loss 0.4"]
+    resumed = ["resumed after epoch 0 step 15", "epoch 1/1 step 20/45 loss 0.4", "epoch 1/1 step 45/45 loss 0.3"]
+    assert parse([*stopped, *resumed]).epochs == {1: Epoch(steps=45)}
+
+
+def test_a_classic_log_counts_progress_lines() -> None:
+    """It does not number its steps; its last test is the result, and its losses' mean that of the epoch."""
+    assert parse(make_classic().splitlines()) == Log(
+        epochs={
+            1: Epoch(steps=3, train_loss=2.0, loss=0.2, accuracy=0.96),
+            2: Epoch(steps=3, train_loss=1.0, loss=0.1, accuracy=0.97),
+        },
+        counted="progress lines",
+        images_per_line=640,
+        test_loss=0.1,
+        test_accuracy=0.97,
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Train Epoch: 1 [640/60000 (1%)]\tloss=2.2975",
+        "Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.297500",
+        "2026-11-21 12:00:00 INFO     Train Epoch: 1 [640/60000 (1%)]\tloss=2.2975",
+        "Train Epoch: 1 [640/60000 (1.07%)] Loss: 2.2975,",
+    ],
+)
+def test_the_descendants_of_the_classic_form_are_understood(line: str) -> None:
+    """Their losses differ in how they are written, and loggers put words before them."""
+    assert parse([line]).epochs == {1: Epoch(steps=1, train_loss=2.2975)}
+
+
+def test_a_plain_accuracy_is_a_test_too() -> None:
+    """The programs of the training operator's examples print it alone after each epoch."""
+    log = parse(["Train Epoch: 1 [0/60000 (0%)]\tloss=2.3", "", "accuracy=0.9665", ""])
+    assert (log.test_accuracy, log.test_loss, log.epochs[1].accuracy) == (0.9665, None, 0.9665)
+
+
+def test_timestamps_tell_how_long_an_epoch_took() -> None:
+    """To the first line of the next one; the last one to its test, 4 lines on."""
+    log = parse(make_stamped(make_classic(), seconds=1.5).splitlines(), timestamps=True)
+    assert [epoch.seconds for epoch in log.epochs.values()] == [9.0, 6.0]
+
+
+def test_what_the_log_itself_tells_of_time_counts_more_than_timestamps() -> None:
+    """It is of the training alone."""
+    log = parse(make_stamped(make_log()).splitlines(), timestamps=True)
+    assert [epoch.seconds for epoch in log.epochs.values()] == [0.21, 0.22]
+
+
+def test_a_diverged_loss_is_a_number_that_is_none() -> None:
+    """`nan` is read as such."""
+    log = parse(
+        ["epoch 1/1 done train_loss nan val_loss nan val_accuracy 0.1000 seconds 0.2", "test loss nan accuracy 0.1"]
+    )
+    assert math.isnan(log.epochs[1].loss or 0.0)
+    assert math.isnan(log.test_loss or 0.0)
+    assert log.test_accuracy == 0.1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\x00\xff",
+        "epoch",
+        "epoch x/y step 1/2",
+        "Test set: Average loss: 1.0, Accuracy: 0/0 (0%)",
+        "world size big",
+    ],
+)
+def test_other_lines_tell_nothing(text: str) -> None:
+    """Neither of nothing nor of zero."""
+    assert parse([text]) == Log(epochs={})
+    assert parse([text], timestamps=True) == Log(epochs={})

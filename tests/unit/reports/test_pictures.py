@@ -1,0 +1,142 @@
+"""Pictures and the page: what is on them, and that they need nothing but themselves."""
+
+import re
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+
+import pytest
+
+from reports import charts, compared
+from reports.charts import Bar, Bars, Group, Line, Lines
+from reports.comparison import compare
+from reports.errors import ReportError
+from reports.logs import Epoch, Log
+from tests.unit.reports.make import make_run
+
+RUNS = [make_run("alone", steps=24, seconds=0.6), make_run("together", world=3, steps=8, seconds=0.25)]
+LINES = Lines(
+    title="Loss",
+    x_axis="epoch",
+    y_axis="mean",
+    lines=(
+        Line(name="one", colour=0, points={1: 2.0, 2: float("nan"), 3: 0.50001}),
+        Line(name="$two$ <&>", colour=9, points={1: 2.0, 2: 1.0, 3: 0.5}),
+    ),
+)
+
+
+def words(svg: str) -> dict[str, tuple[float, float]]:
+    """The texts of a picture, with their places."""
+    found = {}
+    for text in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text"):
+        numbers = re.search(r"translate\(([\d.]+) ([\d.]+)\)", text.get("transform", "")) or re.match("()()", "")
+        x, y = text.get("x") or (numbers and numbers[1]), text.get("y") or (numbers and numbers[2])
+        found["".join(text.itertext())] = (float(x or 0), float(y or 0))
+    return found
+
+
+class Page(HTMLParser):
+    """What a browser would load for a page, and the ids on it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.ids: list[str] = []
+        self.tags: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note the tag and its attributes."""
+        self.tags.add(tag)
+        for name, value in attrs:
+            if name in ("src", "href", "xlink:href", "srcset", "data") and not (value or "").startswith("#"):
+                self.loads.append(value or "")
+            if name == "id":
+                self.ids.append(value or "")
+
+
+def test_the_page_is_one_file_that_loads_nothing() -> None:
+    """No script, style sheet, font or picture from elsewhere; ids are unique over all its pictures."""
+    text = compared.html(compare(RUNS))
+    page = Page(text)
+    assert (page.loads, page.tags & {"script", "link", "iframe", "object", "img"}) == ([], set())
+    assert re.findall(r"@import|url\((?!#)", text) == []
+    assert len(page.ids) == len({*page.ids})
+    targets = re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', text)
+    assert {first or second for first, second in targets} <= {*page.ids}
+
+
+def test_the_page_follows_the_readers_colours() -> None:
+    """Every colour of its pictures is a variable, which both schemes set."""
+    text = compared.html(compare(RUNS))
+    drawn = "".join(re.findall(r"<svg.*?</svg>", text, re.DOTALL))
+    assert re.findall(r"#[0-9a-fA-F]{6}\b", drawn) == []
+    used = {*re.findall(r"var\((--[a-z0-9-]+)\)", text)}
+    light, dark = ({*re.findall(r"(--[a-z0-9-]+):", scheme)} for scheme in re.findall(r":root \{([^}]*)\}", text))
+    assert used <= light == dark
+
+
+def test_what_runs_are_called_is_text_and_no_markup() -> None:
+    """Names come from files and logs of others."""
+    text = compared.html(compare([RUNS[0], make_run("<script>alert(1)</script>", notes=("<b>",))]))
+    assert "<script>" not in text
+    assert "<b>" not in text
+    assert "&lt;script&gt;" in text
+
+
+def test_each_figure_of_the_comparison_is_on_the_page() -> None:
+    """As text, so that it can be searched and read aloud."""
+    text = compared.html(compare(RUNS))
+    assert all(
+        each in text for each in ("alone-0123456789", "48", "16", "2.40", "0.9900", "0.6 s", "0.25 s (2.40\u00d7)")
+    )
+    assert [panel.title for panel in compared.panels(compare(RUNS))] == [
+        "Steps taken by each replica",
+        "Time per epoch",
+        "Accuracy after each epoch",
+        "Loss after each epoch",
+    ]
+
+
+def test_a_panel_of_what_nobody_knows_is_left_out() -> None:
+    """A run whose logs are foreign still gives a page."""
+    empty = make_run("foreign", epochs={}, logs={0: Log(epochs={})}, test_loss=None, test_accuracy=None)
+    assert compared.panels(compare([empty, empty])) == []
+    assert "What is not known" in compared.html(compare([empty, empty]))
+    with pytest.raises(ReportError, match="none of these runs"):
+        compared.png(compare([empty, empty]))
+
+
+def test_many_replicas_share_a_bar_where_their_steps_are_equal() -> None:
+    """Up to eight have one each."""
+    logs = {rank: Log(epochs={1: Epoch(steps=8 if rank < 60 else 7)}) for rank in range(64)}
+    many, few = make_run("many", world=64, logs=logs), make_run("few", world=8)
+    (steps, *_) = compared.panels(compare([many, few]))
+    assert isinstance(steps, Bars)
+    assert [bar.label for bar in steps.groups[0].bars] == ["0 to 59", "60 to 63"]
+    assert [bar.label for bar in steps.groups[1].bars] == [f"rank {rank}" for rank in range(8)]
+
+
+def test_the_labels_at_the_ends_of_lines_do_not_touch() -> None:
+    """Though the lines end at the same place; what is no number is a gap, and a name is no formula."""
+    found = words(charts.svg(LINES, "picture"))
+    names = [found["one"], found["$two$ <&>"]]
+    assert abs(names[0][1] - names[1][1]) >= 24
+    assert {"Loss", "epoch", "mean"} <= found.keys()
+
+
+@pytest.mark.parametrize("value", [0.0003, 7.0, 12_345_678.0])
+def test_a_bar_says_its_value(value: float) -> None:
+    """Beside it, whatever its size."""
+    panel = Bars(
+        title="t", axis="a", groups=(Group(name="n" * 60, colour=0, bars=(Bar(value=value, text=f"{value} s"),)),)
+    )
+    found = words(charts.svg(panel, "picture"))
+    assert f"{value} s" in found
+    assert max(x for x, _ in found.values()) < 400
+
+
+def test_the_same_figures_give_the_same_files() -> None:
+    """So a committed picture changes with its figures only."""
+    assert compared.png(compare(RUNS)) == compared.png(compare(RUNS))
+    assert compared.html(compare(RUNS)) == compared.html(compare(RUNS))

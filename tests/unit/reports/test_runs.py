@@ -1,0 +1,118 @@
+"""A run's figures, from a record or from its pods' logs."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from reports.errors import ReportError
+from reports.logs import Epoch
+from reports.runs import Definition, from_logs, from_record, with_logs
+from tests.unit.reports.make import make_classic, make_log, make_record, make_stamped
+
+METRICS = [
+    {"epoch": 1, "step": 14, "train_loss": 0.51, "val_loss": 0.31, "val_accuracy": 0.911, "seconds": 0.211},
+    {"epoch": 2, "step": 28, "train_loss": 0.41, "val_loss": 0.21, "val_accuracy": 0.921, "seconds": 0.221},
+    {"epoch": 2, "step": 28, "test_loss": 0.04792, "test_accuracy": 0.99164},
+]
+
+
+def test_a_record_tells_of_each_replica_by_its_own_log(tmp_path: Path) -> None:
+    """Steps from the logs, figures from the metrics, which are more exact, and what ran from run.json."""
+    logs = {f"{rank}.digits-worker-{rank}-1": make_log(world=2) for rank in range(2)}
+    run = from_record(make_record(tmp_path / "run", logs, METRICS, world_size=2), "digits-0123456789")
+    assert (run.workload, run.source, run.finished, run.world_size) == ("digits", "record", True, 2)
+    assert run.steps == {0: 28, 1: 28}
+    assert run.epochs[2] == Epoch(steps=14, seconds=0.221, train_loss=0.41, loss=0.21, accuracy=0.921)
+    assert (run.loss, run.accuracy) == (0.04792, 0.99164)
+    assert run.seconds_per_epoch == pytest.approx(0.216)
+    assert run.definition == Definition(
+        image="digits:1", command=("train",), args=("--epochs=2",), seed=1, data="0465864d278d"
+    )
+    assert run.notes == ()
+
+
+def test_the_attempts_of_a_replica_are_one_training(tmp_path: Path) -> None:
+    """A resumed run's steps are counted over all its logs, each once."""
+    whole = make_log().splitlines(keepends=True)
+    logs = {"0.pod-1": "".join(whole[:4]), "0.pod-2": "".join(whole[3:])}
+    assert from_record(make_record(tmp_path / "run", logs, METRICS), "digits-0123456789").steps == {0: 28}
+
+
+def test_a_worker_without_the_volume_is_read_from_its_pod(tmp_path: Path) -> None:
+    """The record has no log of it; without the pod its steps are not known, which is not none."""
+    run = from_record(make_record(tmp_path / "run", {"0.m-1": make_log()}, METRICS, world_size=3), "digits-0123456789")
+    assert (run.steps, run.silent) == ({0: 28, 1: None, 2: None}, [1, 2])
+    heard = with_logs(run, {0: "", 2: make_stamped(make_log())})
+    assert (heard.steps, heard.silent) == ({0: 28, 1: None, 2: 28}, [1])
+
+
+def test_a_program_without_metrics_is_read_from_its_log(tmp_path: Path) -> None:
+    """And that is said."""
+    run = from_record(make_record(tmp_path / "run", {"0.pod-1": make_classic()}), "mnist-0123456789")
+    assert (run.counted, run.steps, run.accuracy) == ("progress lines", {0: 6}, 0.97)
+    assert run.notes == ("wrote no result/metrics.jsonl: its log alone tells",)
+
+
+def test_metrics_of_other_names_are_no_fault(tmp_path: Path) -> None:
+    """What they lack is not known."""
+    run = from_record(make_record(tmp_path / "run", {}, [{"bleu": 0.3, "note": "a word"}]), "mt-0123456789")
+    assert (run.accuracy, run.loss, run.epochs, run.seconds_per_epoch) == (None, None, {}, None)
+
+
+def test_without_a_test_the_last_evaluation_counts(tmp_path: Path) -> None:
+    """As of a run that still trains, whose log alone is there."""
+    log = "".join(make_log().splitlines(keepends=True)[:-1])
+    run = from_record(make_record(tmp_path / "run", {"0.pod-1": log}, state="started"), "digits-0123456789")
+    assert (run.finished, run.test_accuracy, run.accuracy, run.loss) == (False, None, 0.92, 0.2)
+    assert run.notes == ()
+
+
+def test_metrics_may_hold_a_loss_that_diverged(tmp_path: Path) -> None:
+    """Python's json writes NaN."""
+    run = from_record(make_record(tmp_path / "run", {}, [{"epoch": 1, "test_loss": math.nan}]), "digits-0123456789")
+    assert math.isnan(run.loss or 0.0)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("run.json", "{", "run.json cannot be read"),
+        ("run.json", "[]", "run.json is no JSON object"),
+        ("result/metrics.jsonl", '{"epoch": 1}\n{"epoch"', "metrics.jsonl:2: no JSON"),
+        ("result/metrics.jsonl", "3\n", "metrics.jsonl:1: no JSON object: '3'"),
+    ],
+)
+def test_a_broken_file_is_named_with_its_line(tmp_path: Path, file: str, content: str, message: str) -> None:
+    """And what to do."""
+    folder = make_record(tmp_path / "run", {}, [])
+    (folder / file).write_text(content)
+    with pytest.raises(ReportError, match=message):
+        from_record(folder, "digits-0123456789")
+
+
+def test_a_folder_that_is_no_record_is_told_apart_from_one_of_several(tmp_path: Path) -> None:
+    """Of a Job with completions each index has a record of its own, and one has to be named."""
+    make_record(tmp_path / "multi-0123456789" / "0", {})
+    make_record(tmp_path / "multi-0123456789" / "1", {})
+    with pytest.raises(ReportError, match=r"holds 2 records.*such as multi-0123456789/0"):
+        from_record(tmp_path / "multi-0123456789", "multi-0123456789")
+    with pytest.raises(ReportError, match=r"no run\.json.*fetch the run again"):
+        from_record(tmp_path / "nothing", "digits-0123456789")
+
+
+def test_pods_tell_of_a_run_without_a_record() -> None:
+    """Its world is what the pods were told, else what the log says, else one."""
+    logs = {rank: make_stamped(make_classic()) for rank in range(3)}
+
+    def world(told: int | None, texts: dict[int, str]) -> int:
+        return from_logs(
+            "m-0123456789", texts, workload="m", finished=True, world_size=told, definition=None
+        ).world_size
+
+    assert world(3, logs) == 3
+    assert world(None, {0: make_stamped(make_log(world=2))}) == 2
+    assert world(None, {0: make_stamped(make_classic())}) == 1
+    run = from_logs("m-0123456789", logs, workload="m", finished=True, world_size=3, definition=None)
+    assert (run.source, run.steps, run.accuracy) == ("logs", {0: 6, 1: 6, 2: 6}, 0.97)
+    assert run.seconds_per_epoch == 5.0
