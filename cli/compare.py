@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from checks.cluster.client import ClusterError
-from cli.console import err, fail, out, show_json
+from cli.console import err, fail, out, show_json, step
 from cli.figures import figures
 from cli.session import JsonOption, Session, StackOption
 from reports.comparison import Comparison
@@ -42,10 +42,13 @@ def compare(
       trainstack compare digits-0f3c9a1b2d digits-8a1be02c44 -s dev --png compare.png --html compare.html
       trainstack compare alone together -s dev --json
     """
-    if len(runs) != len({*runs}) or len(runs) < 2:
-        fail("name at least two runs, each once: trainstack compare RUN RUN…")
+    if len(runs) < 2:
+        fail("name at least two runs: trainstack compare RUN RUN…")
     try:
-        comparison = compare_runs(figures(Session.open(stack), runs))
+        found = figures(Session.open(stack), runs)
+        if len({run.run_id for run in found}) < len(found):
+            fail(f"{', '.join(runs)}: these name {', '.join(run.run_id for run in found)}; name each run once")
+        comparison = compare_runs(found)
         files = _drawn(comparison, png, html)
         for file, content in files.items():
             file.write_bytes(content)
@@ -67,16 +70,19 @@ def _drawn(comparison: Comparison, png: Path | None, html: Path | None) -> dict[
         return {}
     from reports import compared  # noqa: PLC0415 (matplotlib takes a second to load, which no other command should)
 
-    return {
-        **({png: compared.png(comparison)} if png else {}),
-        **({html: compared.html(comparison).encode()} if html else {}),
-    }
+    with step("drawing", "2 s"):
+        return {
+            **({png: compared.png(comparison)} if png else {}),
+            **({html: compared.html(comparison).encode()} if html else {}),
+        }
 
 
 def _show(comparison: Comparison) -> None:
-    table = Table(box=None, pad_edge=False)
-    for name in HEAD:
-        table.add_column(name.upper(), justify="left" if name == HEAD[0] else "right", overflow="fold")
+    # Narrow, so that eight columns fit a terminal of 80 letters.
+    table = Table(box=None, pad_edge=False, collapse_padding=True)
+    table.add_column(HEAD[0].upper(), overflow="fold")
+    for name in HEAD[1:]:
+        table.add_column(name.upper(), justify="right", no_wrap=True)
     for row in cells(comparison):
         table.add_row(*map(Text, row))
     out.print(table)

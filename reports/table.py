@@ -5,7 +5,7 @@ from typing import Any
 
 from reports.comparison import Comparison, Row
 
-HEAD = ("run", "replicas", "epochs", "steps per replica", "s/epoch", "speed-up", "accuracy", "loss")
+HEAD = ("run", "replicas", "epochs", "steps each", "s/epoch", "speed-up", "accuracy", "loss")
 _UNKNOWN = "-"
 
 

@@ -1,0 +1,240 @@
+"""Which pod's log, or which record, `trainstack compare` reads a run from."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+import typer
+
+from checks.cluster.client import Answer, ClusterError
+from checks.launches import LiveLaunch
+from checks.launches import utc_now as now
+from cli import compare as command
+from cli import figures
+from cli.session import Session
+from reports.runs import Definition
+from settings.model import Settings
+from tests.unit.reports.make import make_classic, make_log, make_record, make_stamped
+from workloads.records import Ledger
+
+ID = "0123456789"
+
+
+def make_pod(name: str, phase: str = "Succeeded", created: str = "2026-11-21T12:00:00Z", **env: str) -> dict[str, Any]:
+    """A pod of one container with these variables; another container stands behind it."""
+    variables = [{"name": key, "value": value} for key, value in env.items()]
+    train = {"name": "pytorch", "image": "mnist:1", "args": ["--backend=gloo"], "env": variables}
+    return {
+        "metadata": {"name": name, "creationTimestamp": created, "labels": {}},
+        "spec": {"containers": [train, {"name": "sidecar", "image": "other"}]},
+        "status": {"phase": phase},
+    }
+
+
+class Cluster:
+    """What the cluster knows of runs: ledgers, launches that have succeeded, pods and their logs."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.ledgers: list[Ledger] = []
+        self.live: list[LiveLaunch] = []
+        self.pods: dict[str, list[dict[str, Any]]] = {}
+        self.logs: dict[str, str] = {}
+        monkeypatch.setattr(figures, "read_runs", lambda _: SimpleNamespace(ledgers=self.ledgers, live=self.live))
+        monkeypatch.setattr(figures, "read", self._read)
+        monkeypatch.setattr(figures, "read_text", self._read_text)
+
+    def add(self, workload: str, *pods: dict[str, Any], log: str = "", phase: str = "succeeded") -> str:
+        """A run of a workload, whose pods all have this log; its id."""
+        run = f"{workload}-{ID}"
+        name = f"{run}-000000"
+        self.ledgers.append(
+            Ledger(run_id=run, workload=workload, namespace="team", attempt=1, launch_name=name, launch={})
+        )
+        self.live.append(LiveLaunch(run, name, "PyTorchJob", "team", phase, now()))  # type: ignore[arg-type] # by test
+        self.pods[run] = list(pods)
+        self.logs |= {pod["metadata"]["name"]: make_stamped(log) for pod in pods}
+        return run
+
+    def _read(self, paths: list[str], _: str | None) -> dict[str, Answer]:
+        (path,) = paths
+        assert path.startswith("/api/v1/namespaces/team/pods?labelSelector=")
+        run = unquote(path).rpartition("trainstack.dev/run=")[2]
+        return {path: Answer(200, {"items": self.pods[run]})}
+
+    def _read_text(self, path: str, _: str | None) -> str:
+        assert path.endswith("/log?container=pytorch&timestamps=true")
+        return self.logs[path.split("/")[6]]
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """A cluster of unmanaged runs."""
+    monkeypatch.setattr(figures, "fetch_run", lambda *_: None)
+    return Cluster(monkeypatch)
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+    """The session that commands open too; `digits` is a managed workload of its environment."""
+    managed = {"command": ("true",), "image": {"name": "busybox"}, "record": {"volume": "lab"}}
+    settings = Settings.model_validate(
+        {"stack": "dev", "workloads": {"runs": ({"name": "digits", "kind": "Job", "namespace": "team", **managed},)}}
+    )
+    made = Session(tmp_path, "dev")
+    made.__dict__["loaded"] = SimpleNamespace(settings=settings)
+    monkeypatch.setattr(Session, "open", lambda _: made)
+    return made
+
+
+def test_a_run_without_a_record_is_read_from_its_pods_by_rank(session: Session, cluster: Cluster) -> None:
+    """World size and rank are what the operator told each pod; the container is the one that trains."""
+    pods = [make_pod(f"mnist-{rank}", RANK=str(rank), WORLD_SIZE="3") for rank in (2, 0, 1)]
+    cluster.add("mnist", *pods, log=make_classic())
+    (run,) = figures.figures(session, ["mnist"])
+    assert (run.run_id, run.source, run.finished, run.world_size) == (f"mnist-{ID}", "logs", True, 3)
+    assert run.steps == {0: 6, 1: 6, 2: 6}
+    assert run.definition == Definition(image="mnist:1", args=("--backend=gloo",))
+    assert run.notes == ()
+
+
+def test_the_nodes_of_a_train_job_are_its_ranks(session: Session, cluster: Cluster) -> None:
+    """Trainer tells how many there are, and the Job's index which one a pod is."""
+    pods = [make_pod(f"node-{index}", PET_NNODES="2") for index in range(2)]
+    for index, pod in enumerate(pods):
+        pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] = str(index)
+    cluster.add("mnist", *pods, log=make_classic())
+    assert figures.figures(session, ["mnist"])[0].steps == {0: 6, 1: 6}
+
+
+def test_of_several_pods_of_a_rank_the_one_that_succeeded_last_is_shown(session: Session, cluster: Cluster) -> None:
+    """Those before it were retries, or the Job's other completions; a pod that has not begun has no log."""
+    pods = [
+        make_pod("first", "Failed", "2026-11-21T12:00:00Z"),
+        make_pod("second", "Succeeded", "2026-11-21T12:01:00Z"),
+        make_pod("third", "Failed", "2026-11-21T12:02:00Z"),
+        make_pod("fourth", "Pending", "2026-11-21T12:03:00Z"),
+    ]
+    cluster.add("mnist", *pods, phase="running")
+    cluster.logs["second"] = make_stamped(make_log())
+    (run,) = figures.figures(session, ["mnist"])
+    assert (run.steps, run.finished) == ({0: 28}, False)
+    assert run.notes == ("3 pods ran apart from each other or one after the other; shown: second",)
+
+
+def test_without_pods_there_is_nothing_to_compare(
+    session: Session, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And what would have left something is told."""
+    cluster.add("mnist", make_pod("waits", "Pending"))
+    with pytest.raises(typer.Exit):
+        figures.figures(session, ["mnist"])
+    assert "managed workload keeps a record" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("digits", f"may be any of these runs; name one: digits-{ID}, digits-abcdef0123"),
+        ("m", f"may be any of these runs; name one: mnist-{ID}, mnist-small-{ID}"),
+        ("resnet", f"no run 'resnet' was launched in dev (there are: digits-{ID}, "),
+    ],
+)
+def test_a_word_that_names_no_one_run_is_told_which_there_are(
+    session: Session, cluster: Cluster, capsys: pytest.CaptureFixture[str], word: str, message: str
+) -> None:
+    """By id. A workload's name is not the beginning of another's."""
+    for workload in ("mnist", "mnist-small", "digits"):
+        cluster.add(workload, make_pod(workload), log=make_classic())
+    cluster.ledgers.append(
+        Ledger(run_id="digits-abcdef0123", workload="digits", namespace="team", attempt=2, launch_name="", launch={})
+    )
+    assert figures.figures(session, ["mnist"])[0].run_id == f"mnist-{ID}"
+    with pytest.raises(typer.Exit):
+        figures.figures(session, [word])
+    assert message in capsys.readouterr().err
+
+
+def test_a_record_that_is_here_needs_no_cluster(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is it fetched again; a completion of a Job is named by its index."""
+
+    def away(*_: object) -> None:
+        raise ClusterError("away")
+
+    for name in ("read_runs", "read", "read_text", "fetch_run"):
+        monkeypatch.setattr(figures, name, away)
+    for name in (f"digits-{ID}", f"multi-{ID}/1"):
+        (make_record(session.results / name, {"0.pod-1": make_log()}) / "_SUCCESS").touch()
+    runs = figures.figures(session, [f"digits-{ID}", f"multi-{ID}/1"])
+    assert [(run.run_id, run.steps) for run in runs] == [(f"digits-{ID}", {0: 28}), (f"multi-{ID}/1", {0: 28})]
+
+
+@pytest.mark.parametrize("reachable", [True, False])
+def test_workers_without_the_volume_are_read_from_their_pods_where_there_are_any(
+    session: Session, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *, reachable: bool
+) -> None:
+    """A cluster that is away is no fault: the record is there."""
+    run_id = cluster.add(
+        "digits", *(make_pod(f"p{rank}", RANK=str(rank), WORLD_SIZE="2") for rank in range(2)), log=make_log()
+    )
+    (make_record(session.results / run_id, {"0.m-1": make_log()}, world_size=2) / "_SUCCESS").touch()
+    if not reachable:
+
+        def away(*_: object) -> None:
+            raise ClusterError("away")
+
+        monkeypatch.setattr(figures, "read", away)
+    assert figures.figures(session, [run_id])[0].steps == {0: 28, 1: 28 if reachable else None}
+
+
+@pytest.fixture
+def two(session: Session, cluster: Cluster) -> list[str]:
+    """A run of one replica and one of three."""
+    cluster.add("alone", make_pod("alone"), log=make_classic(lines=9))
+    cluster.add("pair", *(make_pod(f"p{i}", RANK=str(i), WORLD_SIZE="2") for i in range(2)), log=make_classic(lines=3))
+    return ["alone", "pair"]
+
+
+def test_a_person_gets_a_table_and_sentences(two: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """And what is not known."""
+    command.compare(two)
+    told = capsys.readouterr().out
+    assert "STEPS EACH" in told
+    assert "pair, 2 replicas: 6 progress lines each against 18 (1 : 3.0)" in told
+    assert "not known: pair has no record: whether its data and seed are the same is not known" in told
+
+
+def test_files_are_written_whole_beside_the_json(
+    two: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The picture and the page; JSON alone on stdout."""
+    command.compare(two, png=tmp_path / "a.png", html=tmp_path / "a.html", json_=True)
+    assert json.loads(capsys.readouterr().out)["runs"][1]["steps_ratio"] == 3.0
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "a.html").read_text().startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda folder: command.compare(["alone"]), "name at least two runs"),
+        (lambda folder: command.compare(["alone", f"alone-{ID}"]), "name each run once"),
+        (lambda folder: command.compare(["alone", "pair"], html=folder / "no" / "a.html"), "cannot write"),
+    ],
+)
+def test_a_persons_mistake_ends_in_one_message(
+    two: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    call: Callable[[Path], None],
+    message: str,
+) -> None:
+    """Without a table before it."""
+    with pytest.raises(typer.Exit):
+        call(tmp_path)
+    told = capsys.readouterr()
+    assert message in told.err
+    assert told.out == ""
