@@ -89,7 +89,7 @@ def _show(comparison: Comparison) -> None:
     for sentence in comparison.in_words():
         out.print(f"\n{sentence}", markup=False)
     for title, texts, style in (
-        ("does not compare", comparison.warnings, "yellow"),
+        ("before you compare", comparison.warnings, "yellow"),
         ("not known", comparison.notes, "dim"),
     ):
         for text in texts:

@@ -25,6 +25,8 @@ _WIDTH, _POINTS = 400, 72
 """A panel's width in units of 1/72 inch: a phone shows them as pixels, so 12 is a size to read."""
 _FONT, _BAR = 12, 24
 _MARKS = "os^Dv<>P"
+_DASHES = ((0, ()), (0, (5, 2)), (0, (2, 2)), (0, (7, 2, 2, 2)))
+"""A line that runs on another lets it be seen."""
 _GUTTER = 28
 """Between two panels of one picture."""
 _LETTER = 7.2
@@ -233,8 +235,8 @@ def _lines(panel: Lines, axes: Axes) -> None:
         colour = COLOURS[line.colour % len(COLOURS)]
         places = sorted(line.points)
         values = [line.points[place] for place in places]
-        mark = _MARKS[line.colour % len(_MARKS)]
-        axes.plot(places, values, color=colour, linewidth=2, marker=mark, markersize=5, markeredgewidth=0)
+        mark, dash = _MARKS[line.colour % len(_MARKS)], _DASHES[line.colour % len(_DASHES)]
+        axes.plot(places, values, color=colour, lw=2, linestyle=dash, marker=mark, ms=5.5, markeredgewidth=0)
         finite = [(place, value) for place, value in zip(places, values, strict=True) if math.isfinite(value)]
         if finite:
             ends.append((finite[-1][1], line.name, colour))
@@ -265,7 +267,7 @@ def _label_ends(axes: Axes, ends: Sequence[tuple[float, str, str]], plot: float)
     right = axes.get_xlim()[1]
     for place, (value, name, colour) in zip(places, ends, strict=True):
         axes.annotate(
-            f"{short(name)}\n{value:.4g}",
+            f"{short(name)}\n{value:{'.4f' if abs(value) < 100 else '.4g'}}",
             (right, place),
             (8, 0),
             textcoords="offset points",

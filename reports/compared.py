@@ -68,7 +68,7 @@ def html(comparison: Comparison) -> str:
     return page.document(
         f"Comparison of {', '.join(names[:-1])} and {names[-1]}",
         page.paragraphs(comparison.in_words()),
-        page.listed("What does not compare", comparison.warnings, "warning"),
+        page.listed("Before you compare", comparison.warnings, "warning"),
         page.table(HEAD, cells(comparison)),
         page.pictures(drawn),
         page.listed("What is not known", comparison.notes, "note"),

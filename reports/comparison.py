@@ -147,7 +147,7 @@ def _notes(row: Row) -> Iterator[str]:
     if run.silent:
         yield (
             f"{name}: no log of rank {_ranks(run.silent)}: neither in the record nor of a pod. A worker "
-            "without the record's volume has its log as long as its pod exists (`cleanPodPolicy: None` keeps the pods)"
+            "without the record's volume has its log as long as its pod exists (cleanPodPolicy: None keeps the pods)"
         )
     heard = [rank for rank, steps in run.steps.items() if steps is None and rank not in run.silent]
     if heard:
