@@ -123,6 +123,8 @@ def _differences(row: Row, baseline: Row) -> Iterator[str]:
         )
     if mine.seed is not None and others.seed is not None and mine.seed != others.seed:
         yield f"{both} have different seeds ({others.seed} and {mine.seed}): chance is part of the difference"
+    if mine.revision != others.revision:
+        yield f"{both} ran different code (revisions {others.revision or 'none'} and {mine.revision or 'none'})"
     if mine.image != others.image:
         yield f"{both} ran different images ({others.image} and {mine.image})"
     if options := _options(others, mine):

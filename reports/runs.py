@@ -26,6 +26,8 @@ class Definition:
     seed: int | None = None
     data: str | None = None
     """The sha256 of the data's manifest."""
+    revision: str | None = None
+    """The commit of the code that was checked out into the pods; None also where there was none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +124,7 @@ def from_record(folder: Path, run_id: str) -> Run:
             args=tuple(definition.get("args") or ()),
             seed=definition.get("seed"),
             data=definition.get("data"),
+            revision=(definition.get("code") or {}).get("revision"),
         ),
         notes=() if metrics or facts.get("state") != "succeeded" else (f"wrote no {METRICS}: its log alone tells",),
     )

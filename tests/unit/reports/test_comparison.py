@@ -84,6 +84,7 @@ def definition(**changes: Any) -> Definition:
     [
         ({"definition": definition(data="99ff")}, "read different data (0465864d278d… and 99ff…)"),
         ({"definition": definition(seed=2)}, "have different seeds (1 and 2)"),
+        ({"definition": definition(revision="3f78")}, "ran different code (revisions none and 3f78)"),
         ({"definition": definition(image="digits:2")}, "ran different images (digits:1 and digits:2)"),
         (
             {"definition": definition(args=("--epochs=2", "--lr=1", "--data=/elsewhere"))},

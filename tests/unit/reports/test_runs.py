@@ -32,6 +32,13 @@ def test_a_record_tells_of_each_replica_by_its_own_log(tmp_path: Path) -> None:
     assert run.notes == ()
 
 
+def test_the_revision_of_the_code_is_part_of_what_ran(tmp_path: Path) -> None:
+    """Of a run whose code was checked out."""
+    definition = {"workload": "vision", "code": {"git": "https://host/path", "revision": "3f78"}}
+    run = from_record(make_record(tmp_path / "run", {}, definition=definition), "vision-0123456789")
+    assert run.definition == Definition(revision="3f78")
+
+
 def test_the_attempts_of_a_replica_are_one_training(tmp_path: Path) -> None:
     """A resumed run's steps are counted over all its logs, each once."""
     whole = make_log().splitlines(keepends=True)
