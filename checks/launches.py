@@ -29,6 +29,8 @@ class LiveLaunch:
     namespace: str
     phase: Phase
     created: datetime
+    launch: str
+    """The launch's name, which is the object's own where that is derived."""
 
     @property
     def active(self) -> bool:
@@ -51,10 +53,11 @@ class Decision:
 
 
 def live_launch(body: Mapping[str, Any]) -> LiveLaunch:
-    """Read a Job's or a PyTorchJob's state from its live object."""
+    """Read a launch's state from its live object, of whichever kind."""
     metadata, spec, status = body["metadata"], body["spec"], body.get("status") or {}
-    true = {c["type"] for c in status.get("conditions") or () if c.get("status") == "True"}
-    suspended = spec.get("suspend") or (spec.get("runPolicy") or {}).get("suspend")
+    # Of a Pod its phase says what conditions say of the others.
+    true = {status.get("phase")} | {c["type"] for c in status.get("conditions") or () if c.get("status") == "True"}
+    suspended = spec.get("suspend") or (spec.get("runPolicy") or {}).get("suspend") or spec.get("schedulingGates")
     phase: Phase
     if true & {"Complete", "Succeeded"}:
         phase = "succeeded"
@@ -69,6 +72,7 @@ def live_launch(body: Mapping[str, Any]) -> LiveLaunch:
         namespace=metadata["namespace"],
         phase=phase,
         created=datetime.fromisoformat(metadata["creationTimestamp"]),
+        launch=metadata["labels"][labels.LAUNCH],
     )
 
 
@@ -103,7 +107,7 @@ def decide(
         active = [launch for launch in found if launch.active]
         succeeded = [launch for launch in found if launch.phase == "succeeded"]
         if active and wanted.run_id not in stop:
-            kept = _named(active[0].name, before, wanted)
+            kept = _named(active[0].launch, before, wanted)
             if kept is None:
                 refusals.append(_lost(active[0], now))
                 continue
@@ -114,7 +118,7 @@ def decide(
                     "reaches its next launch"
                 )
         elif succeeded and not active:
-            launches.append(_named(succeeded[0].name, before, wanted) or wanted)
+            launches.append(_named(succeeded[0].launch, before, wanted) or wanted)
         elif found:
             launches.append(_named(wanted.launch_name, before, wanted) or wanted)
         elif before is not None:

@@ -133,6 +133,7 @@ def loader_job(settings: Settings, namespace: str, volume: str, name: str) -> Ma
         resources=Resources(requests={"cpu": "50m", "memory": "64Mi"}, limits={"cpu": "1", "memory": "256Mi"}),
         run_as_user=users[0].run_as_user if users and users[0].run_as_user else 1000,
         active_deadline_seconds=_LIFE_SECONDS,
+        backoff_limit=0,
         ttl_seconds_after_finished=0,
     )
     facts = Facts(image=settings.cluster.loader_image, data_digest=None, wrapper="", commit="")

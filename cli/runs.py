@@ -185,7 +185,7 @@ def logs(
     session = Session.open(stack)
     for view in chosen(views(session), run):
         launch = view.launch
-        words = ["logs", "-n", launch.namespace, "-l", f"{LAUNCH}={launch.name}", "--all-containers", "--prefix"]
+        words = ["logs", "-n", launch.namespace, "-l", f"{LAUNCH}={launch.launch}", "--all-containers", "--prefix"]
         # A container that has not started yet, or never will, has no log, and the others' are shown all the same.
         words += ["--tail=-1", "--max-log-requests=50", "--ignore-errors", *(["--follow"] if follow_ else [])]
         if subprocess.run(command(*words, context=session.settings.cluster.context), check=False).returncode:

@@ -10,14 +10,17 @@ from typing import Any
 
 import pulumi
 
-from manifests.labels import FIELD_MANAGER, OWNER
+from manifests.labels import FIELD_MANAGER, LAUNCH, OWNER
 
 PROVIDER_VERSION = "4.25.0"
 """The release of pulumi-kubernetes that every object is declared to; the plugin of that version serves it."""
 
 
 class Object(pulumi.CustomResource):
-    """A Kubernetes object. Its Pulumi name is `<namespace>/<name>`, or `<name>` where it has no namespace."""
+    """A Kubernetes object. Its Pulumi name is `<namespace>/<name>`, or `<name>` where it has no namespace.
+
+    One whose name the API server chooses is called by its launch instead.
+    """
 
     def __init__(self, manifest: Mapping[str, Any], opts: pulumi.ResourceOptions | None = None) -> None:
         """Declare it as it stands in the manifest, its fields owned by us whichever state declares them."""
@@ -25,7 +28,8 @@ class Object(pulumi.CustomResource):
         group_version = api_version if "/" in api_version else f"core/{api_version}"
         metadata = manifest["metadata"]
         annotations = {**metadata.get("annotations", {}), FIELD_MANAGER: OWNER}
-        name = "/".join(part for part in (metadata.get("namespace"), metadata["name"]) if part)
+        last = metadata["labels"][LAUNCH] if "generateName" in metadata else metadata["name"]
+        name = "/".join(part for part in (metadata.get("namespace"), last) if part)
         super().__init__(
             f"kubernetes:{group_version}:{kind}",
             name,

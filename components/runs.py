@@ -1,12 +1,15 @@
 """Training runs: the launched objects, and the ledgers that remember them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pulumi
 
 from components.objects import Object, declare
+from manifests.labels import LAUNCH
+
+_LAUNCH_LABEL = f'metadata.labels["{LAUNCH}"]'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,9 +19,16 @@ class RunsArgs:
     wrappers: Sequence[Mapping[str, Any]]
     """The ConfigMaps that hold the run wrapper, one a namespace."""
     launches: Sequence[Mapping[str, Any]]
-    """Jobs and PyTorchJobs."""
+    """Their objects, of whichever kind."""
     ledgers: Mapping[str, Mapping[str, Any]]
     """By launch name: the ConfigMap that remembers it."""
+    live: Mapping[str, str]
+    """By launch name: the object that is there already, as `<namespace>/<name>`."""
+    generating: pulumi.ProviderResource | None
+    """For objects whose names the API server chooses, which server-side apply cannot create; None where there are
+    none."""
+    name_is_free: Callable[[Mapping[str, Any]], None]
+    """Returns once no other launch has the name of this object; raises when that one does not go."""
 
 
 class Runs(pulumi.ComponentResource):
@@ -32,13 +42,40 @@ class Runs(pulumi.ComponentResource):
         super().__init__("trainstack:training:Runs", name, {}, opts)
         wrappers = declare(args.wrappers, self)
         launched: dict[str, Object] = {}
+        names: list[pulumi.Input[str]] = []
         for manifest in args.launches:
-            # The name carries every immutable field, so another launch is another object; it never waits for
-            # its predecessor, whose quota it may need.
-            (launched[manifest["metadata"]["name"]],) = declare([manifest], self, wrappers)
+            metadata = manifest["metadata"]
+            launch = metadata["labels"][LAUNCH]
+            (launched[launch],) = declare([manifest], self, wrappers, _options(manifest, args))
+            names.append(f"{metadata['namespace']}/{metadata['name']}" if "name" in metadata else launched[launch].id)
         for launch, ledger in args.ledgers.items():
             declare([ledger], self, [launched[launch]] if launch in launched else [])
-        self.launches = pulumi.Output.from_input(
-            [f"{each['metadata']['namespace']}/{each['metadata']['name']}" for each in args.launches]
-        )
+        self.launches = pulumi.Output.all(*names)
         self.register_outputs({"launches": self.launches})
+
+
+def _options(manifest: Mapping[str, Any], args: RunsArgs) -> pulumi.ResourceOptions:
+    """How a launch is made, by how it is named.
+
+    A derived name carries every field, so another launch is another object; it never waits for its predecessor, whose
+    quota it may need.
+    """
+    metadata = manifest["metadata"]
+    launch = metadata["labels"][LAUNCH]
+    if "generateName" in metadata:
+        there = args.live.get(launch)
+        return pulumi.ResourceOptions(
+            provider=args.generating,
+            # What an interrupted `up` made and did not write down is taken over by its label; of what is in the state
+            # it is the same object, and no import. It is a launch, so nothing of it is ever edited.
+            import_=there,
+            ignore_changes=["metadata", "spec"] if there is not None else [],
+        )
+    if metadata["name"] == launch:
+        return pulumi.ResourceOptions()
+    hook = pulumi.ResourceHook(f"{metadata['namespace']}/{launch}-name-is-free", lambda _: args.name_is_free(manifest))
+    return pulumi.ResourceOptions(
+        replace_on_changes=[_LAUNCH_LABEL],
+        delete_before_replace=True,
+        hooks=pulumi.ResourceHookBinding(before_create=[hook]),
+    )

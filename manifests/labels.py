@@ -26,10 +26,11 @@ RUN = "trainstack.dev/run"
 """The run's id, `<workload>-<10 hex>`. On launches, their pods and their ledgers. Read by the launch rules, the CLI."""
 
 WORKLOAD = "trainstack.dev/workload"
-"""The workload's name, up to 40 characters. On launches, their pods and their ledgers. Read by the CLI and people."""
+"""The workload's name, up to 45 characters. On launches, their pods and their ledgers. Read by the CLI and people."""
 
 LAUNCH = "trainstack.dev/launch"
-"""The launch's name, `<run-id>-<6 hex>`. On launches and their pods. Read by the CLI to find a launch's pods."""
+"""The launch's name, `<run-id>-<6 hex>`, also where its object has another. On launches and their pods. Read by the
+launch rules, and by the CLI to find a launch's pods."""
 
 LEDGER = "trainstack.dev/ledger"
 """Marks a ConfigMap that remembers a launch; its value says of what: `run`. Read by the launch rules."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, get_args
 
-from manifests.labels import RUN, Manifest
+from manifests.labels import LAUNCH, RUN, Manifest
 from settings.quantities import amount, canonical
 
 Op = Literal["create", "update", "replace", "delete"]
@@ -202,7 +202,9 @@ def _labels(body: Manifest) -> Mapping[str, str]:
 
 def _name(body: Manifest) -> str:
     metadata = body.get("metadata", {})
-    return "/".join(part for part in (metadata.get("namespace"), metadata.get("name")) if part)
+    # The API server chooses the end of a generated name; the launch is known beforehand.
+    name = metadata.get("name") or _labels(body).get(LAUNCH)
+    return "/".join(part for part in (metadata.get("namespace"), name) if part)
 
 
 def _capacity(body: Manifest | None) -> str:
@@ -227,9 +229,9 @@ def _size(launch: Manifest) -> str:
     """How many pods stand at once, and what all of them ask for."""
     total: Counter[str] = Counter()
     exact: dict[str, Fraction] = {}
-    for count, template in _pods(launch["spec"]):
+    for count, spec in _pods(launch["spec"]):
         total["pods"] += count
-        for container in template["spec"]["containers"]:
+        for container in spec["containers"]:
             resources = container.get("resources", {})
             for name, text in {**resources.get("limits", {}), **resources.get("requests", {})}.items():
                 exact[name] = exact.get(name, Fraction(0)) + count * amount(str(text))
@@ -239,10 +241,13 @@ def _size(launch: Manifest) -> str:
 
 
 def _pods(spec: Mapping[str, Any]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """The specs of a launch's pods, each with how many there are at once."""
+    if "containers" in spec:
+        yield 1, spec
     if "template" in spec:
-        yield min(spec.get("parallelism", 1), spec.get("completions", 1)), spec["template"]
+        yield min(spec.get("parallelism", 1), spec.get("completions", 1)), spec["template"]["spec"]
     for role in spec.get("pytorchReplicaSpecs", {}).values():
-        yield role.get("replicas", 1), role["template"]
+        yield role.get("replicas", 1), role["template"]["spec"]
 
 
 def _spelt(name: str, value: Fraction) -> str:

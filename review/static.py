@@ -8,7 +8,7 @@ import difflib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from manifests.labels import LEDGER, RUN, WORKLOAD, Manifest
+from manifests.labels import LAUNCH, LEDGER, RUN, WORKLOAD, Manifest
 from manifests.retained import retained
 from review.declared import as_yaml, declared
 from review.diff import OBJECT
@@ -113,12 +113,12 @@ def _steps(before: Objects, after: Objects, settings: Settings | None) -> Iterat
         if old == new:
             continue
         metadata = (old or new or {})["metadata"]
-        renamed = old is not None and new is not None and old["metadata"]["name"] != new["metadata"]["name"]
+        renamed = old is not None and new is not None and _name(old) != _name(new)
         yield Step(
             op="create" if old is None else "delete" if new is None else "replace" if renamed else "update",
             old=old,
             new=new,
-            retained=old is not None and (old["kind"], metadata.get("namespace"), metadata["name"]) in kept,
+            retained=old is not None and (old["kind"], metadata.get("namespace"), metadata.get("name")) in kept,
         )
 
 
@@ -126,6 +126,11 @@ def _key(body: Manifest) -> str:
     metadata, labels = body["metadata"], _labels(body)
     name = f"workload {labels[WORKLOAD]}" if RUN in labels else metadata["name"]
     return " ".join([body["kind"], "/".join(filter(None, [metadata.get("namespace"), name]))])
+
+
+def _name(body: Manifest) -> str:
+    """The object's name; of a launch that it is of, whatever its object is called."""
+    return str(_labels(body).get(LAUNCH) or body["metadata"]["name"])
 
 
 def _labels(body: Manifest) -> Mapping[str, str]:

@@ -36,6 +36,7 @@ _PATTERNS = {
     r"^[0-9a-f]{64}$": "write the sha256 in 64 lower-case hexadecimal digits",
     r"^v[0-9]+\.[0-9]+\.[0-9]+$": "write a version such as v1.2.3",
     r"^https://": "write an address that begins with https://",
+    "^(auto|cpu|gpu|[1-9][0-9]*)$": 'write a number in quotes, such as "2", or one of auto, cpu, gpu',
     "^/": "write an absolute path, beginning with /",
     "^[^/]": "write a relative path, without / at its beginning",
 }

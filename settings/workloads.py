@@ -1,8 +1,10 @@
 """Section `trainstack:workloads`, and `workloads/<name>/workload.yaml`: what is trained, and how."""
 
+from collections.abc import Iterator
 from typing import Literal
 
 from pydantic import Field, model_validator
+from pydantic.alias_generators import to_camel
 
 from settings.base import DnsLabel, DnsName, Labels, Section, Toleration
 from settings.code import Code
@@ -72,6 +74,39 @@ class PodOverrides(Section):
     annotations: Labels | None = None
 
 
+class Elastic(Section):
+    """How many workers a PyTorchJob may have, and how they find each other: torchrun's options.
+
+    Source: https://www.kubeflow.org/docs/components/trainer/legacy-v1/reference/ (ElasticPolicy)
+    """
+
+    min_replicas: int = Field(1, ge=1)
+    max_replicas: int = Field(ge=1)
+    rdzv_backend: Literal["c10d", "etcd", "etcd-v2"] = "c10d"
+    rdzv_host: str | None = None
+    """Of the rendezvous; None: the first worker's, which c10d serves itself."""
+    rdzv_port: int | None = Field(None, ge=1, le=65535)
+    max_restarts: int | None = Field(None, ge=0)
+    """Restarts of the group of workers; None: torchrun's own default."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_autoscaler(cls, values: object) -> object:
+        if isinstance(values, dict) and "metrics" in values:
+            raise ValueError(
+                "metrics bring an autoscaler, and Kueue suspends the job when that changes its size: leave metrics out"
+            )
+        return values
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "Elastic":
+        if self.max_replicas < self.min_replicas:
+            raise ValueError(
+                f"maxReplicas is {self.max_replicas}, below minReplicas {self.min_replicas}: raise maxReplicas"
+            )
+        return self
+
+
 class Role(PodOverrides):
     """One role of a distributed job."""
 
@@ -82,10 +117,14 @@ class Role(PodOverrides):
 class Workload(Section):
     """A training workload. Several runs may come of it, one for each thing that would change its result."""
 
-    name: DnsLabel = Field(max_length=40)
-    """Names the folder `workloads/<name>/` too. Short: pods are named after it."""
-    kind: Literal["Job", "PyTorchJob", "DataLoader"]
+    name: DnsLabel = Field(max_length=45)
+    """Names the folder `workloads/<name>/` too. Short: pods are named after it, and a label holds it with two hashes."""
+    kind: Literal["Pod", "Job", "PyTorchJob", "DataLoader"]
     """`DataLoader` is a Job that only waits, so that files can be copied through it."""
+    naming: Literal["derived", "fixed", "generated"] = "derived"
+    """What the object is called. `derived`: `<name>-<run>-<launch>`, with hashes of what it says, so that another launch
+    is another object. `fixed`: `<name>`; another launch replaces it. `generated`: `<name>-` and five characters of the
+    API server's choice, for clusters that demand it."""
     namespace: DnsLabel
     queue: DnsLabel | None = None
     """The LocalQueue; None: Kueue does not hold it."""
@@ -93,6 +132,9 @@ class Workload(Section):
     """A WorkloadPriorityClass."""
     managed: bool = True
     """Run by our wrapper: recorded, resumed, published once. False runs the image verbatim."""
+    container: DnsLabel | None = None
+    """The name of the container that trains; None: `training`, of a DataLoader `data-loader`, of a PyTorchJob `pytorch`,
+    which its operator prescribes."""
     image: Image
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     command: tuple[str, ...] = ()
@@ -133,28 +175,70 @@ class Workload(Section):
     """Of a Job: pods until this many have succeeded."""
     parallelism: int = Field(1, ge=1)
     """Of a Job: pods at once."""
-    job_restart_policy: Literal["Never", "OnFailure"] = "Never"
+    restart_policy: Literal["Never", "OnFailure"] = "Never"
+    """Of the pods of a Pod, Job or DataLoader."""
     roles: dict[RoleName, Role] = Field(default_factory=dict)
     """Of a PyTorchJob."""
+    elastic: Elastic | None = None
+    """Of a PyTorchJob, which then needs no Master."""
+    nproc_per_node: str | None = Field(None, pattern="^(auto|cpu|gpu|[1-9][0-9]*)$")
+    """Of a PyTorchJob: processes that torchrun starts in each pod; None: torchrun's own default."""
     clean_pod_policy: Literal["None", "Running", "All"] = "Running"
     """The operator's own default is None, which leaves workers running after the master's success, past all quota."""
 
     @model_validator(mode="after")
     def _consistent(self) -> "Workload":
-        faults = []
-        if self.kind == "PyTorchJob" and "Master" not in self.roles:
-            faults.append("a PyTorchJob needs roles.Master")
-        if self.kind != "PyTorchJob" and self.roles:
-            faults.append(f"a {self.kind} has no roles")
-        if self.managed and self.kind == "DataLoader":
-            faults.append("a DataLoader only waits: set managed to false")
-        if self.managed and self.kind != "DataLoader" and not self.command:
-            faults.append("a managed workload needs a command: the wrapper cannot know the image's own")
-        if self.managed and self.kind != "DataLoader" and self.record is None:
-            faults.append("a managed workload needs a record: the volume on which its runs are kept")
+        faults = [*_faults_of_kind(self), *(_faults_of_managed(self) if self.managed else ())]
         if faults:
             raise ValueError("; ".join(faults))
         return self
+
+    def says(self, field: str) -> bool:
+        """Whether the manifest has this field: an unmanaged workload is verbatim, so its defaults are the cluster's."""
+        return self.managed or field in self.model_fields_set
+
+
+_FIELDS_OF: dict[str, tuple[str, ...]] = {
+    "roles": ("PyTorchJob",),
+    "elastic": ("PyTorchJob",),
+    "nproc_per_node": ("PyTorchJob",),
+    "clean_pod_policy": ("PyTorchJob",),
+    "restart_policy": ("Pod", "Job", "DataLoader"),
+    "completions": ("Job",),
+    "parallelism": ("Job",),
+    "backoff_limit": ("Job", "PyTorchJob", "DataLoader"),
+    "ttl_seconds_after_finished": ("Job", "PyTorchJob", "DataLoader"),
+}
+"""Fields that only some kinds have."""
+
+
+def _faults_of_kind(workload: Workload) -> Iterator[str]:
+    kind, roles = workload.kind, workload.roles
+    for field, kinds in _FIELDS_OF.items():
+        if field in workload.model_fields_set and getattr(workload, field) and kind not in kinds:
+            yield f"a {kind} has no {to_camel(field)}: leave it out (kinds that have it: {', '.join(kinds)})"
+    if kind != "PyTorchJob":
+        return
+    if workload.container not in (None, "pytorch"):
+        yield f"the container of a PyTorchJob is called pytorch, not {workload.container}: leave out container"
+    if workload.elastic is None and "Master" not in roles:
+        yield "a PyTorchJob needs roles.Master, unless it is elastic: add it"
+    if workload.elastic is not None and "Worker" not in roles:
+        yield "an elastic PyTorchJob needs roles.Worker: add it"
+    if "Master" in roles and roles["Master"].replicas != 1:
+        yield "a PyTorchJob has one Master: leave out its replicas"
+
+
+def _faults_of_managed(workload: Workload) -> Iterator[str]:
+    if workload.kind == "DataLoader":
+        yield "a DataLoader only waits: set managed to false"
+        return
+    if not workload.command:
+        yield "a managed workload needs a command: the wrapper cannot know the image's own"
+    if workload.record is None:
+        yield "a managed workload needs a record: the volume on which its runs are kept"
+    if workload.elastic is not None and "Master" not in workload.roles:
+        yield "a managed workload needs a rank 0 that records: add roles.Master, or set managed to false"
 
 
 class Workloads(Section):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pulumi
 
+from checks.cluster.names import wait_until_free
 from checks.platform import unknown_queues
 from components.objects import PROVIDER_VERSION
 from components.runs import RunsArgs
@@ -20,7 +21,7 @@ def assemble(program: Program) -> Mapping[str, pulumi.Input[Any]]:
     """Declare everything and return the stack's outputs: what a person needs next."""
     settings = program.settings
     halves = settings.environment.halves
-    opts = pulumi.ResourceOptions(providers=[_provider(settings.cluster.context)])
+    opts = pulumi.ResourceOptions(providers=[_provider("cluster", settings.cluster.context)])
     outputs: dict[str, pulumi.Input[Any]] = {"schema": 1}
     after: tuple[pulumi.Input[pulumi.Resource], ...] = ()
     if "platform" in halves:
@@ -37,6 +38,9 @@ def assemble(program: Program) -> Mapping[str, pulumi.Input[Any]]:
             wrappers=program.wrappers,
             launches=[each.launch for each in program.launches],
             ledgers={each.launch_name: ledger_config_map(settings.stack, each) for each in program.ledgers},
+            live=program.live,
+            generating=_generating(program),
+            name_is_free=partial(wait_until_free, context=settings.cluster.context),
         )
         outputs.update(training(settings, runs, after, opts))
         outputs["waiting"] = {run: list(others) for run, others in program.waiting.items()}
@@ -52,7 +56,14 @@ def assemble(program: Program) -> Mapping[str, pulumi.Input[Any]]:
     return outputs
 
 
-def _provider(context: str | None) -> pulumi.ProviderResource:
+def _generating(program: Program) -> pulumi.ProviderResource | None:
+    """A second provider to the same cluster, for launches whose names the API server chooses; None without them."""
+    if all("name" in each.launch["metadata"] for each in program.launches):
+        return None
+    return _provider("cluster-generating", program.settings.cluster.context, enableServerSideApply="false")
+
+
+def _provider(name: str, context: str | None, **changes: str) -> pulumi.ProviderResource:
     """The cluster that KUBECONFIG names to whoever runs the engine, whichever command they run.
 
     Not pulumi_kubernetes.Provider: that one takes KUBECONFIG for an input. The state would hold one person's path,
@@ -63,10 +74,9 @@ def _provider(context: str | None) -> pulumi.ProviderResource:
         "enableConfigMapMutable": "true",
         "enableSecretMutable": "true",
         **({"context": context} if context else {}),
+        **changes,
     }
-    return pulumi.ProviderResource(
-        "kubernetes", "cluster", properties, pulumi.ResourceOptions(version=PROVIDER_VERSION)
-    )
+    return pulumi.ProviderResource("kubernetes", name, properties, pulumi.ResourceOptions(version=PROVIDER_VERSION))
 
 
 def _with_queues_of(

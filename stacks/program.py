@@ -41,6 +41,8 @@ class Program:
     ledgers: tuple[Ledger, ...]
     waiting: Mapping[str, tuple[str, ...]]
     """Runs that are not launched yet, by run id, and the run ids they depend on."""
+    live: Mapping[str, str]
+    """The launches that are in the cluster, by name: their objects, as `<namespace>/<name>`."""
     retained: tuple[Retained, ...]
     """What `destroy` leaves in the cluster."""
     notes: tuple[str, ...]
@@ -96,6 +98,8 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
         *(launch.launch for launch in decision.launches),
         *(ledger_config_map(stack, ledger) for ledger in decision.ledgers),
     ]
+    # A name that the API server chooses is nobody's yet.
+    declared = [each for each in declared if "name" in each["metadata"]]
     foreign = ownership.refusals(
         declared, read_labels(declared, settings.cluster.context), ownership.adoptions(settings), stack
     )
@@ -110,6 +114,7 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
         launches=decision.launches,
         ledgers=decision.ledgers,
         waiting=held,
+        live={each.launch: f"{each.namespace}/{each.name}" for each in live.live},
         retained=tuple(retained(settings, (each for install in installs.values() for each in install.in_order()))),
         notes=(
             *(str(each) for each in findings if each.severity != "error" and each.id not in answered),

@@ -9,9 +9,10 @@ from workloads.data_loader import data_loader
 from workloads.identity import Facts, digest, run_id
 from workloads.job import job
 from workloads.launch import Launch
+from workloads.pod import pod
 from workloads.pytorchjob import pytorchjob
 
-_BUILDERS = {"DataLoader": data_loader, "Job": job, "PyTorchJob": pytorchjob}
+_BUILDERS = {"DataLoader": data_loader, "Job": job, "Pod": pod, "PyTorchJob": pytorchjob}
 
 
 def manifest(workload: Workload, stack: str, launch: Launch) -> Manifest:

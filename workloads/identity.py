@@ -43,16 +43,15 @@ def identity(workload: Workload, facts: Facts) -> Manifest:
     code          the repository and the commit, in whatever way it is reached; only where there is some
     data          the digest of the data's manifest
     seed          where chance begins
+    elastic       where it is elastic: the least and the most workers
+    nprocPerNode  where it is given: processes in each pod
     attempt       the wish to train again what was trained
 
-    Not in it, because the result stays the same: cpu, memory and shared memory, queue and priority, labels and
+    Not in it, because the result stays the same: cpu, memory and shared memory, queue and priority, names, labels and
     annotations, node selectors and tolerations, security, deadlines, TTL and retries, the places of volumes, code,
     data and record (arguments name those that matter), the version of the wrapper, the commit.
     """
-    code = workload.code
-    return {
-        # Absent, not None: the runs that there were before there was `code` keep their ids.
-        **({} if code is None else {"code": {"git": code.repository, "revision": code.revision}}),
+    result: Manifest = {
         "kind": workload.kind,
         # Wherever the registry is: the same content is the same image.
         "image": facts.image.rpartition("/")[2] if workload.image.build is not None else facts.image,
@@ -65,6 +64,14 @@ def identity(workload: Workload, facts: Facts) -> Manifest:
         "seed": workload.seed,
         "attempt": workload.attempt,
     }
+    # Absent, not None: the runs that there were before there were these keep their ids.
+    if workload.code is not None:
+        result["code"] = {"git": workload.code.repository, "revision": workload.code.revision}
+    if workload.elastic is not None:
+        result["elastic"] = [workload.elastic.min_replicas, workload.elastic.max_replicas]
+    if workload.nproc_per_node is not None:
+        result["nprocPerNode"] = workload.nproc_per_node
+    return result
 
 
 def canonical(value: object) -> str:

@@ -5,22 +5,21 @@ from settings.workloads import Workload
 from workloads.launch import Launch
 from workloads.metadata import launch_metadata
 from workloads.names import indexed
-from workloads.pod_template import pod_template
+from workloads.pod_template import CONTAINER, pod_template
 from workloads.pods import pods
-
-CONTAINER = "training"
-"""The name of the container that trains."""
 
 
 def job(workload: Workload, stack: str, launch: Launch, *, container: str = CONTAINER) -> Manifest:
     """The Job. `suspend` is Kueue's and is not in it."""
     (pod,) = pods(workload)
-    spec: Manifest = {
-        "backoffLimit": workload.backoff_limit,
-        "completions": workload.completions,
-        "parallelism": workload.parallelism,
-        "template": pod_template(workload, pod, launch, container=container, restart_policy=pod.restart_policy),
+    template = pod_template(workload, pod, launch, container=container, restart_policy=workload.restart_policy)
+    counts = {
+        "backoffLimit": ("backoff_limit", workload.backoff_limit),
+        "completions": ("completions", workload.completions),
+        "parallelism": ("parallelism", workload.parallelism),
     }
+    spec: Manifest = {key: count for key, (field, count) in counts.items() if workload.says(field)}
+    spec["template"] = template
     if indexed(workload):
         spec["completionMode"] = "Indexed"
     if workload.active_deadline_seconds is not None:

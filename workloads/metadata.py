@@ -11,10 +11,15 @@ from workloads.pod_template import launch_labels
 def launch_metadata(
     workload: Workload, stack: str, launch: Launch, annotations: Mapping[str, str] | None = None
 ) -> Manifest:
-    """The launch's name, its labels for us, and those by which Kueue holds it back until its quota is there."""
+    """The object's name, its labels for us, and those by which Kueue holds it back until its quota is there."""
     labels = launch_labels(workload, launch)
     if workload.queue is not None:
         labels[QUEUE] = workload.queue
     if workload.priority is not None:
         labels[PRIORITY] = workload.priority
-    return metadata(launch.name, stack, namespace=workload.namespace, labels=labels, annotations=annotations)
+    name = workload.name if workload.naming == "fixed" else launch.name
+    result = metadata(name, stack, namespace=workload.namespace, labels=labels, annotations=annotations)
+    if workload.naming == "generated":
+        del result["name"]
+        return {"generateName": f"{workload.name}-", **result}
+    return result

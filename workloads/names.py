@@ -1,7 +1,8 @@
 """Names of runs and launches, and of what grows out of them.
 
 - `digits-0f3c9a1b2d`: the run, named after what would change its result;
-- `digits-0f3c9a1b2d-7e41c0`: a launch of it, the Job or PyTorchJob, named after every field of that;
+- `digits-0f3c9a1b2d-7e41c0`: a launch of it, named after every field of that; its object too, unless the workload's
+  `naming` is `fixed` (`digits`) or `generated` (`digits-x7k2p`): then the name stands in the label LAUNCH alone;
 - `digits-0f3c9a1b2d-7e41c0-worker-1`: a pod of the launch, and the Service that gives the pod its name.
 """
 
@@ -18,7 +19,8 @@ LAUNCH_DIGITS = 6
 WRAPPER_DIGITS = 8
 """Hexadecimal digits of the hash in the name of the wrapper's ConfigMap."""
 
-_POD_SUFFIX = "-xxxxx"
+_SUFFIX = "-xxxxx"
+"""As long as what the API server appends to a `generateName`, of which Jobs make their pods' names."""
 _STARTS_WITH_LETTER = re.compile(r"^[a-z]")
 
 
@@ -42,13 +44,24 @@ def ledger_name(run: str) -> str:
     return f"run-{run}"
 
 
+def object_name(workload: Workload, launch: str) -> str:
+    """The name of a launch's object; of a generated one its length is right, and the rest is the API server's."""
+    return {"derived": launch, "fixed": workload.name, "generated": f"{workload.name}{_SUFFIX}"}[workload.naming]
+
+
 def longest_child(workload: Workload, launch: str) -> str:
-    """The longest name that the controllers derive from a launch's: the last pod's of its largest role or index."""
+    """The longest name that is derived from a launch's: the last pod's of its largest role or index, or its own."""
+    name = object_name(workload, launch)
     if workload.kind == "PyTorchJob":
-        return max((f"{launch}-{name.lower()}-{role.replicas - 1}" for name, role in workload.roles.items()), key=len)
-    if indexed(workload):
-        return f"{launch}-{workload.completions - 1}{_POD_SUFFIX}"
-    return f"{launch}{_POD_SUFFIX}"
+        pods = [f"{name}-{role.lower()}-{each.replicas - 1}" for role, each in workload.roles.items()]
+    elif workload.kind == "Pod":
+        pods = [name]
+    elif indexed(workload):
+        pods = [f"{name}-{workload.completions - 1}{_SUFFIX}"]
+    else:
+        pods = [f"{name}{_SUFFIX}"]
+    # A label holds the launch's name, whatever its object is called.
+    return max([*pods, launch], key=len)
 
 
 def indexed(workload: Workload) -> bool:
@@ -67,7 +80,7 @@ def check(workload: Workload, launch: str) -> None:
             f"workload {workload.name}: its longest derived name would be {child} with {len(child)} characters, and "
             f"Kubernetes allows {LIMIT}; shorten the workload's name by {len(child) - LIMIT}"
         )
-    if workload.kind == "PyTorchJob" and not _STARTS_WITH_LETTER.match(launch):
+    if workload.kind == "PyTorchJob" and not _STARTS_WITH_LETTER.match(object_name(workload, launch)):
         raise WorkloadError(
             f"workload {workload.name}: the training operator gives each pod a Service of its name, which must begin "
             "with a letter; put a letter before the workload's name"

@@ -9,6 +9,8 @@ from workloads.identity import canonical
 from workloads.launch import Launch
 from workloads.pods import Pod, pods
 
+CONTAINER = "training"
+"""The name of the container that trains, where neither workload nor operator prescribe another."""
 WRAPPER_FOLDER = "/opt/trainstack"
 """Where the wrapper stands in a managed pod."""
 WRAPPER_FILE = "run.py"
@@ -41,7 +43,7 @@ def pod_template(
         workload: the workload.
         pod: the role's pods; not changed.
         launch: what the pods are labelled and recorded with.
-        container: the container's name, which some operators prescribe.
+        container: the container's name where the workload gives it none.
         restart_policy: None where the operator sets it.
         port: a port of the container.
 
@@ -92,10 +94,11 @@ def mount_of(pod: Pod, volume: str) -> Mount | None:
 
 def _container(workload: Workload, pod: Pod, launch: Launch, name: str, port: Manifest | None) -> Manifest:
     result: Manifest = {
-        "name": name,
+        "name": name if workload.container is None else workload.container,
         "image": launch.facts.image,
-        "imagePullPolicy": workload.image_pull_policy,
     }
+    if workload.says("image_pull_policy"):
+        result["imagePullPolicy"] = workload.image_pull_policy
     result.update(_program(workload, pod))
     if workload.working_dir is not None:
         result["workingDir"] = workload.working_dir

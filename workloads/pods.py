@@ -7,7 +7,7 @@ from types import MappingProxyType
 from settings.workloads import Mount, Resources, Workload
 
 ONLY_ROLE = "Pod"
-"""The role of the pods of a Job, which has no roles."""
+"""The role of pods of a kind that has no roles."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,8 @@ class Pod:
     volumes: tuple[Mount, ...]
     resources: Resources
     annotations: Mapping[str, str]
-    restart_policy: str
+    restart_policy: str | None
+    """Of a role; None: the operator's own default."""
 
 
 def pods(workload: Workload) -> tuple[Pod, ...]:
@@ -37,7 +38,7 @@ def pods(workload: Workload) -> tuple[Pod, ...]:
                 volumes=workload.volumes,
                 resources=workload.resources,
                 annotations=MappingProxyType(workload.annotations),
-                restart_policy=workload.job_restart_policy,
+                restart_policy=None,
             ),
         )
     return tuple(
@@ -49,7 +50,9 @@ def pods(workload: Workload) -> tuple[Pod, ...]:
             volumes=workload.volumes if role.volumes is None else role.volumes,
             resources=workload.resources if role.resources is None else role.resources,
             annotations=MappingProxyType(workload.annotations if role.annotations is None else role.annotations),
-            restart_policy=role.restart_policy,
+            restart_policy=role.restart_policy
+            if workload.managed or "restart_policy" in role.model_fields_set
+            else None,
         )
         for name, role in sorted(workload.roles.items())
     )

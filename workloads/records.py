@@ -54,11 +54,14 @@ def wrapper_sources(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 def wrapper_of(launch: Mapping[str, Any]) -> str | None:
     """The name of the wrapper that a launch's pods mount; None for one that is not managed."""
     spec = launch["spec"]
-    templates = (
-        [spec["template"]] if "template" in spec else [r["template"] for r in spec["pytorchReplicaSpecs"].values()]
-    )
-    for template in templates:
-        for volume in template["spec"].get("volumes", ()):
+    if launch["kind"] == "Pod":
+        pods = [spec]
+    elif "template" in spec:
+        pods = [spec["template"]["spec"]]
+    else:
+        pods = [role["template"]["spec"] for role in spec["pytorchReplicaSpecs"].values()]
+    for pod in pods:
+        for volume in pod.get("volumes", ()):
             if volume["name"] == WRAPPER_VOLUME:
                 return str(volume["configMap"]["name"])
     return None

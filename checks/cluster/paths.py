@@ -26,6 +26,7 @@ _NAMESPACED = {
     "Job": "jobs",
     "LocalQueue": "localqueues",
     "PersistentVolumeClaim": "persistentvolumeclaims",
+    "Pod": "pods",
     "PyTorchJob": "pytorchjobs",
     "Role": "roles",
     "RoleBinding": "rolebindings",

@@ -83,7 +83,7 @@ def view_runs(bodies: Sequence[Mapping[str, Any]], context: str | None) -> list[
         metadata = body["metadata"]
         namespace = metadata["namespace"]
         of_job = quote(f"{_JOB_UID}={metadata['uid']}")
-        of_launch = quote(f"{labels.LAUNCH}={metadata['name']}")
+        of_launch = quote(f"{labels.LAUNCH}={metadata['labels'][labels.LAUNCH]}")
         workloads = f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{namespace}/workloads?labelSelector={of_job}"
         asked[workloads] = (index, "workloads")
         asked[f"/api/v1/namespaces/{namespace}/pods?labelSelector={of_launch}"] = (index, "pods")

@@ -13,7 +13,8 @@ from manifests import labels
 from settings.model import Settings
 from workloads.records import Ledger, read_ledger, wrapper_sources
 
-_LAUNCH_KINDS = (("batch/v1", "Job"), ("kubeflow.org/v1", "PyTorchJob"))
+_LAUNCH_KINDS = (("v1", "Pod"), ("batch/v1", "Job"), ("kubeflow.org/v1", "PyTorchJob"))
+# The pods of a Job bear its run too, but not the stack's mark: they are the Job's.
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def read_runs(settings: Settings) -> Runs:
 
 
 def read_launches(stack: str, namespaces: Sequence[str | None], context: str | None) -> list[dict[str, Any]]:
-    """The stack's live Jobs and PyTorchJobs, whole, sorted by name."""
+    """The stack's live launches of every kind, whole, sorted by name."""
     selector = f"{labels.STACK}={stack},{labels.RUN}"
     return _list(_LAUNCH_KINDS, namespaces, selector, context)
 

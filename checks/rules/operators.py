@@ -7,7 +7,12 @@ from checks.finding import Finding
 from checks.scene import Rule, Scene
 from settings.operators import Manifest
 
-_FRAMEWORKS = {"Job": "batch/job", "DataLoader": "batch/job", "PyTorchJob": "kubeflow.org/pytorchjob"}
+_FRAMEWORKS = {
+    "DataLoader": "batch/job",
+    "Job": "batch/job",
+    "Pod": "pod",
+    "PyTorchJob": "kubeflow.org/pytorchjob",
+}
 """Kueue's name of each kind."""
 _SCHEMES = {"PyTorchJob": "pytorchjob"}
 """The training operator's name of each kind that is its own."""
@@ -25,10 +30,10 @@ def framework_unlisted(scene: Scene) -> Iterator[Finding]:
 
 
 def queue_missing(scene: Scene) -> Iterator[Finding]:
-    """Where Kueue also holds what names no queue, every run names one; else it is held for ever."""
+    """Where Kueue also holds what names no queue, every run that it manages names one; else it is held for ever."""
     kueue = scene.settings.operators.kueue
     for path, run in scene.runs() if kueue and kueue.configuration.manage_jobs_without_queue_name else ():
-        if run.queue is None:
+        if kueue and run.queue is None and _FRAMEWORKS[run.kind] in kueue.configuration.frameworks:
             message = "names no queue, and manageJobsWithoutQueueName holds it for ever"
             yield Finding("queue-missing", "error", path, message, "add `queue:`")
 

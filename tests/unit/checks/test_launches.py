@@ -23,7 +23,9 @@ def make_ledger(launch: str = FIRST, run: str = RUN, **launched: Any) -> Ledger:
 def make_live(phase: Phase, name: str = FIRST, run: str = RUN, *, age_seconds: int = 7300) -> LiveLaunch:
     """A launch's object in this state."""
     created = NOW - timedelta(seconds=age_seconds)
-    return LiveLaunch(run_id=run, name=name, kind="PyTorchJob", namespace="research", phase=phase, created=created)
+    return LiveLaunch(
+        run_id=run, name=name, kind="PyTorchJob", namespace="research", phase=phase, created=created, launch=name
+    )
 
 
 def outcome(
@@ -142,7 +144,7 @@ def make_body(kind: str, spec: dict[str, Any], *conditions: tuple[str, str]) -> 
             "name": FIRST,
             "namespace": "research",
             "creationTimestamp": "2026-01-02T03:04:05Z",
-            "labels": {"trainstack.dev/run": RUN},
+            "labels": {"trainstack.dev/run": RUN, "trainstack.dev/launch": FIRST},
         },
         "spec": spec,
         "status": {"conditions": [{"type": name, "status": status} for name, status in conditions]},
@@ -176,7 +178,9 @@ def make_body(kind: str, spec: dict[str, Any], *conditions: tuple[str, str]) -> 
 )
 def test_the_state_of_a_live_object(body: dict[str, Any], phase: Phase) -> None:
     """Conditions decide; without one, whether Kueue holds it."""
-    expected = LiveLaunch(run_id=RUN, name=FIRST, kind=body["kind"], namespace="research", phase=phase, created=NOW)
+    expected = LiveLaunch(
+        run_id=RUN, name=FIRST, kind=body["kind"], namespace="research", phase=phase, created=NOW, launch=FIRST
+    )
     assert live_launch(body) == expected
     assert expected.active == (phase in ("queued", "running"))
 

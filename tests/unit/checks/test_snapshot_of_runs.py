@@ -35,7 +35,8 @@ def test_an_owner_looks_everywhere_and_a_tenant_in_its_own_namespaces() -> None:
 )
 def test_progress_is_read_from_the_last_line(line: str, done: float | None) -> None:
     """Whatever a program of somebody else's writes."""
-    launch = LiveLaunch("a-0123456789", "a-0123456789-abcdef", "Job", "team", "running", datetime.now(UTC))
+    name = "a-0123456789-abcdef"
+    launch = LiveLaunch("a-0123456789", name, "Job", "team", "running", datetime.now(UTC), name)
     view = RunView(launch, (), None, admitted=True, waits_because="", pods=(), last_line=line)
     assert view.done_fraction == (None if done is None else pytest.approx(done))
 

@@ -12,7 +12,8 @@ from cli.runs import chosen
 
 def view(run_id: str) -> RunView:
     """A launch that runs."""
-    launch = LiveLaunch(run_id, f"{run_id}-abcdef", "Job", "team", "running", datetime.now(UTC))
+    name = f"{run_id}-abcdef"
+    launch = LiveLaunch(run_id, name, "Job", "team", "running", datetime.now(UTC), name)
     return RunView(launch, (), None, admitted=True, waits_because="", pods=(), last_line="")
 
 

@@ -278,7 +278,7 @@ def test_all_faults_are_told_sorted_by_file_and_line(tmp_path: Path) -> None:
         (
             "{name: train, namespace: a, kind: PyTorchJob, record: null}",
             [
-                "Pulumi.test.yaml:4: workloads.runs[train]: a PyTorchJob needs roles.Master",
+                "Pulumi.test.yaml:4: workloads.runs[train]: a PyTorchJob needs roles.Master, unless it is elastic; add it",
                 (
                     "Pulumi.test.yaml:4: workloads.runs[train]: a managed workload needs a record; "
                     "the volume on which its runs are kept"

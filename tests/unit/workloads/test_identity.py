@@ -51,7 +51,7 @@ EDITS: list[tuple[dict[str, Any], bool]] = [
     ({"volumes": (make_mount(mount_path="/elsewhere"),)}, SAME),
     ({"parallelism": 2}, SAME),
     ({"backoff_limit": 3}, SAME),
-    ({"job_restart_policy": "OnFailure"}, SAME),
+    ({"restart_policy": "OnFailure"}, SAME),
     ({"active_deadline_seconds": 60}, SAME),
     ({"ttl_seconds_after_finished": 60}, SAME),
 ]

@@ -1,0 +1,20 @@
+"""A workload as one bare Pod: a baseline, without a controller that would start it again on another node."""
+
+from manifests.labels import SKIP_AWAIT, Manifest
+from settings.workloads import Workload
+from workloads.launch import Launch
+from workloads.metadata import launch_metadata
+from workloads.pod_template import CONTAINER, pod_template
+from workloads.pods import pods
+
+
+def pod(workload: Workload, stack: str, launch: Launch) -> Manifest:
+    """The Pod."""
+    (only,) = pods(workload)
+    # Kubernetes' own default would start it again for ever, also when it has succeeded.
+    template = pod_template(workload, only, launch, container=CONTAINER, restart_policy=workload.restart_policy)
+    spec: Manifest = template["spec"]
+    if workload.active_deadline_seconds is not None:
+        spec["activeDeadlineSeconds"] = workload.active_deadline_seconds
+    metadata = launch_metadata(workload, stack, launch, {**only.annotations, SKIP_AWAIT: "true"})
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
