@@ -67,8 +67,9 @@ def pod_sets(path: str, run: Workload) -> Iterator[PodSet]:
     """The pod sets of a run, the leading one (of rank 0) first."""
     resources, mounts = f"{path}.resources", f"{path}.volumes"
     if not run.roles:
-        count = 1 if run.kind == "DataLoader" else min(run.parallelism, run.completions)
-        yield PodSet(path, run.kind, count, run.resources, resources, run.volumes, mounts)
+        yield PodSet(
+            path, run.kind, min(run.parallelism, run.completions), run.resources, resources, run.volumes, mounts
+        )
     for name, role in sorted(run.roles.items()):
         here = f"{path}.roles.{name}"
         yield PodSet(

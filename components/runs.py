@@ -7,7 +7,7 @@ from typing import Any
 import pulumi
 
 from components.objects import Object, declare
-from manifests.labels import LAUNCH
+from manifests.labels import LAUNCH, MANAGED_BY
 
 _LAUNCH_LABEL = f'metadata.labels["{LAUNCH}"]'
 
@@ -46,12 +46,27 @@ class Runs(pulumi.ComponentResource):
         for manifest in args.launches:
             metadata = manifest["metadata"]
             launch = metadata["labels"][LAUNCH]
-            (launched[launch],) = declare([manifest], self, wrappers, _options(manifest, args))
+            shown = _not_tried_over_another(manifest, args.live)
+            (launched[launch],) = declare([shown], self, wrappers, _options(manifest, args))
             names.append(f"{metadata['namespace']}/{metadata['name']}" if "name" in metadata else launched[launch].id)
         for launch, ledger in args.ledgers.items():
             declare([ledger], self, [launched[launch]] if launch in launched else [])
         self.launches = pulumi.Output.all(*names)
         self.register_outputs({"launches": self.launches})
+
+
+def _not_tried_over_another(manifest: Mapping[str, Any], live: Mapping[str, str]) -> Mapping[str, Any]:
+    """The object, in a preview with an unknown label where it replaces another launch of its name.
+
+    A preview does not delete: the server's dry run of an object that is wholly known would be an edit of the other one,
+    and Pods, for one, take none.
+    """
+    metadata = manifest["metadata"]
+    place = f"{metadata['namespace']}/{metadata.get('name')}"
+    if not pulumi.runtime.is_dry_run() or live.get(metadata["labels"][LAUNCH]) == place or place not in live.values():
+        return manifest
+    labels = {**metadata["labels"], MANAGED_BY: pulumi.Output.from_input(pulumi.UNKNOWN)}
+    return {**manifest, "metadata": {**metadata, "labels": labels}}
 
 
 def _options(manifest: Mapping[str, Any], args: RunsArgs) -> pulumi.ResourceOptions:

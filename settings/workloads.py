@@ -117,14 +117,15 @@ class Role(PodOverrides):
 class Workload(Section):
     """A training workload. Several runs may come of it, one for each thing that would change its result."""
 
-    name: DnsLabel = Field(max_length=45)
-    """Names the folder `workloads/<name>/` too. Short: pods are named after it, and a label holds it with two hashes."""
+    name: DnsLabel
+    """Names the folder `workloads/<name>/` too. At most 45 characters, since a label holds it with two hashes, and
+    fewer where pods are named after those."""
     kind: Literal["Pod", "Job", "PyTorchJob", "DataLoader"]
     """`DataLoader` is a Job that only waits, so that files can be copied through it."""
     naming: Literal["derived", "fixed", "generated"] = "derived"
-    """What the object is called. `derived`: `<name>-<run>-<launch>`, with hashes of what it says, so that another launch
-    is another object. `fixed`: `<name>`; another launch replaces it. `generated`: `<name>-` and five characters of the
-    API server's choice, for clusters that demand it."""
+    """What the object is called. `derived`: `<name>-<run>-<launch>`, with hashes of what it says, so that another
+    launch is another object. `fixed`: `<name>`; another launch replaces it. `generated`: `<name>-` and five characters
+    of the API server's choice, for clusters that demand it."""
     namespace: DnsLabel
     queue: DnsLabel | None = None
     """The LocalQueue; None: Kueue does not hold it."""
@@ -133,8 +134,8 @@ class Workload(Section):
     managed: bool = True
     """Run by our wrapper: recorded, resumed, published once. False runs the image verbatim."""
     container: DnsLabel | None = None
-    """The name of the container that trains; None: `training`, of a DataLoader `data-loader`, of a PyTorchJob `pytorch`,
-    which its operator prescribes."""
+    """The name of the container that trains; None: `training`, of a DataLoader `data-loader`, of a PyTorchJob
+    `pytorch`, which its operator prescribes."""
     image: Image
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     command: tuple[str, ...] = ()
@@ -204,8 +205,8 @@ _FIELDS_OF: dict[str, tuple[str, ...]] = {
     "nproc_per_node": ("PyTorchJob",),
     "clean_pod_policy": ("PyTorchJob",),
     "restart_policy": ("Pod", "Job", "DataLoader"),
-    "completions": ("Job",),
-    "parallelism": ("Job",),
+    "completions": ("Job", "DataLoader"),
+    "parallelism": ("Job", "DataLoader"),
     "backoff_limit": ("Job", "PyTorchJob", "DataLoader"),
     "ttl_seconds_after_finished": ("Job", "PyTorchJob", "DataLoader"),
 }

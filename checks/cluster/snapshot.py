@@ -72,7 +72,7 @@ def _list(
     }
     found = []
     for path, answer in read(list(asked), context).items():
-        if not _there(path, answer):
+        if not there(path, answer):
             continue
         api_version, kind = asked[path]
         # Items of a list do not say what they are.
@@ -87,11 +87,11 @@ def read_labels(manifests: Iterable[Mapping[str, Any]], context: str | None) -> 
     return {
         asked[path]: answer.body["metadata"].get("labels") or {}
         for path, answer in answers.items()
-        if _there(path, answer)
+        if there(path, answer)
     }
 
 
-def _there(path: str, answer: Answer) -> bool:
+def there(path: str, answer: Answer) -> bool:
     """Whether there is something. What may not be read is not nothing: a change must not be decided upon that."""
     if not answer.found and answer.status != NOT_FOUND:
         where, _, query = path.partition("?")

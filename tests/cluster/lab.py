@@ -94,7 +94,7 @@ def admit(project: Project, queue: str) -> None:
 def launches(project: Project, name: str = "", namespace: str = NAMESPACE) -> list[dict[str, Any]]:
     """The stack's live launches, of one workload or of all."""
     labels = [f"trainstack.dev/stack={project.stack}", *([f"trainstack.dev/workload={name}"] if name else [])]
-    return project.select("jobs,pytorchjobs", ",".join(labels), namespace)
+    return project.select("jobs,pytorchjobs,pods", ",".join(labels), namespace)
 
 
 def launch(project: Project, name: str) -> dict[str, Any]:

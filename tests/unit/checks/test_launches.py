@@ -1,5 +1,6 @@
 """Which runs a change may launch: the whole table of what is declared, remembered and alive."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -99,6 +100,24 @@ def test_what_was_launched_is_declared_as_it_was() -> None:
         assert decide([now], [make_live(phase)], [before], (), NOW) == Decision((before,), (before,))
 
 
+@pytest.mark.parametrize("phase", ["queued", "running", "succeeded"])
+def test_a_launch_is_known_by_its_label_whatever_its_object_is_called(phase: Phase) -> None:
+    """A fixed name is that of all its launches, and a generated one nobody knows beforehand."""
+    live = replace(make_live(phase), name="digits-x7k2p")
+    before, now = make_ledger(FIRST), make_ledger(SECOND)
+    assert decide([now], [live], [before], (), NOW).launches == (before,)
+    assert decide([before], [live], [], (), NOW).launches == (before,)
+
+
+@pytest.mark.parametrize("phase", ["queued", "running"])
+def test_a_fixed_name_is_not_another_runs_while_its_run_is_active(phase: Phase) -> None:
+    """Its definition was edited: the object of the same name would be replaced."""
+    live = replace(make_live(phase), name="digits")
+    decision = decide([make_ledger(f"{OTHER}-cccccc", OTHER)], [live], [make_ledger()], (), NOW)
+    (refusal,) = decision.refusals
+    assert f"PyTorchJob research/digits (run {RUN}) is {phase}" in refusal
+
+
 @pytest.mark.parametrize("phase", ["queued", "running"])
 def test_an_active_run_that_is_declared_no_more_is_refused(phase: Phase) -> None:
     """By object, run, state, age, cause and both remedies."""
@@ -151,6 +170,13 @@ def make_body(kind: str, spec: dict[str, Any], *conditions: tuple[str, str]) -> 
     }
 
 
+def make_pod(phase: str, **spec: Any) -> dict[str, Any]:
+    """A live Pod in this phase."""
+    body = make_body("Pod", spec, ("Ready", "False"))
+    body["status"]["phase"] = phase
+    return body
+
+
 @pytest.mark.parametrize(
     ("body", "phase"),
     [
@@ -174,6 +200,11 @@ def make_body(kind: str, spec: dict[str, Any], *conditions: tuple[str, str]) -> 
             id="torch succeeded",
         ),
         pytest.param(make_body("PyTorchJob", {}, ("Failed", "True")), "failed", id="torch failed"),
+        pytest.param(make_pod("Pending", schedulingGates=[{"name": "g"}]), "queued", id="pod held by Kueue"),
+        pytest.param(make_pod("Pending"), "running", id="pod about to start"),
+        pytest.param(make_pod("Running"), "running", id="pod running"),
+        pytest.param(make_pod("Succeeded"), "succeeded", id="pod succeeded"),
+        pytest.param(make_pod("Failed"), "failed", id="pod failed"),
     ],
 )
 def test_the_state_of_a_live_object(body: dict[str, Any], phase: Phase) -> None:

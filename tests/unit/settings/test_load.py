@@ -259,7 +259,7 @@ def test_all_faults_are_told_sorted_by_file_and_line(tmp_path: Path) -> None:
             [
                 (
                     "Pulumi.test.yaml:4: workloads.runs[train].kind: is missing; "
-                    "add `kind:` (Job or PyTorchJob or DataLoader)"
+                    "add `kind:` (Pod or Job or PyTorchJob or DataLoader)"
                 ),
             ],
         ),
@@ -278,7 +278,10 @@ def test_all_faults_are_told_sorted_by_file_and_line(tmp_path: Path) -> None:
         (
             "{name: train, namespace: a, kind: PyTorchJob, record: null}",
             [
-                "Pulumi.test.yaml:4: workloads.runs[train]: a PyTorchJob needs roles.Master, unless it is elastic; add it",
+                (
+                    "Pulumi.test.yaml:4: workloads.runs[train]: a PyTorchJob needs roles.Master, unless it is elastic; "
+                    "add it"
+                ),
                 (
                     "Pulumi.test.yaml:4: workloads.runs[train]: a managed workload needs a record; "
                     "the volume on which its runs are kept"
@@ -288,6 +291,58 @@ def test_all_faults_are_told_sorted_by_file_and_line(tmp_path: Path) -> None:
         (
             "{name: train, namespace: a, kind: PyTorchJob, roles: {Mastr: {}}}",
             ["Pulumi.test.yaml:4: workloads.runs[train].roles.Mastr: unknown key Mastr; write Master or Worker"],
+        ),
+        (
+            "{name: train, namespace: a, kind: Pod, backoffLimit: 3, roles: {Master: {}}}",
+            [
+                (
+                    "Pulumi.test.yaml:4: workloads.runs[train]: a Pod has no backoffLimit; "
+                    "leave it out (kinds that have it: Job, PyTorchJob, DataLoader)"
+                ),
+                (
+                    "Pulumi.test.yaml:4: workloads.runs[train]: a Pod has no roles; "
+                    "leave it out (kinds that have it: PyTorchJob)"
+                ),
+            ],
+        ),
+        (
+            "{name: train, namespace: a, kind: PyTorchJob, container: main, roles: {Master: {replicas: 2}}}",
+            [
+                "Pulumi.test.yaml:4: workloads.runs[train]: a PyTorchJob has one Master; leave out its replicas",
+                (
+                    "Pulumi.test.yaml:4: workloads.runs[train]: the container of a PyTorchJob is called pytorch, not "
+                    "main; leave out container"
+                ),
+            ],
+        ),
+        (
+            "{name: train, namespace: a, kind: PyTorchJob, elastic: {maxReplicas: 2}, roles: {}}",
+            [
+                (
+                    "Pulumi.test.yaml:4: workloads.runs[train]: a managed workload needs a rank 0 that records; "
+                    "add roles.Master, or set managed to false"
+                ),
+                "Pulumi.test.yaml:4: workloads.runs[train]: an elastic PyTorchJob needs roles.Worker; add it",
+            ],
+        ),
+        (
+            "{name: train, namespace: a, kind: PyTorchJob, elastic: {maxReplicas: 2, metrics: []}, nprocPerNode: 2}",
+            [
+                (
+                    "Pulumi.test.yaml:4: workloads.runs[train].elastic: metrics bring an autoscaler, and Kueue "
+                    "suspends the job when that changes its size; leave metrics out"
+                ),
+                'Pulumi.test.yaml:4: workloads.runs[train].nprocPerNode: must be text (value 2); write "2", in quotes',
+            ],
+        ),
+        (
+            "{name: train, namespace: a, kind: PyTorchJob, elastic: {minReplicas: 3, maxReplicas: 2}}",
+            [
+                (
+                    "Pulumi.test.yaml:4: workloads.runs[train].elastic: maxReplicas is 2, below minReplicas 3; "
+                    "raise maxReplicas"
+                ),
+            ],
         ),
         ("3", ["Pulumi.test.yaml:4: workloads.runs[0]: must be a map (value 3); write a map"]),
     ],

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from settings.base import Toleration
-from settings.workloads import Image, Resources, Role, Workload
+from settings.workloads import Elastic, Image, Resources, Role, Workload
 from tests.unit.make import make_distributed, make_mount, make_run
 from workloads.build import plan
 from workloads.identity import Facts, run_id
@@ -54,6 +54,8 @@ EDITS: list[tuple[dict[str, Any], bool]] = [
     ({"restart_policy": "OnFailure"}, SAME),
     ({"active_deadline_seconds": 60}, SAME),
     ({"ttl_seconds_after_finished": 60}, SAME),
+    ({"naming": "fixed"}, SAME),
+    ({"container": "main"}, SAME),
 ]
 
 
@@ -82,6 +84,21 @@ def test_a_role_counts_by_how_many_run_what(roles: dict[str, Role], same: bool) 
     """World size, arguments and environment; what a role says as the workload does is no difference."""
     before = run_id(make_distributed(), make_facts())
     assert (run_id(edited(make_distributed(), roles=roles), make_facts()) == before) is same
+
+
+ELASTIC_EDITS = [
+    ({"elastic": Elastic(max_replicas=4)}, OTHER),
+    ({"elastic": Elastic(max_replicas=3, max_restarts=9)}, SAME),
+    ({"nproc_per_node": "2"}, OTHER),
+]
+
+
+@pytest.mark.parametrize(("changes", "same"), ELASTIC_EDITS)
+def test_an_elastic_run_counts_by_how_many_workers_it_may_have(changes: dict[str, Any], same: bool) -> None:
+    """Not by how often they may be started again."""
+    elastic = make_distributed(elastic=Elastic(max_replicas=3))
+    assert run_id(elastic, make_facts()) != run_id(make_distributed(), make_facts())
+    assert (run_id(edited(elastic, **changes), make_facts()) == run_id(elastic, make_facts())) is same
 
 
 @pytest.mark.parametrize(
@@ -119,6 +136,9 @@ LAUNCH_EDITS = [
     ({"ttl_seconds_after_finished": 60}, OTHER),
     ({"labels": {"team": "a"}}, OTHER),
     ({"image_pull_policy": "Always"}, OTHER),
+    ({"naming": "fixed"}, OTHER),
+    ({"naming": "generated"}, OTHER),
+    ({"container": "main"}, OTHER),
 ]
 
 

@@ -12,6 +12,7 @@ from tests.unit.manifests.restricted import violations
 from tests.unit.workloads.launches import LAUNCH_LABELS, OBJECT_LABELS, make_launch
 from workloads.build import manifest
 from workloads.errors import WorkloadError
+from workloads.records import wrapper_of
 
 
 def environment(workload: Workload, **facts: Any) -> dict[str, str]:
@@ -134,6 +135,7 @@ def test_a_reference_job_runs_verbatim() -> None:
         image=Image(name="pytorch/pytorch:2.0.1-cuda11.7-cudnn8-devel"),
         command=("python3", "/mnt/ceph/example_pytorch_code.py"),
         backoff_limit=1,
+        completions=1,
         ttl_seconds_after_finished=1800,
         security="baseline",
         resources=Resources(
@@ -156,7 +158,6 @@ def test_a_reference_job_runs_verbatim() -> None:
         "spec": {
             "backoffLimit": 1,
             "completions": 1,
-            "parallelism": 1,
             "ttlSecondsAfterFinished": 1800,
             "template": {
                 "metadata": {"labels": LAUNCH_LABELS},
@@ -165,7 +166,6 @@ def test_a_reference_job_runs_verbatim() -> None:
                         {
                             "name": "training",
                             "image": "pytorch/pytorch:2.0.1-cuda11.7-cudnn8-devel",
-                            "imagePullPolicy": "IfNotPresent",
                             "command": ["python3", "/mnt/ceph/example_pytorch_code.py"],
                             "resources": {
                                 "requests": {"cpu": "2", "memory": "1Gi"},
@@ -209,6 +209,20 @@ def test_a_managed_job_of_several_runs_gives_each_an_index(managed: bool, comple
     """Each has a record of its own; a verbatim one stays as its author wrote it."""
     spec = manifest(make_run(managed=managed, completions=completions), "dev", make_launch())["spec"]
     assert (spec["completions"], spec.get("completionMode")) == (completions, mode)
+
+
+def test_a_bare_pod_is_recorded_too() -> None:
+    """The template of a Job's pods, as a Pod of its own; a wrapper is found in it."""
+    workload = make_run(kind="Pod", annotations={"note": "b"}, active_deadline_seconds=60)
+    built, job = manifest(workload, "dev", make_launch()), manifest(make_run(), "dev", make_launch())
+    assert built == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**job["metadata"], "annotations": {"note": "b", "pulumi.com/skipAwait": "true"}},
+        "spec": {**job["spec"]["template"]["spec"], "activeDeadlineSeconds": 60},
+    }
+    assert wrapper_of(built) == wrapper_of(job) == "trainstack-wrapper-0"
+    assert wrapper_of(manifest(make_run(kind="Pod", managed=False), "dev", make_launch())) is None
 
 
 def test_suspend_is_left_to_kueue() -> None:

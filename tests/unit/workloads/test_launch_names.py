@@ -5,7 +5,7 @@ import pytest
 from settings.workloads import Role, Workload
 from tests.unit.make import make_distributed, make_run
 from workloads.errors import WorkloadError
-from workloads.names import check, launch_name, longest_child, run_id
+from workloads.names import check, launch_name, longest_child, object_name, run_id
 
 DIGEST = "0123456789abcdef"
 
@@ -52,3 +52,34 @@ def test_a_pytorchjob_must_begin_with_a_letter() -> None:
     check(make_run(), name_of("3d"))
     with pytest.raises(WorkloadError, match="put a letter before the workload's name"):
         check(make_distributed(), name_of("3d"))
+
+
+@pytest.mark.parametrize(
+    ("workload", "name"),
+    [
+        (make_run(naming="derived"), "x"),
+        (make_run(naming="fixed"), "train"),
+        (make_run(naming="generated"), "train-xxxxx"),
+    ],
+)
+def test_what_an_object_is_called(workload: Workload, name: str) -> None:
+    """Of a generated name the length is known; the launch's own name stands in a label, whatever the object's is."""
+    assert object_name(workload, "x") == name
+
+
+@pytest.mark.parametrize(
+    ("workload", "limit"),
+    [
+        (make_distributed(naming="fixed"), 45),
+        (make_distributed(naming="generated"), 45),
+        (make_run(naming="fixed", kind="Pod"), 45),
+    ],
+)
+def test_a_fixed_name_may_be_as_long_as_the_label_of_its_launch_allows(workload: Workload, limit: int) -> None:
+    """The name, two hashes and two dashes."""
+    longest = workload.model_copy(update={"name": "n" * limit})
+    check(longest, name_of(longest.name))
+    assert longest_child(longest, name_of(longest.name)) == name_of(longest.name)
+    longer = workload.model_copy(update={"name": "n" * (limit + 1)})
+    with pytest.raises(WorkloadError, match=r"with 64 characters, and Kubernetes allows 63; shorten .* by 1$"):
+        check(longer, name_of(longer.name))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from settings.workloads import Image, Role
+from settings.workloads import Elastic, Image, Role
 from tests.unit.make import make_distributed, make_mount
 from tests.unit.manifests.restricted import violations
 from tests.unit.workloads.launches import LAUNCH_LABELS, OBJECT_LABELS, make_launch
@@ -15,11 +15,9 @@ PORT = {"containerPort": 23456, "name": "pytorchjob-port", "protocol": "TCP"}
 
 def make_reference_pod(**volume: Any) -> dict[str, Any]:
     """The pod template of the operator on vSphere's CPU job."""
-    container = {
+    container: dict[str, Any] = {
         "name": "pytorch",
         "image": "training:1.11.0",
-        "imagePullPolicy": "IfNotPresent",
-        "ports": [PORT],
         "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}},
     }
     spec: dict[str, Any] = {"containers": [container]}
@@ -40,7 +38,7 @@ def test_a_reference_job_runs_verbatim() -> None:
         annotations={"sidecar.istio.io/inject": "false"},
         volumes=(),
         security="baseline",
-        roles={"Worker": Role(replicas=2), "Master": Role(volumes=(output,))},
+        roles={"Worker": Role(replicas=2), "Master": Role(volumes=(output,), restart_policy="OnFailure")},
     )
     volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
     assert manifest(workload, "dev", make_launch(image="training:1.11.0")) == {
@@ -50,9 +48,8 @@ def test_a_reference_job_runs_verbatim() -> None:
         "spec": {
             "pytorchReplicaSpecs": {
                 "Master": {"replicas": 1, "restartPolicy": "OnFailure", "template": make_reference_pod(**volume)},
-                "Worker": {"replicas": 2, "restartPolicy": "OnFailure", "template": make_reference_pod()},
+                "Worker": {"replicas": 2, "template": make_reference_pod()},
             },
-            "runPolicy": {"cleanPodPolicy": "Running"},
         },
     }
 
@@ -69,6 +66,7 @@ def test_a_managed_job_is_recorded_by_its_master() -> None:
         told = {entry["name"]: entry.get("value") for entry in container["env"]}
         assert told["TRAINSTACK_RECORD"] == "/mnt/training/runs"
         assert container["command"] == ["python3", "/opt/trainstack/run.py", "--", "python3", "train.py", argument]
+        assert container["ports"] == [PORT]
         assert violations(pods[role]) == []
     assert [volume["name"] for volume in pods["Worker"]["volumes"]] == ["trainstack-wrapper"]
     assert "restartPolicy" not in pods["Master"]
@@ -79,17 +77,18 @@ def test_a_managed_job_is_recorded_by_its_master() -> None:
     [
         ({}, {"cleanPodPolicy": "Running", "backoffLimit": 0}),
         ({"backoff_limit": 3}, {"cleanPodPolicy": "Running", "backoffLimit": 3}),
-        ({"managed": False}, {"cleanPodPolicy": "Running"}),
-        ({"managed": False, "backoff_limit": 0}, {"cleanPodPolicy": "Running", "backoffLimit": 0}),
+        ({"managed": False}, None),
+        ({"managed": False, "backoff_limit": 0}, {"backoffLimit": 0}),
+        ({"managed": False, "clean_pod_policy": "Running"}, {"cleanPodPolicy": "Running"}),
         (
             {"clean_pod_policy": "All", "active_deadline_seconds": 60, "ttl_seconds_after_finished": 0},
             {"cleanPodPolicy": "All", "backoffLimit": 0, "activeDeadlineSeconds": 60, "ttlSecondsAfterFinished": 0},
         ),
     ],
 )
-def test_the_run_policy(changes: dict[str, Any], policy: dict[str, Any]) -> None:
+def test_the_run_policy(changes: dict[str, Any], policy: dict[str, Any] | None) -> None:
     """`suspend` is Kueue's. A managed run that keeps failing gives its quota back."""
-    assert manifest(make_distributed(**changes), "dev", make_launch())["spec"]["runPolicy"] == policy
+    assert manifest(make_distributed(**changes), "dev", make_launch())["spec"].get("runPolicy") == policy
 
 
 def test_a_role_says_what_is_different() -> None:
@@ -103,3 +102,13 @@ def test_a_role_says_what_is_different() -> None:
     assert "annotations" not in master["metadata"]
     assert worker["metadata"]["annotations"] == {"n": "m"}
     assert replicas["Worker"]["restartPolicy"] == "Never"
+
+
+def test_an_elastic_job() -> None:
+    """torchrun's options as the operator's policy; what is not said is torchrun's own default."""
+    elastic = Elastic(max_replicas=4, max_restarts=3)
+    workload = make_distributed(elastic=elastic, nproc_per_node="auto")
+    spec = manifest(workload, "dev", make_launch())["spec"]
+    assert spec["elasticPolicy"] == {"minReplicas": 1, "maxReplicas": 4, "rdzvBackend": "c10d", "maxRestarts": 3}
+    assert spec["nprocPerNode"] == "auto"
+    assert "elasticPolicy" not in manifest(make_distributed(), "dev", make_launch())["spec"]

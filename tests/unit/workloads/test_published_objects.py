@@ -1,0 +1,431 @@
+"""Objects as people write them by hand today come out of our settings, and nothing is in them but our marks."""
+
+from pathlib import Path
+from textwrap import dedent, indent
+from typing import Any
+
+import pytest
+import yaml
+
+from manifests.labels import LAUNCH, MANAGED_BY, RUN, SKIP_AWAIT, STACK, WORKLOAD, Manifest
+from settings.load import load
+from workloads.render import Inputs, runs
+
+OURS = {LAUNCH, MANAGED_BY, RUN, STACK, WORKLOAD}
+"""The labels that we add, to objects and to their pods."""
+
+
+def built(root: Path, run: str) -> Manifest:
+    """The object of a run that an environment's file declares, without our marks."""
+    lines = indent(dedent(run).strip("\n"), "      ")
+    (root / "Pulumi.test.yaml").write_text(f"config:\n  trainstack:workloads:\n    runs:\n{lines}\n", encoding="utf-8")
+    (only,) = runs(load(root, "test"), Inputs())
+    return dict(without_marks(only.manifest))
+
+
+def without_marks(part: Any) -> Any:
+    """The same without OURS and the engine's annotation, and without maps that are empty then."""
+    if isinstance(part, list):
+        return [without_marks(each) for each in part]
+    if not isinstance(part, dict):
+        return part
+    result = {}
+    for key, value in part.items():
+        marks = {"labels": OURS, "annotations": {SKIP_AWAIT}}.get(key, set())
+        kept = {name: each for name, each in value.items() if name not in marks} if marks else without_marks(value)
+        if not (key in ("labels", "annotations", "metadata") and not kept):
+            result[key] = kept
+    return result
+
+
+GPU_JOB = """
+  namespace: eidf000ns
+  queue: eidf000ns-user-queue
+  kind: Job
+  naming: generated
+  managed: false
+  security: baseline
+  container: pytorch-con
+  image: {name: "pytorch/pytorch:2.0.1-cuda11.7-cudnn8-devel"}
+  command: [python3, /mnt/ceph/example_pytorch_code.py]
+  volumes: [{volume: pytorch-pvc, mountPath: /mnt/ceph}]
+  resources:
+    requests: {cpu: 2, memory: 1Gi}
+    limits: {cpu: 4, memory: 4Gi, nvidia.com/gpu: 1}
+  nodeSelector: {nvidia.com/gpu.product: NVIDIA-A100-SXM4-40GB-MIG-1g.5gb}
+"""
+
+
+def gpu_job(completions: int, backoff_limit: int, ttl_seconds: int) -> str:
+    """The shared GPU service's training Job."""
+    return f"""
+    apiVersion: batch/v1
+    kind: Job
+    metadata:
+      generateName: pytorch-job-
+      namespace: eidf000ns
+      labels: {{kueue.x-k8s.io/queue-name: eidf000ns-user-queue}}
+    spec:
+      completions: {completions}
+      backoffLimit: {backoff_limit}
+      ttlSecondsAfterFinished: {ttl_seconds}
+      template:
+        spec:
+          containers:
+            - name: pytorch-con
+              image: pytorch/pytorch:2.0.1-cuda11.7-cudnn8-devel
+              command: [python3, /mnt/ceph/example_pytorch_code.py]
+              volumeMounts: [{{mountPath: /mnt/ceph, name: pytorch-pvc}}]
+              resources:
+                requests: {{cpu: "2", memory: 1Gi}}
+                limits: {{cpu: "4", memory: 4Gi, nvidia.com/gpu: "1"}}
+          nodeSelector: {{nvidia.com/gpu.product: NVIDIA-A100-SXM4-40GB-MIG-1g.5gb}}
+          restartPolicy: Never
+          volumes: [{{name: pytorch-pvc, persistentVolumeClaim: {{claimName: pytorch-pvc}}}}]
+    """
+
+
+LOADER = (
+    """
+    - name: lightweight-job
+      namespace: eidf000ns
+      queue: eidf000ns-user-queue
+      kind: DataLoader
+      naming: generated
+      managed: false
+      security: baseline
+      image: {name: busybox}
+      command: [sleep, infinity]
+      completions: 1
+      backoffLimit: 1
+      ttlSecondsAfterFinished: 1800
+      volumes: [{volume: pytorch-pvc, mountPath: /mnt/ceph}]
+      resources:
+        requests: {cpu: 1, memory: 1Gi}
+        limits: {cpu: 1, memory: 1Gi}
+    """,
+    """
+    apiVersion: batch/v1
+    kind: Job
+    metadata:
+      generateName: lightweight-job-
+      namespace: eidf000ns
+      labels: {kueue.x-k8s.io/queue-name: eidf000ns-user-queue}
+    spec:
+      completions: 1
+      backoffLimit: 1
+      ttlSecondsAfterFinished: 1800
+      template:
+        spec:
+          containers:
+            - name: data-loader
+              image: busybox
+              command: [sleep, infinity]
+              volumeMounts: [{mountPath: /mnt/ceph, name: pytorch-pvc}]
+              resources:
+                requests: {cpu: "1", memory: 1Gi}
+                limits: {cpu: "1", memory: 1Gi}
+          restartPolicy: Never
+          volumes: [{name: pytorch-pvc, persistentVolumeClaim: {claimName: pytorch-pvc}}]
+    """,
+)
+
+VMWARE = "projects.registry.vmware.com/models/kubeflow-docs/model-training-pytorch"
+
+CPU_TORCH = (
+    f"""
+    - name: pytorchjob-distributed-training
+      namespace: user
+      kind: PyTorchJob
+      naming: fixed
+      managed: false
+      security: baseline
+      image: {{name: "{VMWARE}:1.11.0-cpu-py3.8-v0.1"}}
+      imagePullPolicy: IfNotPresent
+      annotations: {{sidecar.istio.io/inject: "false"}}
+      roles:
+        Master:
+          restartPolicy: OnFailure
+          volumes: [{{volume: data, mountPath: /opt/pytorch/output}}]
+        Worker: {{replicas: 2, restartPolicy: OnFailure}}
+    """,
+    f"""
+    apiVersion: kubeflow.org/v1
+    kind: PyTorchJob
+    metadata: {{name: pytorchjob-distributed-training, namespace: user}}
+    spec:
+      pytorchReplicaSpecs:
+        Master:
+          replicas: 1
+          restartPolicy: OnFailure
+          template:
+            metadata: {{annotations: {{sidecar.istio.io/inject: "false"}}}}
+            spec:
+              containers:
+                - name: pytorch
+                  image: {VMWARE}:1.11.0-cpu-py3.8-v0.1
+                  imagePullPolicy: IfNotPresent
+                  volumeMounts: [{{name: data, mountPath: /opt/pytorch/output}}]
+              volumes: [{{name: data, persistentVolumeClaim: {{claimName: data}}}}]
+        Worker:
+          replicas: 2
+          restartPolicy: OnFailure
+          template:
+            metadata: {{annotations: {{sidecar.istio.io/inject: "false"}}}}
+            spec:
+              containers:
+                - {{name: pytorch, image: "{VMWARE}:1.11.0-cpu-py3.8-v0.1", imagePullPolicy: IfNotPresent}}
+    """,
+)
+
+GPU_TORCH = (
+    f"""
+    - name: pytorchjob-distributed-training-gpu
+      namespace: user
+      kind: PyTorchJob
+      naming: fixed
+      managed: false
+      security: baseline
+      image: {{name: "{VMWARE}:1.11.0-gpu-cu11.6-py3.8-v0.1"}}
+      imagePullPolicy: IfNotPresent
+      args: [--backend, nccl]
+      annotations: {{sidecar.istio.io/inject: "false"}}
+      resources: {{limits: {{nvidia.com/gpu: 1}}}}
+      roles:
+        Master:
+          restartPolicy: OnFailure
+          volumes: [{{volume: data, mountPath: /opt/pytorch/output}}]
+        Worker: {{restartPolicy: OnFailure}}
+    """,
+    f"""
+    apiVersion: kubeflow.org/v1
+    kind: PyTorchJob
+    metadata: {{name: pytorchjob-distributed-training-gpu, namespace: user}}
+    spec:
+      pytorchReplicaSpecs:
+        Master:
+          replicas: 1
+          restartPolicy: OnFailure
+          template:
+            metadata: {{annotations: {{sidecar.istio.io/inject: "false"}}}}
+            spec:
+              containers:
+                - name: pytorch
+                  image: {VMWARE}:1.11.0-gpu-cu11.6-py3.8-v0.1
+                  imagePullPolicy: IfNotPresent
+                  args: [--backend, nccl]
+                  resources: {{limits: {{nvidia.com/gpu: "1"}}}}
+                  volumeMounts: [{{name: data, mountPath: /opt/pytorch/output}}]
+              volumes: [{{name: data, persistentVolumeClaim: {{claimName: data}}}}]
+        Worker:
+          replicas: 1
+          restartPolicy: OnFailure
+          template:
+            metadata: {{annotations: {{sidecar.istio.io/inject: "false"}}}}
+            spec:
+              containers:
+                - name: pytorch
+                  image: {VMWARE}:1.11.0-gpu-cu11.6-py3.8-v0.1
+                  imagePullPolicy: IfNotPresent
+                  args: [--backend, nccl]
+                  resources: {{limits: {{nvidia.com/gpu: "1"}}}}
+    """,
+)
+
+BASELINE = (
+    """
+    - name: pytorch-training-single-pod
+      namespace: user
+      kind: Pod
+      naming: fixed
+      managed: false
+      security: baseline
+      image: {name: "harbor-repo.vmware.com/kubeflow_learning/lab3-pytorch-training:dlc-0.0.1"}
+      annotations: {sidecar.istio.io/inject: "false"}
+      restartPolicy: OnFailure
+      volumes: [{volume: data, mountPath: /opt/pytorch/output}]
+    """,
+    """
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: pytorch-training-single-pod
+      namespace: user
+      annotations: {sidecar.istio.io/inject: "false"}
+    spec:
+      containers:
+        - name: training
+          image: harbor-repo.vmware.com/kubeflow_learning/lab3-pytorch-training:dlc-0.0.1
+          volumeMounts: [{name: data, mountPath: /opt/pytorch/output}]
+      restartPolicy: OnFailure
+      volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
+    """,
+)
+
+GLOO = (
+    """
+    - name: pytorch-dist-mnist-gloo-demo
+      namespace: default
+      kind: PyTorchJob
+      naming: fixed
+      managed: false
+      security: baseline
+      image: {name: "kubeflow/pytorch-dist-mnist-test:1.0"}
+      args: [--backend, gloo, --no-cuda]
+      roles:
+        Master: {restartPolicy: OnFailure}
+        Worker:
+          replicas: 3
+          restartPolicy: OnFailure
+          volumes: [{volume: local-storage, mountPath: /mnt/data}]
+    """,
+    """
+    apiVersion: kubeflow.org/v1
+    kind: PyTorchJob
+    metadata: {name: pytorch-dist-mnist-gloo-demo, namespace: default}
+    spec:
+      pytorchReplicaSpecs:
+        Master:
+          replicas: 1
+          restartPolicy: OnFailure
+          template:
+            spec:
+              containers:
+                - name: pytorch
+                  image: kubeflow/pytorch-dist-mnist-test:1.0
+                  args: [--backend, gloo, --no-cuda]
+        Worker:
+          replicas: 3
+          restartPolicy: OnFailure
+          template:
+            spec:
+              containers:
+                - name: pytorch
+                  image: kubeflow/pytorch-dist-mnist-test:1.0
+                  args: [--backend, gloo, --no-cuda]
+                  volumeMounts: [{name: local-storage, mountPath: /mnt/data}]
+              volumes: [{name: local-storage, persistentVolumeClaim: {claimName: local-storage}}]
+    """,
+)
+
+FASHION = (
+    """
+    - name: traindb-training-mnist
+      namespace: kubeflow
+      kind: PyTorchJob
+      naming: fixed
+      managed: false
+      security: baseline
+      image: {name: "joleedocker/traindb-training-mnist:1.0"}
+      imagePullPolicy: Always
+      command: [python3, /opt/mnist/src/mnist_training.py, --epochs=1]
+      volumes: [{volume: traindb-models-claim, mountPath: /opt/mnist/models}]
+      roles:
+        Master: {restartPolicy: OnFailure}
+        Worker: {restartPolicy: OnFailure}
+    """,
+    """
+    apiVersion: kubeflow.org/v1
+    kind: PyTorchJob
+    metadata: {name: traindb-training-mnist, namespace: kubeflow}
+    spec:
+      pytorchReplicaSpecs:
+        Master: &role
+          replicas: 1
+          restartPolicy: OnFailure
+          template:
+            spec:
+              containers:
+                - name: pytorch
+                  image: joleedocker/traindb-training-mnist:1.0
+                  imagePullPolicy: Always
+                  command: [python3, /opt/mnist/src/mnist_training.py, --epochs=1]
+                  volumeMounts: [{name: traindb-models-claim, mountPath: /opt/mnist/models}]
+              volumes: [{name: traindb-models-claim, persistentVolumeClaim: {claimName: traindb-models-claim}}]
+        Worker: *role
+    """,
+)
+
+ELASTIC = (
+    """
+    - name: elastic-example-echo
+      namespace: default
+      kind: PyTorchJob
+      naming: fixed
+      managed: false
+      security: baseline
+      image: {name: "ghcr.io/kubeflow/training-v1/pytorch-elastic-example-echo:latest"}
+      imagePullPolicy: IfNotPresent
+      command: [python, -m, torch.distributed.run, --rdzv_backend=c10d, ./echo.py]
+      env: {LOGLEVEL: DEBUG}
+      nprocPerNode: "2"
+      elastic: {rdzvBackend: c10d, minReplicas: 1, maxReplicas: 2, maxRestarts: 100}
+      roles:
+        Worker: {replicas: 2}
+    """,
+    """
+    apiVersion: kubeflow.org/v1
+    kind: PyTorchJob
+    metadata: {name: elastic-example-echo, namespace: default}
+    spec:
+      nprocPerNode: "2"
+      elasticPolicy: {rdzvBackend: c10d, minReplicas: 1, maxReplicas: 2, maxRestarts: 100}
+      pytorchReplicaSpecs:
+        Worker:
+          replicas: 2
+          template:
+            spec:
+              containers:
+                - name: pytorch
+                  image: ghcr.io/kubeflow/training-v1/pytorch-elastic-example-echo:latest
+                  imagePullPolicy: IfNotPresent
+                  env: [{name: LOGLEVEL, value: DEBUG}]
+                  command: [python, -m, torch.distributed.run, --rdzv_backend=c10d, ./echo.py]
+    """,
+)
+
+
+def gpu_run(**changes: int) -> str:
+    """The run that declares it."""
+    more = "".join(f"\n  {key}: {value}" for key, value in changes.items())
+    return f"- name: pytorch-job{GPU_JOB.rstrip()}{more}"
+
+
+@pytest.mark.parametrize(
+    ("run", "published"),
+    [
+        pytest.param(*LOADER, id="shared GPU service: data loader"),
+        pytest.param(
+            gpu_run(completions=1, backoffLimit=1, ttlSecondsAfterFinished=1800),
+            gpu_job(1, 1, 1800),
+            id="shared GPU service: training",
+        ),
+        pytest.param(
+            gpu_run(completions=3, backoffLimit=4, ttlSecondsAfterFinished=3600),
+            gpu_job(3, 4, 3600),
+            id="shared GPU service: three runs",
+        ),
+        pytest.param(*CPU_TORCH, id="operator on vSphere: CPU"),
+        pytest.param(*GPU_TORCH, id="operator on vSphere: GPU"),
+        pytest.param(*BASELINE, id="operator on vSphere: baseline"),
+        pytest.param(*GLOO, id="gloo demo"),
+        pytest.param(*FASHION, id="static host volume"),
+        pytest.param(*ELASTIC, id="elastic, without a master"),
+    ],
+)
+def test_a_published_object_is_what_the_settings_make(tmp_path: Path, run: str, published: str) -> None:
+    """No field more and none less: an unmanaged workload says what its settings say."""
+    assert built(tmp_path, run) == yaml.safe_load(published)
+
+
+def test_what_null_takes_away_is_not_said(tmp_path: Path) -> None:
+    """So a workload's file may say more than one environment wants."""
+    (tmp_path / "workloads/train").mkdir(parents=True)
+    (tmp_path / "workloads/train/workload.yaml").write_text(
+        "{kind: PyTorchJob, managed: false, image: {name: a}, roles: {Master: {}},\n"
+        " cleanPodPolicy: All, backoffLimit: 2}"
+    )
+    policy = {"cleanPodPolicy": "All", "backoffLimit": 2}
+    assert built(tmp_path, "- {name: train, namespace: a}")["spec"]["runPolicy"] == policy
+    without = built(tmp_path, "- {name: train, namespace: a, cleanPodPolicy: null, backoffLimit: null}")
+    assert "runPolicy" not in without["spec"]
