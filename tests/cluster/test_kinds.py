@@ -30,7 +30,6 @@ from tests.cluster.project import Project, eventually
 pytestmark = pytest.mark.cluster
 
 WAITS = ["sh", "-c", f"trap 'exit 143' TERM; until [ -e {MOUNT}/go ]; do sleep 0.1; done; echo done"]
-AGAIN = ["sh", "-c", "echo again"]
 FIXED = ("single-pod", "fixed-job", "fixed-torch")
 
 
@@ -104,13 +103,22 @@ def called_as_asked(project: Project) -> None:
 
 
 def refused_while_active(project: Project) -> None:
-    """Queued or running, its name would be another run's."""
+    """Queued or running, its name would be another run's; the one that `stop` names goes before the other comes."""
     for name in FIXED:
-        edit_run(project, name, lambda run: run.update(command=AGAIN))
+        edit_run(project, name, lambda run: run.update(attempt=2))
     text = refused(project).text
     for name in FIXED:
         assert f"{NAMESPACE}/{name} (run {run_id(launch(project, name))}) is " in text
-        edit_run(project, name, lambda run: run.update(command=WAITS))
+    for name in ("single-pod", "fixed-torch"):
+        edit_run(project, name, lambda run: run.pop("attempt"))
+    before = launch(project, "fixed-job")
+    project.edit_stack(lambda config: config["trainstack:workloads"].update(stop=[run_id(before)]))
+    done = project.up()
+    assert done.code == 0, done.text
+    after = launch(project, "fixed-job")
+    assert after["metadata"]["name"] == before["metadata"]["name"]
+    assert run_id(after) != run_id(before)
+    project.edit_stack(lambda config: config["trainstack:workloads"].pop("stop"))
 
 
 def forget(project: Project, name: str) -> None:
@@ -136,7 +144,7 @@ def replaced_afterwards(project: Project) -> None:
     """An edited definition takes the name of what has ended; a preview says so."""
     before = uids(project)
     for name in FIXED:
-        edit_run(project, name, lambda run: run.update(command=AGAIN))
+        edit_run(project, name, lambda run: run.update(attempt=3))
     # Their ledgers are others by name.
     assert project.changes() == {"replace": 3, "create": 3, "delete": 3}
     done = project.up()

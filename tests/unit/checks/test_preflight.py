@@ -15,6 +15,7 @@ from settings.workloads import Record
 from tests.unit.checks.cases import CASES, ROOT, TENANT
 from tests.unit.make import (
     make_distributed,
+    make_kueue,
     make_mount,
     make_queues,
     make_run,
@@ -129,3 +130,28 @@ def test_findings_of_one_value_are_one() -> None:
     """A mount that two roles inherit is told once."""
     run = make_distributed(volumes=(make_mount(volume="lost"),), managed=False, record=None)
     assert [each.path for each in check(make_settings(run), EMPTY)] == ["workloads.runs[train].volumes[0].volume"]
+
+
+def test_a_pod_is_queued_only_where_kueue_manages_pods() -> None:
+    """By default it does not: a queued Pod would start at once, and one without a queue is not held."""
+    queued = make_run(kind="Pod")
+    (finding,) = check(make_settings(queued), EMPTY)
+    assert (finding.id, finding.message) == (
+        "framework-unlisted",
+        "Kueue does not manage a Pod: it would start at once, past every quota",
+    )
+    assert finding.remedy == "add pod to operators.kueue.configuration.frameworks"
+    assert check(make_settings(queued, operators=Operators(kueue=make_kueue(frameworks=("pod",)))), EMPTY) == []
+    free = make_run(kind="Pod", queue=None, priority=None)
+    for frameworks, expected in ((("batch/job",), []), (("pod",), ["queue-missing"])):
+        kueue = make_kueue(frameworks=frameworks, manage_jobs_without_queue_name=True)
+        found = check(make_settings(free, operators=Operators(kueue=kueue)), EMPTY)
+        assert [each.id for each in found] == expected
+
+
+def test_a_name_that_is_fixed_may_be_longer_than_one_that_is_derived() -> None:
+    """No hash stands in the names of its pods."""
+    name = "n" * 45
+    (finding,) = check(make_settings(make_distributed(name=name)), EMPTY)
+    assert finding.id == "name-derived"
+    assert check(make_settings(make_distributed(name=name, naming="fixed")), EMPTY) == []

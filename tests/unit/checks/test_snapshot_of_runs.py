@@ -68,7 +68,9 @@ def test_a_failed_checkout_is_told_in_its_own_words(state: dict[str, Any], said:
 
 def test_why_a_run_failed_stands_in_its_line() -> None:
     """A checkout that failed leaves no log of the program's."""
-    launch = LiveLaunch("a-0123456789", "a-0123456789-abcdef", "Job", "team", "failed", datetime.now(UTC))
+    launch = LiveLaunch(
+        "a-0123456789", "a-0123456789-abcdef", "Job", "team", "failed", datetime.now(UTC), "a-0123456789-abcdef"
+    )
     pods = ("a Failed: the checkout failed: b",)
     view = RunView(launch, (), None, admitted=False, waits_because="", pods=pods, last_line="")
     assert view.summary() == f"failed; {pods[0]}"

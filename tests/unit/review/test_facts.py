@@ -20,6 +20,18 @@ def test_a_launch_says_what_it_asks_for() -> None:
     ]
 
 
+def test_a_bare_pod_is_a_launch_too() -> None:
+    """One pod; and a name that the API server chooses is told by the launch."""
+    job = make_job()
+    pod = {**job, "kind": "Pod", "spec": job["spec"]["template"]["spec"]}
+    (words,) = said(Step("create", None, pod))
+    assert words.startswith("Launches run train-1 (Pod research/train-1-2): 1 pod, ")
+    unnamed = {key: value for key, value in job["metadata"].items() if key != "name"}
+    labels = {**unnamed["labels"], "trainstack.dev/launch": "train-1-2"}
+    generated = {**job, "metadata": {**unnamed, "generateName": "train-", "labels": labels}}
+    assert said(Step("create", None, generated)) == said(Step("create", None, job))
+
+
 def test_a_run_that_goes_is_stopped_only_when_it_is_named() -> None:
     """A preview that went through has refused every other active run."""
     gone = Step("delete", make_job(), None)
