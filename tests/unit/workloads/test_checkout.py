@@ -78,7 +78,6 @@ def test_a_job_with_code() -> None:
             {
                 "name": "training",
                 "image": "python:3.11",
-                "imagePullPolicy": "IfNotPresent",
                 "command": ["bash", "-c", "python main.py"],
                 "workingDir": "/mnist",
                 "resources": {
