@@ -54,7 +54,7 @@ class Cluster:
         self.ledgers.append(
             Ledger(run_id=run, workload=workload, namespace="team", attempt=1, launch_name=name, launch={})
         )
-        self.live.append(LiveLaunch(run, name, "PyTorchJob", "team", phase, now()))  # type: ignore[arg-type] # by test
+        self.live.append(LiveLaunch(run, name, "PyTorchJob", "team", phase, now(), name))  # type: ignore[arg-type] # by test
         self.pods[run] = list(pods)
         self.logs |= {pod["metadata"]["name"]: make_stamped(log) for pod in pods}
         return run
