@@ -14,11 +14,12 @@ from rich.table import Table
 
 from cli.console import err, fail, out, show_json
 from cli.session import JsonOption, checkout
-from devcluster import cluster
+from devcluster import access, cluster
 from devcluster.cluster import Cluster
 from devcluster.errors import ClusterError
 from devcluster.images import base, ensure_images, git, helpers, operators, workload
 from devcluster.layout import Layout
+from devcluster.sites import install
 from devcluster.spec import ClusterSpec
 from toolchain.errors import ToolchainError
 
@@ -54,6 +55,12 @@ def _report(line: str) -> None:
     err.print(f"  {line}", markup=False)
 
 
+def _sites(running: Cluster, spec: ClusterSpec) -> None:
+    """Make a running cluster the sites that it stands in for."""
+    if spec.sites:
+        install.install_sites(running, spec.sites, _report)
+
+
 def _running(state: Path | None) -> Cluster:
     """The running cluster, or the end of the command."""
     current = cluster.status(_folder(state))
@@ -76,11 +83,16 @@ def up(
     ] = None,
     simulated_gpus: Annotated[int | None, typer.Option(help="GPUs of each simulated node.")] = None,
     simulated_product: Annotated[str | None, typer.Option(help="Product label of the simulated GPUs.")] = None,
+    site: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SITE", help="Stand in for this reference system, beside those before; repeatable."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Have the local cluster running and ready: about 10 s from stopped, nothing to do if it runs.
 
-    Choices that are not given stay as they were at the last start.
+    Choices that are not given stay as they were at the last start. GPUs of the real node and sites may be chosen while
+    it runs.
 
     Examples:
 
@@ -89,6 +101,8 @@ def up(
       trainstack cluster up --gpus 4 --gpu-product NVIDIA-A100-SXM4-40GB
 
       trainstack cluster up --simulated-nodes 10 --simulated-gpus 8
+
+      trainstack cluster up --site eidf --site vsphere
     """
     folder = _folder(state)
     saved = cluster.status(folder).spec or ClusterSpec()
@@ -100,7 +114,9 @@ def up(
         "simulated_product": simulated_product,
     }
     chosen = {name: value for name, value in given.items() if value is not None}
-    running = cluster.up(folder, dataclasses.replace(saved, **chosen), _report)
+    spec = dataclasses.replace(install.chosen(saved, site or ()), **chosen)
+    running = cluster.up(folder, spec, _report)
+    _sites(running, spec)
     if as_json:
         show_json({**dataclasses.asdict(running), "state": str(running.state), "kubeconfig": str(running.kubeconfig)})
     else:
@@ -137,7 +153,9 @@ def reset(*, state: StateOption = None) -> None:
 
       trainstack cluster reset
     """
+    saved = cluster.status(_folder(state)).spec or ClusterSpec()
     running = cluster.reset(_folder(state), None, _report)
+    _sites(running, saved)
     out.print(f"The local cluster runs afresh: {running.server}", markup=False)
 
 
@@ -168,6 +186,8 @@ def status(*, state: StateOption = None, as_json: JsonOption = False) -> None:
             table.add_row(each.name, pid, "yes" if each.ready else "no", str(each.restarts), each.exit)
         out.print(table)
         out.print(f"{current.cluster.server}: {current.problem or 'ready'}", markup=False)
+        if current.spec and current.spec.sites:
+            out.print(f"stands in for: {', '.join(current.spec.sites)}", markup=False)
     if not current.ready:
         raise typer.Exit(1)
 
@@ -204,14 +224,35 @@ def load(
 
 @app.command()
 @_explained
-def kubeconfig(*, state: StateOption = None) -> None:
-    """Print the path of the administrator's kubeconfig.
+def kubeconfig(
+    *,
+    account: Annotated[
+        str | None,
+        typer.Option("--as", metavar="NAMESPACE/ACCOUNT", help="Act as this service account, in its namespace."),
+    ] = None,
+    output: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write the one of --as.")] = None,
+    state: StateOption = None,
+) -> None:
+    """Print the path of a kubeconfig: the administrator's, or one that is written anew for a service account.
 
-    Example:
+    Examples:
 
       export KUBECONFIG="$(trainstack cluster kubeconfig)"
+
+      export KUBECONFIG="$(trainstack cluster kubeconfig --as eidf001/researcher)"
+
+      trainstack cluster kubeconfig --as eidf001/researcher --output researcher.yaml
     """
-    out.print(str(_running(state).kubeconfig), markup=False)
+    running = _running(state)
+    if account is None:
+        if output is not None:
+            fail("--output goes with --as: the administrator's kubeconfig stays where it is; copy it if you must")
+        out.print(str(running.kubeconfig), markup=False)
+        return
+    try:
+        out.print(str(access.write_kubeconfig(running, account, output)), markup=False)
+    except OSError as error:
+        fail(f"the kubeconfig cannot be written: {error}")
 
 
 @app.command()

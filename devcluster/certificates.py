@@ -8,6 +8,7 @@ import base64
 import datetime as dt
 import ipaddress
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,7 +71,8 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     )
 
 
-def _write_secret(path: Path, content: bytes) -> None:
+def write_secret(path: Path, content: bytes) -> None:
+    """Write a file that its owner alone may read, from its first byte on."""
     path.unlink(missing_ok=True)
     path.touch(mode=0o600)
     path.write_bytes(content)
@@ -119,7 +121,7 @@ def _authority(certs: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKe
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
-    _write_secret(key_path, _pem(key))
+    write_secret(key_path, _pem(key))
     certificate_path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     return certificate, key
 
@@ -146,28 +148,32 @@ def _issue(certs: Path, leaf: Leaf, authority: x509.Certificate, signer: ec.Elli
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
         .sign(signer, hashes.SHA256())
     )
-    _write_secret(certs / f"{leaf.name}.key", _pem(key))
+    write_secret(certs / f"{leaf.name}.key", _pem(key))
     (certs / f"{leaf.name}.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
 
-def kubeconfig(server: str, authority: bytes, certificate: bytes, key: bytes) -> str:
-    """A kubeconfig with everything embedded, as JSON, which every YAML reader takes."""
+def embedded(content: bytes) -> str:
+    """The form in which a kubeconfig holds the content of a file."""
+    return base64.b64encode(content).decode()
 
-    def text(content: bytes) -> str:
-        return base64.b64encode(content).decode()
 
+def kubeconfig(server: str, authority: bytes, user: Mapping[str, str], namespace: str = "") -> str:
+    """A kubeconfig with everything embedded, as JSON, which every YAML reader takes.
+
+    `user` holds its credentials by the kubeconfig's own keys; an empty `namespace` leaves `default`.
+    """
     name = "trainstack-local"
-    user = {"client-certificate-data": text(certificate), "client-key-data": text(key)}
+    context = {"cluster": name, "user": name} | ({"namespace": namespace} if namespace else {})
     return (
         json.dumps(
             {
                 "apiVersion": "v1",
                 "kind": "Config",
                 "clusters": [
-                    {"name": name, "cluster": {"server": server, "certificate-authority-data": text(authority)}}
+                    {"name": name, "cluster": {"server": server, "certificate-authority-data": embedded(authority)}}
                 ],
                 "users": [{"name": name, "user": user}],
-                "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+                "contexts": [{"name": name, "context": context}],
                 "current-context": name,
             },
             indent=2,
@@ -186,10 +192,11 @@ def issue(layout: Layout, slot: Slot) -> None:
             serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
         )
         (certs / "service-account.pub").write_bytes(public)
-        _write_secret(certs / "service-account.key", _pem(account))
+        write_secret(certs / "service-account.key", _pem(account))
     for leaf in leaves(slot):
         _issue(certs, leaf, authority, signer)
         if leaf.kubeconfig:
-            parts = ((certs / name).read_bytes() for name in ("ca.crt", f"{leaf.name}.crt", f"{leaf.name}.key"))
-            _write_secret(certs / f"{leaf.name}.kubeconfig", kubeconfig(slot.server, *parts).encode())
-    _write_secret(layout.kubeconfig, (certs / "admin.kubeconfig").read_bytes())
+            ca, crt, key = ((certs / name).read_bytes() for name in ("ca.crt", f"{leaf.name}.crt", f"{leaf.name}.key"))
+            user = {"client-certificate-data": embedded(crt), "client-key-data": embedded(key)}
+            write_secret(certs / f"{leaf.name}.kubeconfig", kubeconfig(slot.server, ca, user).encode())
+    write_secret(layout.kubeconfig, (certs / "admin.kubeconfig").read_bytes())

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from devcluster import launch, machine, processes, simulated
+from devcluster import folders, launch, machine, processes, simulated
 from devcluster.api import Api, ApiError, Manifest
 from devcluster.errors import ClusterError
 from devcluster.layout import Layout
 from devcluster.network import Slot
 from devcluster.processes import Run
 from devcluster.spec import NODE_NAME, ClusterSpec
-from devcluster.state import ComponentStatus, read_status
+from devcluster.state import ComponentStatus, read_status, write_atomically
 
 Report = Callable[[str], None]
 """Takes one line of progress."""
@@ -129,14 +129,17 @@ def _ready_problem(node: Manifest, since: float) -> str:
     return f"node {name} has not reported yet"
 
 
-def _node_problem(api: Api, spec: ClusterSpec, since: float) -> str:
-    """Why a node is not ready or lacks its GPUs; empty if all is well."""
+def _node_problem(api: Api, spec: ClusterSpec, record: Run) -> str:
+    """Why a node is not ready or lacks its GPUs or folders; empty if all is well."""
     try:
+        without = folders.absent(spec.node_folders, record.init.pid)
         node = api.find(f"/api/v1/nodes/{NODE_NAME}")
         listed = api.request("GET", f"/api/v1/nodes?{simulated.SELECTOR}") if spec.simulated_nodes else {"items": []}
         account = api.find("/api/v1/namespaces/default/serviceaccounts/default")
-    except ApiError as error:
+    except (ApiError, OSError) as error:
         return str(error)
+    if without:
+        return f"node {NODE_NAME} does not have its folder {without[0]} yet"
     if node is None:
         return f"node {NODE_NAME} is not registered yet"
     if any(simulated.real_node_patch(node, spec)):
@@ -144,7 +147,7 @@ def _node_problem(api: Api, spec: ClusterSpec, since: float) -> str:
     if account is None:
         return "namespace default takes no pods yet: its service account is not made"
     # A simulated node's clock starts with its first status, and it may be older than this start.
-    problems = [_ready_problem(node, since), *(_ready_problem(other, 0) for other in listed["items"])]
+    problems = [_ready_problem(node, record.started), *(_ready_problem(other, 0) for other in listed["items"])]
     return next((problem for problem in problems if problem), "")
 
 
@@ -162,7 +165,7 @@ def _status(layout: Layout) -> Status:
     )
     cluster = _cluster(layout, record)
     waiting = [c.name for c in components if not c.ready]
-    node_problem = _node_problem(Api(cluster.server, layout.certs), spec or ClusterSpec(), record.started)
+    node_problem = _node_problem(Api(cluster.server, layout.certs), spec or ClusterSpec(), record)
     problem = f"not ready: {', '.join(waiting)}" if waiting or not components else node_problem
     return Status(
         running=True, ready=not problem, node_ready=not node_problem, cluster=cluster, spec=spec, components=components,
@@ -203,17 +206,21 @@ def up(state: Path, spec: ClusterSpec | None = None, report: Report = _silent) -
     """Have the cluster running and ready.
 
     A ready cluster is left alone, a damaged one heals or is started anew, leftovers of a crash are removed. `spec` None
-    keeps the choices of the last start. Other choices than a running cluster's are refused, since its pods would die.
+    keeps the choices of the last start. A running cluster takes over other GPUs, folders and sites; further choices are
+    refused, since its pods would die.
     """
     layout, began = Layout.of(state), time.monotonic()
     with _locked(layout, report):
         current = _status(layout)
         if current.running and current.spec and spec is not None and current.spec != spec:
-            changes = "; ".join(current.spec.differences(spec))
-            raise ClusterError(
-                f"The cluster in {layout.state} runs with other choices ({changes}). A restart ends its pods and "
-                "keeps its data: run `trainstack cluster down`, then `trainstack cluster up` with the new choices."
-            )
+            if changes := "; ".join(current.spec.with_live(spec).differences(spec)):
+                raise ClusterError(
+                    f"The cluster in {layout.state} runs with other choices ({changes}). A restart ends its pods and "
+                    "keeps its data: run `trainstack cluster down`, then `trainstack cluster up` with the new choices."
+                )
+            report(f"the running cluster takes over {'; '.join(current.spec.differences(spec))}")
+            write_atomically(layout.spec, spec.to_json())
+            current = _await_ready(layout, HEAL_SECONDS, _silent, began)
         if current.running and not current.ready:
             report(f"the cluster runs but {current.problem}; waiting for it to heal")
             current = _await_ready(layout, HEAL_SECONDS, report, began)

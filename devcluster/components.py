@@ -91,6 +91,9 @@ def _control_plane(layout: Layout, slot: Slot, find: Find) -> list[Component]:
         f"--service-cluster-ip-range={network.SERVICE_RANGE}",
         "--authorization-mode=Node,RBAC",
         "--enable-admission-plugins=NodeRestriction",
+        # Beta and off in 1.34; sites use it as shared clusters use a webhook.
+        "--feature-gates=MutatingAdmissionPolicy=true",
+        "--runtime-config=admissionregistration.k8s.io/v1beta1=true",
         "--allow-privileged=true",
         f"--kubelet-client-certificate={certs}/apiserver-kubelet-client.crt",
         f"--kubelet-client-key={certs}/apiserver-kubelet-client.key",

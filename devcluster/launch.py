@@ -1,6 +1,5 @@
 """Start a cluster's supervisor and end it, from outside."""
 
-import contextlib
 import os
 import shutil
 import signal
@@ -8,15 +7,16 @@ import sys
 import time
 from pathlib import Path
 
-from devcluster import archive, certificates, cgroups, config, network, simulated
+from devcluster import archive, certificates, cgroups, config, folders, network, simulated
 from devcluster.command import run
 from devcluster.components import components
 from devcluster.errors import ClusterError
-from devcluster.layout import HIDDEN, HIDDEN_MARK, Layout
+from devcluster.layout import HIDDEN, Layout
 from devcluster.network import Slot
 from devcluster.plan import Plan
 from devcluster.processes import Identity, Run, children, reap, start_time, wait_until
 from devcluster.programs import find, registry_root
+from devcluster.sites import definition
 from devcluster.spec import ClusterSpec
 from devcluster.state import write_atomically
 
@@ -157,15 +157,8 @@ def _plan(layout: Layout, slot: Slot, spec: ClusterSpec) -> Plan:
         service_range=network.SERVICE_RANGE,
         certs=str(layout.certs),
         components=components(layout, slot, spec, find),
+        node_folders=spec.node_folders,
     )
-
-
-def _remove_hidden() -> None:
-    """Remove the folders that were made only to be covered; only if nobody has put anything into them since."""
-    for folder in HIDDEN:
-        with contextlib.suppress(OSError):
-            if HIDDEN_MARK in os.listxattr(folder):
-                Path(folder).rmdir()
 
 
 def stop(layout: Layout, record: Run | None, *, graceful: bool = True) -> None:
@@ -189,7 +182,8 @@ def stop(layout: Layout, record: Run | None, *, graceful: bool = True) -> None:
     found = cgroups.hierarchies()
     cgroups.remove(layout.cgroup, found)
     if not cgroups.others(found):
-        _remove_hidden()
+        # Those of every site: a cluster that stopped before this one may have had them made.
+        folders.remove(map(Path, (*HIDDEN, *definition.node_folders())))
     # The kernel takes a network namespace apart a moment after its last process.
     wait_until(lambda: not network.joined(layout.cgroup), KILL_SECONDS)
     layout.run.unlink(missing_ok=True)

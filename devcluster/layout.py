@@ -112,6 +112,16 @@ class Layout:
         return self.state / "volumes"
 
     @property
+    def node_folders(self) -> Path:
+        """What lies in the node's folders: /a/b of the node is a/b here."""
+        return self.state / "node-folders"
+
+    @property
+    def kubeconfigs(self) -> Path:
+        """Kubeconfigs of service accounts that were handed out, mode 0700."""
+        return self.state / "kubeconfigs"
+
+    @property
     def tmp(self) -> Path:
         """Scratch of the components; emptied at each start."""
         return self.state / "tmp"
@@ -133,7 +143,7 @@ class Layout:
         """Every name that a cluster makes in its folder."""
         paths = (
             *(self.spec, self.run, self.slot, self.kubeconfig, self.certs, self.config, self.log),
-            *(self.previous_log, self.etcd, self.volumes, self.tmp),
+            *(self.previous_log, self.etcd, self.volumes, self.node_folders, self.kubeconfigs, self.tmp),
         )
         return {path.name for path in paths} | self.remnants()
 

@@ -39,6 +39,8 @@ class Plan:
     service_range: str
     certs: str
     components: tuple[Component, ...]
+    node_folders: tuple[str, ...] = ()
+    """Paths that are covered with folders of the state."""
 
     def to_json(self) -> str:
         """One line of JSON."""
@@ -52,4 +54,4 @@ class Plan:
             Component(c["name"], tuple(c["argv"]), Probe(**c["probe"]), tuple(c["after"]), c["once"])
             for c in data.pop("components")
         )
-        return cls(**data, components=components)
+        return cls(**data | {"node_folders": tuple(data["node_folders"])}, components=components)

@@ -1,4 +1,4 @@
-"""Keep the cluster's own objects as they should be: DNS, storage rights, GPUs of the real node, simulated nodes.
+"""Keep the cluster as it was chosen: DNS, storage rights, simulated nodes; GPUs and folders of the real node.
 
 Runs inside the cluster as one of its components: `python -m devcluster.reconcile STATE NODE_IP`.
 """
@@ -7,15 +7,16 @@ import sys
 import time
 from pathlib import Path
 
-from devcluster import objects, simulated
-from devcluster.api import Api, ApiError, Manifest
+from devcluster import folders, objects, simulated
+from devcluster.api import Api, Manifest
 from devcluster.components import RECONCILED
+from devcluster.errors import ClusterError
 from devcluster.layout import Layout
 from devcluster.network import API_PORT
 from devcluster.spec import NODE_NAME, ClusterSpec
 
 INTERVAL_SECONDS = 2.0
-"""How soon GPUs are back on a node that somebody deleted or a kubelet made anew."""
+"""How soon a choice is taken over, and GPUs are back on a node that somebody deleted or a kubelet made anew."""
 
 
 def real_node(api: Api, spec: ClusterSpec) -> None:
@@ -56,7 +57,7 @@ def _differs(found: Manifest, wanted: Manifest) -> bool:
 
 
 def main() -> None:
-    """Apply everything once, say so, then watch over the real node until stopped."""
+    """Apply everything once, say so, then watch over the choices and the real node until stopped."""
     layout, node_ip = Layout(Path(sys.argv[1])), sys.argv[2]
     spec = ClusterSpec.from_json(layout.spec.read_text())
     api = Api(f"https://{node_ip}:{API_PORT}", layout.certs)
@@ -66,8 +67,10 @@ def main() -> None:
     Path(RECONCILED).touch()
     while True:
         try:
+            spec = ClusterSpec.from_json(layout.spec.read_text())
+            folders.cover(layout, spec.node_folders)
             real_node(api, spec)
-        except ApiError as error:
+        except (ClusterError, OSError) as error:
             print(error, file=sys.stderr, flush=True)
         time.sleep(INTERVAL_SECONDS)
 

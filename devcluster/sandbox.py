@@ -3,12 +3,12 @@
 Runs as process 1 of the cluster; what is done here ends with it.
 """
 
-import contextlib
 import os
 from pathlib import Path
 
+from devcluster import folders
 from devcluster.command import run
-from devcluster.layout import HIDDEN, HIDDEN_MARK, KUBELET_ROOT, Layout
+from devcluster.layout import HIDDEN, KUBELET_ROOT, Layout
 from devcluster.plan import Plan
 
 KUBELET_TUNABLES = {
@@ -27,10 +27,7 @@ DEVICE_CHECKPOINT = '{"Data":{"PodDeviceEntries":[],"RegisteredDevices":{}},"Che
 
 def _hide(folder: Path) -> None:
     """Cover a folder of this machine with an empty one in memory."""
-    if not folder.exists():
-        folder.mkdir(parents=True)
-        with contextlib.suppress(OSError):  # without extended attributes an empty folder stays
-            os.setxattr(folder, HIDDEN_MARK, b"1")
+    folders.make(folder)
     run("mount", "-t", "tmpfs", "-o", "mode=755", "trainstack", str(folder))
 
 
@@ -40,7 +37,10 @@ def mounts(plan: Plan) -> None:
     run("mount", "--make-rshared", "/")
     for folder in ("/run", *HIDDEN):
         _hide(Path(folder))
-    run("mount", "--bind", str(Layout(Path(plan.state)).kubelet), KUBELET_ROOT)
+    layout = Layout(Path(plan.state))
+    run("mount", "--bind", str(layout.kubelet), KUBELET_ROOT)
+    # Before the kubelet starts: for a pod that wants a folder that is not there, one would be made on this machine.
+    folders.cover(layout, plan.node_folders)
     for name, value in KUBELET_TUNABLES.items():
         target = Path("/proc/sys") / name
         if target.exists():

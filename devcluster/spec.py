@@ -7,17 +7,22 @@ from pathlib import Path
 from typing import Any
 
 from devcluster.errors import ClusterError
+from devcluster.layout import HIDDEN
 
 NODE_NAME = "local"
 """Name of the one real node, as the API shows it."""
 
 MAX_SIMULATED_NODES = 1000
 """More than this needs a bigger machine than the local cluster is made for."""
+LIVE = frozenset({"gpus", "gpu_product", "node_folders", "sites"})
+"""Choices that a running cluster takes over without a restart."""
+RESERVED = tuple(map(Path, ("/dev", "/etc", "/proc", "/run", "/sys", "/usr", *HIDDEN)))
+"""Where no folder of the node may lie: the cluster or its programs have these folders themselves."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterSpec:
-    """Choices that survive `down`; a running cluster keeps those it was started with.
+    """Choices that survive `down`; a running cluster takes over those in LIVE and keeps the others until a restart.
 
     The defaults give a cluster of one real node without GPUs.
     """
@@ -38,6 +43,10 @@ class ClusterSpec:
     """Folder of the image registry; empty means the folder in the shared cache, which outlives every cluster."""
     volumes: str = ""
     """Folder of the dynamic volumes; empty means `volumes` in the state folder."""
+    node_folders: tuple[str, ...] = ()
+    """Folders that the real node has, for volumes on hosts: absolute paths. Their files lie in the state folder."""
+    sites: tuple[str, ...] = ()
+    """Names of the sites that the cluster stands in for."""
 
     def __post_init__(self) -> None:
         """Refuse what no cluster can be."""
@@ -56,6 +65,7 @@ class ClusterSpec:
             for name, value in (("registry", self.registry), ("volumes", self.volumes))
             if value and not Path(value).is_absolute()
         ]
+        faults += [f"node_folders has {each!r}; {fault}" for each in self.node_folders if (fault := _unusable(each))]
         if faults:
             raise ClusterError("This local cluster cannot be made: " + "; ".join(faults) + ".")
 
@@ -68,9 +78,29 @@ class ClusterSpec:
         """Read `to_json`'s form; keys of other versions are dropped, absent ones take their default."""
         known = {field.name for field in dataclasses.fields(cls)}
         data: dict[str, Any] = json.loads(text)
-        return cls(**{key: value for key, value in data.items() if key in known})
+        # JSON knows lists alone.
+        choices: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in data.items()}
+        return cls(**{key: value for key, value in choices.items() if key in known})
 
     def differences(self, other: "ClusterSpec") -> list[str]:
         """`name: mine → theirs` of each choice in which `other` differs."""
         mine, theirs = dataclasses.asdict(self), dataclasses.asdict(other)
-        return [f"{name}: {mine[name]} → {theirs[name]}" for name in mine if mine[name] != theirs[name]]
+        changed = [name for name in mine if mine[name] != theirs[name]]
+        return [f"{name}: {_shown(mine[name])} → {_shown(theirs[name])}" for name in changed]
+
+    def with_live(self, other: "ClusterSpec") -> "ClusterSpec":
+        """These choices, but those in LIVE as `other` has them."""
+        return dataclasses.replace(self, **{name: getattr(other, name) for name in LIVE})
+
+
+def _shown(choice: int | str | tuple[str, ...]) -> str:
+    return ", ".join(choice) or "none" if isinstance(choice, tuple) else str(choice)
+
+
+def _unusable(folder: str) -> str:
+    """Why a path cannot be a folder of the node; empty if it can."""
+    path = Path(folder)
+    if not path.is_absolute() or ".." in path.parts or str(path) != folder or len(path.parts) < 3:
+        return "it must be an absolute path of two names or more, without a slash at its end"
+    reserved = next((each for each in RESERVED if path.is_relative_to(each) or each.is_relative_to(path)), None)
+    return f"{reserved} is the cluster's own" if reserved else ""

@@ -34,7 +34,8 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add = parser.add_argument
-    add("--backend", choices=("gloo", "nccl"), default="gloo", help="how ranks exchange gradients; nccl needs CUDA")
+    backends = ("gloo", "nccl", "mpi")
+    add("--backend", choices=backends, default="gloo", help="how ranks exchange gradients; nccl needs CUDA, mpi MPI")
     add("--no-cuda", action="store_true", help="stay on the CPU where there is a GPU")
     add("--epochs", type=_positive, default=1, help="times to go through the training images")
     add("--batch-size", type=_positive, default=64, help="images per step and rank")

@@ -95,6 +95,8 @@ def join(backend: str, environment: Mapping[str, str], *, no_cuda: bool) -> Worl
     if backend == "nccl" and not (cuda and dist.is_nccl_available()):
         why = "--no-cuda is given" if no_cuda else "torch finds no usable GPU here"
         raise ProgramError(f"--backend nccl needs CUDA, and {why}: use --backend gloo or give the run a GPU")
+    if backend == "mpi" and not dist.is_mpi_available():
+        raise ProgramError("--backend mpi needs a torch that was built with MPI, and this one was not: use gloo")
     device = torch.device("cpu")
     if cuda:
         device = torch.device("cuda", _number(environment, "LOCAL_RANK", rank % torch.cuda.device_count()))

@@ -1,0 +1,27 @@
+# ruff: noqa: INP001 (a script, as it lies in the image)
+"""The service's program: trains by the usual arguments and leaves the model as /opt/mnist/models/mnist_cnn.pt.
+
+The model is always kept: the job's command does not ask for it, and reads it from the volume afterwards.
+"""
+
+import os
+import runpy
+import sys
+import tempfile
+from pathlib import Path
+
+MODEL = Path("/opt/mnist/models/mnist_cnn.pt")
+
+with tempfile.TemporaryDirectory() as scratch:
+    sys.argv[1:] = ["--data=/opt/mnist/data", f"--output={scratch}", "--save-model", *sys.argv[1:]]
+    try:
+        runpy.run_module("digits.train", run_name="__main__", alter_sys=True)
+    except SystemExit as ended:
+        made = Path(scratch, "model.pt")
+        # The master alone writes it; a stopped training leaves none.
+        if not ended.code and made.exists():
+            MODEL.parent.mkdir(parents=True, exist_ok=True)
+            whole = MODEL.with_name(f".{MODEL.name}.{os.getpid()}")
+            whole.write_bytes(made.read_bytes())
+            whole.replace(MODEL)
+        raise
