@@ -100,9 +100,9 @@ def members(name: str, found: list[Hierarchy]) -> set[int]:
     return pids - {0}
 
 
-def others(found: list[Hierarchy]) -> bool:
-    """Whether any cluster has cgroups on this machine."""
-    return any(next(hierarchy.root.glob(f"{CGROUP_PREFIX}*"), None) for hierarchy in found)
+def clusters(found: list[Hierarchy]) -> set[str]:
+    """The cgroup names of the clusters that this machine has."""
+    return {folder.name for hierarchy in found for folder in hierarchy.root.glob(f"{CGROUP_PREFIX}*")}
 
 
 def remove(name: str, found: list[Hierarchy], seconds: float = 10.0) -> None:

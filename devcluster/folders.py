@@ -6,7 +6,7 @@ Standard library only: the supervisor uses it.
 import contextlib
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from devcluster.command import run
@@ -16,21 +16,32 @@ WORLD_WRITABLE = 0o777
 """As dynamic volumes: containers write as root or as any number."""
 
 
-def make(folder: Path) -> None:
-    """Make a folder that is to be covered; it, and what is made above it, bears the mark by which `remove` knows it."""
+def make(folder: Path, cluster: str = "") -> None:
+    """Make a folder that is to be covered, with marks by which `remove` knows that it was made, and for which cluster.
+
+    `cluster` is the name of its cgroup; empty: whoever removes the folder has seen to it that no cluster uses it.
+    """
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     for each in reversed(missing):
         each.mkdir(exist_ok=True)
-        with contextlib.suppress(OSError):  # without extended attributes an empty folder stays
+    with contextlib.suppress(OSError):  # without extended attributes an empty folder stays
+        for each in missing:
             os.setxattr(each, HIDDEN_MARK, b"1")
+        if cluster and HIDDEN_MARK in os.listxattr(folder):
+            os.setxattr(folder, f"{HIDDEN_MARK}.{cluster}", b"1")
 
 
-def remove(folders: Iterable[Path]) -> None:
-    """Remove what `make` has made of some folders; only what nobody has put anything into since."""
-    with_parents = {each for folder in folders for each in (folder, *folder.parents)}
+def remove(folders: Iterable[str], clusters: Collection[str]) -> None:
+    """Remove what `make` has made of some folders and above them.
+
+    Kept are those that somebody has put anything into since, and those of the clusters named: a mount on a folder that
+    is removed would go in every namespace.
+    """
+    with_parents = {each for folder in map(Path, folders) for each in (folder, *folder.parents)}
     for each in sorted(with_parents, key=lambda path: len(path.parts), reverse=True):
         with contextlib.suppress(OSError):
-            if HIDDEN_MARK in os.listxattr(each):
+            marks = os.listxattr(each)
+            if HIDDEN_MARK in marks and not any(f"{HIDDEN_MARK}.{cluster}" in marks for cluster in clusters):
                 each.rmdir()
 
 
@@ -40,7 +51,7 @@ def cover(layout: Layout, folders: Iterable[str]) -> None:
         source = layout.node_folders / folder.lstrip("/")
         source.mkdir(parents=True, exist_ok=True)
         source.chmod(WORLD_WRITABLE)
-        make(Path(folder))
+        make(Path(folder), layout.cgroup)
         run("mount", "--bind", str(source), folder)
 
 

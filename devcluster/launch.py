@@ -181,9 +181,9 @@ def stop(layout: Layout, record: Run | None, *, graceful: bool = True) -> None:
                 )
     found = cgroups.hierarchies()
     cgroups.remove(layout.cgroup, found)
-    if not cgroups.others(found):
-        # Those of every site: a cluster that stopped before this one may have had them made.
-        folders.remove(map(Path, (*HIDDEN, *definition.node_folders())))
+    others = cgroups.clusters(found)
+    # Folders of every site: one that crashed may have left some.
+    folders.remove((*(() if others else HIDDEN), *definition.node_folders()), others)
     # The kernel takes a network namespace apart a moment after its last process.
     wait_until(lambda: not network.joined(layout.cgroup), KILL_SECONDS)
     layout.run.unlink(missing_ok=True)

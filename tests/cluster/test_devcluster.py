@@ -32,11 +32,22 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         cluster.down(state, keep_data=False)
 
 
-def test_up_again_changes_nothing_and_other_choices_are_refused(running: Cluster, tmp_path: Path) -> None:
-    """A ready cluster is left alone; new choices would end its pods, so they are refused with the remedy."""
+def test_up_again_changes_nothing_and_other_choices_are_refused(running: Cluster) -> None:
+    """A ready cluster is left alone; choices that would end its pods are refused with the remedy."""
     assert cluster.up(running.state) == running
-    with pytest.raises(ClusterError, match=r"gpus: 2 → 4.*cluster down"):
-        cluster.up(running.state, make_spec(running.state.parent, gpus=4, simulated_nodes=2))
+    with pytest.raises(ClusterError, match=r"\(simulated_nodes: 2 → 3\).*cluster down"):
+        cluster.up(running.state, make_spec(running.state.parent, gpus=4, simulated_nodes=3))
+
+
+def test_gpus_change_while_it_runs(running: Cluster) -> None:
+    """`up` returns once the node has them; nothing is started anew."""
+    api = api_of(running)
+    for count, product in ((5, "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"), (2, "NVIDIA-A100-SXM4-40GB")):
+        spec = make_spec(running.state.parent, gpus=count, gpu_product=product, simulated_nodes=2)
+        assert cluster.up(running.state, spec) == running
+        node = api.request("GET", f"/api/v1/nodes/{running.node}")
+        assert node["status"]["allocatable"]["nvidia.com/gpu"] == str(count)
+        assert node["metadata"]["labels"]["nvidia.com/gpu.product"] == product
 
 
 def test_pods_resolve_names_reach_services_and_nothing_else(running: Cluster) -> None:

@@ -19,6 +19,8 @@ SYSCTLS = (
 FIXED_PATHS = (
     "/etc/cni",
     "/etc/kubernetes",
+    "/home",
+    "/mnt",
     "/opt/containerd",
     "/run/cni",
     "/run/containerd",

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from checks.cluster.client import ClusterError, reach, read
 from checks.cluster.snapshot import read_labels, read_launches
-from devcluster.certificates import kubeconfig
+from devcluster.certificates import embedded, kubeconfig
 
 
 class Server(ThreadingHTTPServer):
@@ -66,7 +66,8 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     )
     with Server(("127.0.0.1", 0), Handler) as made:
         file = tmp_path / "kubeconfig"
-        file.write_text(kubeconfig(made.url, pem, pem, secret))
+        user = {"client-certificate-data": embedded(pem), "client-key-data": embedded(secret)}
+        file.write_text(kubeconfig(made.url, pem, user))
         (tmp_path / "temporary").mkdir()
         monkeypatch.setenv("KUBECONFIG", str(file))
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))

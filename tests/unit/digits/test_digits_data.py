@@ -9,7 +9,7 @@ import pytest
 
 from workloads.digits.errors import ProgramError
 from workloads.digits.idx import IdxArray, decode, encode, read
-from workloads.digits.prepare import IMAGES, LABELS, MANIFEST, write_dataset
+from workloads.digits.prepare import IMAGES, LABELS, MANIFEST, TEST_IMAGES, TEST_LABELS, write_dataset
 
 COMMITTED = Path(__file__).parents[3] / "workloads" / "digits" / "data.json"
 
@@ -38,6 +38,18 @@ def test_the_digits_are_grey_images_and_their_labels(tmp_path: Path) -> None:
     assert (images.shape, labels.shape) == ((1797, 8, 8), (1797,))
     assert (min(images.data), max(images.data)) == (0, 255)
     assert set(labels.data) == set(range(10))
+
+
+def test_the_last_images_may_be_test_files(tmp_path: Path) -> None:
+    """As MNIST has them: the same images in the same order, each in one place."""
+    assert json.loads(write_dataset(tmp_path / "split", test_images=197))["count"] == 1797
+    write_dataset(tmp_path / "whole")
+    for whole, test in ((IMAGES, TEST_IMAGES), (LABELS, TEST_LABELS)):
+        parts = [read(tmp_path / "split", name) for name in (whole, test)]
+        everything = read(tmp_path / "whole", whole)
+        assert everything is not None
+        assert [part.shape[0] for part in parts if part] == [1600, 197]
+        assert b"".join(part.data for part in parts if part) == everything.data
 
 
 def test_idx_is_the_published_format() -> None:

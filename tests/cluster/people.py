@@ -1,0 +1,118 @@
+"""People with kubeconfigs, and the objects that they make by hand."""
+
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.cluster.project import Done, eventually
+from toolchain import tools
+
+NAMESPACE, QUEUE = "eidf001", "eidf001-user-queue"
+"""Of the GPU service's tenant."""
+
+
+@dataclass(frozen=True)
+class Person:
+    """Somebody with a kubeconfig."""
+
+    kubeconfig: Path
+
+    def kubectl(self, *words: str, body: dict[str, Any] | None = None) -> Done:
+        """kubectl, to its end; `body` goes to its input."""
+        command = [str(tools.program("kubectl")), f"--kubeconfig={self.kubeconfig}", *words]
+        done = subprocess.run(
+            [*command, *(["-f", "-"] if body else [])],
+            input=json.dumps(body) if body else None, capture_output=True, text=True, check=False, timeout=120,
+        )  # fmt: skip
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    def create(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Make an object that must be accepted; as it was stored."""
+        done = self.kubectl("create", "-o", "json", body=body)
+        assert done.code == 0, done.text
+        return dict(json.loads(done.out))
+
+    def get(self, *words: str) -> dict[str, Any]:
+        """Live objects; {} where there is none of that name."""
+        done = self.kubectl("get", *words, "-o", "json", "--ignore-not-found")
+        assert done.code == 0, done.text
+        return dict(json.loads(done.out)) if done.out.strip() else {}
+
+    def pods(self, selector: str, namespace: str) -> list[dict[str, Any]]:
+        """The pods with a label."""
+        return list(self.get("pods", "-l", selector, "-n", namespace)["items"])
+
+    def ended(self, selector: str, namespace: str, count: int) -> dict[str, str]:
+        """Logs by pod, once so many pods with a label have succeeded."""
+
+        def found() -> list[dict[str, Any]]:
+            pods = self.pods(selector, namespace)
+            failed = [pod for pod in pods if pod["status"]["phase"] == "Failed"]
+            assert not failed, [self.kubectl("logs", "-n", namespace, pod["metadata"]["name"]).text for pod in failed]
+            return pods if sum(pod["status"]["phase"] == "Succeeded" for pod in pods) == count else []
+
+        pods = eventually(f"{count} pods {selector} succeeded", found, 180)
+        names = [pod["metadata"]["name"] for pod in pods]
+        return {name: self.kubectl("logs", "-n", namespace, name).out for name in names}
+
+
+def make_job(name: str = "pytorch-job-", command: str = "true", **spec: Any) -> dict[str, Any]:
+    """A Job as the service's tutorial has it; metadata and spec may say otherwise."""
+    container: dict[str, Any] = {
+        "name": "main",
+        "image": spec.pop("image", "busybox"),
+        "command": ["sh", "-c", command],
+    }
+    container["resources"] = spec.pop("resources", {"requests": {"cpu": "10m", "memory": "16Mi"}})
+    pod: dict[str, Any] = {"restartPolicy": "Never", "containers": [container]}
+    if claim := spec.pop("claim", ""):
+        pod["volumes"] = [{"name": "volume", "persistentVolumeClaim": {"claimName": claim}}]
+        container["volumeMounts"] = [{"name": "volume", "mountPath": "/mnt/ceph"}]
+    metadata = {"generateName": name, "namespace": NAMESPACE, "labels": {"kueue.x-k8s.io/queue-name": QUEUE}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": metadata | spec.pop("metadata", {}),
+        "spec": {"completions": 1, "backoffLimit": 0, **spec, "template": {"spec": pod}},
+    }
+
+
+def make_claim(name: str, storage_class: str, mode: str, namespace: str, **spec: Any) -> dict[str, Any]:
+    """A claim of 1Gi."""
+    size = {"requests": {"storage": "1Gi"}}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"storageClassName": storage_class, "accessModes": [mode], "resources": size, **spec},
+    }
+
+
+def make_pod(name: str, image: str, *, args: tuple[str, ...] = (), claim: str = "", **container: Any) -> dict[str, Any]:
+    """A pod that runs an image's entry point, with the claim at /data."""
+    made: dict[str, Any] = {"name": "main", "image": image, "args": list(args), **container}
+    spec: dict[str, Any] = {"restartPolicy": "Never", "containers": [made]}
+    if claim:
+        spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
+        made.setdefault("volumeMounts", [{"name": "data", "mountPath": "/data"}])
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "labels": {"test": name}},
+        "spec": spec,
+    }
+
+
+def make_pytorchjob(name: str, image: str, workers: int, *args: str) -> dict[str, Any]:
+    """A PyTorchJob of one master and some workers that run an image's entry point."""
+    container = {"name": "pytorch", "image": image, "args": list(args), "imagePullPolicy": "IfNotPresent"}
+    replica = {"restartPolicy": "OnFailure", "template": {"spec": {"containers": [container]}}}
+    replicas = {"Master": {"replicas": 1, **replica}, "Worker": {"replicas": workers, **replica}}
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"pytorchReplicaSpecs": replicas},
+    }

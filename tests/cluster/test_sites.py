@@ -1,0 +1,242 @@
+"""The local cluster stands in for the reference systems: their rules, classes, images and folders are there."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devcluster import cluster as devcluster
+from devcluster.cluster import Cluster
+from tests.cluster import traces
+from tests.cluster.people import NAMESPACE, QUEUE, Person, make_claim, make_job, make_pod, make_pytorchjob
+from tests.cluster.project import ROOT, Done, eventually
+from workloads.digits.prepare import write_dataset
+
+pytestmark = pytest.mark.cluster
+
+GPU_IMAGE = "pytorch/pytorch:2.0.1-cuda11.7-cudnn8-devel"
+VSPHERE = "projects.registry.vmware.com/models/kubeflow-docs/model-training-pytorch:1.11.0-"
+BASELINE = "harbor-repo.vmware.com/kubeflow_learning/lab3-pytorch-training:dlc-0.0.1"
+PRODUCT = "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"
+FOLDERS = ("/home/traindbjst/traindb/models", "/mnt/disks/local-storage")
+
+
+def trainstack(*words: str) -> Done:
+    """The command line."""
+    command = [sys.executable, "-m", "cli", "cluster", *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture(scope="module")
+def before(tmp_path_factory: pytest.TempPathFactory) -> traces.Traces:
+    """What this machine had before the cluster."""
+    return traces.look(tmp_path_factory.getbasetemp() / "sites")
+
+
+@pytest.fixture(scope="module")
+def running(before: traces.Traces, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster that became all four sites while it ran, two of them by a later command."""
+    state = tmp_path_factory.getbasetemp() / "sites"
+    try:
+        plain = devcluster.up(state)
+        for names in (("eidf", "traindb"), ("vsphere", "azurestack", "eidf")):
+            done = trainstack("up", "--state", str(state), *(word for name in names for word in ("--site", name)))
+            assert done.code == 0, done.text
+        assert devcluster.up(state) == plain
+        yield plain
+    finally:
+        devcluster.down(state, keep_data=False)
+
+
+@pytest.fixture(scope="module")
+def owner(running: Cluster) -> Person:
+    """Who runs the cluster."""
+    return Person(running.kubeconfig)
+
+
+@pytest.fixture(scope="module")
+def tenant(running: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Person:
+    """A researcher of the GPU service, by the kubeconfig that he is given."""
+    file = tmp_path_factory.mktemp("tenant") / "kubeconfig"
+    words = ("--as", f"{NAMESPACE}/researcher", "--output", str(file))
+    done = trainstack("kubeconfig", "--state", str(running.state), *words)
+    assert (done.code, done.out) == (0, f"{file}\n"), done.text
+    assert file.stat().st_mode & 0o777 == 0o600
+    return Person(file)
+
+
+def test_the_status_names_the_sites_and_the_node_is_theirs(running: Cluster, owner: Person) -> None:
+    """GPUs and product came while it ran; an unknown site is refused with the nearest, and changes nothing."""
+    done = trainstack("status", "--state", str(running.state))
+    assert "stands in for: eidf, traindb, vsphere, azurestack\n" in done.out, done.text
+    node = owner.get("node", "local")
+    assert node["status"]["allocatable"]["nvidia.com/gpu"] == "4"
+    assert node["metadata"]["labels"]["nvidia.com/gpu.product"] == PRODUCT
+    done = trainstack("up", "--state", str(running.state), "--site", "eidff")
+    assert done.code == 1
+    assert "Did you mean eidf?" in done.err
+
+
+def test_a_service_account_that_does_not_exist_is_told(running: Cluster) -> None:
+    """With those that do."""
+    done = trainstack("kubeconfig", "--state", str(running.state), "--as", f"{NAMESPACE}/nobody")
+    assert done.code == 1
+    assert f"no service account nobody in namespace {NAMESPACE}; there are: default, researcher" in done.err
+
+
+def refused(person: Person, body: dict[str, Any], said: str) -> None:
+    """Wait until the API server refuses an object in these words: a rule that is new to it takes effect a bit later."""
+    eventually(said, lambda: said in person.kubectl("create", "--dry-run=server", body=body).err, 30)
+
+
+def test_the_tenants_rules(owner: Person, tenant: Person) -> None:
+    """Each is refused by the API server in plain words; what keeps to all of them is accepted, with a week to live."""
+    wrong: dict[str, Callable[[dict[str, Any]], Any]] = {
+        f"add the label kueue.x-k8s.io/queue-name: {QUEUE}": lambda job: job["metadata"].pop("labels"),
+        "write metadata.generateName": lambda job: job["metadata"].update(name=job["metadata"].pop("generateName")),
+        "activeDeadlineSeconds is 3024000 or less": lambda job: job["spec"].update(activeDeadlineSeconds=3024001),
+    }
+    for said, spoil in wrong.items():
+        job = make_job("wrong")
+        spoil(job)
+        refused(tenant, job, said)
+    pod = make_pod("alone", "busybox")
+    pod["metadata"]["namespace"] = NAMESPACE
+    refused(tenant, pod, "a pod of this service has an owner")
+    job = tenant.create(make_job(command="echo trained", activeDeadlineSeconds=3024000))
+    assert job["spec"]["ttlSecondsAfterFinished"] == 604800
+    assert tenant.create(make_job(ttlSecondsAfterFinished=60))["spec"]["ttlSecondsAfterFinished"] == 60
+    assert list(tenant.ended(f"job-name={job['metadata']['name']}", NAMESPACE, 1).values()) == ["trained\n"]
+    workloads = tenant.get("workloads")["items"]
+    assert any(each["metadata"]["ownerReferences"][0]["name"] == job["metadata"]["name"] for each in workloads)
+    elsewhere = make_pod("elsewhere", "busybox", command=["true"])
+    assert owner.create(elsewhere)["metadata"]["name"] == "elsewhere"
+
+
+@pytest.mark.parametrize("what", ["nodes", "storageclasses", "clusterqueues", "resourceflavors", "namespaces", "pv"])
+def test_a_tenant_reads_nothing_of_the_clusters(tenant: Person, what: str) -> None:
+    """Nothing cluster-scoped."""
+    done = tenant.kubectl("get", what)
+    assert done.code == 1
+    assert "is forbidden" in done.err
+
+
+def test_a_tenant_sees_its_queue_and_no_other_namespace(tenant: Person) -> None:
+    """Also who waits in the queue, by Kueue's visibility API."""
+    assert [each["metadata"]["name"] for each in tenant.get("localqueues")["items"]] == [QUEUE]
+    path = f"/apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/{NAMESPACE}/localqueues/{QUEUE}/pendingworkloads"
+    assert tenant.kubectl("get", "--raw", path).code == 0
+    assert "is forbidden" in tenant.kubectl("get", "pods", "-n", "default").err
+
+
+def test_the_tutorial_of_the_gpu_service(tenant: Person, tmp_path: Path) -> None:
+    """A shared volume, a loader that code and data go through, a training Job on a GPU, the model back."""
+    tenant.create(make_claim("pytorch-pvc", "csi-cephfs-sc", "ReadWriteMany", NAMESPACE))
+    loader = tenant.create(make_job("lightweight-job-", "sleep infinity", claim="pytorch-pvc"))
+
+    def waits() -> str:
+        pods = tenant.pods(f"job-name={loader['metadata']['name']}", NAMESPACE)
+        return next((str(pod["metadata"]["name"]) for pod in pods if pod["status"]["phase"] == "Running"), "")
+
+    pod = eventually("the loader runs", waits)
+    write_dataset(tmp_path / "files")
+    shutil.copy(ROOT / "workloads" / "eidf" / "example_pytorch_code.py", tmp_path / "files")
+    for path in (tmp_path / "files").iterdir():
+        done = tenant.kubectl("cp", str(path), f"{pod}:/mnt/ceph/{path.name}")
+        assert done.code == 0, done.text
+    resources = {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "1Gi", "nvidia.com/gpu": 1}}
+    command = "python3 /mnt/ceph/example_pytorch_code.py"
+    job = make_job(command=command, image=GPU_IMAGE, claim="pytorch-pvc", resources=resources)
+    job["spec"]["template"]["spec"]["nodeSelector"] = {"nvidia.com/gpu.product": PRODUCT}
+    made = tenant.create(job)
+    (log,) = tenant.ended(f"job-name={made['metadata']['name']}", NAMESPACE, 1).values()
+    assert "epoch 5/5 loss" in log
+    done = tenant.kubectl("cp", f"{pod}:/mnt/ceph/model.pth", str(tmp_path / "model.pth"))
+    assert done.code == 0, done.text
+    assert (tmp_path / "model.pth").stat().st_size > 1000
+    tenant.kubectl("delete", "job", loader["metadata"]["name"], "--wait=false")
+
+
+def test_the_images_of_the_pytorchjobs_train(owner: Person) -> None:
+    """Distributed and alone: a third of the steps on each of three processes, and the arguments of the references."""
+    owner.create(make_claim("data", "k8s-storage-policy", "ReadWriteOnce", "default"))
+    output = [{"name": "data", "mountPath": "/opt/pytorch/output"}]
+    owner.create(make_pod("baseline", BASELINE, claim="data", volumeMounts=output))
+    (alone,) = owner.ended("test=baseline", "default", 1).values()
+    owner.create(make_pytorchjob("cpu", f"{VSPHERE}cpu-py3.8-v0.1", 2))
+    together = owner.ended("training.kubeflow.org/job-name=cpu", "default", 3)
+    assert [line.split(" loss")[0] for line in alone.splitlines() if "step 48/48" in line] == [
+        f"epoch {epoch}/6 step 48/48" for epoch in range(1, 7)
+    ]
+    for log in together.values():
+        assert [line.split(" loss")[0] for line in log.splitlines() if "step 16/16" in line] == [
+            f"epoch {epoch}/6 step 16/16" for epoch in range(1, 7)
+        ]
+    accuracies = [float(log.rsplit("accuracy ", 1)[1].split()[0]) for log in (alone, *together.values())]
+    assert min(accuracies) > 0.9
+    owner.create(make_pod("kept", "busybox", command=["ls", "/data"], claim="data"))
+    (kept,) = owner.ended("test=kept", "default", 1).values()
+    assert kept.split() == ["metrics.jsonl", "model.pt"]
+
+
+def test_the_other_images_take_their_arguments(owner: Person) -> None:
+    """`--backend nccl` where GPUs are none, `--backend gloo --no-cuda` over four processes."""
+    owner.create(make_pod("gpu", f"{VSPHERE}gpu-cu11.6-py3.8-v0.1", args=("--backend", "nccl", "--epochs", "1")))
+    owner.create(make_pytorchjob("gloo", "kubeflow/pytorch-dist-mnist-test:1.0", 3, "--backend", "gloo", "--no-cuda"))
+    (log,) = owner.ended("test=gpu", "default", 1).values()
+    assert log.startswith("no GPU here: gloo stands in for nccl\n")
+    logs = owner.ended("training.kubeflow.org/job-name=gloo", "default", 4)
+    assert {log.split(" rank")[0] for log in logs.values()} == {"world size 4"}
+    assert all("test loss" in log for log in logs.values())
+
+
+def test_the_model_is_on_the_nodes_folder(running: Cluster, owner: Person) -> None:
+    """Written by a pod through a volume on the host, read by another, which is not root; nothing of it is outside."""
+    volume = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": "traindb-models-volume", "labels": {"type": "traindb"}},
+        "spec": {
+            "capacity": {"storage": "10Gi"},
+            "accessModes": ["ReadWriteMany"],
+            "storageClassName": "manual",
+            "hostPath": {"path": FOLDERS[0], "type": "Directory"},
+        },
+    }
+    owner.create(volume)
+    selector = {"matchLabels": {"type": "traindb"}}
+    owner.create(make_claim("models", "manual", "ReadWriteMany", "default", selector=selector))
+    words = ["python3", "/opt/mnist/src/mnist_training.py", "--epochs=1"]
+    image, mount = "joleedocker/traindb-training-mnist:1.0", [{"name": "data", "mountPath": "/opt/mnist/models"}]
+    trainer = make_pod("traindb", image, claim="models", command=words, imagePullPolicy="Always", volumeMounts=mount)
+    owner.create(trainer)
+    (log,) = owner.ended("test=traindb", "default", 1).values()
+    assert "epoch 1/1 done" in log
+    script = ["sh", "-c", "touch /data/written && ls /data"]
+    owner.create(make_pod("reader", "busybox", claim="models", command=script, securityContext={"runAsUser": 1000}))
+    assert list(owner.ended("test=reader", "default", 1).values()) == ["mnist_cnn.pt\nwritten\n"]
+    assert not list(Path(FOLDERS[0]).iterdir())
+    kept = Path(running.state, "node-folders", FOLDERS[0].lstrip("/"))
+    assert sorted(path.name for path in kept.iterdir()) == ["mnist_cnn.pt", "written"]
+
+
+def test_down_and_up_bring_everything_back_and_down_leaves_nothing(
+    before: traces.Traces, running: Cluster, owner: Person
+) -> None:
+    """Sites are kept over a restart, and so are the files in the node's folders; at the end nothing is left."""
+    inside = traces.namespaces(running.pid)
+    devcluster.down(running.state)
+    assert traces.look(running.state, inside) == before
+    again = devcluster.up(running.state)
+    assert (again.server, devcluster.status(again.state).ready) == (running.server, True)
+    owner.create(make_pod("later", "busybox", claim="models", command=["ls", "/data"]))
+    assert list(owner.ended("test=later", "default", 1).values()) == ["mnist_cnn.pt\nwritten\n"]
+    inside = traces.namespaces(again.pid)
+    devcluster.down(again.state, keep_data=False)
+    assert traces.look(again.state, inside) == before
+    assert not running.state.exists()

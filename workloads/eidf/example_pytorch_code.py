@@ -1,0 +1,43 @@
+# ruff: noqa: INP001 (a tenant's script, in no package: it is copied to a volume as it is)
+"""What a tenant copies to `/mnt/ceph` and runs there: trains on the data beside it, and leaves `model.pth` beside it.
+
+    python3 /mnt/ceph/example_pytorch_code.py
+
+The data are MNIST's training files (IDX), such as `python -m workloads.digits.prepare FOLDER` writes.
+"""
+
+from pathlib import Path
+
+import torch
+from torch import nn
+
+EPOCHS, BATCH = 5, 64
+HERE = Path(__file__).resolve().parent
+
+
+def read(name: str, header: int) -> torch.Tensor:
+    """The bytes of an IDX file after its header."""
+    return torch.frombuffer(bytearray((HERE / name).read_bytes()[header:]), dtype=torch.uint8)
+
+
+def main() -> None:
+    """Train and save."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.manual_seed(1)
+    labels = read("train-labels-idx1-ubyte", 8).long()
+    images = read("train-images-idx3-ubyte", 16).reshape(len(labels), -1).float() / 255
+    model = nn.Sequential(nn.Linear(images.shape[1], 64), nn.ReLU(), nn.Linear(64, 10)).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    print(f"training on {device}: {len(labels)} images", flush=True)
+    for epoch in range(EPOCHS):
+        for batch in torch.randperm(len(labels)).split(BATCH):
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(images[batch].to(device)), labels[batch].to(device))
+            loss.backward()
+            optimizer.step()
+        print(f"epoch {epoch + 1}/{EPOCHS} loss {loss.item():.4f}", flush=True)
+    torch.save(model.state_dict(), HERE / "model.pth")
+
+
+if __name__ == "__main__":
+    main()
