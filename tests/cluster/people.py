@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,23 +59,30 @@ class Person:
         return {name: self.kubectl("logs", "-n", namespace, name).out for name in names}
 
 
-def make_job(name: str = "pytorch-job-", command: str = "true", **spec: Any) -> dict[str, Any]:
-    """A Job as the service's tutorial has it; metadata and spec may say otherwise."""
-    container: dict[str, Any] = {
-        "name": "main",
-        "image": spec.pop("image", "busybox"),
-        "command": ["sh", "-c", command],
-    }
-    container["resources"] = spec.pop("resources", {"requests": {"cpu": "10m", "memory": "16Mi"}})
-    pod: dict[str, Any] = {"restartPolicy": "Never", "containers": [container]}
-    if claim := spec.pop("claim", ""):
+def make_job(
+    name: str = "pytorch-job-",
+    command: str = "true",
+    image: str = "busybox",
+    *,
+    claim: str = "",
+    requests: Mapping[str, Any] | None = None,
+    limits: Mapping[str, Any] | None = None,
+    **spec: Any,
+) -> dict[str, Any]:
+    """A Job of the service's tenant on its queue, with the claim at /mnt/ceph; `spec` goes into its spec."""
+    resources = {"requests": requests or {"cpu": "10m", "memory": "16Mi"}, "limits": limits or {}}
+    container: dict[str, Any] = {"name": "main", "image": image, "resources": resources}
+    container["command"] = ["sh", "-c", command]
+    # A program that is process 1 and handles no signal would be waited for.
+    pod: dict[str, Any] = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
+    if claim:
         pod["volumes"] = [{"name": "volume", "persistentVolumeClaim": {"claimName": claim}}]
         container["volumeMounts"] = [{"name": "volume", "mountPath": "/mnt/ceph"}]
-    metadata = {"generateName": name, "namespace": NAMESPACE, "labels": {"kueue.x-k8s.io/queue-name": QUEUE}}
+    labels = {"kueue.x-k8s.io/queue-name": QUEUE}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": metadata | spec.pop("metadata", {}),
+        "metadata": {"generateName": name, "namespace": NAMESPACE, "labels": labels},
         "spec": {"completions": 1, "backoffLimit": 0, **spec, "template": {"spec": pod}},
     }
 

@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -98,11 +99,11 @@ def test_the_tenants_rules(owner: Person, tenant: Person) -> None:
     """Each is refused by the API server in plain words; what keeps to all of them is accepted, with a week to live."""
     wrong: dict[str, Callable[[dict[str, Any]], Any]] = {
         f"add the label kueue.x-k8s.io/queue-name: {QUEUE}": lambda job: job["metadata"].pop("labels"),
-        "write metadata.generateName": lambda job: job["metadata"].update(name=job["metadata"].pop("generateName")),
+        "write metadata.generateName": lambda job: job["metadata"].update(generateName="", name="fixed"),
         "activeDeadlineSeconds is 3024000 or less": lambda job: job["spec"].update(activeDeadlineSeconds=3024001),
     }
     for said, spoil in wrong.items():
-        job = make_job("wrong")
+        job = make_job()
         spoil(job)
         refused(tenant, job, said)
     pod = make_pod("alone", "busybox")
@@ -134,32 +135,43 @@ def test_a_tenant_sees_its_queue_and_no_other_namespace(tenant: Person) -> None:
     assert "is forbidden" in tenant.kubectl("get", "pods", "-n", "default").err
 
 
+@contextmanager
+def loader(tenant: Person) -> Iterator[str]:
+    """The tutorial's data loader with the volume, by the name of its running pod; gone afterwards."""
+    resources = {"cpu": 1, "memory": "1Gi"}
+    job = make_job("lightweight-job-", "sleep infinity", claim="pytorch-pvc", requests=resources, limits=resources)
+    name = tenant.create(job)["metadata"]["name"]
+
+    def running() -> str:
+        pods = tenant.pods(f"job-name={name}", NAMESPACE)
+        return next((str(pod["metadata"]["name"]) for pod in pods if pod["status"]["phase"] == "Running"), "")
+
+    yield eventually("the loader runs", running)
+    done = tenant.kubectl("delete", "job", name)
+    assert done.code == 0, done.text
+
+
 def test_the_tutorial_of_the_gpu_service(tenant: Person, tmp_path: Path) -> None:
     """A shared volume, a loader that code and data go through, a training Job on a GPU, the model back."""
     tenant.create(make_claim("pytorch-pvc", "csi-cephfs-sc", "ReadWriteMany", NAMESPACE))
-    loader = tenant.create(make_job("lightweight-job-", "sleep infinity", claim="pytorch-pvc"))
-
-    def waits() -> str:
-        pods = tenant.pods(f"job-name={loader['metadata']['name']}", NAMESPACE)
-        return next((str(pod["metadata"]["name"]) for pod in pods if pod["status"]["phase"] == "Running"), "")
-
-    pod = eventually("the loader runs", waits)
     write_dataset(tmp_path / "files")
     shutil.copy(ROOT / "workloads" / "eidf" / "example_pytorch_code.py", tmp_path / "files")
-    for path in (tmp_path / "files").iterdir():
-        done = tenant.kubectl("cp", str(path), f"{pod}:/mnt/ceph/{path.name}")
-        assert done.code == 0, done.text
-    resources = {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "1Gi", "nvidia.com/gpu": 1}}
+    with loader(tenant) as pod:
+        for path in (tmp_path / "files").iterdir():
+            done = tenant.kubectl("cp", str(path), f"{pod}:/mnt/ceph/{path.name}")
+            assert done.code == 0, done.text
+    requests = {"cpu": 2, "memory": "1Gi"}
+    limits = {"cpu": 4, "memory": "4Gi", "nvidia.com/gpu": 1}
     command = "python3 /mnt/ceph/example_pytorch_code.py"
-    job = make_job(command=command, image=GPU_IMAGE, claim="pytorch-pvc", resources=resources)
+    job = make_job("pytorch-job-", command, GPU_IMAGE, claim="pytorch-pvc", requests=requests, limits=limits)
     job["spec"]["template"]["spec"]["nodeSelector"] = {"nvidia.com/gpu.product": PRODUCT}
-    made = tenant.create(job)
-    (log,) = tenant.ended(f"job-name={made['metadata']['name']}", NAMESPACE, 1).values()
+    name = tenant.create(job)["metadata"]["name"]
+    (log,) = tenant.ended(f"job-name={name}", NAMESPACE, 1).values()
     assert "epoch 5/5 loss" in log
-    done = tenant.kubectl("cp", f"{pod}:/mnt/ceph/model.pth", str(tmp_path / "model.pth"))
-    assert done.code == 0, done.text
+    with loader(tenant) as pod:
+        done = tenant.kubectl("cp", f"{pod}:/mnt/ceph/model.pth", str(tmp_path / "model.pth"))
+        assert done.code == 0, done.text
     assert (tmp_path / "model.pth").stat().st_size > 1000
-    tenant.kubectl("delete", "job", loader["metadata"]["name"], "--wait=false")
 
 
 def test_the_images_of_the_pytorchjobs_train(owner: Person) -> None:
