@@ -244,11 +244,15 @@ def test_down_and_up_bring_everything_back_and_down_leaves_nothing(
     inside = traces.namespaces(running.pid)
     devcluster.down(running.state)
     assert traces.look(running.state, inside) == before
-    again = devcluster.up(running.state)
-    assert (again.server, devcluster.status(again.state).ready) == (running.server, True)
+    done = trainstack("up", "--state", str(running.state))
+    assert done.code == 0, done.text
+    again = devcluster.status(running.state)
+    assert again.ready
+    assert again.cluster
+    assert again.cluster.server == running.server
     owner.create(make_pod("later", "busybox", claim="models", command=["ls", "/data"]))
     assert list(owner.ended("test=later", "default", 1).values()) == ["mnist_cnn.pt\nwritten\n"]
-    inside = traces.namespaces(again.pid)
-    devcluster.down(again.state, keep_data=False)
-    assert traces.look(again.state, inside) == before
+    inside = traces.namespaces(again.cluster.pid)
+    devcluster.down(running.state, keep_data=False)
+    assert traces.look(running.state, inside) == before
     assert not running.state.exists()
