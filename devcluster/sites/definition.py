@@ -8,6 +8,7 @@ from typing import Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
+from pydantic_core import ErrorDetails
 
 from devcluster.errors import ClusterError
 
@@ -83,8 +84,17 @@ def parse(name: str, text: str, file: str) -> Site:
     except yaml.YAMLError as error:
         raise ClusterError(f"{file}: not YAML: {error}") from error
     except ValidationError as error:
-        faults = [f"{file}: {'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
+        faults = [f"{file}: {'.'.join(map(str, each['loc']))}: {_said(each)}" for each in error.errors()]
         raise ClusterError("\n".join(sorted(faults))) from error
+
+
+def _said(fault: ErrorDetails) -> str:
+    """What is wrong, with what was found; of an unknown key, the nearest there is."""
+    if fault["type"] != "extra_forbidden":
+        return f"{fault['msg']}, not {fault['input']!r}"
+    keys = [to_camel(name) for name in (*Site.model_fields, *SiteImage.model_fields)]
+    near = difflib.get_close_matches(str(fault["loc"][-1]), keys, 1)
+    return "there is no such key" + (f"; did you mean {near[0]}?" if near else "")
 
 
 def node_folders() -> tuple[str, ...]:

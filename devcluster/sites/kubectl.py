@@ -25,20 +25,19 @@ class Kubectl:
 
     kubeconfig: Path
 
-    def __call__(self, *words: str, stdin: str | None = None) -> str:
+    def __call__(self, *words: str) -> str:
         """What it prints. Raises ClusterError with what it said."""
-        done = self._run(words, stdin)
+        done = self._run(words, None)
         if done.returncode:
             raise ClusterError(f"`kubectl {' '.join(words)}` failed: {done.stderr.strip()}")
         return done.stdout
 
     def apply(self, objects: Path | Sequence[Manifest]) -> None:
         """Server-side apply of a file or of objects, as their only owner; tried again while an operator comes up."""
-        stdin = (
-            None if isinstance(objects, Path) else json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
-        )
-        words = ["apply", "--server-side", "--force-conflicts", f"--field-manager={FIELD_MANAGER}"]
-        words += ["-f", str(objects) if isinstance(objects, Path) else "-"]
+        file, stdin = str(objects), None
+        if not isinstance(objects, Path):
+            file, stdin = "-", json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+        words = ["apply", "--server-side", "--force-conflicts", f"--field-manager={FIELD_MANAGER}", "-f", file]
         deadline = time.monotonic() + TIMEOUT_SECONDS
         while (done := self._run(words, stdin)).returncode:
             if not any(each in done.stderr for each in PASSING) or time.monotonic() > deadline:

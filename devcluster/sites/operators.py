@@ -34,11 +34,10 @@ INIT_CONTAINER = """\
 """
 
 
-def install(kubectl: Kubectl, name: str) -> bool:
-    """Have an operator installed and ready; False where it was there already, whoever installed it."""
+def install(kubectl: Kubectl, name: str) -> None:
+    """Have an operator installed and ready. One that is there already is left as it is, whoever installed it."""
     operator = OPERATORS[name]
-    absent = not kubectl.exists("deployment", operator.deployment, operator.namespace)
-    if absent:
+    if not kubectl.exists("deployment", operator.deployment, operator.namespace):
         objects = list(yaml.load_all(manifests.path(name).read_text(), Loader=yaml.CSafeLoader))
         controllers = [each for each in objects if each["kind"] == "Deployment"]
         adapt(operator, controllers)
@@ -50,7 +49,6 @@ def install(kubectl: Kubectl, name: str) -> bool:
         kubectl.apply(controllers)
     wait = ("rollout", "status", "deployment", operator.deployment, "-n", operator.namespace)
     kubectl(*wait, f"--timeout={TIMEOUT_SECONDS:.0f}s")
-    return absent
 
 
 def adapt(operator: Operator, controllers: list[Manifest]) -> None:
