@@ -9,8 +9,11 @@ import pytest
 from devcluster import cluster as devcluster
 from devcluster.cluster import Cluster
 from devcluster.images import ensure_images, helpers, operators, workload
+from tests.cluster import traces
 from tests.cluster.inventory import Name, everything
 from tests.cluster.lab import NAMESPACE, platform_config
+from tests.cluster.people import NAMESPACE as TENANT
+from tests.cluster.people import Person, cluster_command
 from tests.cluster.project import ROOT, Project
 
 
@@ -70,6 +73,51 @@ def lab(dev: Project) -> Iterator[Project]:
         # A platform alone leaves its namespaces: teams' volumes may be in them.
         done = project.kubectl("delete", "namespace", NAMESPACE, "--timeout=60s")
         assert done.code == 0, done.text
+
+
+@pytest.fixture(scope="session")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> traces.Traces:
+    """What this machine had before the cluster of the sites."""
+    return traces.look(_sites_state(tmp_path_factory))
+
+
+@pytest.fixture(scope="session")
+def sites(machine: traces.Traces, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster that became all reference systems' sites while it ran, two of them by a later command."""
+    state = _sites_state(tmp_path_factory)
+    try:
+        plain = devcluster.up(state)
+        for names in (("eidf", "traindb"), ("vsphere", "azurestack", "eidf")):
+            words = (word for name in names for word in ("--site", name))
+            done = cluster_command("up", "--state", str(state), *words)
+            assert done.code == 0, done.text
+        assert devcluster.up(state) == plain
+        yield plain
+    finally:
+        if not os.environ.get("TRAINSTACK_TEST_CLUSTER"):
+            devcluster.down(state, keep_data=False)
+
+
+@pytest.fixture(scope="session")
+def owner(sites: Cluster) -> Person:
+    """Who runs the cluster of the sites."""
+    return Person(sites.kubeconfig)
+
+
+@pytest.fixture(scope="session")
+def tenant(sites: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Person:
+    """A researcher of the GPU service, by the kubeconfig that he is given."""
+    file = tmp_path_factory.mktemp("tenant") / "kubeconfig"
+    words = ("--as", f"{TENANT}/researcher", "--output", str(file))
+    done = cluster_command("kubeconfig", "--state", str(sites.state), *words)
+    assert (done.code, done.out) == (0, f"{file}\n"), done.text
+    assert file.stat().st_mode & 0o777 == 0o600
+    return Person(file)
+
+
+def _sites_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    kept = os.environ.get("TRAINSTACK_TEST_CLUSTER")
+    return Path(f"{kept}-sites") if kept else tmp_path_factory.getbasetemp() / "sites"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -2,16 +2,26 @@
 
 import json
 import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.project import Done, eventually
+from tests.cluster.project import ROOT, Done, eventually
 from toolchain import tools
 
 NAMESPACE, QUEUE = "eidf001", "eidf001-user-queue"
 """Of the GPU service's tenant."""
+PRODUCT = "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"
+"""The product of the service's GPUs."""
+
+
+def cluster_command(*words: str) -> Done:
+    """`trainstack cluster …`."""
+    command = [sys.executable, "-m", "cli", "cluster", *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    return Done(done.returncode, done.stdout, done.stderr)
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,12 @@ class Project:
         project._use_environment()
         return project
 
+    def environment(self, stack: str, kubeconfig: Path) -> "Project":
+        """An environment whose file is in the repository, on a cluster."""
+        project = Project(self.root, kubeconfig, stack)
+        project._use_environment()
+        return project
+
     def write_stack(self, stack: str, config: Mapping[str, Any]) -> None:
         """Write `Pulumi.<stack>.yaml`, keeping the salt of its passphrase where there is one."""
         file = self.root / f"Pulumi.{stack}.yaml"

@@ -1,8 +1,6 @@
 """The local cluster stands in for the reference systems: their rules, classes, images and folders are there."""
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,8 +11,18 @@ import pytest
 from devcluster import cluster as devcluster
 from devcluster.cluster import Cluster
 from tests.cluster import traces
-from tests.cluster.people import NAMESPACE, QUEUE, Person, make_claim, make_job, make_pod, make_pytorchjob
-from tests.cluster.project import ROOT, Done, eventually
+from tests.cluster.people import (
+    NAMESPACE,
+    PRODUCT,
+    QUEUE,
+    Person,
+    cluster_command,
+    make_claim,
+    make_job,
+    make_pod,
+    make_pytorchjob,
+)
+from tests.cluster.project import ROOT, eventually
 from workloads.digits.prepare import write_dataset
 
 pytestmark = pytest.mark.cluster
@@ -22,70 +30,24 @@ pytestmark = pytest.mark.cluster
 GPU_IMAGE = "pytorch/pytorch:2.0.1-cuda11.7-cudnn8-devel"
 VSPHERE = "projects.registry.vmware.com/models/kubeflow-docs/model-training-pytorch:1.11.0-"
 BASELINE = "harbor-repo.vmware.com/kubeflow_learning/lab3-pytorch-training:dlc-0.0.1"
-PRODUCT = "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"
 FOLDERS = ("/home/traindbjst/traindb/models", "/mnt/disks/local-storage")
 
 
-def trainstack(*words: str) -> Done:
-    """The command line."""
-    command = [sys.executable, "-m", "cli", "cluster", *words]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
-    return Done(done.returncode, done.stdout, done.stderr)
-
-
-@pytest.fixture(scope="module")
-def before(tmp_path_factory: pytest.TempPathFactory) -> traces.Traces:
-    """What this machine had before the cluster."""
-    return traces.look(tmp_path_factory.getbasetemp() / "sites")
-
-
-@pytest.fixture(scope="module")
-def running(before: traces.Traces, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster that became all four sites while it ran, two of them by a later command."""
-    state = tmp_path_factory.getbasetemp() / "sites"
-    try:
-        plain = devcluster.up(state)
-        for names in (("eidf", "traindb"), ("vsphere", "azurestack", "eidf")):
-            done = trainstack("up", "--state", str(state), *(word for name in names for word in ("--site", name)))
-            assert done.code == 0, done.text
-        assert devcluster.up(state) == plain
-        yield plain
-    finally:
-        devcluster.down(state, keep_data=False)
-
-
-@pytest.fixture(scope="module")
-def owner(running: Cluster) -> Person:
-    """Who runs the cluster."""
-    return Person(running.kubeconfig)
-
-
-@pytest.fixture(scope="module")
-def tenant(running: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Person:
-    """A researcher of the GPU service, by the kubeconfig that he is given."""
-    file = tmp_path_factory.mktemp("tenant") / "kubeconfig"
-    words = ("--as", f"{NAMESPACE}/researcher", "--output", str(file))
-    done = trainstack("kubeconfig", "--state", str(running.state), *words)
-    assert (done.code, done.out) == (0, f"{file}\n"), done.text
-    assert file.stat().st_mode & 0o777 == 0o600
-    return Person(file)
-
-
-def test_the_status_names_the_sites_and_the_node_is_theirs(running: Cluster, owner: Person) -> None:
+def test_the_status_names_the_sites_and_the_node_is_theirs(sites: Cluster, owner: Person) -> None:
     """GPUs and product came while it ran; an unknown site is refused with the nearest, and changes nothing."""
-    done = trainstack("status", "--state", str(running.state))
+    done = cluster_command("status", "--state", str(sites.state))
     assert "stands in for: eidf, traindb, vsphere, azurestack\n" in done.out, done.text
     node = owner.get("node", "local")
     assert node["status"]["allocatable"]["nvidia.com/gpu"] == "4"
     assert node["metadata"]["labels"]["nvidia.com/gpu.product"] == PRODUCT
-    done = trainstack("up", "--state", str(running.state), "--site", "eidff")
+    done = cluster_command("up", "--state", str(sites.state), "--site", "eidff")
     assert done.code == 1
     assert "Did you mean eidf?" in done.err
 
 
-def test_a_service_account_that_does_not_exist_is_told(running: Cluster) -> None:
+def test_a_service_account_that_does_not_exist_is_told(sites: Cluster) -> None:
     """With those that do."""
-    done = trainstack("kubeconfig", "--state", str(running.state), "--as", f"{NAMESPACE}/nobody")
+    done = cluster_command("kubeconfig", "--state", str(sites.state), "--as", f"{NAMESPACE}/nobody")
     assert done.code == 1
     assert f"no service account nobody in namespace {NAMESPACE}; there are: default, researcher" in done.err
 
@@ -207,12 +169,12 @@ def test_the_other_images_take_their_arguments(owner: Person) -> None:
     assert all("test loss" in log for log in logs.values())
 
 
-def test_the_model_is_on_the_nodes_folder(running: Cluster, owner: Person) -> None:
+def test_the_model_is_on_the_nodes_folder(sites: Cluster, owner: Person) -> None:
     """Written by a pod through a volume on the host, read by another, which is not root; nothing of it is outside."""
     volume = {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
-        "metadata": {"name": "traindb-models-volume", "labels": {"type": "traindb"}},
+        "metadata": {"name": "models-by-hand", "labels": {"type": "by-hand"}},
         "spec": {
             "capacity": {"storage": "10Gi"},
             "accessModes": ["ReadWriteMany"],
@@ -221,7 +183,7 @@ def test_the_model_is_on_the_nodes_folder(running: Cluster, owner: Person) -> No
         },
     }
     owner.create(volume)
-    selector = {"matchLabels": {"type": "traindb"}}
+    selector = {"matchLabels": {"type": "by-hand"}}
     owner.create(make_claim("models", "manual", "ReadWriteMany", "default", selector=selector))
     words = ["python3", "/opt/mnist/src/mnist_training.py", "--epochs=1"]
     image, mount = "joleedocker/traindb-training-mnist:1.0", [{"name": "data", "mountPath": "/opt/mnist/models"}]
@@ -233,26 +195,28 @@ def test_the_model_is_on_the_nodes_folder(running: Cluster, owner: Person) -> No
     owner.create(make_pod("reader", "busybox", claim="models", command=script, securityContext={"runAsUser": 1000}))
     assert list(owner.ended("test=reader", "default", 1).values()) == ["mnist_cnn.pt\nwritten\n"]
     assert not list(Path(FOLDERS[0]).iterdir())
-    kept = Path(running.state, "node-folders", FOLDERS[0].lstrip("/"))
+    kept = Path(sites.state, "node-folders", FOLDERS[0].lstrip("/"))
     assert sorted(path.name for path in kept.iterdir()) == ["mnist_cnn.pt", "written"]
 
 
+@pytest.mark.last
 def test_down_and_up_bring_everything_back_and_down_leaves_nothing(
-    before: traces.Traces, running: Cluster, owner: Person
+    machine: traces.Traces, sites: Cluster, owner: Person
 ) -> None:
     """Sites are kept over a restart, and so are the files in the node's folders; at the end nothing is left."""
-    inside = traces.namespaces(running.pid)
-    devcluster.down(running.state)
-    assert traces.look(running.state, inside) == before
-    done = trainstack("up", "--state", str(running.state))
+    inside = traces.namespaces(sites.pid)
+    devcluster.down(sites.state)
+    assert traces.look(sites.state, inside) == machine
+    done = cluster_command("up", "--state", str(sites.state))
     assert done.code == 0, done.text
-    again = devcluster.status(running.state)
+    again = devcluster.status(sites.state)
     assert again.ready
     assert again.cluster
-    assert again.cluster.server == running.server
-    owner.create(make_pod("later", "busybox", claim="models", command=["ls", "/data"]))
-    assert list(owner.ended("test=later", "default", 1).values()) == ["mnist_cnn.pt\nwritten\n"]
+    assert again.cluster.server == sites.server
+    words = ["ls", "/data/mnist_cnn.pt", "/data/written"]
+    owner.create(make_pod("later", "busybox", claim="models", command=words))
+    assert list(owner.ended("test=later", "default", 1).values()) == ["/data/mnist_cnn.pt\n/data/written\n"]
     inside = traces.namespaces(again.cluster.pid)
-    devcluster.down(running.state, keep_data=False)
-    assert traces.look(running.state, inside) == before
-    assert not running.state.exists()
+    devcluster.down(sites.state, keep_data=False)
+    assert traces.look(sites.state, inside) == machine
+    assert not sites.state.exists()

@@ -6,6 +6,7 @@
 The data are MNIST's training files (IDX), such as `python -m workloads.digits.prepare FOLDER` writes.
 """
 
+import os
 from pathlib import Path
 
 import torch
@@ -13,6 +14,8 @@ from torch import nn
 
 EPOCHS, BATCH = 5, 64
 HERE = Path(__file__).resolve().parent
+OUTPUT = Path(os.environ.get("TRAINSTACK_OUTPUT", HERE))
+"""Beside the data, as the tenant's own Job has it; a recorded run names its folder."""
 
 
 def read(name: str, header: int) -> torch.Tensor:
@@ -36,7 +39,7 @@ def main() -> None:
             loss.backward()
             optimizer.step()
         print(f"epoch {epoch + 1}/{EPOCHS} loss {loss.item():.4f}", flush=True)
-    torch.save(model.state_dict(), HERE / "model.pth")
+    torch.save(model.state_dict(), OUTPUT / "model.pth")
 
 
 if __name__ == "__main__":
