@@ -2,7 +2,7 @@
 
 import typer
 
-from cli import check, cluster, compare, deploy, files, render, runs, teams
+from cli import adopt, check, cluster, compare, deploy, files, render, runs, teams
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -23,6 +23,7 @@ app.command()(files.ls)
 app.command()(files.fetch)
 app.command()(compare.compare)
 app.command()(teams.add_team)
+app.command()(adopt.adopt)
 app.add_typer(cluster.app, name="cluster")
 
 

@@ -18,11 +18,17 @@ def faults(root: Path, files: Mapping[str, str], stack: str) -> list[str]:
     """What would be wrong with an environment if the project had these files, each by its name in the root."""
     with _staged(root, files) as there:
         try:
-            loaded: Loaded = load_with_places(there, stack)
+            loaded = load_with_places(there, stack)
         except SettingsError as error:
             return [str(each) for each in error.findings]
         found = check(loaded.settings, there, loaded.places)
     return [str(each) for each in found if each.severity == "error"]
+
+
+def load(root: Path, files: Mapping[str, str], stack: str) -> Loaded:
+    """An environment as it would load if the project had these files. Raises SettingsError."""
+    with _staged(root, files) as there:
+        return load_with_places(there, stack)
 
 
 def diff(root: Path, files: Mapping[str, str]) -> str:

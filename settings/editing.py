@@ -40,9 +40,10 @@ def with_entries(text: str, entries: Iterable[Entry], project: str = "trainstack
     if not wanted:
         return text
     lines = text.splitlines(keepends=True)
-    indent = min(_INDENTS, key=lambda each: _differing(lines, _dumped(_parsed(text), each).splitlines(keepends=True)))
-    untouched = _dumped(_parsed(text), indent).splitlines(keepends=True)
     tree = _parsed(text)
+    written = {indent: _dumped(tree, indent).splitlines(keepends=True) for indent in _INDENTS}
+    indent = min(_INDENTS, key=lambda each: _differing(lines, written[each]))
+    untouched = written[indent]
     for entry in wanted:
         _add(tree, ("config", f"{project}{entry.path[0]}", *entry.path[1:]), entry, sum(indent))
     edited = _dumped(tree, indent).splitlines(keepends=True)

@@ -103,9 +103,8 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
         raise Refused("\n".join(denied))
     # A name that the API server chooses is nobody's yet.
     declared = [each for each in declared if "name" in each["metadata"]]
-    foreign = ownership.refusals(
-        declared, read_labels(declared, settings.cluster.context), ownership.adoptions(settings), stack
-    )
+    marks, adopted = read_labels(declared, settings.cluster.context), ownership.adoptions(settings)
+    foreign = ownership.refusals(declared, marks, adopted, stack)
     if decision.refusals or foreign:
         raise Refused("\n".join((*decision.refusals, *foreign)))
     # The platform's stack tells which queues there are (stacks/assemble.py).
@@ -123,6 +122,7 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
             *(str(each) for each in findings if each.severity != "error" and each.id not in answered),
             *decision.notes,
             *(dependencies.note(run, others) for run, others in held.items()),
+            *ownership.taken_over(declared, marks, adopted, stack),
         ),
     )
 
