@@ -161,7 +161,8 @@ def test_a_namespace_made_by_hand_is_taken_over_as_it_is(dev: Project, made_by_h
         assert (again.code, again.out) == (0, f"nothing of namespace {NAME} is taken over; no file is changed\n")
 
         assert (made_by_hand / "model").read_text() == "model\n"
-        (data,) = (each for each in (cluster.state / "volumes").rglob("precious") if NAME in str(each))
+        volume = before["persistentvolumeclaim", NAME, "data"]["spec"]["volumeName"]
+        (data,) = (each for each in (cluster.state / "volumes").rglob("precious") if volume in str(each))
         assert data.read_text() == "precious\n"
     finally:
         # Theirs goes first: our flavor and queue refuse to go while somebody uses them.

@@ -85,7 +85,7 @@ def test_a_team_has_its_rights_and_no_others(team: Project) -> None:
 
 def test_a_team_trains_with_its_own_rights_alone(team: Project, tmp_path: Path) -> None:
     """Its example goes through, a refresh is quiet, and the day's commands work: all with rights in one namespace."""
-    done = team.up()
+    done = team.trainstack("up")
     assert done.code == 0, done.text
     await_end(team, "hello", "Complete", namespace=TEAM)
     workloads = team.get("workloads.kueue.x-k8s.io", "", TEAM)["items"]
@@ -139,6 +139,23 @@ def test_a_missing_right_is_told_before_anything_is_made(platform: Project, team
         file.write_text(text)
         _set_rules(platform, rules)
         eventually("the right is back", lambda: may(team, "create", "pytorchjobs.kubeflow.org", namespace=TEAM))
+
+
+def test_a_platform_whose_state_is_elsewhere_is_left_out(team: Project) -> None:
+    """Named, it is refused without a stack trace; not named, the team's stack goes through."""
+    file = team.root / f"Pulumi.{TEAM}.yaml"
+    text = file.read_text()
+    elsewhere = "organization/trainstack/elsewhere"
+    try:
+        team.edit_stack(lambda config: config["trainstack:environment"].update(platform=elsewhere))
+        done = team.pulumi("preview")
+        assert done.code != 0
+        assert elsewhere in done.text
+        assert "Traceback" not in done.text
+        team.edit_stack(lambda config: config["trainstack:environment"].pop("platform"))
+        assert set(team.changes("--refresh")) <= {"delete"}
+    finally:
+        file.write_text(text)
 
 
 def _jobs(team: Project) -> set[str]:
