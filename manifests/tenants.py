@@ -6,6 +6,8 @@ Nothing here is cluster-wide. Source: https://kubernetes.io/docs/reference/acces
 from manifests.labels import Manifest, metadata
 from settings.tenants import Team
 
+TENANT = "tenant-"
+"""What the names of teams' roles and bindings begin with."""
 _API = "rbac.authorization.k8s.io"
 _READ = ("get", "list", "watch")
 _OWN = (*_READ, "create", "update", "patch", "delete")
@@ -31,7 +33,7 @@ _RULES: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
 
 def rights(team: Team, stack: str) -> list[Manifest]:
     """A team's Role and RoleBinding, and before them the ServiceAccount where it has one."""
-    name = f"tenant-{team.name}"
+    name = f"{TENANT}{team.name}"
 
     def of_team(api_version: str, kind: str, name: str) -> Manifest:
         meta = metadata(name, stack, namespace=team.namespace)

@@ -33,6 +33,14 @@ _WRITTEN_BY_THE_CLUSTER: Mapping[str, Mapping[str, object]] = {
     "LocalQueue": {"spec.stopPolicy": "None"},
 }
 """By kind: fields that nobody needs to declare, with the value that the API server or Kueue gives them."""
+_TOOLS = {
+    "argocd.argoproj.io/instance": "Argo CD",
+    "argocd.argoproj.io/tracking-id": "Argo CD",
+    "helm.toolkit.fluxcd.io/name": "Flux",
+    "kustomize.toolkit.fluxcd.io/name": "Flux",
+    "meta.helm.sh/release-name": "Helm",
+}
+"""By label or annotation: tools that make a cluster equal to files of their own."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +73,9 @@ def obstacle(live: Body, stack: str) -> str | None:
         return f"belongs to stack {held[STACK]!r}"
     if held.get(MANAGED_BY) not in (None, OWNER):
         return f"is managed by {held[MANAGED_BY]}, which would write it again"
+    marks = {**held, **(metadata.get("annotations") or {})}
+    if tool := next((name for key, name in _TOOLS.items() if key in marks), None):
+        return f"is managed by {tool}, which would write it again"
     if owners := metadata.get("ownerReferences"):
         return f"belongs to {owners[0]['kind']} {owners[0]['name']}"
     return "is being deleted" if metadata.get("deletionTimestamp") else None

@@ -217,6 +217,10 @@ def test_what_is_not_by_hand_is_left_to_its_owner() -> None:
     reasons = {
         "belongs to stack 'other'": held(labels={"trainstack.dev/stack": "other"}),
         "is managed by Helm, which would write it again": held(labels={"app.kubernetes.io/managed-by": "Helm"}),
+        "is managed by Flux, which would write it again": held(labels={"kustomize.toolkit.fluxcd.io/name": "x"}),
+        "is managed by Argo CD, which would write it again": held(
+            annotations={"argocd.argoproj.io/tracking-id": "x:/PersistentVolumeClaim:vision/data"}
+        ),
         "belongs to StatefulSet db": held(ownerReferences=[{"kind": "StatefulSet", "name": "db"}]),
         "is being deleted": held(deletionTimestamp="2026-01-01T00:00:00Z"),
     }
