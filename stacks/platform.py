@@ -49,7 +49,9 @@ def platform(
         opts,
     )
     after = pulumi.ResourceOptions(depends_on=[namespaces])
-    Tenants("tenants", TenantsArgs(stack=stack, tenants=settings.tenants), pulumi.ResourceOptions.merge(opts, after))
+    if settings.tenants.teams:
+        teams = TenantsArgs(stack=stack, tenants=settings.tenants)
+        Tenants("tenants", teams, pulumi.ResourceOptions.merge(opts, after))
     classes = StorageClasses("storage", storage, pulumi.ResourceOptions.merge(opts, after))
     installed: list[pulumi.Resource] = [namespaces, classes]
     versions: dict[str, pulumi.Output[str]] = {}
