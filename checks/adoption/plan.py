@@ -128,9 +128,11 @@ def _queues(names: _Names, found: Found, result: Adoption) -> None:
     for live in found.flavors:
         if live["metadata"]["name"] in flavors:
             _take(kinds.FLAVOR, live, names, result)
-    _cohorts(names, found, {live["spec"]["cohortName"] for live in sound if live["spec"].get("cohortName")}, result)
+    whole = [live for live in sound if _missing(names, live, result, kinds.FLAVOR) is None]
+    _cohorts(names, found, {live["spec"]["cohortName"] for live in whole if live["spec"].get("cohortName")}, result)
     for live in queues:
-        _take(kinds.CLUSTER_QUEUE, live, names, result, _missing(names, live, result))
+        lacks = _missing(names, live, result, kinds.FLAVOR) or _missing(names, live, result, kinds.COHORT)
+        _take(kinds.CLUSTER_QUEUE, live, names, result, lacks)
     for live in found.local_queues:
         below = live["spec"]["clusterQueue"]
         lacks = None if _declared(names, kinds.CLUSTER_QUEUE, below, result) else f"cluster queue {below}"
@@ -153,14 +155,14 @@ def _cohorts(names: _Names, found: Found, wanted: set[str], result: Adoption) ->
             result.notes.append(f"cohort {name} has no object; `up` makes one, which says nothing and changes nothing")
 
 
-def _missing(names: _Names, queue: Body, result: Adoption) -> str | None:
-    """What a cluster queue stands on that the environment would not declare."""
+def _missing(names: _Names, queue: Body, result: Adoption, kind: Kind) -> str | None:
+    """The first flavor or cohort below a cluster queue that the environment would not declare."""
     spec = queue["spec"]
-    used = [
-        ("flavor", kinds.FLAVOR, each["name"]) for one in spec.get("resourceGroups") or () for each in one["flavors"]
-    ]
-    used += [("cohort", kinds.COHORT, spec["cohortName"])] if spec.get("cohortName") else []
-    return next((f"{what} {name}" for what, kind, name in used if not _declared(names, kind, name, result)), None)
+    if kind is kinds.FLAVOR:
+        what, used = "flavor", [each["name"] for one in spec.get("resourceGroups") or () for each in one["flavors"]]
+    else:
+        what, used = "cohort", [spec["cohortName"]] if spec.get("cohortName") else []
+    return next((f"{what} {name}" for name in used if not _declared(names, kind, name, result)), None)
 
 
 def _declared(names: _Names, kind: Kind, name: str, result: Adoption) -> bool:

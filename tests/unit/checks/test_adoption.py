@@ -175,6 +175,18 @@ def test_what_the_settings_cannot_say_is_left_with_the_field() -> None:
     assert [path for path, _ in entries(make_empty(), found)] == ["environment.existing.namespaces"]
 
 
+def test_what_stands_on_something_that_is_not_there_is_left_with_all_above_it() -> None:
+    """A queue whose flavor nobody has made: no cohort is made for it either."""
+    found = Found(
+        namespace="default", local_queues=(make_local_queue(),), cluster_queues=(make_queue(cohortName="lab"),)
+    )
+    assert left(make_empty(), found) == {
+        "ClusterQueue gpu": "stands on flavor gpu, which test does not declare",
+        "LocalQueue vision/q": "stands on cluster queue gpu, which test does not declare",
+    }
+    assert entries(make_empty(), found) == []
+
+
 def test_a_queue_for_no_namespace_is_not_one_for_all() -> None:
     """No selector selects none, and an empty one selects every namespace."""
     nobody = make_queue()
