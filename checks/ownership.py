@@ -37,6 +37,23 @@ def adoptions(settings: Settings) -> frozenset[Identity]:
     return frozenset(taken)
 
 
+def taken_over(
+    manifests: Iterable[Mapping[str, Any]],
+    live: Mapping[Identity, Mapping[str, str]],
+    adopted: frozenset[Identity],
+    stack: str,
+) -> tuple[str, ...]:
+    """Name every object that this change takes over, which the engine calls created."""
+    found = []
+    for manifest in manifests:
+        who = identity(manifest)
+        if who in adopted and who in live and live[who].get(labels.STACK) != stack:
+            kind, namespace, name = who
+            place = f"{namespace}/{name}" if namespace else name
+            found.append(f"{kind} {place} is there already and is taken over (adopt: true): the same object stays")
+    return tuple(sorted(found))
+
+
 def refusals(
     manifests: Iterable[Mapping[str, Any]],
     live: Mapping[Identity, Mapping[str, str]],

@@ -2,7 +2,7 @@
 
 import typer
 
-from cli import check, cluster, compare, deploy, files, render, runs
+from cli import adopt, check, cluster, compare, deploy, files, render, runs, teams
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -22,6 +22,8 @@ app.command()(files.upload)
 app.command()(files.ls)
 app.command()(files.fetch)
 app.command()(compare.compare)
+app.command()(teams.add_team)
+app.command()(adopt.adopt)
 app.add_typer(cluster.app, name="cluster")
 
 

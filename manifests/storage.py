@@ -13,8 +13,10 @@ def storage_class(declared: StorageClass, stack: str) -> Manifest:
         "provisioner": declared.provisioner,
         "reclaimPolicy": declared.reclaim_policy,
         "volumeBindingMode": declared.volume_binding_mode,
-        "allowVolumeExpansion": declared.allow_volume_expansion,
     }
+    # One that is taken over and says nothing of it is left to say nothing.
+    if declared.allow_volume_expansion or not declared.adopt:
+        result["allowVolumeExpansion"] = declared.allow_volume_expansion
     if declared.parameters:
         result["parameters"] = dict(declared.parameters)
     return result
@@ -23,13 +25,13 @@ def storage_class(declared: StorageClass, stack: str) -> Manifest:
 def persistent_volume(declared: PersistentVolume, stack: str) -> Manifest:
     """A volume on a folder of the node.
 
-    The folder must be there already (`type: Directory`): one that the kubelet made would belong to root, and the pod
-    would fail on its first write instead of on its mount.
+    By default the folder must be there already (`type: Directory`): one that the kubelet made would belong to root, and
+    the pod would fail on its first write instead of on its mount.
     """
     spec: Manifest = {
         "accessModes": list(declared.access_modes),
         "capacity": {"storage": declared.size},
-        "hostPath": {"path": declared.host_path, "type": "Directory"},
+        "hostPath": {"path": declared.host_path, "type": declared.host_path_type},
         "persistentVolumeReclaimPolicy": "Retain",
         "storageClassName": declared.storage_class,
         "volumeMode": "Filesystem",

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any, Literal, get_args
 
 from manifests.labels import LAUNCH, RUN, Manifest
+from manifests.tenants import TENANT
 from settings.quantities import amount, canonical
 
 Op = Literal["create", "update", "replace", "delete"]
@@ -32,6 +33,8 @@ Meaning = Literal[
     "quota-removed",
     "quota-moved",
     "quota-made",
+    "rights-taken",
+    "rights-given",
     "controller-removed",
     "controller-changed",
     "controller-installed",
@@ -60,6 +63,8 @@ WORDS: Mapping[Meaning, str] = {
     "quota-removed": "Removes quota {}: {}.",
     "quota-moved": "Moves quota {}: {} from {} to {}.",
     "quota-made": "Makes quota {}: {}.",
+    "rights-taken": "Takes the rights in namespace {} from {}.",
+    "rights-given": "Gives rights in namespace {} to {}.",
     "controller-removed": "Removes controller {}.",
     "controller-changed": "Changes controller {}, which restarts.",
     "controller-installed": "Installs controller {}.",
@@ -171,6 +176,23 @@ def _local_queue(step: Step) -> Iterator[Fact]:
         yield Fact("queue-moved", (name, new, old))
 
 
+def _rights(step: Step) -> Iterator[Fact]:
+    """Of teams alone: who else is bound to a role is a controller."""
+    body = step.new or step.old or {}
+    if not _name(body).rpartition("/")[2].startswith(TENANT):
+        return
+    old, new = ([_subject(each) for each in (one or {}).get("subjects") or ()] for one in (step.old, step.new))
+    place = str(body["metadata"].get("namespace"))
+    if lost := [each for each in old if each not in new]:
+        yield Fact("rights-taken", (place, ", ".join(lost)))
+    if won := [each for each in new if each not in old]:
+        yield Fact("rights-given", (place, ", ".join(won)))
+
+
+def _subject(subject: Mapping[str, Any]) -> str:
+    return f"{subject['kind']} {subject['name']}"
+
+
 def _namespace(step: Step) -> Iterator[Fact]:
     if step.op in ("delete", "replace") and not step.retained:
         yield Fact("namespace-lost", (_name(step.old or {}),))
@@ -191,6 +213,7 @@ _READERS: Mapping[str, Callable[[Step], Iterator[Fact]]] = {
     "ClusterQueue": _cluster_queue,
     "LocalQueue": _local_queue,
     "Namespace": _namespace,
+    "RoleBinding": _rights,
     "CustomResourceDefinition": _definition,
     "Deployment": _controller,
 }

@@ -22,7 +22,7 @@ from settings.source import Node, Scalar, read
 from settings.words import findings_of
 
 PROJECT = "trainstack:"
-SECTIONS = ("environment", "cluster", "storage", "queues", "operators", "workloads")
+SECTIONS = ("environment", "cluster", "storage", "queues", "operators", "tenants", "workloads")
 DEFAULTS = "defaults.yaml"
 STACK_FILE_KEYS = ("config", "environment", "secretsprovider", "encryptedkey", "encryptionsalt")
 """What the Pulumi engine itself takes at the top of a stack's file."""

@@ -7,6 +7,7 @@ from settings.environment import Environment
 from settings.operators import Operators
 from settings.queues import Queues
 from settings.storage import Storage
+from settings.tenants import Tenants
 from settings.workloads import Workloads
 
 
@@ -33,4 +34,5 @@ class Settings(Section):
     storage: Storage = Storage()
     queues: Queues = Queues()
     operators: Operators = Operators()
+    tenants: Tenants = Tenants()
     workloads: Workloads = Field(default_factory=Workloads)

@@ -33,6 +33,8 @@ class PersistentVolume(Section):
     access_modes: tuple[AccessMode, ...] = Field(min_length=1)
     host_path: str = Field(pattern="^/")
     """A folder of the node. It must be there: what the kubelet makes itself belongs to root, mode 0755."""
+    host_path_type: Literal["", "Directory", "DirectoryOrCreate"] = "Directory"
+    """What is looked for before a pod mounts it; empty: nothing, as Kubernetes itself does where nothing is said."""
     node: str | None = None
     """The one node that holds the path; None where every node does."""
     labels: Labels = Field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The platform's half: namespaces, storage classes, operators, queues."""
+"""The platform's half: namespaces, rights of teams, storage classes, operators, queues."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from components.namespaces import Namespaces, NamespacesArgs
 from components.operators import Operator, OperatorArgs
 from components.queues import Queues, QueuesArgs
 from components.storage import StorageArgs, StorageClasses
+from components.tenants import Tenants, TenantsArgs
 from manifests import probes
 from manifests.operators import OperatorManifests
 from manifests.retained import Retained
@@ -48,6 +49,9 @@ def platform(
         opts,
     )
     after = pulumi.ResourceOptions(depends_on=[namespaces])
+    if settings.tenants.teams:
+        teams = TenantsArgs(stack=stack, tenants=settings.tenants)
+        Tenants("tenants", teams, pulumi.ResourceOptions.merge(opts, after))
     classes = StorageClasses("storage", storage, pulumi.ResourceOptions.merge(opts, after))
     installed: list[pulumi.Resource] = [namespaces, classes]
     versions: dict[str, pulumi.Output[str]] = {}

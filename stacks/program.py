@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from checks import dependencies, launches, ownership
+from checks.cluster.rights import lacking
 from checks.cluster.snapshot import read_labels, read_runs
 from checks.preflight import check
 from manifests import storage
@@ -59,7 +60,7 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
 
     Raises:
         SettingsError: the files do not say what an environment is.
-        Refused: a rule, a running run or somebody else's object stands against it.
+        Refused: a rule, a running run, somebody else's object or, of a tenant, a missing right stands against it.
         ClusterError: the cluster cannot be read.
         ReleaseError, InputsError, WorkloadError, OperatorError: something that the environment names is not right.
 
@@ -98,11 +99,12 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
         *(launch.launch for launch in decision.launches),
         *(ledger_config_map(stack, ledger) for ledger in decision.ledgers),
     ]
+    if settings.environment.profile == "tenant" and (denied := lacking(declared, settings.cluster.context)):
+        raise Refused("\n".join(denied))
     # A name that the API server chooses is nobody's yet.
     declared = [each for each in declared if "name" in each["metadata"]]
-    foreign = ownership.refusals(
-        declared, read_labels(declared, settings.cluster.context), ownership.adoptions(settings), stack
-    )
+    marks, adopted = read_labels(declared, settings.cluster.context), ownership.adoptions(settings)
+    foreign = ownership.refusals(declared, marks, adopted, stack)
     if decision.refusals or foreign:
         raise Refused("\n".join((*decision.refusals, *foreign)))
     # The platform's stack tells which queues there are (stacks/assemble.py).
@@ -120,6 +122,7 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
             *(str(each) for each in findings if each.severity != "error" and each.id not in answered),
             *decision.notes,
             *(dependencies.note(run, others) for run, others in held.items()),
+            *ownership.taken_over(declared, marks, adopted, stack),
         ),
     )
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from manifests import namespaces, queues, storage
+from manifests import namespaces, queues, storage, tenants
 from manifests.kueue import kueue
 from manifests.labels import Manifest
 from manifests.operators import OperatorManifests
@@ -73,10 +73,11 @@ def everything(settings: Settings, inputs: Inputs) -> list[Manifest]:
 
 
 def platform(settings: Settings, inputs: Inputs) -> list[Manifest]:
-    """The owners' half: namespaces, operators, storage classes, volumes on hosts, queues."""
+    """The owners' half: namespaces, rights of teams, operators, storage classes, volumes on hosts, queues."""
     stack, queued = settings.stack, settings.queues
     return [
         *(namespaces.namespace(each, stack) for each in settings.environment.namespaces),
+        *(each for team in settings.tenants.teams for each in tenants.rights(team, stack)),
         *(each for operator in operators(settings, inputs) for each in operator.in_order()),
         *(storage.storage_class(each, stack) for each in settings.storage.classes),
         *(storage.persistent_volume(each, stack) for each in settings.storage.persistent_volumes),

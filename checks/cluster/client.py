@@ -9,7 +9,7 @@ import os
 import ssl
 import tempfile
 import threading
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +25,8 @@ T = TypeVar("T")
 
 NOT_FOUND = 404
 """The status of an answer that there is no such object, or no such kind."""
+FORBIDDEN = 403
+"""The status of an answer to somebody who lacks the right."""
 _AT_ONCE = 16
 _CONNECTING = threading.Lock()
 _TIMEOUT_SECONDS = 10
@@ -45,7 +47,7 @@ class Answer:
     @property
     def found(self) -> bool:
         """True when the object, or the list, is there and may be read."""
-        return self.status == httpx.codes.OK
+        return self.status in (httpx.codes.OK, httpx.codes.CREATED)
 
 
 def kubeconfig_path() -> str:
@@ -176,13 +178,27 @@ async def get(api: kr8s.asyncio.Api, path: str, *, metadata_only: bool = False) 
     return Answer(status, json.loads(text) if status == httpx.codes.OK else {})
 
 
-async def _fetch(api: kr8s.asyncio.Api, path: str, accept: str) -> tuple[int, str]:
+async def post(api: kr8s.asyncio.Api, path: str, body: Mapping[str, Any]) -> Answer:
+    """POST a question to one path: a review, which the API server answers and stores nowhere."""
+    status, text = await _fetch(api, path, "application/json", body)
+    return Answer(status, json.loads(text) if status == httpx.codes.CREATED else {})
+
+
+async def _fetch(
+    api: kr8s.asyncio.Api, path: str, accept: str, question: Mapping[str, Any] | None = None
+) -> tuple[int, str]:
     base, _, rest = path.partition("?")
     parent, _, last = base.rpartition("/")
     url = f"{last}?{rest}" if rest else last
     try:
         async with api.call_api(
-            base=parent, version="", url=url, raise_for_status=False, headers={"Accept": accept}
+            "GET" if question is None else "POST",
+            base=parent,
+            version="",
+            url=url,
+            raise_for_status=False,
+            headers={"Accept": accept},
+            json=question,
         ) as response:
             status, text = response.status_code, response.text
     except (httpx.TransportError, ssl.SSLError, APITimeoutError) as error:

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from checks.cluster import paths
-from checks.cluster.client import NOT_FOUND, Answer, ClusterError, read
+from checks.cluster.client import FORBIDDEN, NOT_FOUND, Answer, ClusterError, read
 from checks.launches import LiveLaunch, live_launch
 from checks.ownership import Identity, identity
 from manifests import labels
@@ -57,14 +57,30 @@ def read_runs(settings: Settings) -> Runs:
 
 
 def read_launches(stack: str, namespaces: Sequence[str | None], context: str | None) -> list[dict[str, Any]]:
-    """The stack's live launches of every kind, whole, sorted by name."""
-    selector = f"{labels.STACK}={stack},{labels.RUN}"
-    return _list(_LAUNCH_KINDS, namespaces, selector, context)
+    """The stack's live launches of every kind, whole, sorted by name.
+
+    A tenant may lack rights on a kind that it does not use: where none of its ledgers is of that kind it has launched
+    none, and may not.
+    """
+    forbidden: dict[str, tuple[Answer, str]] = {}
+    found = _list(_LAUNCH_KINDS, namespaces, f"{labels.STACK}={stack},{labels.RUN}", context, forbidden)
+    if forbidden:
+        ledgers = _list([("v1", "ConfigMap")], namespaces, f"{labels.STACK}={stack},{labels.LEDGER}", context)
+        launched = {str(read_ledger(body).launch["kind"]) for body in ledgers}
+        for path, (answer, kind) in forbidden.items():
+            if kind in launched:
+                there(path, answer)
+    return found
 
 
 def _list(
-    kinds: Sequence[tuple[str, str]], namespaces: Sequence[str | None], selector: str, context: str | None
+    kinds: Sequence[tuple[str, str]],
+    namespaces: Sequence[str | None],
+    selector: str,
+    context: str | None,
+    forbidden: dict[str, tuple[Answer, str]] | None = None,
 ) -> list[dict[str, Any]]:
+    """What bears the labels. `forbidden` takes, by path, what may not be read in a namespace; else that fails."""
     asked = {
         f"{paths.collection(api_version, kind, namespace)}?labelSelector={quote(selector)}": (api_version, kind)
         for api_version, kind in kinds
@@ -72,9 +88,12 @@ def _list(
     }
     found = []
     for path, answer in read(list(asked), context).items():
+        api_version, kind = asked[path]
+        if forbidden is not None and answer.status == FORBIDDEN and _in_namespace(path):
+            forbidden[path] = (answer, kind)
+            continue
         if not there(path, answer):
             continue
-        api_version, kind = asked[path]
         # Items of a list do not say what they are.
         found += [{"apiVersion": api_version, "kind": kind, **item} for item in answer.body["items"]]
     return sorted(found, key=lambda body: str(body["metadata"]["name"]))
@@ -91,13 +110,24 @@ def read_labels(manifests: Iterable[Mapping[str, Any]], context: str | None) -> 
     }
 
 
+def _in_namespace(path: str) -> bool:
+    """Whether the path is of something in a namespace, and not of a namespace."""
+    return "/" in path.partition("/namespaces/")[2].partition("?")[0]
+
+
 def there(path: str, answer: Answer) -> bool:
     """Whether there is something. What may not be read is not nothing: a change must not be decided upon that."""
     if not answer.found and answer.status != NOT_FOUND:
         where, _, query = path.partition("?")
+        remedy = (
+            "ask the platform's owner for that right (`trainstack:tenants` in the platform's environment gives a team "
+            "all that it needs), or take another kubeconfig"
+            if _in_namespace(where)
+            else "ask its owner for that right, take another kubeconfig, or, where an environment may use only its own "
+            "namespaces, say `profile: tenant`"
+        )
         raise ClusterError(
             f"the cluster answered {answer.status} to {'list' if query else 'get'} {where}, so it is not known what is "
-            "there, and nothing is changed; ask its owner for that right, take another kubeconfig, or, where an "
-            "environment may use only its own namespaces, say `profile: tenant`"
+            f"there, and nothing is changed; {remedy}"
         )
     return answer.found

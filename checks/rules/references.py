@@ -98,7 +98,7 @@ def cohort_cycle(scene: Scene) -> Iterator[Finding]:
 
 
 def namespace_unknown(scene: Scene) -> Iterator[Finding]:
-    """Volumes, local queues and runs stand in namespaces that the stack or the cluster has."""
+    """Volumes, local queues, teams and runs stand in namespaces that the stack or the cluster has."""
     settings = scene.settings
     environment = settings.environment
     known = {one.name for one in environment.namespaces} | {*environment.existing.namespaces, *_ALWAYS_THERE}
@@ -106,6 +106,7 @@ def namespace_unknown(scene: Scene) -> Iterator[Finding]:
     known |= {"kubeflow"} if settings.operators.training_operator else set()
     users = [(path, volume.namespace) for path, volume in each("storage.volumes", settings.storage.volumes)]
     users += [(path, queue.namespace) for path, queue in each("queues.localQueues", settings.queues.local_queues)]
+    users += [(path, team.namespace) for path, team in each("tenants.teams", settings.tenants.teams)]
     users += [(path, run.namespace) for path, run in scene.runs()]
     for path, namespace in users:
         yield from _refer(scene, "namespace-unknown", f"{path}.namespace", namespace, "namespace", known)

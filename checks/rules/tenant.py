@@ -19,6 +19,7 @@ def tenant_cluster_scoped(scene: Scene) -> Iterator[Finding]:
         "queues.cohorts": [one.name for one in settings.queues.cohorts],
         "queues.clusterQueues": [one.name for one in settings.queues.cluster_queues],
         "queues.priorityClasses": [one.name for one in settings.queues.priority_classes],
+        "tenants.teams": [one.name for one in settings.tenants.teams],
         "operators.kueue": ["kueue"] if settings.operators.kueue else [],
         "operators.trainingOperator": ["training-operator"] if settings.operators.training_operator else [],
     }

@@ -120,7 +120,7 @@ def test_every_command_of_the_docs_parses(block: Block, tmp_path: Path, monkeypa
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_command_that_the_prose_names_exists(page: Path) -> None:
     """`trainstack …` in a sentence or a table begins with a command's name."""
-    for span in re.findall(r"`trainstack ([a-z][a-z ]*)[^`]*`", prose(page)):
+    for span in re.findall(r"`trainstack ([a-z][a-z -]*)[^`]*`", prose(page)):
         words = span.split()
         known = any(" ".join(["trainstack", *words[:depth]]) in COMMANDS for depth in (1, 2))
         assert known or words == ["cluster"], f"there is no command: trainstack {span}"
@@ -128,7 +128,7 @@ def test_every_command_that_the_prose_names_exists(page: Path) -> None:
 
 def test_the_readme_names_every_command() -> None:
     """In its table, once each."""
-    named = re.findall(r"^\| `(trainstack [a-z ]+)` \|", (ROOT / "README.md").read_text(), re.MULTILINE)
+    named = re.findall(r"^\| `(trainstack [a-z -]+)` \|", (ROOT / "README.md").read_text(), re.MULTILINE)
     assert sorted(named) == sorted(COMMANDS)
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from checks.ownership import Identity, adoptions, identity, refusals
+from checks.ownership import Identity, adoptions, identity, refusals, taken_over
 from settings.environment import Environment, Namespace
 from settings.queues import Cohort, LocalQueue, PriorityClass, ResourceFlavor
 from settings.storage import PersistentVolume, StorageClass
@@ -93,3 +93,15 @@ def test_adopt_is_read_from_every_section_that_has_it() -> None:
         ("LocalQueue", "research", "research"),
         ("WorkloadPriorityClass", None, "normal"),
     }
+
+
+def test_what_is_taken_over_is_named_once() -> None:
+    """As long as it does not bear our mark; what is made is not named."""
+    claims = [("PersistentVolumeClaim", "research", name) for name in ("theirs", "ours", "new")]
+    theirs, ours, new = map(make_object, claims)
+    live = {identity(theirs): {"team": "a"}, identity(ours): {"trainstack.dev/stack": "dev"}}
+    adopted = frozenset(map(identity, (theirs, ours, new)))
+    said = (
+        "PersistentVolumeClaim research/theirs is there already and is taken over (adopt: true): the same object stays"
+    )
+    assert taken_over([theirs, ours, new], live, adopted, "dev") == (said,)

@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from checks.preflight import RULES, check
-from settings.environment import Environment, Existing
+from settings.environment import Environment, Existing, Namespace
 from settings.load import load_with_places
 from settings.operators import Operators
 from settings.queues import LocalQueue
 from settings.storage import PersistentVolume
+from settings.tenants import Team, Tenants
 from settings.workloads import Record
 from tests.unit.checks.cases import CASES, ROOT, TENANT
 from tests.unit.make import (
@@ -155,3 +156,14 @@ def test_a_name_that_is_fixed_may_be_longer_than_one_that_is_derived() -> None:
     (finding,) = check(make_settings(make_distributed(name=name)), EMPTY)
     assert finding.id == "name-derived"
     assert check(make_settings(make_distributed(name=name, naming="fixed")), EMPTY) == []
+
+
+def test_the_rights_of_a_team_need_its_namespace() -> None:
+    """A role can stand only where there is a namespace."""
+    teams = Tenants(teams=(Team(name="vision", namespace="visoin", groups=("ml",)),))
+    settings = make_settings(tenants=teams, environment=Environment(namespaces=(Namespace(name="vision"),)))
+    found = [each for each in check(settings, EMPTY) if each.path.startswith("tenants")]
+    assert [(each.id, each.severity, each.path) for each in found] == [
+        ("namespace-unknown", "error", "tenants.teams[vision].namespace")
+    ]
+    assert found[0].remedy == "did you mean vision? (or declare it here)"

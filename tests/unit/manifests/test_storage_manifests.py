@@ -82,3 +82,14 @@ def test_a_claim_is_not_waited_for_and_can_pick_a_static_volume() -> None:
             "volumeMode": "Filesystem",
         },
     }
+
+
+def test_what_is_taken_over_is_not_told_what_nobody_has_said() -> None:
+    """A class without a word on expansion, a volume whose folder nobody looks for: a word more would be an edit."""
+    adopted = StorageClass(name="shared", provisioner="csi.example.org", adopt=True)
+    assert "allowVolumeExpansion" not in storage_class(adopted, "dev")
+    assert storage_class(adopted, "dev")["metadata"]["annotations"] == {"pulumi.com/patchForce": "true"}
+    volume = PersistentVolume(
+        name="v", storage_class="manual", size="1Gi", access_modes=("ReadWriteOnce",), host_path="/v", host_path_type=""
+    )
+    assert persistent_volume(volume, "dev")["spec"]["hostPath"] == {"path": "/v", "type": ""}

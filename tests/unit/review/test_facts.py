@@ -1,8 +1,12 @@
 """What a change means for people."""
 
+from typing import Any
+
 import pytest
 
+from manifests.tenants import rights
 from review.facts import WORDS, Fact, Step, View, facts
+from settings.tenants import Team
 from tests.unit.review.samples import make_claim, make_job, make_quota
 
 LIVE = View(live=True)
@@ -99,3 +103,25 @@ def test_what_people_do_not_notice_is_no_fact() -> None:
 def test_a_fact_is_what_it_says() -> None:
     """Facts compare by value."""
     assert facts([Step("delete", make_claim("1Gi"), None)], LIVE) == [Fact("volume-lost", ("research/data",))]
+
+
+def test_rights_are_told_by_who_gets_and_who_loses_them() -> None:
+    """Of teams; a controller's binding says nothing to people."""
+
+    def binding(*groups: str) -> dict[str, Any]:
+        *_, last = rights(Team(name="vision", namespace="vision", groups=groups, service_account="ci"), "lab")
+        return last
+
+    assert said(Step("create", None, binding("ml"))) == [
+        "Gives rights in namespace vision to Group ml, ServiceAccount ci."
+    ]
+    assert said(Step("update", binding("ml"), binding("cv"))) == [
+        "Takes the rights in namespace vision from Group ml.",
+        "Gives rights in namespace vision to Group cv.",
+    ]
+    assert said(Step("delete", binding("ml"), None)) == [
+        "Takes the rights in namespace vision from Group ml, ServiceAccount ci."
+    ]
+    controller = binding("ml")
+    controller["metadata"]["name"] = "leader-election"
+    assert said(Step("create", None, controller)) == []

@@ -1,0 +1,84 @@
+"""What people have made in a namespace by hand, and what it stands on, read whole."""
+
+from collections.abc import Iterator, Sequence
+
+from checks.adoption.found import Body, Found, Operator
+from checks.cluster import paths
+from checks.cluster.client import FORBIDDEN, Answer, read
+
+_KUEUE = "kueue.x-k8s.io/v1beta2"
+_GROUP = "/apis/kueue.x-k8s.io"
+_DEPLOYMENTS = "/apis/apps/v1/deployments"
+_OPERATORS = {
+    "kueue": "Kueue",
+    "training-operator": "the Kubeflow training operator",
+    "trainer-controller-manager": "Kubeflow Trainer",
+    "jobset": "JobSet",
+}
+"""By the last part of their image's name."""
+_WHERE = {
+    "namespace": ("v1", "Namespace", False),
+    "claims": ("v1", "PersistentVolumeClaim", True),
+    "all_claims": ("v1", "PersistentVolumeClaim", False),
+    "persistent_volumes": ("v1", "PersistentVolume", False),
+    "classes": ("storage.k8s.io/v1", "StorageClass", False),
+    "local_queues": (_KUEUE, "LocalQueue", True),
+    "cluster_queues": (_KUEUE, "ClusterQueue", False),
+    "flavors": (_KUEUE, "ResourceFlavor", False),
+    "cohorts": (_KUEUE, "Cohort", False),
+    "priority_classes": (_KUEUE, "WorkloadPriorityClass", False),
+}
+"""By field: API version, kind, and whether the namespace's alone are asked for."""
+
+
+def read_existing(namespace: str, context: str | None) -> Found | None:
+    """Everything that `trainstack adopt` looks at; None where there is no such namespace.
+
+    What may not be read is told in `unreadable`, and counts as not there. Raises ClusterError as `client.read` does.
+    """
+    asked = {
+        name: paths.collection(version, kind, namespace if within else None)
+        for name, (version, kind, within) in _WHERE.items()
+    }
+    asked["namespace"] += f"/{namespace}"
+    answers = read([*asked.values(), _GROUP, _DEPLOYMENTS], context)
+    if answers[asked["namespace"]].status not in (200, FORBIDDEN):
+        return None
+    bodies = {name: _items(name, answers[path]) for name, path in asked.items() if name != "namespace"}
+    everywhere = bodies.pop("all_claims")
+    return Found(
+        namespace=namespace,
+        foreign_claims=tuple(each for each in everywhere if each["metadata"]["namespace"] != namespace),
+        operators=tuple(_operators(answers[_DEPLOYMENTS].body.get("items", []))),
+        unreadable=tuple(_unreadable(asked, answers[_GROUP], {name: answers[path] for name, path in asked.items()})),
+        **bodies,
+    )
+
+
+def _items(name: str, answer: Answer) -> tuple[Body, ...]:
+    version, kind, _ = _WHERE[name]
+    # Items of a list do not say what they are.
+    return tuple({"apiVersion": version, "kind": kind, **item} for item in answer.body.get("items", ()))
+
+
+def _unreadable(asked: dict[str, str], group: Answer, answers: dict[str, Answer]) -> Iterator[str]:
+    for name, path in asked.items():
+        if answers[name].status == FORBIDDEN and name != "namespace":
+            yield f"{path.rpartition('/')[2]} may not be read ({path}), so none is taken over"
+    served = [each["version"] for each in group.body.get("versions", ())]
+    if group.found and "v1beta2" not in served:
+        yield f"Kueue serves {', '.join(served)} and not v1beta2, so no queue is taken over: upgrade Kueue to v0.15"
+
+
+def _operators(deployments: Sequence[Body]) -> Iterator[Operator]:
+    for each in deployments:
+        for container in each["spec"]["template"]["spec"]["containers"]:
+            image, _, _ = str(container["image"]).partition("@")
+            repository, _, tag = image.rpartition(":")
+            # A colon before the last slash is of a port.
+            repository, tag = (image, "") if "/" in tag or not repository else (repository, tag)
+            name = _OPERATORS.get(repository.rpartition("/")[2])
+            if name is not None:
+                yield Operator(
+                    name=name, namespace=each["metadata"]["namespace"], version=tag or "of an unnamed version"
+                )

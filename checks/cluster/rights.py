@@ -1,0 +1,72 @@
+"""What the kubeconfig's user may do, asked of the API server before anything is declared.
+
+Everybody may ask this of themselves (the role `system:basic-user`), also those who have rights in one namespace only.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import kr8s.asyncio
+
+from checks.cluster import paths
+from checks.cluster.client import connect, post, run
+
+_REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+_WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+_Question = tuple[str, str, str, str]
+"""Verb, API group, resource, namespace."""
+
+
+def lacking(manifests: Iterable[Mapping[str, Any]], context: str | None) -> tuple[str, ...]:
+    """Name every right that is missing to declare these namespaced objects, with who can give it.
+
+    A cluster that does not answer the question counts as one that allows it: the change itself will tell.
+    Raises ClusterError as `client.read` does.
+    """
+    return run(_lacking(sorted({each for manifest in manifests for each in _questions(manifest)}), context))
+
+
+def _questions(manifest: Mapping[str, Any]) -> Iterable[_Question]:
+    group = manifest["apiVersion"].rpartition("/")[0].partition("/")[0]
+    namespace = manifest["metadata"]["namespace"]
+    resource = paths.collection(manifest["apiVersion"], manifest["kind"], namespace).rpartition("/")[2]
+    # A name that the server makes up is no server-side apply, which is what needs `patch`.
+    for verb in ("create", "patch") if "name" in manifest["metadata"] else ("create",):
+        yield verb, group, resource, namespace
+
+
+async def _lacking(questions: list[_Question], context: str | None) -> tuple[str, ...]:
+    api = await connect(context)
+    answers = await asyncio.gather(*(_may(api, each) for each in questions))
+    verbs: dict[tuple[str, str, str], list[str]] = {}
+    for (verb, *what), allowed in zip(questions, answers, strict=True):
+        if not allowed:
+            group, resource, namespace = what
+            verbs.setdefault((group, resource, namespace), []).append(verb)
+    if not verbs:
+        return ()
+    who = await _who(api)
+    return tuple(
+        f"{who} may not {' or '.join(missing)} {f'{resource}.{group}'.strip('.')} in namespace {namespace}; the "
+        "platform's owner gives a team all rights that it needs (`trainstack:tenants` in the platform's environment)"
+        for (group, resource, namespace), missing in verbs.items()
+    )
+
+
+async def _may(api: kr8s.asyncio.Api, question: _Question) -> bool:
+    verb, group, resource, namespace = question
+    attributes = {"verb": verb, "group": group, "resource": resource, "namespace": namespace}
+    body = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    answer = await post(api, _REVIEW, body)
+    return not answer.found or bool(answer.body.get("status", {}).get("allowed", True))
+
+
+async def _who(api: kr8s.asyncio.Api) -> str:
+    answer = await post(api, _WHO, {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
+    name = answer.body.get("status", {}).get("userInfo", {}).get("username")
+    return str(name) if name else "the kubeconfig's user"

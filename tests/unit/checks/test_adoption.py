@@ -1,0 +1,263 @@
+"""What people made by hand, as settings that say exactly the same."""
+
+from typing import Any
+
+from checks.adoption.entries import CLUSTER_QUEUE, PERSISTENT_VOLUME, Kind, unsaid
+from checks.adoption.found import Found, Operator
+from checks.adoption.plan import adopt, operators
+from settings.environment import Environment, Existing
+from settings.model import Settings
+from settings.operators import Operators
+from settings.queues import PriorityClass, Queues
+from settings.storage import Storage
+from tests.unit.make import make_settings
+
+KUEUE = "kueue.x-k8s.io/v1beta2"
+
+
+def make_live(api: str, kind: str, name: str, namespace: str = "", **rest: Any) -> dict[str, Any]:
+    """An object as the API server gives it."""
+    place = {"namespace": namespace} if namespace else {}
+    return {"apiVersion": api, "kind": kind, "metadata": {"name": name, **place, "uid": "1"}, **rest}
+
+
+def make_claim(name: str = "data", **spec: Any) -> dict[str, Any]:
+    """A bound claim of the class `fast`."""
+    base = {
+        "accessModes": ["ReadWriteMany"],
+        "resources": {"requests": {"storage": "1Gi"}},
+        "storageClassName": "fast",
+        "volumeMode": "Filesystem",
+        "volumeName": "pvc-1",
+    }
+    return make_live("v1", "PersistentVolumeClaim", name, "vision", spec={**base, **spec}, status={"phase": "Bound"})
+
+
+def make_queue(name: str = "gpu", **spec: Any) -> dict[str, Any]:
+    """A cluster queue as Kueue has completed it."""
+    resources = [{"name": "cpu", "nominalQuota": "1"}]
+    base = {
+        "flavorFungibility": {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "TryNextFlavor"},
+        "namespaceSelector": {},
+        "preemption": {
+            "borrowWithinCohort": {"policy": "Never"},
+            "reclaimWithinCohort": "Never",
+            "withinClusterQueue": "Never",
+        },
+        "queueingStrategy": "BestEffortFIFO",
+        "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [{"name": "gpu", "resources": resources}]}],
+        "stopPolicy": "None",
+    }
+    return make_live(KUEUE, "ClusterQueue", name, spec={**base, **spec})
+
+
+def make_local_queue(queue: str = "gpu") -> dict[str, Any]:
+    """The namespace's queue."""
+    return make_live(KUEUE, "LocalQueue", "q", "vision", spec={"clusterQueue": queue, "stopPolicy": "None"})
+
+
+FLAVOR = make_live(KUEUE, "ResourceFlavor", "gpu", spec={"nodeLabels": {"gpu": "a100"}})
+CLASS = make_live(
+    "storage.k8s.io/v1",
+    "StorageClass",
+    "fast",
+    provisioner="csi.example.org",
+    reclaimPolicy="Delete",
+    volumeBindingMode="Immediate",
+)
+
+
+def make_empty(**changes: Any) -> Settings:
+    """An environment that declares nothing yet."""
+    return make_settings(
+        **{"environment": Environment(), "storage": Storage(), "queues": Queues(), "operators": Operators(), **changes}
+    )
+
+
+def entries(settings: Settings, found: Found, *shared: str) -> list[tuple[str, object]]:
+    """What would be added, by the list of the file."""
+    return [(".".join(each.path), each.value) for each in adopt(settings, found, shared).entries]
+
+
+def left(settings: Settings, found: Found) -> dict[str, str]:
+    """What stays others', with the reason."""
+    return adopt(settings, found).left
+
+
+def fields(kind: Kind, live: dict[str, Any]) -> list[str]:
+    """What the object's element would not say."""
+    return unsaid(kind, kind.element(live), live, "lab")
+
+
+def test_a_whole_namespace_becomes_settings() -> None:
+    """Volumes, their class, and the queue with the chain below it: what is usual is not written out."""
+    found = Found(
+        namespace="vision",
+        claims=(make_claim(),),
+        classes=(CLASS,),
+        local_queues=(make_local_queue(),),
+        cluster_queues=(make_queue(cohortName="lab"), make_queue("others")),
+        flavors=(FLAVOR, make_live(KUEUE, "ResourceFlavor", "unused", spec={})),
+        cohorts=(make_live(KUEUE, "Cohort", "lab", spec={"parentName": "all"}),),
+        priority_classes=(make_live(KUEUE, "WorkloadPriorityClass", "urgent", value=5),),
+    )
+    group = {
+        "coveredResources": ["cpu"],
+        "flavors": [{"name": "gpu", "resources": [{"name": "cpu", "nominalQuota": "1"}]}],
+    }
+    storage_class = {"provisioner": "csi.example.org", "reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}
+    claim = {"storageClass": "fast", "size": "1Gi", "accessModes": ["ReadWriteMany"]}
+    assert entries(make_empty(), found) == [
+        ("environment.existing.namespaces", "vision"),
+        ("storage.classes", {"name": "fast", **storage_class, "adopt": True}),
+        ("queues.priorityClasses", {"name": "urgent", "value": 5, "adopt": True}),
+        ("queues.flavors", {"name": "gpu", "nodeLabels": {"gpu": "a100"}, "adopt": True}),
+        ("queues.cohorts", {"name": "all"}),
+        ("queues.cohorts", {"name": "lab", "parent": "all", "adopt": True}),
+        ("queues.clusterQueues", {"name": "gpu", "cohort": "lab", "resourceGroups": [group], "adopt": True}),
+        ("queues.localQueues", {"name": "q", "namespace": "vision", "clusterQueue": "gpu", "adopt": True}),
+        ("storage.volumes", {"name": "data", "namespace": "vision", **claim, "adopt": True}),
+    ]
+    assert adopt(make_empty(), found).notes == [
+        "cohort all has no object; `up` makes one, which says nothing and changes nothing"
+    ]
+
+
+def test_each_half_takes_what_it_holds() -> None:
+    """A team takes its claims and names the class; a platform takes all the others."""
+    found = Found(namespace="vision", claims=(make_claim(),), classes=(CLASS,), local_queues=(make_local_queue(),))
+    team = make_empty(environment=Environment(profile="tenant", halves=("training",)))
+    assert [path for path, _ in entries(team, found)] == [
+        "environment.existing.namespaces",
+        "storage.volumes",
+        "environment.existing.storageClasses",
+    ]
+    platform = make_empty(environment=Environment(halves=("platform",), existing=Existing(namespaces=("vision",))))
+    assert [path for path, _ in entries(platform, found)] == ["storage.classes"]
+
+
+def test_a_class_that_others_use_is_only_named() -> None:
+    """Or that is the cluster's default: one team does not take it from the others."""
+    other = make_claim()
+    other["metadata"]["namespace"] = "audio"
+    shared = Found(namespace="vision", claims=(make_claim(),), classes=(CLASS,), foreign_claims=(other,))
+    named = ("environment.existing.storageClasses", "fast")
+    assert left(make_empty(), shared) == {
+        "StorageClass fast": "is used by claims of other namespaces; it is only named"
+    }
+    assert named in entries(make_empty(), shared)
+    default = {"storageclass.kubernetes.io/is-default-class": "true"}
+    usual = {**CLASS, "metadata": {**CLASS["metadata"], "annotations": default}}
+    found = Found(namespace="vision", claims=(make_claim(),), classes=(usual,))
+    assert left(make_empty(), found) == {"StorageClass fast": "is the cluster's default; it is only named"}
+
+
+def test_what_the_settings_cannot_say_is_left_with_the_field() -> None:
+    """And with it what stands on it; nothing is taken over that would change by it."""
+    found = Found(
+        namespace="vision",
+        local_queues=(make_local_queue(),),
+        cluster_queues=(make_queue(fairSharing={"weight": "2"}, admissionScope={"mode": "x"}),),
+        flavors=(FLAVOR,),
+        claims=(
+            make_claim(dataSource={"kind": "VolumeSnapshot", "name": "s"}),
+            make_claim("bare", storageClassName=""),
+        ),
+    )
+    assert left(make_empty(), found) == {
+        "ClusterQueue gpu": "says what the settings cannot: spec.admissionScope.mode, spec.fairSharing.weight",
+        "LocalQueue vision/q": "stands on cluster queue gpu, which test does not declare",
+        "PersistentVolumeClaim vision/data": (
+            "says what the settings cannot: spec.dataSource.kind, spec.dataSource.name"
+        ),
+        "PersistentVolumeClaim vision/bare": ("says what the settings cannot: storageClass (value '')"),
+    }
+    assert [path for path, _ in entries(make_empty(), found)] == ["environment.existing.namespaces"]
+
+
+def test_what_stands_on_something_that_is_not_there_is_left_with_all_above_it() -> None:
+    """A queue whose flavor nobody has made: no cohort is made for it either."""
+    found = Found(
+        namespace="default", local_queues=(make_local_queue(),), cluster_queues=(make_queue(cohortName="lab"),)
+    )
+    assert left(make_empty(), found) == {
+        "ClusterQueue gpu": "stands on flavor gpu, which test does not declare",
+        "LocalQueue vision/q": "stands on cluster queue gpu, which test does not declare",
+    }
+    assert entries(make_empty(), found) == []
+
+
+def test_a_queue_for_no_namespace_is_not_one_for_all() -> None:
+    """No selector selects none, and an empty one selects every namespace."""
+    nobody = make_queue()
+    del nobody["spec"]["namespaceSelector"]
+    assert fields(CLUSTER_QUEUE, make_queue()) == []
+    assert fields(CLUSTER_QUEUE, nobody) == ["spec.namespaceSelector"]
+    by_name = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["vision"]}
+    assert fields(CLUSTER_QUEUE, make_queue(namespaceSelector={"matchExpressions": [by_name]})) == []
+    by_label = {"matchLabels": {"team": "vision"}}
+    assert fields(CLUSTER_QUEUE, make_queue(namespaceSelector=by_label)) == ["spec.namespaceSelector.matchLabels.team"]
+
+
+def test_a_volume_on_a_host_keeps_its_kind() -> None:
+    """Made without a type, on one node or on every one; another reclaim policy or source is left."""
+
+    def make_volume(**changes: Any) -> dict[str, Any]:
+        host = {"path": "/data", "type": ""}
+        spec = {"accessModes": ["ReadWriteMany"], "capacity": {"storage": "1Gi"}, "hostPath": host}
+        spec |= {"persistentVolumeReclaimPolicy": "Retain", "storageClassName": "manual", "volumeMode": "Filesystem"}
+        return make_live("v1", "PersistentVolume", "pv", spec={**spec, "claimRef": {"name": "x"}, **changes})
+
+    here = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["n1"]}]}
+    assert fields(PERSISTENT_VOLUME, make_volume()) == []
+    assert fields(PERSISTENT_VOLUME, make_volume(nodeAffinity={"required": {"nodeSelectorTerms": [here]}})) == []
+    assert fields(PERSISTENT_VOLUME, make_volume(persistentVolumeReclaimPolicy="Delete")) == [
+        "spec.persistentVolumeReclaimPolicy"
+    ]
+    assert fields(PERSISTENT_VOLUME, make_volume(hostPath=None, nfs={"server": "s"})) == [
+        "no hostPath, which is needed"
+    ]
+
+
+def test_what_is_not_by_hand_is_left_to_its_owner() -> None:
+    """Another stack's, another tool's, a controller's, or declared here already."""
+
+    def held(**metadata: Any) -> dict[str, Any]:
+        live = make_claim()
+        return {**live, "metadata": {**live["metadata"], **metadata}}
+
+    reasons = {
+        "belongs to stack 'other'": held(labels={"trainstack.dev/stack": "other"}),
+        "is managed by Helm, which would write it again": held(labels={"app.kubernetes.io/managed-by": "Helm"}),
+        "is managed by Flux, which would write it again": held(labels={"kustomize.toolkit.fluxcd.io/name": "x"}),
+        "is managed by Argo CD, which would write it again": held(
+            annotations={"argocd.argoproj.io/tracking-id": "x:/PersistentVolumeClaim:vision/data"}
+        ),
+        "belongs to StatefulSet db": held(ownerReferences=[{"kind": "StatefulSet", "name": "db"}]),
+        "is being deleted": held(deletionTimestamp="2026-01-01T00:00:00Z"),
+    }
+    for reason, claim in reasons.items():
+        assert left(make_empty(), Found(namespace="vision", claims=(claim,))) == {
+            "PersistentVolumeClaim vision/data": reason
+        }
+    ours = held(name="training", namespace="research")
+    assert left(make_settings(), Found(namespace="research", claims=(ours,))) == {
+        "PersistentVolumeClaim research/training": "is declared by test already"
+    }
+
+
+def test_a_priority_of_the_shared_defaults_is_taken_as_it_is() -> None:
+    """The environment's own file overrides what defaults.yaml says of it."""
+    settings = make_empty(queues=Queues(priority_classes=(PriorityClass(name="normal", value=1, description="x"),)))
+    live = make_live(KUEUE, "WorkloadPriorityClass", "normal", value=7)
+    found = Found(namespace="default", priority_classes=(live,))
+    assert entries(settings, found, "normal") == [
+        ("queues.priorityClasses", {"name": "normal", "value": 7, "adopt": True, "description": ""})
+    ]
+    assert adopt(settings, found).left == {"WorkloadPriorityClass normal": "is declared by test already"}
+
+
+def test_operators_are_named_with_version_and_place() -> None:
+    """They stay their installer's."""
+    found = Found(namespace="vision", operators=(Operator(name="Kueue", namespace="kueue-system", version="v0.15.2"),))
+    assert list(operators(found)) == ["Kueue v0.15.2 in namespace kueue-system"]

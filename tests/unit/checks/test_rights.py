@@ -1,0 +1,134 @@
+"""What a tenant lacks, and what it need not have."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from checks.cluster import rights, snapshot
+from checks.cluster.client import Answer, ClusterError
+from checks.cluster.existing import read_existing
+from checks.cluster.rights import lacking
+from checks.cluster.snapshot import read_launches
+from workloads.records import Ledger, ledger_config_map
+
+TEAM = "system:serviceaccount:vision:vision"
+JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a", "namespace": "vision"}}
+CLAIM = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "a", "namespace": "vision"}}
+TORCH = {
+    "apiVersion": "kubeflow.org/v1",
+    "kind": "PyTorchJob",
+    "metadata": {"generateName": "a-", "namespace": "vision"},
+}
+
+
+def make_server(monkeypatch: pytest.MonkeyPatch, *allowed: str, silent: bool = False) -> list[str]:
+    """An API server that allows these `<verb> <resource>`; returns what it will be asked. `silent`: no answer."""
+    asked: list[str] = []
+
+    async def connect(_: str | None) -> None:
+        return None
+
+    async def post(_: object, path: str, body: Mapping[str, Any]) -> Answer:
+        if silent:
+            return Answer(403, {})
+        if path.endswith("selfsubjectreviews"):
+            return Answer(201, {"status": {"userInfo": {"username": TEAM}}})
+        about = body["spec"]["resourceAttributes"]
+        asked.append(f"{about['verb']} {about['resource']}.{about['group']} {about['namespace']}")
+        return Answer(201, {"status": {"allowed": f"{about['verb']} {about['resource']}" in allowed}})
+
+    monkeypatch.setattr(rights, "connect", connect)
+    monkeypatch.setattr(rights, "post", post)
+    return asked
+
+
+def test_each_right_that_is_missing_is_told_with_who_gives_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked once a kind and namespace; an object whose name the server makes up is never patched."""
+    asked = make_server(monkeypatch, "create persistentvolumeclaims", "patch persistentvolumeclaims", "create jobs")
+    giver = (
+        "the platform's owner gives a team all rights that it needs (`trainstack:tenants` in the platform's "
+        "environment)"
+    )
+    assert lacking([JOB, JOB, CLAIM, TORCH], None) == (
+        f"{TEAM} may not create pytorchjobs.kubeflow.org in namespace vision; {giver}",
+        f"{TEAM} may not patch jobs.batch in namespace vision; {giver}",
+    )
+    assert sorted(asked) == [
+        "create jobs.batch vision",
+        "create persistentvolumeclaims. vision",
+        "create pytorchjobs.kubeflow.org vision",
+        "patch jobs.batch vision",
+        "patch persistentvolumeclaims. vision",
+    ]
+
+
+def test_a_server_that_answers_no_such_question_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The change itself will tell."""
+    make_server(monkeypatch, silent=True)
+    assert lacking([JOB], None) == ()
+
+
+def make_answers(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, Answer]) -> None:
+    """A cluster that answers by the last part of a path; anything else is an empty list."""
+
+    def read(paths: Sequence[str], _: str | None, **__: bool) -> dict[str, Answer]:
+        empty = Answer(200, {"items": []})
+        return {path: answers.get(path.partition("?")[0].rpartition("/")[2], empty) for path in paths}
+
+    monkeypatch.setattr(snapshot, "read", read)
+    monkeypatch.setattr("checks.cluster.existing.read", read)
+
+
+def make_ledger(kind: str) -> dict[str, Any]:
+    """The ledger of a launch of this kind."""
+    launch = "a-0123456789-abcdef"
+    manifest = {"kind": kind, "metadata": {"name": launch}}
+    run = {"run_id": "a-0123456789", "workload": "a", "namespace": "vision", "attempt": 1}
+    return ledger_config_map("vision", Ledger(**run, launch_name=launch, launch=manifest))  # type: ignore[arg-type]
+
+
+def test_a_kind_that_a_tenant_never_launched_may_be_out_of_its_sight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that it has launched may not: whether it runs is not known then. Nor may it be for who looks everywhere."""
+    forbidden = {"pytorchjobs": Answer(403, {})}
+    make_answers(monkeypatch, {**forbidden, "configmaps": Answer(200, {"items": [make_ledger("Job")]})})
+    assert read_launches("vision", ["vision"], None) == []
+    with pytest.raises(ClusterError, match="say `profile: tenant`"):
+        read_launches("vision", [None], None)
+    make_answers(monkeypatch, {**forbidden, "configmaps": Answer(200, {"items": [make_ledger("PyTorchJob")]})})
+    with pytest.raises(ClusterError, match="the platform's owner for that right"):
+        read_launches("vision", ["vision"], None)
+
+
+def test_what_is_there_is_read_whole_and_what_may_not_be_read_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Claims of other namespaces apart, operators by their images, another version of Kueue named."""
+    claims = [{"metadata": {"name": name, "namespace": name}} for name in ("vision", "audio")]
+
+    def deployment(image: str) -> dict[str, Any]:
+        containers = [{"image": image}]
+        return {"metadata": {"namespace": "ops"}, "spec": {"template": {"spec": {"containers": containers}}}}
+
+    images = ("registry.k8s.io/kueue/kueue:v0.14.0", "host:5000/other", "host:5000/training-operator@sha256:abc")
+    make_answers(
+        monkeypatch,
+        {
+            "vision": Answer(200, {}),
+            "persistentvolumeclaims": Answer(200, {"items": claims}),
+            "persistentvolumes": Answer(403, {}),
+            "kueue.x-k8s.io": Answer(200, {"versions": [{"version": "v1beta1"}]}),
+            "deployments": Answer(200, {"items": [deployment(image) for image in images]}),
+        },
+    )
+    found = read_existing("vision", None)
+    assert found is not None
+    assert [each["metadata"]["name"] for each in found.foreign_claims] == ["audio"]
+    assert [(each.name, each.version) for each in found.operators] == [
+        ("Kueue", "v0.14.0"),
+        ("the Kubeflow training operator", "of an unnamed version"),
+    ]
+    assert found.unreadable == (
+        "persistentvolumes may not be read (/api/v1/persistentvolumes), so none is taken over",
+        "Kueue serves v1beta1 and not v1beta2, so no queue is taken over: upgrade Kueue to v0.15",
+    )
+    make_answers(monkeypatch, {"nowhere": Answer(404, {})})
+    assert read_existing("nowhere", None) is None

@@ -1,0 +1,117 @@
+"""`trainstack adopt`: what it writes, and when it writes nothing."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from checks.adoption.found import Found, Operator
+from cli import adopt
+from cli.app import app
+from settings.load import load
+
+LAB = """\
+config:
+  # The lab's own.
+  trainstack:storage:
+    volumes:
+      - {name: old, namespace: default, storageClass: fast, size: 1Gi, accessModes: [ReadWriteOnce]}
+    # Before the classes.
+    classes:
+      - {name: fast, provisioner: csi.example.org}
+encryptionsalt: v1:abc:=
+"""
+SPEC = {
+    "accessModes": ["ReadWriteMany"],
+    "resources": {"requests": {"storage": "1Gi"}},
+    "storageClassName": "fast",
+    "volumeMode": "Filesystem",
+}
+
+
+def make_claim(name: str, **spec: Any) -> dict[str, Any]:
+    """A live claim."""
+    metadata = {"name": name, "namespace": "vision"}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": {**SPEC, **spec}}
+
+
+def make_priority(name: str) -> dict[str, Any]:
+    """A live priority class."""
+    kind = "WorkloadPriorityClass"
+    return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": {"name": name}, "value": 7}
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with an environment and shared priorities, as the current folder."""
+    (tmp_path / "Pulumi.yaml").touch()
+    (tmp_path / "Pulumi.lab.yaml").write_text(LAB)
+    (tmp_path / "defaults.yaml").write_text("queues: {priorityClasses: [{name: low, value: 1, description: x}]}\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(monkeypatch: pytest.MonkeyPatch, found: Found | None, *words: str) -> Result:
+    """Run the command on a cluster that holds this."""
+    monkeypatch.setattr(adopt, "read_existing", lambda *_: found)
+    return CliRunner().invoke(app, ["adopt", "vision", *words], env={"COLUMNS": "200"})
+
+
+def test_an_environment_that_is_there_is_added_to(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its comments stay with what they are about; the claim's class is declared already."""
+    done = run(monkeypatch, Found(namespace="vision", claims=(make_claim("data"),)), "-s", "lab")
+    assert done.exit_code == 0, done.output
+    text = (root / "Pulumi.lab.yaml").read_text()
+    assert [line for line in text.splitlines() if line in LAB.splitlines()] == LAB.splitlines()
+    old, new = load(root, "lab").storage.volumes
+    assert (old.adopt, new.adopt, new.name, new.storage_class) == (False, True, "data", "fast")
+    assert load(root, "lab").environment.existing.namespaces == ("vision",)
+    again = run(monkeypatch, Found(namespace="vision", claims=(make_claim("data"),)), "-s", "lab")
+    assert "is left as it is: PersistentVolumeClaim vision/data: is declared by lab already" in again.output
+    assert (root / "Pulumi.lab.yaml").read_text() == text
+
+
+def test_an_environment_that_is_not_there_is_made(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the priorities that defaults.yaml would bring; operators are named, and installed from nowhere."""
+    kueue = Operator(name="Kueue", namespace="kueue-system", version="v0.15.2")
+    done = run(monkeypatch, Found(namespace="vision", claims=(make_claim("data"),), operators=(kueue,)), "-s", "new")
+    assert done.exit_code == 0, done.output
+    made = load(root, "new")
+    assert (made.queues.priority_classes, made.operators.kueue) == ((), None)
+    assert made.environment.existing.storage_classes == ("fast",)
+    assert "# Kueue v0.15.2 in namespace kueue-system\n  trainstack:operators: {}\n" in (
+        (root / "Pulumi.new.yaml").read_text()
+    )
+
+
+def test_a_shared_priority_that_is_live_is_taken_as_it_is(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its own value, and without a description that it has not."""
+    found = Found(namespace="vision", priority_classes=(make_priority("low"),))
+    assert run(monkeypatch, found, "-s", "lab").exit_code == 0
+    (low,) = load(root, "lab").queues.priority_classes
+    assert (low.value, low.description, low.adopt) == (7, "", True)
+
+
+def test_a_dry_run_tells_all_and_writes_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is taken, what is left and why, as JSON."""
+    claims = (make_claim("data"), make_claim("odd", dataSource={"name": "snapshot"}))
+    done = run(monkeypatch, Found(namespace="vision", claims=claims), "-s", "lab", "--dry-run", "--json")
+    told = json.loads(done.stdout)
+    assert told["taken"] == ["PersistentVolumeClaim vision/data"]
+    assert told["left"] == {"PersistentVolumeClaim vision/odd": "says what the settings cannot: spec.dataSource.name"}
+    assert told["written"] == []
+    added = [line for line in told["diff"].splitlines() if line.startswith("+ ")]
+    assert [line for line in added if "name: " in line] == ["+      - name: data"]
+    assert (root / "Pulumi.lab.yaml").read_text() == LAB
+
+
+def test_nothing_to_take_and_no_namespace_are_said(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And no file is made."""
+    done = run(monkeypatch, Found(namespace="vision"), "-s", "new")
+    assert (done.exit_code, done.stdout) == (0, "nothing of namespace vision is taken over; no file is changed\n")
+    done = run(monkeypatch, None, "-s", "new")
+    assert done.exit_code == 1
+    assert "the cluster has no namespace vision" in done.output
+    assert not (root / "Pulumi.new.yaml").exists()

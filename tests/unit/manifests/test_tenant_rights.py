@@ -1,0 +1,65 @@
+"""What a team may do in its namespace."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from checks.cluster.paths import location
+from manifests.tenants import rights
+from settings.tenants import Team
+
+API = "rbac.authorization.k8s.io"
+
+
+def make_metadata(name: str) -> dict[str, Any]:
+    """Metadata of an object of ours in the team's namespace."""
+    labels = {"app.kubernetes.io/managed-by": "trainstack", "trainstack.dev/stack": "lab"}
+    return {"name": name, "namespace": "vision-ns", "labels": labels}
+
+
+def test_a_team_of_people_gets_a_role_and_its_binding() -> None:
+    """Groups, users and the ServiceAccount that is made for a pipeline; nothing stands outside of the namespace."""
+    team = Team(name="vision", namespace="vision-ns", groups=("ml",), users=("oidc:ann",), service_account="ci")
+    account, role, binding = rights(team, "lab")
+    assert account == {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": make_metadata("ci")}
+    assert (role["apiVersion"], role["kind"], role["metadata"]) == (f"{API}/v1", "Role", make_metadata("tenant-vision"))
+    assert binding == {
+        "apiVersion": f"{API}/v1",
+        "kind": "RoleBinding",
+        "metadata": make_metadata("tenant-vision"),
+        "roleRef": {"apiGroup": API, "kind": "Role", "name": "tenant-vision"},
+        "subjects": [
+            {"apiGroup": API, "kind": "Group", "name": "ml"},
+            {"apiGroup": API, "kind": "User", "name": "oidc:ann"},
+            {"kind": "ServiceAccount", "name": "ci", "namespace": "vision-ns"},
+        ],
+    }
+    assert {location(each).partition("/namespaces/")[2].partition("/")[0] for each in rights(team, "lab")} == {
+        "vision-ns"
+    }
+
+
+def test_the_role_is_what_the_commands_need() -> None:
+    """Whole access to what a stack declares, reading of what explains a run, and no word about anything else."""
+    (role, _) = rights(Team(name="vision", namespace="vision", groups=("ml",)), "lab")
+    read = ["get", "list", "watch"]
+    own = [*read, "create", "update", "patch", "delete"]
+    assert [(rule["apiGroups"], rule["resources"], rule["verbs"]) for rule in role["rules"]] == [
+        ([""], ["configmaps", "persistentvolumeclaims", "pods"], own),
+        ([""], ["pods/log"], ["get"]),
+        ([""], ["pods/exec"], ["get", "create"]),
+        ([""], ["events"], read),
+        (["batch"], ["jobs"], own),
+        (["jobset.x-k8s.io"], ["jobsets"], own),
+        (["kubeflow.org"], ["pytorchjobs"], own),
+        (["kueue.x-k8s.io"], ["localqueues", "workloads"], read),
+        (["trainer.kubeflow.org"], ["trainingruntimes", "trainjobs"], own),
+        (["visibility.kueue.x-k8s.io"], ["localqueues/pendingworkloads"], ["get"]),
+    ]
+
+
+def test_rights_for_nobody_are_refused() -> None:
+    """A team that names no one is a mistake."""
+    with pytest.raises(ValidationError, match="give groups, users or serviceAccount"):
+        Team(name="vision", namespace="vision")

@@ -1,0 +1,159 @@
+"""What a new team gets."""
+
+from pathlib import Path
+
+import pytest
+
+from settings.editing import with_entries
+from settings.environment import Environment, Namespace
+from settings.load import load
+from settings.model import Settings
+from settings.new_team import plan
+from settings.queues import ClusterQueue, Cohort, ResourceFlavor
+from settings.team_request import Request, TeamError
+from tests.unit.make import make_group, make_queues, make_settings
+
+PLATFORM = """\
+config:
+  trainstack:environment: {halves: [platform], namespaces: [{name: research}]}
+  trainstack:queues:
+    flavors: [{name: gpu}]
+    cohorts: [{name: local}]
+    clusterQueues:
+      - name: research
+        cohort: local
+        resourceGroups:
+          - coveredResources: [cpu, memory, nvidia.com/gpu]
+            flavors:
+              - name: gpu
+                resources:
+                  - {name: cpu, nominalQuota: 2}
+                  - {name: memory, nominalQuota: 8Gi}
+                  - {name: nvidia.com/gpu, nominalQuota: 4}
+"""
+
+NAMES = "use at most 40 lower-case letters, digits and '-', with a letter or digit at both ends"
+RESOURCES = (
+    "known are cpu, ephemeral-storage, memory, and a device has its vendor's domain before it, as nvidia.com/gpu has"
+)
+
+
+def make_platform(folder: Path, text: str = PLATFORM) -> Settings:
+    """A platform that is loaded from its file."""
+    (folder / "Pulumi.lab.yaml").write_text(text)
+    return load(folder, "lab")
+
+
+def faults(platform: Settings, **changes: object) -> list[str]:
+    """Why a team cannot be added."""
+    with pytest.raises(TeamError) as caught:
+        plan(platform, Request(**{"name": "vision", "quota": {}, **changes}))  # type: ignore[arg-type]
+    return str(caught.value).splitlines()
+
+
+def test_a_team_gets_a_namespace_two_queues_and_its_rights(tmp_path: Path) -> None:
+    """By default in the one cohort, on the one flavor; what others have there it may borrow."""
+    platform = make_platform(tmp_path)
+    planned = plan(platform, Request(name="vision", quota={"memory": "1024Mi"}))
+    resources = [
+        {"name": "cpu", "nominalQuota": 4},
+        {"name": "memory", "nominalQuota": "1Gi"},
+        {"name": "nvidia.com/gpu", "nominalQuota": 0},
+    ]
+    assert [(".".join(each.path), each.value) for each in planned.entries] == [
+        (
+            "environment.namespaces",
+            {"name": "vision", "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
+        ),
+        (
+            "queues.clusterQueues",
+            {
+                "name": "vision",
+                "cohort": "local",
+                "namespaces": ["vision"],
+                "resourceGroups": [
+                    {
+                        "coveredResources": ["cpu", "memory", "nvidia.com/gpu"],
+                        "flavors": [{"name": "gpu", "resources": resources}],
+                    }
+                ],
+            },
+        ),
+        ("queues.localQueues", {"name": "vision", "namespace": "vision", "clusterQueue": "vision"}),
+        ("tenants.teams", {"name": "vision", "namespace": "vision", "serviceAccount": "vision"}),
+    ]
+    assert planned.chosen == {
+        "namespace": "vision",
+        "quota": "cpu 4 (default), memory 1Gi, nvidia.com/gpu 0 (to be borrowed) on flavor gpu",
+        "cohort": "local",
+        "rights": "service account vision (default: nobody else was named)",
+    }
+
+
+def test_a_team_that_is_there_is_kept_as_it_is(tmp_path: Path) -> None:
+    """Asked for again in the same words, or in fewer, nothing is added; in other words, it is said what differs."""
+    request = Request(name="vision", namespace="see", quota={"cpu": "8"}, groups=("ml",))
+    planned = plan(make_platform(tmp_path), request)
+    (tmp_path / "Pulumi.vision.yaml").write_text(planned.team)
+    platform = make_platform(tmp_path, with_entries(PLATFORM, planned.entries))
+    for again in (request, Request(name="vision", namespace="see", quota={})):
+        assert plan(platform, again).entries == ()
+        assert plan(platform, again).kept == (
+            "environment.namespaces[see]",
+            "queues.clusterQueues[vision]",
+            "queues.localQueues[vision]",
+            "tenants.teams[vision]",
+        )
+    remedy = "edit it in Pulumi.lab.yaml, or choose another name"
+    assert faults(platform, quota={"cpu": "9"}, users=("ann",)) == [
+        f"team vision is there already, with namespace see; {remedy}",
+        f"team vision is there already, with users none; {remedy}",
+        f"cluster queue vision is there already, with cpu 8; {remedy}",
+    ]
+    team = load(tmp_path, "vision")
+    assert (team.environment.profile, team.environment.halves) == ("tenant", ("training",))
+    assert team.environment.platform == "organization/trainstack/lab"
+    assert [(run.namespace, run.queue) for run in team.workloads.runs] == [("see", "vision")]
+
+
+def test_every_fault_is_told_with_its_remedy() -> None:
+    """Names, flavor, cohort and quantities, all at once."""
+    assert faults(make_settings(), name="Vision", flavor="cpuu", cohort="locl", quota={"gpu": "1", "cpu": "8x"}) == [
+        f"'Vision' is no name for a team; {NAMES}",
+        f"'Vision' is no name for a namespace; {NAMES}",
+        "no flavor of test is cpuu; did you mean cpu?",
+        "no cohort of test is locl; did you mean local?",
+        f"--quota gpu=1: no resource is gpu; {RESOURCES}",
+        '--quota cpu=8x: \'8x\' is not a quantity; write a Kubernetes quantity such as "500m", "2" or "1Gi"',
+    ]
+
+
+def test_what_cannot_be_chosen_for_a_person_is_asked_for() -> None:
+    """Several flavors or cohorts, no flavor, an environment that is no platform."""
+    several = make_queues(
+        flavors=(ResourceFlavor(name="cpu"), ResourceFlavor(name="gpu")),
+        cohorts=(Cohort(name="local"), Cohort(name="other")),
+    )
+    assert faults(make_settings(queues=several)) == [
+        "test has 2 flavors to count the quota on; name one with --flavor: cpu, gpu",
+        "test has 2 cohorts; name one with --cohort: local, other",
+    ]
+    none = make_queues(flavors=(), cohorts=(), cluster_queues=(), local_queues=())
+    assert faults(make_settings(queues=none)) == [
+        "test has 0 flavors to count the quota on; declare one under queues.flavors"
+    ]
+    assert faults(make_settings(environment=Environment(halves=("training",)))) == [
+        "test is no platform: name the environment that declares the queues, with -s"
+    ]
+
+
+def test_a_queue_that_is_there_keeps_its_quota() -> None:
+    """A team may be added to a queue that was made before; only what is missing comes."""
+    queue = ClusterQueue(name="vision", resource_groups=(make_group(("cpu", {"cpu": "1", "memory": "1Gi"})),))
+    platform = make_settings(
+        queues=make_queues(cluster_queues=(queue,), local_queues=(), cohorts=()),
+        environment=Environment(namespaces=(Namespace(name="vision"),)),
+    )
+    planned = plan(platform, Request(name="vision", quota={}))
+    assert [".".join(each.path) for each in planned.entries] == ["queues.localQueues", "tenants.teams"]
+    assert planned.chosen["quota"] == "cpu 1 on flavor cpu, memory 1Gi on flavor cpu"
