@@ -2,7 +2,7 @@
 
 import typer
 
-from cli import adopt, check, cluster, compare, deploy, files, render, runs, teams
+from cli import adopt, check, cluster, compare, deploy, events, files, logs, render, runs, status, teams
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -15,9 +15,10 @@ app.command()(deploy.destroy)
 app.command()(deploy.env)
 app.command()(check.check)
 app.command()(render.render)
-app.command()(runs.status)
+app.command()(status.status)
 app.command()(runs.wait)
-app.command()(runs.logs)
+app.command()(logs.logs)
+app.command()(events.events)
 app.command()(files.upload)
 app.command()(files.ls)
 app.command()(files.fetch)

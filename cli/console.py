@@ -9,12 +9,22 @@ from datetime import datetime
 from typing import Any, NoReturn
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 out = Console(soft_wrap=True, highlight=False)
 """Results: what a script may read."""
 err = Console(stderr=True, soft_wrap=True, highlight=False)
 """Progress and errors: what a person reads."""
+
+
+WIDE = 240
+"""Columns of a table that goes into a file or to a program: a line for each row."""
+
+
+def show(shown: RenderableType) -> None:
+    """Print a table or the like: as wide as the terminal, or WIDE where there is none."""
+    console = out if out.is_terminal else Console(width=WIDE, highlight=False)
+    console.print(shown)
 
 
 def fail(message: str) -> NoReturn:
@@ -26,6 +36,31 @@ def fail(message: str) -> NoReturn:
 def show_json(value: Any) -> None:
     """Print a result for a program; times as RFC 3339."""
     sys.stdout.write(json.dumps(value, indent=2, sort_keys=True, default=datetime.isoformat) + "\n")
+
+
+def age(since: datetime, now: datetime) -> str:
+    """How long ago something was, as `duration` writes it."""
+    return duration((now - since).total_seconds())
+
+
+def duration(seconds: float) -> str:
+    """A time span for people: `3d4h`, `2h5m`, `1m10s`, `7s`."""
+    left = max(0, round(seconds))
+    units = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+    for (unit, size), (below, part) in zip(units, (*units[1:], ("", 0)), strict=True):
+        if left >= size and part:
+            rest = left % size // part
+            return f"{left // size}{unit}" + (f"{rest}{below}" if rest else "")
+    return f"{left}s"
+
+
+@contextmanager
+def quiet_interrupt() -> Iterator[None]:
+    """Ctrl-C ends what only looks without a word, with the exit code that shells give it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
 
 
 @contextmanager

@@ -49,6 +49,14 @@ def canonical(value: object) -> str:
     return _spell(nano, _DECIMAL, 1000)
 
 
+def readable(value: Fraction) -> str:
+    """For people: in the largest binary unit that leaves a whole number, from Ki on; else a decimal."""
+    for power, unit in ((40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")):
+        if value and value % 2**power == 0:
+            return f"{value // 2**power}{unit}"
+    return f"{float(value):g}"
+
+
 def _exact(number: Fraction, suffix: str) -> Fraction:
     if suffix in _BINARY:
         return number * Fraction(1024) ** _BINARY.index(suffix)

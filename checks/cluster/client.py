@@ -9,7 +9,7 @@ import os
 import ssl
 import tempfile
 import threading
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -49,6 +49,11 @@ class Answer:
         """True when the object, or the list, is there and may be read."""
         return self.status in (httpx.codes.OK, httpx.codes.CREATED)
 
+    @property
+    def object(self) -> dict[str, Any] | None:
+        """The object, or the list; {} where there is none, None where it may not be read."""
+        return self.body if self.found or self.status == NOT_FOUND else None
+
 
 def kubeconfig_path() -> str:
     """The file (or files) that kubectl and the Kubernetes provider would take too."""
@@ -68,14 +73,6 @@ def read(paths: Sequence[str], context: str | None, *, metadata_only: bool = Fal
 
     """
     return run(_read(paths, context, metadata_only=metadata_only))
-
-
-def read_text(path: str, context: str | None) -> str:
-    """GET one path as text, such as a pod's log; empty where there is nothing to read.
-
-    Raises ClusterError as `read` does.
-    """
-    return run(_read_text(path, context))
 
 
 def reach(context: str | None) -> None:
@@ -156,26 +153,31 @@ def _problem(server: str, path: str, status: int) -> str | None:
 
 
 async def _read(paths: Sequence[str], context: str | None, *, metadata_only: bool) -> dict[str, Answer]:
-    api = await connect(context)
+    return await get_all(await connect(context), paths, metadata_only=metadata_only)
+
+
+async def get_all(api: kr8s.asyncio.Api, paths: Iterable[str], *, metadata_only: bool = False) -> dict[str, Answer]:
+    """GET every path, some at a time, and return the answers by path; a path that is named twice is asked once."""
+    asked = list(dict.fromkeys(paths))
     gate = asyncio.Semaphore(_AT_ONCE)
 
     async def one(path: str) -> Answer:
         async with gate:
             return await get(api, path, metadata_only=metadata_only)
 
-    answers = await asyncio.gather(*(one(path) for path in paths))
-    return dict(zip(paths, answers, strict=True))
-
-
-async def _read_text(path: str, context: str | None) -> str:
-    status, text = await _fetch(await connect(context), path, "text/plain, application/json")
-    return text if status == httpx.codes.OK else ""
+    answers = await asyncio.gather(*(one(path) for path in asked))
+    return dict(zip(asked, answers, strict=True))
 
 
 async def get(api: kr8s.asyncio.Api, path: str, *, metadata_only: bool = False) -> Answer:
     """GET one path."""
     status, text = await _fetch(api, path, _METADATA_ONLY if metadata_only else "application/json")
     return Answer(status, json.loads(text) if status == httpx.codes.OK else {})
+
+
+async def get_text(api: kr8s.asyncio.Api, path: str) -> tuple[int, str]:
+    """GET one path as text, such as a pod's log, with the status of the answer."""
+    return await _fetch(api, path, "text/plain, application/json")
 
 
 async def post(api: kr8s.asyncio.Api, path: str, body: Mapping[str, Any]) -> Answer:

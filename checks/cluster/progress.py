@@ -1,162 +1,219 @@
-"""What a run is doing: its conditions, its place in the queue, its last words."""
+"""Reading what a run is doing: its Workload, its place in the queue, its pods, its claims, the end of its log."""
 
-import re
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from checks.cluster.client import ClusterError, read, read_text
-from checks.launches import LiveLaunch, live_launch
+import httpx
+from kr8s.asyncio import Api
+
+from checks.cluster.client import Answer, ClusterError, connect, get_all, get_text, run
+from checks.kinds import claims
+from checks.pods import pod_views, problems
+from checks.run_view import RunObjects, RunView, run_view
+from checks.training_log import LogLine, log_lines
+from checks.waiting import Queueing, preemptor
 from manifests import labels
-from workloads.checkout import CONTAINER as CHECKOUT
 
-_STEP = re.compile(r"epoch (?P<epoch>\d+)/(?P<epochs>\d+)(?: step (?P<step>\d+)/(?P<steps>\d+))?")
+_KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
+_VISIBILITY = "/apis/visibility.kueue.x-k8s.io/v1beta2"
 _JOB_UID = "kueue.x-k8s.io/job-uid"
-_USUAL = (None, "PodInitializing", "ContainerCreating")
-"""Reasons of a container that is only not yet running."""
-_PULL = "the image {image} cannot be pulled: build and push it, or correct the run's `image`"
-_IN_WORDS = {
-    "ErrImagePull": _PULL,
-    "ImagePullBackOff": _PULL,
-    "InvalidImageName": "{image} is no name of an image: correct the run's `image`",
-    "CrashLoopBackOff": "it ended, and is started again after a pause: read its log",
-}
+_LINES = 200
+"""Of a log's end, from which progress and its rate are read."""
+
+Body = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Condition:
-    """One of the object's own conditions, as its controller set it."""
+class _Asked:
+    """The paths that one launch is read from."""
 
-    type: str
-    reason: str
-    since: str
-    """RFC 3339, in UTC."""
+    workloads: str
+    pods: str
+    local_queue: str | None
+    pending: str | None
+    claims: Mapping[str, str]
 
-
-@dataclass(frozen=True)
-class RunView:
-    """A launch, seen from outside."""
-
-    launch: LiveLaunch
-    conditions: tuple[Condition, ...]
-    queue: str | None
-    admitted: bool
-    """It holds quota now. False before, once it has ended, and for a run that no queue holds."""
-    waits_because: str
-    """Kueue's words for why it is not admitted; empty once it was."""
-    pods: tuple[str, ...]
-    """Each pod as `<name> <phase>`, with the reason where a container cannot start."""
-    last_line: str
-    """The last line of the first replica's log."""
-
-    @property
-    def done_fraction(self) -> float | None:
-        """From 0 to 1, read from the log's `epoch 3/12 step 20/45`; None where it says nothing of the kind."""
-        if self.launch.phase == "succeeded":
-            return 1.0
-        match = _STEP.search(self.last_line)
-        if match is None:
-            return None
-        epoch, epochs = int(match["epoch"]), int(match["epochs"])
-        steps = int(match["steps"] or 0)
-        if not epochs or (match["step"] and not steps):
-            return None
-        within = int(match["step"]) / steps if match["step"] else 1.0
-        return min(1.0, (epoch - 1 + within) / epochs)
-
-    def summary(self) -> str:
-        """One line for a person."""
-        launch = self.launch
-        if launch.phase == "queued":
-            return f"queued in {self.queue}: {self.waits_because or 'Kueue has not judged it yet'}"
-        stuck = [pod for pod in self.pods if ":" in pod]
-        if launch.phase in ("running", "failed") and stuck:
-            return f"{launch.phase}; {', '.join(stuck)}"
-        return f"{launch.phase}; {self.last_line}" if self.last_line else launch.phase
+    def __iter__(self) -> Iterator[str]:
+        yield from (self.workloads, self.pods, *self.claims.values())
+        if self.local_queue:
+            yield self.local_queue
 
 
-def view_runs(bodies: Sequence[Mapping[str, Any]], context: str | None) -> list[RunView]:
-    """Look at each launch's Workload, pods and log. Raises ClusterError."""
-    asked: dict[str, tuple[int, str]] = {}
-    for index, body in enumerate(bodies):
-        metadata = body["metadata"]
-        namespace = metadata["namespace"]
-        of_job = quote(f"{_JOB_UID}={metadata['uid']}")
-        of_launch = quote(f"{labels.LAUNCH}={metadata['labels'][labels.LAUNCH]}")
-        workloads = f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{namespace}/workloads?labelSelector={of_job}"
-        asked[workloads] = (index, "workloads")
-        asked[f"/api/v1/namespaces/{namespace}/pods?labelSelector={of_launch}"] = (index, "pods")
-    answers = {asked[path]: answer.body.get("items", []) for path, answer in read(list(asked), context).items()}
-    views = []
-    for index, body in enumerate(bodies):
-        pods = sorted(answers[index, "pods"], key=_rank)
-        views.append(_view(body, answers[index, "workloads"], pods, _last_line(pods, context)))
-    return views
+def view_runs(
+    bodies: Sequence[Body], context: str | None, now: datetime, *, cluster_wide: bool, volume_use: bool = False
+) -> list[RunView]:
+    """Look at each launch.
+
+    Args:
+        bodies: the live launches, whole.
+        context: the kubeconfig's context; None: its current one.
+        now: for how long the runs will still take.
+        cluster_wide: also ask for what is no namespace's: cluster queues, and nodes for the use of volumes. Never with
+            a tenant's profile.
+        volume_use: ask the nodes of running pods how full the runs' volumes are.
+
+    Raises ClusterError. What may not be read is left unknown.
+
+    """
+
+    async def look() -> list[RunView]:
+        api = await connect(context)
+        return await view_all(api, bodies, now, cluster_wide=cluster_wide, volume_use=volume_use)
+
+    return run(look())
 
 
-def _view(
-    body: Mapping[str, Any], workloads: Sequence[Mapping[str, Any]], pods: Sequence[Mapping[str, Any]], last_line: str
-) -> RunView:
-    status = body.get("status") or {}
-    conditions = tuple(
-        Condition(each["type"], each.get("reason", ""), each.get("lastTransitionTime", ""))
-        for each in status.get("conditions") or ()
+async def view_all(
+    api: Api,
+    bodies: Sequence[Body],
+    now: datetime,
+    *,
+    cluster_wide: bool,
+    volume_use: bool = False,
+    with_log: bool = True,
+) -> list[RunView]:
+    """As `view_runs`, for those who have a connection; `with_log`: read the ends of logs too."""
+    asked = [_asked(body) for body in bodies]
+    answers = await get_all(api, (path for each in asked for path in each))
+    workloads = [_newest(answers[each.workloads]) for each in asked]
+    pods = [list((answers[each.pods].object or {}).get("items", [])) for each in asked]
+    queues = [answers[each.local_queue].object if each.local_queue else None for each in asked]
+    pending, logs, cluster_queues, owners, used = await asyncio.gather(
+        _get_if_well(api, [each.pending for each in asked if each.pending]),
+        asyncio.gather(*(_log(api, body, each if with_log else ()) for body, each in zip(bodies, pods, strict=True))),
+        _cluster_queues(api, queues) if cluster_wide else _nothing(),
+        _preemptors(api, bodies, workloads, cluster_wide=cluster_wide),
+        _used_bytes(api, pods) if volume_use and cluster_wide else _nothing(),
     )
-    of_workload = {
-        each["type"]: each for workload in workloads for each in workload.get("status", {}).get("conditions", ())
+    return [
+        run_view(
+            RunObjects(
+                launch=body,
+                queueing=Queueing(
+                    workload=workloads[index],
+                    local_queue=queues[index],
+                    cluster_queue=cluster_queues.get(((queues[index] or {}).get("spec") or {}).get("clusterQueue")),
+                    owners=owners,
+                ),
+                pods=pods[index],
+                claims={name: answers[path].object for name, path in each.claims.items()},
+                used_bytes=used.get(body["metadata"]["namespace"]),
+                pending=_items(pending.get(each.pending or "")),
+                log=logs[index],
+            ),
+            now,
+        )
+        for index, (body, each) in enumerate(zip(bodies, asked, strict=True))
+    ]
+
+
+def _asked(body: Body) -> _Asked:
+    metadata = body["metadata"]
+    within = f"namespaces/{metadata['namespace']}"
+    queue = metadata["labels"].get(labels.QUEUE)
+    of_job, of_launch = quote(f"{_JOB_UID}={metadata['uid']}"), quote(f"{labels.LAUNCH}={metadata['name']}")
+    return _Asked(
+        workloads=f"{_KUEUE}/{within}/workloads?labelSelector={of_job}",
+        pods=f"/api/v1/{within}/pods?labelSelector={of_launch}",
+        local_queue=f"{_KUEUE}/{within}/localqueues/{queue}" if queue else None,
+        pending=f"{_VISIBILITY}/{within}/localqueues/{queue}/pendingworkloads" if queue else None,
+        claims={name: f"/api/v1/{within}/persistentvolumeclaims/{name}" for name in claims(body)},
+    )
+
+
+async def _nothing() -> dict[Any, Any]:
+    return {}
+
+
+def _newest(answer: Answer) -> Body | None:
+    """A launch has one Workload; where Kueue replaces it, for a moment two."""
+    if answer.object is None:
+        return None
+    items = answer.object.get("items", [])
+    return max(items, key=lambda item: str(item["metadata"].get("creationTimestamp")), default={})
+
+
+def _items(answer: Answer | None) -> list[Body] | None:
+    return list(answer.body.get("items", [])) if answer and answer.found else None
+
+
+async def _get_if_well(api: Api, paths: Sequence[str]) -> dict[str, Answer]:
+    """The answers of servers behind the API server, Kueue's and kubelets: one that is away is no failure."""
+
+    async def one(path: str) -> dict[str, Answer]:
+        try:
+            return await get_all(api, [path])
+        except ClusterError:
+            return {}
+
+    found = await asyncio.gather(*(one(path) for path in dict.fromkeys(paths)))
+    return {path: answer for each in found for path, answer in each.items()}
+
+
+async def _cluster_queues(api: Api, queues: Sequence[Body | None]) -> dict[str, Body | None]:
+    names = {str(queue["spec"]["clusterQueue"]) for queue in queues if queue and "clusterQueue" in queue["spec"]}
+    asked = {name: f"{_KUEUE}/clusterqueues/{name}" for name in names}
+    answers = await get_all(api, asked.values())
+    return {name: answers[path].object for name, path in asked.items()}
+
+
+async def _preemptors(
+    api: Api, bodies: Sequence[Body], workloads: Sequence[Body | None], *, cluster_wide: bool
+) -> dict[str, str]:
+    """The launches that others had to give way to, by the uid of their objects."""
+    wanted = {
+        (uid, "" if cluster_wide else f"/namespaces/{body['metadata']['namespace']}")
+        for body, workload in zip(bodies, workloads, strict=True)
+        if workload and (uid := preemptor(workload))
     }
-    quota = of_workload.get("QuotaReserved", {})
-    return RunView(
-        launch=live_launch(body),
-        conditions=conditions,
-        queue=body["metadata"]["labels"].get(labels.QUEUE),
-        admitted=of_workload.get("Admitted", {}).get("status") == "True",
-        waits_because="" if quota.get("status") == "True" or "Finished" in of_workload else quota.get("message", ""),
-        pods=tuple(describe_pod(pod) for pod in pods),
-        last_line=last_line,
+    asked = {f"{_KUEUE}{within}/workloads?labelSelector={quote(f'{_JOB_UID}={uid}')}": uid for uid, within in wanted}
+    found = {}
+    for path, answer in (await get_all(api, asked)).items():
+        for item in answer.body.get("items", ()):
+            owner = next(iter(item["metadata"].get("ownerReferences") or ()), item["metadata"])
+            found[asked[path]] = f"{item['metadata']['namespace']}/{owner['name']}"
+    return found
+
+
+async def _used_bytes(api: Api, pods: Sequence[Sequence[Body]]) -> dict[str, dict[str, int]]:
+    """By namespace and claim, from the kubelets of running pods. A kubelet does not measure volumes on host paths."""
+    running = [pod for each in pods for pod in each if pod.get("status", {}).get("phase") == "Running"]
+    nodes = {str(pod["spec"]["nodeName"]) for pod in running}
+    found: dict[str, dict[str, int]] = {}
+    answers = await _get_if_well(api, [f"/api/v1/nodes/{node}/proxy/stats/summary" for node in nodes])
+    for answer in answers.values():
+        volumes = (volume for pod in answer.body.get("pods", ()) for volume in pod.get("volume") or ())
+        for volume in volumes:
+            if "pvcRef" in volume and "usedBytes" in volume:
+                claim = volume["pvcRef"]
+                found.setdefault(claim["namespace"], {})[claim["name"]] = int(volume["usedBytes"])
+    return found
+
+
+async def _log(api: Api, body: Body, pods: Sequence[Body]) -> Sequence[LogLine]:
+    """The end of the first replica's log; nothing where there is none to read."""
+    first = next(iter(pod_views(pods, body["kind"])), None)
+    if first is None or first.phase in ("Pending", "Unknown"):
+        return ()
+    pod = next(each for each in pods if each["metadata"]["name"] == first.name)
+    metadata, container = pod["metadata"], pod["spec"]["containers"][0]["name"]
+    path = (
+        f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/log"
+        f"?container={container}&tailLines={_LINES}&timestamps=true"
     )
-
-
-def _rank(pod: Mapping[str, Any]) -> tuple[bool, str]:
-    """The master first, then by name."""
-    role = pod["metadata"]["labels"].get("training.kubeflow.org/replica-type", "master")
-    return role != "master", pod["metadata"]["name"]
-
-
-def describe_pod(pod: Mapping[str, Any]) -> str:
-    """A pod as `<name> <phase>`, with the reason, in words, where a container cannot start."""
-    status = pod.get("status", {})
-    containers = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
-    waiting = [(each, each["state"]["waiting"]) for each in containers if "waiting" in each.get("state", {})]
-    reasons = [_why(container, state["reason"]) for container, state in waiting if state.get("reason") not in _USUAL]
-    reasons += filter(None, (_checkout_failure(each) for each in containers))
-    line = f"{pod['metadata']['name']} {status.get('phase', 'Unknown')}"
-    return f"{line}: {', '.join(dict.fromkeys(reasons))}" if reasons else line
-
-
-def _checkout_failure(container: Mapping[str, Any]) -> str:
-    """What the init container with the code last said; empty unless it failed."""
-    if container["name"] != CHECKOUT:
-        return ""
-    states = (container.get("state", {}), container.get("lastState", {}))
-    ended: Mapping[str, Any] = next((each["terminated"] for each in states if "terminated" in each), {})
-    if not ended.get("exitCode"):
-        return ""
-    return str(ended.get("message") or "").strip() or "the checkout of the code failed: read its log"
-
-
-def _why(container: Mapping[str, Any], reason: str) -> str:
-    words = _IN_WORDS.get(reason)
-    return f"{reason} ({words.format(image=container.get('image', ''))})" if words else reason
-
-
-def _last_line(pods: Sequence[Mapping[str, Any]], context: str | None) -> str:
-    if not pods or pods[0].get("status", {}).get("phase") in (None, "Pending", "Unknown"):
-        return ""
-    metadata = pods[0]["metadata"]
-    path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/log?tailLines=1"
     try:
-        return read_text(path, context).strip()
+        status, text = await get_text(api, path)
     except ClusterError:  # a log comes from the pod's node, which may be away while the cluster is well
-        return ""
+        return ()
+    return log_lines(text) if status == httpx.codes.OK else ()
+
+
+def describe_pod(pod: Body) -> str:
+    """A pod as `<name> <phase>`, with the reason, in words, where it cannot start."""
+    line = f"{pod['metadata']['name']} {pod.get('status', {}).get('phase', 'Unknown')}"
+    found = problems(pod)
+    return f"{line}: {', '.join(found)}" if found else line

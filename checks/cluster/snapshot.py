@@ -7,13 +7,14 @@ from urllib.parse import quote
 
 from checks.cluster import paths
 from checks.cluster.client import FORBIDDEN, NOT_FOUND, Answer, ClusterError, read
+from checks.kinds import KINDS
 from checks.launches import LiveLaunch, live_launch
 from checks.ownership import Identity, identity
 from manifests import labels
 from settings.model import Settings
 from workloads.records import Ledger, read_ledger, wrapper_sources
 
-_LAUNCH_KINDS = (("v1", "Pod"), ("batch/v1", "Job"), ("kubeflow.org/v1", "PyTorchJob"))
+_LAUNCH_KINDS = tuple((facts.api_version, kind) for kind, facts in KINDS.items())
 # The pods of a Job bear its run too, but not the stack's mark: they are the Job's.
 
 

@@ -7,7 +7,7 @@ from checks.finding import Finding
 from checks.quota import Need, potential
 from checks.scene import PodSet, Rule, Scene, pod_sets
 from settings.errors import nearest
-from settings.quantities import amount
+from settings.quantities import amount, readable
 from settings.queues import ClusterQueue, Queues, ResourceGroup
 from settings.workloads import Resources, Workload
 
@@ -43,9 +43,9 @@ def _pod_set_misfits(queues: Queues, queue: ClusterQueue, pods: PodSet) -> Itera
         _, flavor, name, most = max(lacks)
         verb = "needs" if pods.count == 1 else "need"
         message = (
-            f"{_count(pods)} {verb} {_number(wanted[name])} {name};"
+            f"{_count(pods)} {verb} {readable(wanted[name])} {name};"
             f" no flavor of cluster queue {queue.name} has that much"
-            f" ({flavor} comes nearest with {_number(most)}, {_number(wanted[name] - most)} missing)"
+            f" ({flavor} comes nearest with {readable(most)}, {readable(wanted[name] - most)} missing)"
         )
         yield Finding("never-fits", "error", pods.path, message, _REMEDY)
 
@@ -58,8 +58,8 @@ def _gang_misfits(queues: Queues, queue: ClusterQueue, path: str, sets: list[Pod
             most = _all_flavors(queues, queue, group, name)
             if need > most:
                 message = (
-                    f"{' and '.join(map(_count, sets))} together need {_number(need)} {name}; cluster queue"
-                    f" {queue.name} has {_number(most)} at most ({_number(need - most)} missing)"
+                    f"{' and '.join(map(_count, sets))} together need {readable(need)} {name}; cluster queue"
+                    f" {queue.name} has {readable(most)} at most ({readable(need - most)} missing)"
                 )
                 yield Finding("never-fits", "error", path, message, _REMEDY)
 
@@ -100,14 +100,6 @@ def _all_flavors(queues: Queues, queue: ClusterQueue, group: ResourceGroup, name
 
 def _count(pods: PodSet) -> str:
     return f"{pods.count} {pods.name} pod{'' if pods.count == 1 else 's'}"
-
-
-def _number(value: Fraction) -> str:
-    """In the largest binary unit that leaves a whole number, from Ki on; else a decimal."""
-    for power, unit in ((40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")):
-        if value and value % 2**power == 0:
-            return f"{value // 2**power}{unit}"
-    return f"{float(value):g}"
 
 
 RULES: tuple[Rule, ...] = (resource_uncovered, never_fits)

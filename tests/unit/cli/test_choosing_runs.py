@@ -5,19 +5,16 @@ from datetime import UTC, datetime
 import pytest
 import typer
 
-from checks.cluster.progress import RunView
 from checks.launches import LiveLaunch
 from cli.runs import chosen
 
 
-def view(run_id: str) -> RunView:
+def make_launch(run_id: str) -> LiveLaunch:
     """A launch that runs."""
-    name = f"{run_id}-abcdef"
-    launch = LiveLaunch(run_id, name, "Job", "team", "running", datetime.now(UTC), name)
-    return RunView(launch, (), None, admitted=True, waits_because="", pods=(), last_line="")
+    return LiveLaunch(run_id, f"{run_id}-abcdef", "Job", "team", "running", datetime.now(UTC))
 
 
-ALL = [view("digits-0123456789"), view("digits-small-0123456789"), view("digits-small-abcdef0123")]
+ALL = [make_launch("digits-0123456789"), make_launch("digits-small-0123456789"), make_launch("digits-small-abcdef0123")]
 
 
 @pytest.mark.parametrize(

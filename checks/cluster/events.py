@@ -1,0 +1,53 @@
+"""Reading the events of runs' objects: launches, Workloads, pods, Services and volume claims."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from checks.cluster.client import Answer, ClusterError, read
+from checks.events import EventView, events_of
+from checks.kinds import claims
+from manifests import labels
+
+_JOB_UID = "kueue.x-k8s.io/job-uid"
+
+
+def read_events(bodies: Sequence[Mapping[str, Any]], all_names: Sequence[str], context: str | None) -> list[EventView]:
+    """The events of these launches and of what belongs to them, oldest first.
+
+    Args:
+        bodies: the live launches.
+        all_names: the names of all live launches.
+        context: the kubeconfig's context; None: its current one.
+
+    Raises ClusterError, also where events may not be read.
+
+    """
+    lists, objects = [], []
+    for body in bodies:
+        metadata = body["metadata"]
+        within = f"namespaces/{metadata['namespace']}"
+        of_launch, of_job = quote(f"{labels.LAUNCH}={metadata['name']}"), quote(f"{_JOB_UID}={metadata['uid']}")
+        lists.append(f"/api/v1/{within}/pods?labelSelector={of_launch}")
+        lists.append(f"/apis/kueue.x-k8s.io/v1beta2/{within}/workloads?labelSelector={of_job}")
+        objects += [f"/api/v1/{within}/persistentvolumeclaims/{name}" for name in claims(body)]
+    namespaces = dict.fromkeys(body["metadata"]["namespace"] for body in bodies)
+    wanted = {namespace: f"/api/v1/namespaces/{namespace}/events" for namespace in namespaces}
+    answers = read([*wanted.values(), *lists, *objects], context)
+    there = [*bodies, *(item for path in lists for item in answers[path].body.get("items", ()))]
+    there += [answers[path].body for path in objects if answers[path].found]
+    return events_of(
+        (event for namespace, path in wanted.items() for event in _events(answers[path], namespace)),
+        {str(each["metadata"]["uid"]) for each in there},
+        {str(body["metadata"]["name"]) for body in bodies},
+        all_names,
+    )
+
+
+def _events(answer: Answer, namespace: str) -> list[Mapping[str, Any]]:
+    if answer.object is None:
+        raise ClusterError(
+            f"the events of namespace {namespace} may not be read with these credentials; who administers the "
+            "namespace can grant it: the right to list events"
+        )
+    return list(answer.object.get("items", []))

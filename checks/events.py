@@ -1,0 +1,85 @@
+"""The events of runs: merged over their objects, told once each, in the order of time."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+Body = Mapping[str, Any]
+
+
+@dataclass(frozen=True, order=True)
+class EventView:
+    """An event, or several that say the same of one object."""
+
+    last: datetime
+    first: datetime
+    count: int
+    type: str
+    """`Normal` or `Warning`."""
+    kind: str
+    name: str
+    """Of the object."""
+    reason: str
+    message: str
+    source: str
+    """The component that reported it."""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What two events have in common that say the same."""
+        return self.type, self.kind, self.name, self.reason, self.message
+
+
+def events_of(
+    events: Iterable[Body], uids: Collection[str], launches: Collection[str], all_launches: Collection[str]
+) -> list[EventView]:
+    """The events of these objects, oldest first.
+
+    Args:
+        events: of the namespaces that the objects are in.
+        uids: the uids of the objects that there are.
+        launches: names of launches; pods that are gone, and Workloads, are known by theirs.
+        all_launches: the names of all launches there are, so that `a` does not take the pods of `a-b` for its own.
+
+    """
+    merged: dict[tuple[str, ...], EventView] = {}
+    for body in events:
+        regarding = body.get("involvedObject") or {}
+        if regarding.get("uid") not in uids and not _of_gone_pod(regarding, launches, all_launches):
+            continue
+        view = _view(body, regarding)
+        before = merged.get(view.key)
+        merged[view.key] = view if before is None else _both(before, view)
+    return sorted(merged.values())
+
+
+def _of_gone_pod(regarding: Body, launches: Collection[str], all_launches: Collection[str]) -> bool:
+    name = regarding.get("name", "")
+    if regarding.get("kind") != "Pod":
+        return False
+    owner = max((each for each in all_launches if name.startswith(f"{each}-")), key=len, default=None)
+    return owner in launches
+
+
+def _view(body: Body, regarding: Body) -> EventView:
+    series = body.get("series") or {}
+    made = body["metadata"]["creationTimestamp"]
+    first = body.get("firstTimestamp") or body.get("eventTime") or made
+    last = series.get("lastObservedTime") or body.get("lastTimestamp") or body.get("eventTime") or made
+    return EventView(
+        last=datetime.fromisoformat(last),
+        first=datetime.fromisoformat(first),
+        count=series.get("count") or body.get("count") or 1,
+        type=body.get("type", "Normal"),
+        kind=regarding.get("kind", ""),
+        name=regarding.get("name", ""),
+        reason=body.get("reason", ""),
+        message=(body.get("message") or "").strip(),
+        source=body.get("reportingComponent") or (body.get("source") or {}).get("component", ""),
+    )
+
+
+def _both(one: EventView, other: EventView) -> EventView:
+    last, first = max(one.last, other.last), min(one.first, other.first)
+    return replace(one, last=last, first=first, count=one.count + other.count)

@@ -1,0 +1,93 @@
+"""What differs between the kinds of launches for those who look at them from outside: one entry a kind."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+Body = Mapping[str, Any]
+"""A live object as the API server gives it."""
+
+
+@dataclass(frozen=True)
+class Replicas:
+    """The pods of one role, counted by the launch's controller."""
+
+    role: str
+    of: int
+    """How many there are to be: the role's replicas, or a Job's completions."""
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True)
+class LaunchKind:
+    """How a kind says what it is doing, and how its pods say which of its replicas they are."""
+
+    api_version: str
+    definition: str | None
+    """The CustomResourceDefinition; None for a kind that every cluster has."""
+    role_label: str | None
+    """The pods' label with their role in lower case; None where all are alike."""
+    index_label: str
+    """The pods' label with their index within the role, from 0."""
+    replicas: Callable[[Body], tuple[Replicas, ...]]
+    templates: Callable[[Body], tuple[Body, ...]]
+    """The pod templates."""
+
+
+ONLY_ROLE = "pod"
+"""The role of pods that have none."""
+
+
+def _counted(role: str, of: int, status: Body) -> Replicas:
+    """Kubernetes leaves counts of zero out."""
+    return Replicas(role, of, **{each: status.get(each) or 0 for each in ("active", "succeeded", "failed")})
+
+
+def _job_replicas(body: Body) -> tuple[Replicas, ...]:
+    spec = body["spec"]
+    return (_counted(ONLY_ROLE, spec.get("completions") or spec.get("parallelism") or 1, body.get("status") or {}),)
+
+
+def _pytorchjob_replicas(body: Body) -> tuple[Replicas, ...]:
+    counted = (body.get("status") or {}).get("replicaStatuses") or {}
+    return tuple(
+        _counted(role.lower(), spec.get("replicas") or 1, counted.get(role) or {})
+        for role, spec in sorted(body["spec"]["pytorchReplicaSpecs"].items())
+    )
+
+
+KINDS: Mapping[str, LaunchKind] = MappingProxyType(
+    {
+        "Job": LaunchKind(
+            api_version="batch/v1",
+            definition=None,
+            role_label=None,
+            index_label="batch.kubernetes.io/job-completion-index",
+            replicas=_job_replicas,
+            templates=lambda body: (body["spec"]["template"],),
+        ),
+        "PyTorchJob": LaunchKind(
+            api_version="kubeflow.org/v1",
+            definition="pytorchjobs.kubeflow.org",
+            role_label="training.kubeflow.org/replica-type",
+            index_label="training.kubeflow.org/replica-index",
+            replicas=_pytorchjob_replicas,
+            templates=lambda body: tuple(each["template"] for each in body["spec"]["pytorchReplicaSpecs"].values()),
+        ),
+    }
+)
+"""By the kind of the launch's object. A DataLoader is launched as a Job."""
+
+
+def claims(body: Body) -> tuple[str, ...]:
+    """The names of the volume claims that a launch's pods mount."""
+    volumes = (
+        volume
+        for template in KINDS[body["kind"]].templates(body)
+        for volume in template["spec"].get("volumes") or ()
+        if "persistentVolumeClaim" in volume
+    )
+    return tuple(sorted({str(volume["persistentVolumeClaim"]["claimName"]) for volume in volumes}))

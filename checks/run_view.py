@@ -1,0 +1,173 @@
+"""A run as one sees it from outside, from what was read of its objects: the same for people and for programs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from checks.kinds import KINDS, Replicas, claims
+from checks.launches import LiveLaunch, live_launch
+from checks.pods import PodView, pod_views
+from checks.training_log import LogLine, Progress, progress
+from checks.waiting import Queueing, conditions, why_waiting
+from manifests.labels import QUEUE
+
+Body = Mapping[str, Any]
+Unknown = Literal["unknown"]
+"""Stands for what may not be read, or is not told."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One of the object's own conditions, as its controller set it."""
+
+    type: str
+    status: str
+    """`True`, `False` or `Unknown`."""
+    reason: str
+    since: datetime | None
+    message: str
+
+
+@dataclass(frozen=True)
+class ClaimUse:
+    """A volume claim of the run."""
+
+    name: str
+    phase: str
+    """`Bound`, `Pending`, `Lost`; `missing` where there is none, `unknown` where it may not be read."""
+    requested: str
+    used_bytes: int | Unknown
+    """As the kubelet of a running pod counts it; not every kind of volume is counted, and a tenant may not ask."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunObjects:
+    """What was read of one launch."""
+
+    launch: Body
+    queueing: Queueing
+    pods: Sequence[Body] = ()
+    claims: Mapping[str, Body | None] | None = None
+    """By name; {} where there is none of that name, None where it may not be read."""
+    used_bytes: Mapping[str, int] | None = None
+    """By claim."""
+    pending: Sequence[Body] | None = None
+    """The queue's pending workloads, in their order; None where that may not be read or is not served."""
+    log: Sequence[LogLine] = ()
+    """The end of the first replica's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunView:
+    """A launch, seen from outside."""
+
+    launch: LiveLaunch
+    conditions: tuple[Condition, ...] = ()
+    queue: str | None = None
+    position: int | Unknown | None = None
+    """In the queue, 0 is next; None while it does not wait."""
+    admitted: bool = False
+    """It holds quota now. False before, once it has ended, and for a run that no queue holds."""
+    waits_because: str = ""
+    """In plain words; empty once it was admitted."""
+    replicas: tuple[Replicas, ...] = ()
+    pods: tuple[PodView, ...] = ()
+    claims: tuple[ClaimUse, ...] = ()
+    progress: Progress | None = None
+    last_line: str = ""
+    """The last line of the first replica's log."""
+
+    @property
+    def done_fraction(self) -> float | None:
+        """From 0 to 1; None where the log says nothing of the kind."""
+        if self.launch.phase == "succeeded":
+            return 1.0
+        return self.progress.fraction if self.progress else None
+
+    @property
+    def failure(self) -> str:
+        """The controller's reason and words for a failure; empty where it gave none."""
+        failed = next((each for each in self.conditions if each.type == "Failed" and each.status == "True"), None)
+        return ": ".join(filter(None, (failed.reason, failed.message))) if failed else ""
+
+    def summary(self) -> str:
+        """One line for a person."""
+        phase = self.launch.phase
+        if phase == "queued":
+            place = f" at position {self.position}" if isinstance(self.position, int) else ""
+            return f"queued in {self.queue}{place}: {self.waits_because}"
+        if phase == "failed":
+            return f"failed: {self.failure}" if self.failure else "failed"
+        stuck = [f"{pod.role}-{pod.index}: {', '.join(pod.problems)}" for pod in self.pods if pod.problems]
+        if phase == "running" and stuck:
+            return f"running; {'; '.join(stuck)}"
+        return f"{phase}; {self.last_line}" if self.last_line else phase
+
+
+def run_view(read: RunObjects, now: datetime) -> RunView:
+    """Judge what was read of a launch."""
+    body = read.launch
+    launch = live_launch(body)
+    workload = read.queueing.workload or {}
+    queue = body["metadata"]["labels"].get(QUEUE)
+    waits = launch.phase == "queued"
+    pods = pod_views(read.pods, launch.kind)
+    return RunView(
+        launch=launch,
+        conditions=tuple(_condition(each) for each in (body.get("status") or {}).get("conditions") or ()),
+        queue=queue,
+        position=_position(read.pending, workload) if waits and queue else None,
+        admitted=conditions(workload).get("Admitted", {}).get("status") == "True",
+        waits_because=_why(queue, read.queueing) if waits else "",
+        replicas=KINDS[launch.kind].replicas(body),
+        pods=pods,
+        claims=tuple(_claim(name, read) for name in claims(body)),
+        progress=progress(read.log, _started(read.pods, pods), now) if launch.phase == "running" else None,
+        last_line=next((line.text for line in reversed(read.log) if line.text.strip()), ""),
+    )
+
+
+def _why(queue: str | None, queueing: Queueing) -> str:
+    if queue is None:
+        return "it is suspended, and no queue of ours holds it: somebody has set `suspend`"
+    return why_waiting(queue, queueing)
+
+
+def _condition(each: Body) -> Condition:
+    since = each.get("lastTransitionTime")
+    return Condition(
+        type=each["type"],
+        status=each["status"],
+        reason=each.get("reason", ""),
+        since=datetime.fromisoformat(since) if since else None,
+        message=each.get("message", ""),
+    )
+
+
+def _position(pending: Sequence[Body] | None, workload: Body) -> int | Unknown:
+    name = (workload.get("metadata") or {}).get("name")
+    for each in pending or ():
+        if each["metadata"]["name"] == name:
+            return int(each.get("positionInLocalQueue", 0))
+    return "unknown"
+
+
+def _claim(name: str, read: RunObjects) -> ClaimUse:
+    body = (read.claims or {}).get(name)
+    if body is None:
+        return ClaimUse(name, "unknown", "unknown", "unknown")
+    if not body:
+        return ClaimUse(name, "missing", "unknown", "unknown")
+    requested = body["spec"].get("resources", {}).get("requests", {}).get("storage", "unknown")
+    used: int | Unknown = read.used_bytes[name] if read.used_bytes and name in read.used_bytes else "unknown"
+    return ClaimUse(name, (body.get("status") or {}).get("phase", "Pending"), requested, used)
+
+
+def _started(bodies: Sequence[Body], pods: Sequence[PodView]) -> datetime | None:
+    """When the first replica's first container started."""
+    first = next((body for body in bodies if pods and body["metadata"]["name"] == pods[0].name), {})
+    for container in first.get("status", {}).get("containerStatuses") or ():
+        if running := (container.get("state") or {}).get("running"):
+            return datetime.fromisoformat(running["startedAt"])
+    return None

@@ -1,0 +1,214 @@
+"""`trainstack status`: what the runs are doing."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from checks.cluster.client import ClusterError
+from checks.launches import utc_now
+from checks.run_view import ClaimUse, RunView
+from cli.console import age, duration, err, out, quiet_interrupt, show, show_json
+from cli.runs import PAUSE_SECONDS, OptionalRun, ending, look, views
+from cli.session import JsonOption, Session, StackOption
+
+_STYLES = {"queued": "yellow", "running": "cyan", "succeeded": "green", "failed": "red"}
+_ROOM = 140
+"""Columns of a terminal from which on what a run does stands beside it, not below the table."""
+
+
+def status(
+    run: OptionalRun = None,
+    *,
+    stack: StackOption = "dev",
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Keep looking until all runs have ended.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show each run: its state, its place in the queue and why it waits, how far it is. With RUN, all about it.
+
+    Examples:
+
+      trainstack status -s dev
+
+      trainstack status digits -s dev
+
+      trainstack status -s dev --watch
+
+      trainstack status -s dev --json
+    """
+    session = Session.open(stack)
+    if as_json:
+        show_json([as_data(view) for view in views(session, run, volume_use=True)])
+        return
+    with quiet_interrupt():
+        if watch:
+            _watch(session, run)
+            return
+        found = views(session, run, volume_use=run is not None)
+        show(_shown(found, stack, run))
+
+
+def as_data(view: RunView) -> dict[str, Any]:
+    """A run for programs: what was read, and `done` from 0 to 1."""
+    return asdict(view) | {"done": view.done_fraction}
+
+
+def _shown(found: Sequence[RunView], stack: str, run: str | None) -> RenderableType:
+    now = utc_now()
+    if run is not None:
+        return Group(*(details(view, now) for view in found))
+    return table(found, now) if found else f"no run of {stack} has an object in the cluster"
+
+
+def _watch(session: Session, run: str | None) -> None:
+    """Draw the same place again until nothing is left that could end by itself; then say how it ended."""
+    problem = ""
+    with Live(console=out, auto_refresh=False) as live:
+        while True:
+            try:
+                found = look(session, run, volume_use=run is not None)
+                problem = ""
+            except ClusterError as error:
+                problem = f"{error}; asking again"
+            else:
+                shown = _shown(found, session.stack, run)
+            if problem:
+                live.update(Text(problem, style="yellow"), refresh=True)
+            else:
+                live.update(shown, refresh=True)
+                left = ending(session, found)
+                if not any(view.launch.active for view in left):
+                    break
+            time.sleep(PAUSE_SECONDS)
+    err.print(ended(left), markup=False)
+
+
+def ended(found: Sequence[RunView]) -> str:
+    """How the runs ended, in one line."""
+    counts = {phase: sum(view.launch.phase == phase for view in found) for phase in ("succeeded", "failed")}
+    said = ", ".join(f"{count} {phase}" for phase, count in counts.items() if count)
+    return f"all have ended: {said}" if said else "nothing is left that ends by itself"
+
+
+def table(found: Sequence[RunView], now: datetime) -> RenderableType:
+    """The runs, a line for each; what they do stands below where the terminal is narrow."""
+    beside = not out.is_terminal or out.width >= _ROOM
+    result = Table(box=None, pad_edge=False)
+    for column in ("RUN", "KIND", "STATE", "QUEUE", "POS", "DONE", "LEFT", "AGE"):
+        result.add_column(column, no_wrap=True)
+    if beside:
+        result.add_column("WHAT", overflow="fold")
+    for view in found:
+        launch, done = view.launch, view.done_fraction
+        left = view.progress.seconds_left if view.progress else None
+        cells: list[RenderableType] = [
+            launch.run_id,
+            launch.kind,
+            Text(launch.phase, style=_STYLES[launch.phase]),
+            view.queue or "",
+            "" if view.position is None else str(view.position),
+            "" if done is None else f"{done:.0%}",
+            "" if left is None else duration(left),
+            age(launch.created, now),
+        ]
+        result.add_row(*cells, *([Text(_what(view))] if beside else []))
+    if beside:
+        return result
+    return Group(result, *(Text(f"{view.launch.run_id}: {_what(view)}") for view in found if _what(view)))
+
+
+def _what(view: RunView) -> str:
+    """The summary without what other columns say."""
+    return view.waits_because if view.launch.phase == "queued" else view.summary().removeprefix(view.launch.phase)[2:]
+
+
+def details(view: RunView, now: datetime) -> Panel:
+    """All about one launch."""
+    launch = view.launch
+    facts = Table.grid(padding=(0, 2))
+    facts.add_row("launch", f"{launch.kind} {launch.namespace}/{launch.name}")
+    facts.add_row("created", f"{age(launch.created, now)} ago")
+    facts.add_row("queue", _queue(view))
+    if view.waits_because:
+        facts.add_row("waits", Text(view.waits_because))
+    if view.failure:
+        facts.add_row("failed", Text(view.failure))
+    if view.last_line:
+        facts.add_row("last line", Text(view.last_line))
+    parts: list[RenderableType] = [facts]
+    if view.done_fraction is not None:
+        parts.append(_bar(view))
+    parts += [_replicas(view), _conditions(view, now)]
+    if view.pods:
+        parts.append(_pods(view))
+    if view.claims:
+        parts.append(_claims(view.claims))
+    title = Text.assemble(launch.run_id, " ", (launch.phase, _STYLES[launch.phase]))
+    return Panel(Group(*parts), title=title, title_align="left", border_style="dim")
+
+
+def _queue(view: RunView) -> str:
+    if view.queue is None:
+        return "none: Kueue does not hold it"
+    place = "" if view.position is None else f", position {view.position}"
+    place += " (0 is next)" if isinstance(view.position, int) else ""
+    return f"{view.queue}{place}{', admitted' if view.admitted else ''}"
+
+
+def _bar(view: RunView) -> Table:
+    told = view.progress
+    grid = Table.grid(padding=(0, 2))
+    words = [f"{view.done_fraction:.0%}"]
+    if told:
+        words.append(f"epoch {told.epoch}/{told.epochs}")
+        words += [f"step {told.step}/{told.steps}"] if told.step is not None else []
+        words += [f"about {duration(told.seconds_left)} left"] if told.seconds_left is not None else []
+    grid.add_row("done", ProgressBar(total=1, completed=view.done_fraction or 0, width=30), "  ".join(words))
+    return grid
+
+
+def _section(title: str, *columns: str) -> Table:
+    result = Table(*columns, title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for column in result.columns:
+        column.overflow = "fold"
+    return result
+
+
+def _replicas(view: RunView) -> Table:
+    result = _section("Replicas", "ROLE", "ACTIVE", "SUCCEEDED", "FAILED", "OF")
+    for each in view.replicas:
+        result.add_row(each.role, *(str(count) for count in (each.active, each.succeeded, each.failed, each.of)))
+    return result
+
+
+def _conditions(view: RunView, now: datetime) -> Table:
+    result = _section("Conditions", "TYPE", "STATUS", "SINCE", "REASON", "MESSAGE")
+    for each in view.conditions:
+        since = f"{age(each.since, now)} ago" if each.since else ""
+        result.add_row(each.type, each.status, since, each.reason, Text(each.message))
+    return result
+
+
+def _pods(view: RunView) -> Table:
+    result = _section("Pods", "REPLICA", "POD", "PHASE", "NODE", "RESTARTS", "PROBLEM")
+    for pod in view.pods:
+        problem = Text("; ".join(pod.problems))
+        result.add_row(f"{pod.role}-{pod.index}", pod.name, pod.phase, pod.node, str(pod.restarts), problem)
+    return result
+
+
+def _claims(claims: Sequence[ClaimUse]) -> Table:
+    result = _section("Volumes", "CLAIM", "PHASE", "REQUESTED", "USED")
+    for each in claims:
+        used = each.used_bytes if each.used_bytes == "unknown" else f"{each.used_bytes / 2**30:.2f}Gi"
+        result.add_row(each.name, each.phase, each.requested, used)
+    return result
