@@ -34,6 +34,10 @@ class Cursor:
         """The stream begins anew, from `second`."""
         self._again = self.told
 
+    def anew(self) -> None:
+        """Another log goes on from here, that of the container as it was started again: nothing of it was told."""
+        self.told = 0
+
     def take(self, line: LogLine) -> bool:
         """Whether a line is new; it counts as told from then on."""
         if self._again and line.nanoseconds <= self.last:

@@ -19,8 +19,8 @@ _REASONS = (
         r"\((?P<before>\S+)\) \+ current podset request \((?P<request>\S+)\) > maximum capacity \((?P<most>\S+)\)"
     ),
     re.compile(r"resource (?P<uncovered>\S+) unavailable in ClusterQueue"),
-    re.compile(r"untolerated taint (?P<taint>\{[^}]*\}|\S+) in flavor (?P<flavor>[^,;. ]+)"),
-    re.compile(r"flavor (?P<other>[^,;. ]+) doesn't match node affinity"),
+    re.compile(r"untolerated taint (?P<taint>\{[^}]*\}|\S+) in flavor (?P<flavor>[^,; ]+[^,;. ])"),
+    re.compile(r"flavor (?P<other>\S+) doesn't match node affinity"),
 )
 _PREEMPTING = re.compile(r"Pending the preemption of (?P<count>\d+) workload")
 _WHOLE: tuple[tuple[re.Pattern[str], str], ...] = tuple(
@@ -152,7 +152,7 @@ def in_words(message: str) -> str:
         if match := pattern.search(message):
             return match.expand(words)
     bounds = list(_POD_SET.finditer(message))
-    ends = [*(each.start() for each in bounds[1:]), len(message)]
+    ends = [*(each.start() for each in bounds), len(message)][1:]
     sets = {each["name"]: _pod_set(message[each.end() : end]) for each, end in zip(bounds, ends, strict=True)}
     if not sets or not all(sets.values()):
         return message

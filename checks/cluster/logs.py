@@ -77,6 +77,7 @@ async def follow_log(api: Api, source: Source, cursor: Cursor, say: Say) -> None
             return
         if state.restarts != restarts and cursor.last:
             await _rest(api, source, cursor, say, "&previous=true")
+            cursor.anew()
         restarts = state.restarts
         if state.ended:
             await _rest(api, source, cursor, say)

@@ -1,0 +1,49 @@
+"""The events of runs: those of their objects, told once, in the order of time."""
+
+from typing import Any
+
+from checks.events import events_of
+
+
+def make_event(name: str, minute: int, uid: str = "", **changes: Any) -> dict[str, Any]:
+    """An event of a pod, as the kubelet writes them."""
+    at = f"2026-01-02T03:{minute:02}:00Z"
+    return {
+        "metadata": {"creationTimestamp": at},
+        "involvedObject": {"kind": "Pod", "name": name, "uid": uid},
+        "type": "Normal",
+        "reason": "Pulled",
+        "message": "done",
+        "firstTimestamp": at,
+        "lastTimestamp": at,
+        "count": 1,
+        **changes,
+    }
+
+
+def told(*events: dict[str, Any]) -> list[tuple[str, str, int, int]]:
+    """Object, reason, count and last minute of what is told of the launch `a` beside the launch `a-b`."""
+    found = events_of(events, {"1"}, {"a"}, {"a", "a-b"})
+    return [(each.name, each.reason, each.count, each.last.minute) for each in found]
+
+
+def test_events_are_of_the_runs_objects_alone() -> None:
+    """By uid; pods that are gone by their name, which is not the beginning of another launch's."""
+    events = [make_event("x", 1, "1"), make_event("x", 2, "2"), make_event("a-xyz", 3), make_event("a-b-xyz", 4)]
+    assert told(*events) == [("x", "Pulled", 1, 1), ("a-xyz", "Pulled", 1, 3)]
+
+
+def test_the_same_is_told_once_with_its_count() -> None:
+    """First and last moment are those of all; an event that is a series counts as often as it was seen."""
+    series = make_event(
+        "x", 1, "1", count=None, lastTimestamp=None, firstTimestamp=None, eventTime="2026-01-02T03:01:00.5Z"
+    )
+    series["series"] = {"count": 4, "lastObservedTime": "2026-01-02T03:09:00.1Z"}
+    (found,) = events_of([make_event("x", 5, "1", count=2), series], {"1"}, {"a"}, {"a"})
+    assert (found.count, found.first.minute, found.last.minute) == (6, 1, 9)
+
+
+def test_events_come_in_the_order_of_time() -> None:
+    """By when they were seen last."""
+    late = make_event("x", 9, "1", reason="Killing")
+    assert told(late, make_event("x", 3, "1")) == [("x", "Pulled", 1, 3), ("x", "Killing", 1, 9)]

@@ -1,0 +1,116 @@
+"""What pods say, in words; the scheduler's messages are recorded from v1.34."""
+
+from typing import Any
+
+import pytest
+
+from checks.pods import pod_views, problems, unscheduled
+from tests.unit.checks.live import make_condition, make_pod, make_replica
+
+
+def waiting(reason: str, message: str = "") -> dict[str, Any]:
+    """The status of a container that waits."""
+    state = {"waiting": {"reason": reason, "message": message}}
+    return {"name": "training", "image": "nowhere/x:1", "state": state, "restartCount": 2}
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        (
+            (
+                "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: 0/1 nodes are available: 1 No "
+                "preemption victims found for incoming pod."
+            ),
+            "1 of 1 nodes has too little nvidia.com/gpu left",
+        ),
+        (
+            (
+                "0/5 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint {gpu: true}, 3 node(s) "
+                "didn't match Pod's node affinity/selector. preemption: 0/5 nodes are available: 5 none."
+            ),
+            (
+                "1 of 5 nodes has too little cpu left; 1 of 5 nodes has a taint that it does not tolerate (gpu: true); "
+                "3 of 5 nodes have not the labels that it selects nodes by"
+            ),
+        ),
+        (
+            "0/1 nodes are available: 1 node(s) had volume node affinity conflict.",
+            "1 of 1 nodes has not the volume, which stands on another node",
+        ),
+        (
+            "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found",
+            "its volume claim is not bound yet: is there a provisioner for the claim's storage class?",
+        ),
+        (
+            '0/1 nodes are available: persistentvolumeclaim "lost" not found. not found',
+            "there is no volume claim lost",
+        ),
+        ("0/2 nodes are available: 2 node(s) did something new.", "2 of 2 nodes: node(s) did something new"),
+        ("no words that we know", "no words that we know"),
+        ("", "the scheduler has not said why"),
+    ],
+)
+def test_why_a_pod_is_not_scheduled(message: str, words: str) -> None:
+    """How many nodes lack what; what is not known is left as it is."""
+    assert unscheduled(message) == words
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        ({}, ()),
+        ({"containerStatuses": [waiting("ContainerCreating")]}, ()),
+        (
+            {"containerStatuses": [waiting("ImagePullBackOff", "Back-off pulling")]},
+            (
+                (
+                    "ImagePullBackOff (the image nowhere/x:1 cannot be pulled: build and push it, or correct the run's "
+                    "`image`)"
+                ),
+            ),
+        ),
+        (
+            {"containerStatuses": [waiting("CreateContainerConfigError", 'secret "token" not found')]},
+            ('CreateContainerConfigError (secret "token" not found)',),
+        ),
+        (
+            {
+                "containerStatuses": [
+                    waiting("CrashLoopBackOff") | {"lastState": {"terminated": {"reason": "OOMKilled"}}},
+                ]
+            },
+            (
+                "CrashLoopBackOff (it ended, and is started again after a pause: read its log)",
+                "OOMKilled (it used more memory than it may: raise its limit in `resources`)",
+            ),
+        ),
+        (
+            {"conditions": [make_condition("PodScheduled", "False", "Unschedulable", "0/1 nodes are available: 1 x.")]},
+            ("not scheduled: 1 of 1 nodes: x",),
+        ),
+    ],
+)
+def test_why_a_pod_does_not_start(status: dict[str, Any], words: tuple[str, ...]) -> None:
+    """Container by container, with the image's name."""
+    assert problems(make_pod(**status)) == words
+
+
+def test_replicas_are_named_by_role_and_index() -> None:
+    """The master first, then by number, not by name."""
+    pods = [make_replica("worker", 10), make_replica("worker", 2), make_replica("master", 0)]
+    assert [(pod.role, pod.index) for pod in pod_views(pods, "PyTorchJob")] == [
+        ("master", 0),
+        ("worker", 2),
+        ("worker", 10),
+    ]
+
+
+def test_a_jobs_pods_are_numbered_as_they_came_or_by_completion() -> None:
+    """A retried pod is a further one."""
+    first, second = make_pod("z"), make_pod("a", containerStatuses=[waiting("CrashLoopBackOff")])
+    second["metadata"]["creationTimestamp"] = "2026-01-02T03:05:00Z"
+    views = pod_views([second, first], "Job")
+    assert [(pod.name, pod.role, pod.index, pod.restarts) for pod in views] == [("z", "pod", 0, 0), ("a", "pod", 1, 2)]
+    indexed = make_pod("b", labels={"batch.kubernetes.io/job-completion-index": "7"})
+    assert [pod.index for pod in pod_views([indexed], "Job")] == [7]

@@ -1,0 +1,111 @@
+"""A run seen from outside, from recorded objects."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from checks.kinds import Replicas
+from checks.run_view import ClaimUse, Condition, RunObjects, run_view
+from checks.training_log import LogLine
+from checks.waiting import Queueing
+from tests.unit.checks.live import (
+    Body,
+    make_condition,
+    make_launch_body,
+    make_pending,
+    make_pod,
+    make_queue,
+    make_replica,
+    make_workload,
+)
+
+NOW = datetime(2026, 1, 2, 3, 4, 15, tzinfo=UTC)
+HELD = Queueing(make_pending("ClusterQueue shared is stopped"), make_queue("research", "Ready"))
+RUNS = Queueing(make_workload(make_condition("QuotaReserved"), make_condition("Admitted")), None)
+ON_HOLD = "cluster queue shared is on hold (its stopPolicy): its owner lets it go on"
+
+
+def make_entry(name: str, position: int) -> Body:
+    """An entry of a queue's pending workloads."""
+    return {"metadata": {"name": name}, "positionInLocalQueue": position}
+
+
+OWN = make_entry(make_workload()["metadata"]["name"], 1)
+
+
+@pytest.mark.parametrize(
+    ("pending", "position"),
+    [([make_entry("other", 0), OWN], 1), ([make_entry("other", 0)], "unknown"), ([], "unknown"), (None, "unknown")],
+    ids=["second", "not listed", "empty", "no right, or no such API"],
+)
+def test_the_place_in_the_queue(pending: list[Body] | None, position: int | str) -> None:
+    """Counted from 0; what is not told is unknown, never a failure."""
+    view = run_view(RunObjects(launch=make_launch_body(), queueing=HELD, pending=pending), NOW)
+    assert (view.position, view.queue, view.waits_because) == (position, "research", ON_HOLD)
+    place = " at position 1" if position == 1 else ""
+    assert view.summary() == f"queued in research{place}: {ON_HOLD}"
+
+
+def test_a_running_run_has_no_place_and_waits_for_nothing() -> None:
+    """It holds its quota, its replicas are counted, its log says how far it is."""
+    status = {"replicaStatuses": {"Master": {"active": 1}, "Worker": {"active": 1, "failed": 1}}}
+    body = make_launch_body("PyTorchJob", status=status | {"conditions": [make_condition("Running", reason="R")]})
+    body["spec"]["runPolicy"] = {"suspend": False}
+    log = [LogLine(int(NOW.timestamp() - 10) * 10**9, "epoch 1/4"), LogLine(int(NOW.timestamp()) * 10**9, "epoch 2/4")]
+    pods = [make_replica("worker", 0), make_replica("master", 0)]
+    view = run_view(RunObjects(launch=body, queueing=RUNS, pods=pods, log=log), NOW)
+    assert (view.launch.phase, view.position, view.waits_because, view.admitted) == ("running", None, "", True)
+    assert view.replicas == (Replicas("master", 1, active=1), Replicas("worker", 2, active=1, failed=1))
+    assert view.conditions == (Condition("Running", "True", "R", NOW - timedelta(seconds=10), ""),)
+    assert [pod.role for pod in view.pods] == ["master", "worker"]
+    assert view.progress is not None
+    assert view.done_fraction == 0.5
+    assert view.progress.seconds_left == pytest.approx(20)
+    assert view.summary() == "running; epoch 2/4"
+
+
+def test_pods_that_do_not_start_come_before_the_log() -> None:
+    """With the replica's name."""
+    body = make_launch_body(spec=make_launch_body()["spec"] | {"suspend": False})
+    stuck = make_pod(phase="Pending", conditions=[make_condition("PodScheduled", "False", message="no room")])
+    view = run_view(RunObjects(launch=body, queueing=RUNS, pods=[stuck]), NOW)
+    assert view.summary() == "running; pod-0: not scheduled: no room"
+
+
+def test_a_failed_run_says_why() -> None:
+    """In its controller's words; what it waited for is no matter any more."""
+    status = {"failed": 2, "conditions": [make_condition("Failed", reason="BackoffLimitExceeded", message="too often")]}
+    view = run_view(RunObjects(launch=make_launch_body(status=status), queueing=HELD), NOW)
+    assert view.summary() == "failed: BackoffLimitExceeded: too often"
+    assert (view.replicas, view.position, view.waits_because) == ((Replicas("pod", 1, failed=2),), None, "")
+
+
+@pytest.mark.parametrize(
+    ("claims", "used", "expected"),
+    [
+        (
+            {"training": {"spec": {"resources": {"requests": {"storage": "2Gi"}}}, "status": {"phase": "Bound"}}},
+            {"training": 5},
+            ClaimUse("training", "Bound", "2Gi", 5),
+        ),
+        (
+            {"training": {"spec": {"resources": {"requests": {"storage": "2Gi"}}}, "status": {"phase": "Bound"}}},
+            None,
+            ClaimUse("training", "Bound", "2Gi", "unknown"),
+        ),
+        ({"training": {}}, None, ClaimUse("training", "missing", "unknown", "unknown")),
+        ({"training": None}, None, ClaimUse("training", "unknown", "unknown", "unknown")),
+    ],
+    ids=["measured", "not measured", "missing", "no right"],
+)
+def test_the_use_of_volumes(claims: dict[str, Body | None], used: dict[str, int] | None, expected: ClaimUse) -> None:
+    """What is not told is unknown."""
+    objects = RunObjects(launch=make_launch_body(), queueing=HELD, claims=claims, used_bytes=used)
+    assert run_view(objects, NOW).claims == (expected,)
+
+
+def test_a_run_that_no_queue_holds_is_not_looked_for_in_one() -> None:
+    """Somebody suspended it."""
+    view = run_view(RunObjects(launch=make_launch_body(queue=None), queueing=Queueing({}, {})), NOW)
+    assert (view.queue, view.position) == (None, None)
+    assert view.waits_because == "it is suspended, and no queue of ours holds it: somebody has set `suspend`"

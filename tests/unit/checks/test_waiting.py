@@ -1,0 +1,201 @@
+"""Why a run waits, in plain words; what Kueue says is recorded from v0.15.2."""
+
+import pytest
+
+from checks.waiting import Queueing, in_words, preemptor, why_waiting
+from tests.unit.checks.live import Body, make_condition, make_pending, make_queue, make_workload
+
+MAIN = "couldn't assign flavors to pod set main: "
+TOO_MUCH = (
+    "insufficient quota for cpu in flavor cpu, previously considered podsets requests (0) + current podset request (3)"
+    " > maximum capacity (1)"
+)
+READY = make_queue("research", "Ready")
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        (
+            f"{MAIN}insufficient unused quota for cpu in flavor cpu, 400m more needed",
+            "cpu is in use by others: 400m more of flavor cpu must become free",
+        ),
+        (
+            f"{MAIN}{TOO_MUCH}",
+            "it never fits: it asks for 3 cpu, and flavor cpu has 1 at most, 2 short",
+        ),
+        (
+            (
+                f"{MAIN}insufficient quota for memory in flavor a, previously considered "
+                "podsets requests (2Gi) + current podset request (1536Mi) > maximum capacity (3Gi)"
+            ),
+            "it never fits: it asks for 3584Mi memory, and flavor a has 3Gi at most, 512Mi short",
+        ),
+        (
+            f"{MAIN}resource nvidia.com/gpu unavailable in ClusterQueue",
+            "it never fits: the cluster queue has no quota for nvidia.com/gpu at all",
+        ),
+        (
+            (
+                f"{MAIN}flavor h100 doesn't match node affinity, insufficient unused "
+                "quota for nvidia.com/gpu in flavor a100.mig, 2 more needed, untolerated taint {gpu true NoSchedule "
+                "<nil>} in flavor spot"
+            ),
+            (
+                "nvidia.com/gpu is in use by others: 2 more of flavor a100.mig must become free; "
+                "or it does not tolerate the taint {gpu true NoSchedule <nil>} of flavor spot; "
+                "or flavor h100 is of other nodes than it selects"
+            ),
+        ),
+        (
+            (
+                "couldn't assign flavors to pod set master: "
+                "insufficient unused quota for cpu in flavor a, 1 more needed; "
+                "couldn't assign flavors to pod set worker: "
+                "insufficient unused quota for cpu in flavor a, 3 more needed"
+            ),
+            (
+                "master: cpu is in use by others: 1 more of flavor a must become free; "
+                "worker: cpu is in use by others: 3 more of flavor a must become free"
+            ),
+        ),
+        (
+            (
+                f"{MAIN}insufficient unused quota for cpu in flavor cpu, 1 more needed. "
+                "Pending the preemption of 2 workload(s)"
+            ),
+            "cpu is in use by others: 1 more of flavor cpu must become free; 2 other runs must give way first",
+        ),
+        ("ClusterQueue shared is stopped", "cluster queue shared is on hold (its stopPolicy): its owner lets it go on"),
+        ("LocalQueue research is stopped", "queue research is on hold (its stopPolicy): its owner lets it go on"),
+        (
+            "LocalQueue nowhere doesn't exist",
+            "the namespace has no queue nowhere: correct the run's `queue`, or have the queue declared",
+        ),
+        (
+            "ClusterQueue shared is terminating or missing",
+            "its queue leads to cluster queue shared, which does not exist: the platform's owner declares it",
+        ),
+        (
+            "Workload namespace doesn't match ClusterQueue selector",
+            "the cluster queue is not open to this namespace: its owner can open it",
+        ),
+        (
+            "waiting for all admitted workloads to be in PodsReady condition",
+            "it is its turn once the pods of all runs that were admitted before are ready",
+        ),
+        ("something that no version has said yet", "something that no version has said yet"),
+        (
+            f"{MAIN}something new, 1 more needed",
+            f"{MAIN}something new, 1 more needed",
+        ),
+    ],
+)
+def test_kueues_messages_in_words(message: str, words: str) -> None:
+    """Which resource is short by how much, which flavor does not match, which queue is closed; else Kueue's own."""
+    assert in_words(message) == words
+
+
+@pytest.mark.parametrize(
+    ("queueing", "words"),
+    [
+        pytest.param(Queueing(make_workload(), READY), "Kueue has not judged it yet", id="just made"),
+        pytest.param(
+            Queueing(make_pending("ClusterQueue shared is inactive"), READY, make_queue("shared", "Stopped")),
+            "cluster queue shared is on hold (its stopPolicy): its owner lets it go on",
+            id="held, and the cluster queue may be read",
+        ),
+        pytest.param(
+            Queueing(make_pending("ClusterQueue shared is inactive"), READY, make_queue("shared", "FlavorNotFound")),
+            "cluster queue shared lists a flavor that does not exist: its owner declares it or takes it out",
+            id="inactive",
+        ),
+        pytest.param(
+            Queueing(
+                make_pending("ClusterQueue shared is inactive"), make_queue("research", "ClusterQueueIsInactive"), None
+            ),
+            "cluster queue shared admits nothing now: its owner can say why",
+            id="held, for a tenant",
+        ),
+        pytest.param(
+            Queueing({}, {}),
+            "the namespace has no queue research: correct the run's `queue`, or have the queue declared",
+            id="no Workload and no queue",
+        ),
+        pytest.param(
+            Queueing({}, READY),
+            "Kueue has not taken it up yet: is its controller running, and does it manage this kind?",
+            id="no Workload",
+        ),
+        pytest.param(
+            Queueing(None, None),
+            "unknown: Workloads of this namespace may not be read with these credentials; "
+            "who administers the namespace can grant that",
+            id="no right",
+        ),
+        pytest.param(
+            Queueing(
+                make_workload(
+                    make_condition("QuotaReserved"),
+                    admissionChecks=[{"name": "budget", "state": "Pending"}, {"name": "other", "state": "Ready"}],
+                ),
+                READY,
+            ),
+            "its quota is reserved; it waits for admission check budget",
+            id="admission check",
+        ),
+        pytest.param(
+            Queueing(
+                make_workload(
+                    make_condition("Evicted", reason="Deactivated", message="too often"), spec={"active": False}
+                ),
+                READY,
+            ),
+            "Kueue holds it for good, it is deactivated: too often",
+            id="deactivated",
+        ),
+        pytest.param(
+            Queueing(
+                make_workload(
+                    make_condition("Evicted", reason="PodsReadyTimeout", message="Exceeded the PodsReady timeout"),
+                    requeueState={"count": 1, "requeueAt": "2026-01-02T04:00:00Z"},
+                ),
+                READY,
+            ),
+            "it was evicted: its pods were not all ready in time; it is tried again at 2026-01-02T04:00:00Z",
+            id="pods not ready in time",
+        ),
+    ],
+)
+def test_why_a_run_waits(queueing: Queueing, words: str) -> None:
+    """From the Workload, and from its queues where they know more."""
+    assert why_waiting("research", queueing) == words
+
+
+def preempted(owners: dict[str, str]) -> Queueing:
+    """A Workload that gave way, and waits again."""
+    message = "Preempted to accommodate a workload (UID: 1a, JobUID: 2b-3c) due to prioritization in the ClusterQueue"
+    workload = make_workload(
+        make_condition("QuotaReserved", "False", "Pending", "Preempted"),
+        make_condition("Evicted", reason="Preempted", message=message),
+        make_condition("Preempted", reason="InClusterQueue", message=message),
+    )
+    return Queueing(workload, READY, owners=owners)
+
+
+@pytest.mark.parametrize(
+    ("owners", "whom"), [({"2b-3c": "research/big-1"}, "research/big-1"), ({}, "another run")], ids=["read", "not read"]
+)
+def test_who_preempted_a_run_is_told(owners: dict[str, str], whom: str) -> None:
+    """By name where it may be read."""
+    queueing = preempted(owners)
+    workload: Body = dict(queueing.workload or {})
+    assert preemptor(workload) == "2b-3c"
+    said = why_waiting("research", queueing)
+    assert said.startswith(f"it was preempted by {whom}, of higher priority in the same cluster queue")
+
+
+def test_a_run_that_runs_again_was_preempted_by_nobody() -> None:
+    """The condition of the last time does not hold any more."""
+    workload = make_workload(make_condition("Preempted", "False", "QuotaReserved", "Previously: JobUID: 2b-3c"))
+    assert preemptor(workload) is None
