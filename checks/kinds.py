@@ -28,6 +28,8 @@ class LaunchKind:
     api_version: str
     definition: str | None
     """The CustomResourceDefinition; None for a kind that every cluster has."""
+    operator: str | None
+    """Who runs it, by the key of `checks.live.OPERATORS`; None for the cluster itself."""
     role_label: str | None
     """The pods' label with their role in lower case; None where all are alike."""
     index_label: str
@@ -64,6 +66,7 @@ KINDS: Mapping[str, LaunchKind] = MappingProxyType(
         "Job": LaunchKind(
             api_version="batch/v1",
             definition=None,
+            operator=None,
             role_label=None,
             index_label="batch.kubernetes.io/job-completion-index",
             replicas=_job_replicas,
@@ -72,6 +75,7 @@ KINDS: Mapping[str, LaunchKind] = MappingProxyType(
         "PyTorchJob": LaunchKind(
             api_version="kubeflow.org/v1",
             definition="pytorchjobs.kubeflow.org",
+            operator="training-operator",
             role_label="training.kubeflow.org/replica-type",
             index_label="training.kubeflow.org/replica-index",
             replicas=_pytorchjob_replicas,
@@ -79,7 +83,10 @@ KINDS: Mapping[str, LaunchKind] = MappingProxyType(
         ),
     }
 )
-"""By the kind of the launch's object. A DataLoader is launched as a Job."""
+"""By the kind of the launch's object."""
+
+LAUNCHED_AS: Mapping[str, str] = MappingProxyType({"DataLoader": "Job"})
+"""The kinds of workloads that are launched as another kind's object."""
 
 
 def claims(body: Body) -> tuple[str, ...]:

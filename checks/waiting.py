@@ -49,13 +49,15 @@ _WHOLE: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"The workload has failed admission checks", "an admission check of the cluster queue has refused it"),
     )
 )
-_INACTIVE = {
+INACTIVE = {
     "Stopped": "is on hold (its stopPolicy): its owner lets it go on",
     "FlavorNotFound": "lists a flavor that does not exist: its owner declares it or takes it out",
     "AdmissionCheckNotFound": "lists an admission check that does not exist",
     "AdmissionCheckInactive": "lists an admission check that is not active",
+    "ClusterQueueIsInactive": "leads to a cluster queue that admits nothing now: its owner can say why",
     "Terminating": "is being deleted",
 }
+"""What a queue's reason for not being active means, after the queue's name."""
 _EVICTED = {
     "PodsReadyTimeout": "its pods were not all ready in time",
     "AdmissionCheck": "an admission check was withdrawn",
@@ -141,7 +143,7 @@ def _queue_closed(queueing: Queueing, message: str) -> str:
         return ""
     for what, body in (("cluster queue", queueing.cluster_queue), ("queue", queueing.local_queue)):
         active = conditions(body or {}).get("Active", {})
-        if body and active.get("status") == "False" and (words := _INACTIVE.get(active.get("reason", ""))):
+        if body and active.get("status") == "False" and (words := INACTIVE.get(active.get("reason", ""))):
             return f"{what} {body['metadata']['name']} {words}"
     return ""
 

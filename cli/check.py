@@ -1,30 +1,51 @@
-"""`trainstack check`: what is wrong with an environment, before anything is touched."""
+"""`trainstack check`: what is wrong with an environment, from its files and, if asked, on its cluster."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import Annotated, Any
 
 import typer
 
+from checks.against_cluster import check as against_cluster
+from checks.cluster.client import ClusterError
+from checks.cluster.environment import read_environment
 from checks.finding import Finding
+from checks.kinds import KINDS
+from checks.live import OPERATORS
 from checks.preflight import check as preflight
-from cli.console import err, out, show_json
-from cli.session import JsonOption, StackOption, checkout
+from cli.console import err, out, show_json, step
+from cli.session import JsonOption, Session, StackOption, checkout
+from manifests.labels import RUN, Manifest
 from settings.errors import SettingsError
-from settings.load import load_with_places
+from settings.load import Loaded, load_with_places
+from settings.operators import Operators
+from stacks.program import CACHE
+from workloads import render
 
 _STYLES = {"error": "red", "warning": "yellow", "unknown": "dim"}
 
 
-def check(*, stack: StackOption = "dev", as_json: JsonOption = False) -> None:
-    """Tell everything that is wrong with an environment from its files alone; fail when there is an error.
+def check(
+    *,
+    stack: StackOption = "dev",
+    cluster: Annotated[
+        bool, typer.Option("--cluster", help="Hold it against its cluster too, which is only read.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Tell everything that is wrong with an environment; fail when there is an error.
+
+    From its files alone, and with --cluster also from what its cluster has: kinds, operators, classes, queues, nodes.
 
     Examples:
 
       trainstack check -s dev
 
+      trainstack check -s dev --cluster
+
       trainstack check -s dev --json
     """
-    findings = _findings(stack)
+    findings = _findings(stack, cluster=cluster)
     errors = sum(finding.severity == "error" for finding in findings)
     if as_json:
         show_json([asdict(finding) for finding in findings])
@@ -37,7 +58,7 @@ def check(*, stack: StackOption = "dev", as_json: JsonOption = False) -> None:
         raise typer.Exit(1)
 
 
-def _findings(stack: str) -> Sequence[Finding]:
+def _findings(stack: str, *, cluster: bool) -> Sequence[Finding]:
     """What the rules find, or why the files do not load."""
     root = checkout()
     try:
@@ -46,4 +67,46 @@ def _findings(stack: str) -> Sequence[Finding]:
         return [
             Finding("settings", "error", each.path, each.message, each.remedy, each.where) for each in error.findings
         ]
-    return preflight(loaded.settings, root, loaded.places)
+    found = preflight(loaded.settings, root, loaded.places)
+    if not cluster:
+        return found
+    try:
+        live = _on_cluster(Session.open(stack), loaded)
+    except ClusterError as error:
+        message, _, remedy = str(error).partition("; ")
+        return [*found, Finding("cluster-unreachable", "error", "cluster", message, remedy)]
+    # What the files cannot tell, the cluster has been asked.
+    told = [finding for finding in found if finding.severity != "unknown"]
+    return sorted({*told, *live}, key=lambda finding: finding.order)
+
+
+def _on_cluster(session: Session, loaded: Loaded) -> Sequence[Finding]:
+    manifests = _manifests(session, loaded)
+    launches = [each for each in manifests if each["kind"] in KINDS and RUN in each["metadata"]["labels"]]
+    with step("reading the cluster", "2 s"):
+        live = read_environment(loaded.settings, launches)
+    return against_cluster(loaded.settings, live, _images(manifests), loaded.places)
+
+
+def _manifests(session: Session, loaded: Loaded) -> list[Manifest]:
+    """What the environment declares; without what cannot be built from the files, which the preflight tells of."""
+    settings = loaded.settings
+    for attempt in (settings, settings.model_copy(update={"operators": Operators()})):
+        try:
+            inputs = render.read_inputs(attempt, session.root, commit="", cache=session.root / CACHE)
+            return render.everything(attempt, inputs)
+        except ValueError:
+            continue
+    return []
+
+
+def _images(manifests: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The images of the operators' controllers, as they would be installed."""
+    found = {}
+    for name, facts in OPERATORS.items():
+        for each in manifests:
+            if each["kind"] == "Deployment" and each["metadata"]["name"] in facts.names:
+                containers = each["spec"]["template"]["spec"]["containers"]
+                known = ("manager", each["metadata"]["name"])
+                found[name] = next((one for one in containers if one["name"] in known), containers[0])["image"]
+    return found

@@ -1,4 +1,4 @@
-"""Where the API server keeps each kind that this project declares."""
+"""Where the API server keeps each kind that this project declares or looks at."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,6 +13,7 @@ _CLUSTER_SCOPED = {
     "FlowSchema": "flowschemas",
     "MutatingWebhookConfiguration": "mutatingwebhookconfigurations",
     "Namespace": "namespaces",
+    "Node": "nodes",
     "PersistentVolume": "persistentvolumes",
     "PriorityLevelConfiguration": "prioritylevelconfigurations",
     "ResourceFlavor": "resourceflavors",
@@ -39,7 +40,7 @@ _NAMESPACED = {
 def collection(api_version: str, kind: str, namespace: str | None) -> str:
     """The path of a kind's list: `/apis/batch/v1/namespaces/research/jobs`; without a namespace, that of all of them.
 
-    Raises KeyError for a kind that this project never declares.
+    Raises KeyError for any other kind.
     """
     root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
     if kind in _CLUSTER_SCOPED:

@@ -1,12 +1,14 @@
 """Do an operator's webhooks answer? Asked with a dry run, which the API server stores nowhere."""
 
 import asyncio
+import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx
 from kr8s import APITimeoutError
+from kr8s.asyncio import Api
 
 from checks.cluster import paths
 from checks.cluster.client import ClusterError, connect, run
@@ -23,23 +25,48 @@ def wait_until_accepted(manifest: Mapping[str, Any], context: str | None, deadli
     run(_wait(manifest, context, deadline_seconds))
 
 
+async def dry_run(manifests: Sequence[Mapping[str, Any]], context: str | None) -> list[tuple[int, str]]:
+    """Send each object as a dry run; the answers' statuses and messages, in their order.
+
+    Status 0 stands for no answer in time. Raises ClusterError when there is no cluster.
+    """
+    api = await connect(context)
+    api.timeout = _TIMEOUT_SECONDS
+    return list(await asyncio.gather(*(_create(api, each) for each in manifests)))
+
+
+async def _create(api: Api, manifest: Mapping[str, Any]) -> tuple[int, str]:
+    metadata = manifest["metadata"]
+    collection = paths.collection(manifest["apiVersion"], manifest["kind"], metadata.get("namespace"))
+    base, _, last = collection.rpartition("/")
+    try:
+        async with api.call_api(
+            "POST", base=base, version="", url=f"{last}?dryRun=All", raise_for_status=False, json=dict(manifest)
+        ) as response:
+            return response.status_code, response.text
+    except (httpx.TransportError, APITimeoutError, OSError) as error:
+        return 0, str(error) or type(error).__name__
+
+
+def said(text: str) -> str:
+    """The message of an API server's answer."""
+    try:
+        body = json.loads(text)
+    except ValueError:
+        return text
+    return str(body.get("message", text)) if isinstance(body, dict) else text
+
+
 async def _wait(manifest: Mapping[str, Any], context: str | None, deadline_seconds: float) -> None:
     api = await connect(context)
     # The API server itself gives a webhook up to 30 s.
     api.timeout = _TIMEOUT_SECONDS
-    collection, _, _ = paths.location(manifest).rpartition("/")
-    base, _, last = collection.rpartition("/")
     end = time.monotonic() + deadline_seconds
     while True:
-        try:
-            async with api.call_api(
-                "POST", base=base, version="", url=f"{last}?dryRun=All", raise_for_status=False, json=dict(manifest)
-            ) as response:
-                answer = f"{response.status_code} {response.text}"
-                if response.status_code in (httpx.codes.CREATED, httpx.codes.CONFLICT):
-                    return
-        except (httpx.TransportError, APITimeoutError, OSError) as error:
-            answer = str(error) or type(error).__name__
+        status, text = await _create(api, manifest)
+        if status in (httpx.codes.CREATED, httpx.codes.CONFLICT):
+            return
+        answer = f"{status} {text}" if status else text
         if time.monotonic() > end:
             kind = manifest["kind"]
             raise ClusterError(

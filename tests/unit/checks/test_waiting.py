@@ -114,7 +114,7 @@ def test_kueues_messages_in_words(message: str, words: str) -> None:
             Queueing(
                 make_pending("ClusterQueue shared is inactive"), make_queue("research", "ClusterQueueIsInactive"), None
             ),
-            "cluster queue shared admits nothing now: its owner can say why",
+            "queue research leads to a cluster queue that admits nothing now: its owner can say why",
             id="held, for a tenant",
         ),
         pytest.param(

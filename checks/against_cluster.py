@@ -1,0 +1,33 @@
+"""What is wrong with an environment on the cluster that it is for, from a read of that cluster.
+
+docs/checks.md has a section for each rule.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from checks.finding import Finding
+from checks.live import Live, LiveRule, LiveScene
+from checks.live_rules import platform, queueing, storage
+from settings.errors import Place
+from settings.model import Settings
+from settings.paths import nearest_place
+
+RULES: dict[str, LiveRule] = {
+    rule.__name__.replace("_", "-"): rule for group in (platform, storage, queueing) for rule in group.RULES
+}
+"""The rules by the id that their findings bear."""
+
+
+def check(
+    settings: Settings, live: Live, images: Mapping[str, str], places: Mapping[str, Place] | None = None
+) -> list[Finding]:
+    """Everything that the rules find, the worst first, then by file and line.
+
+    `images`: the image of each declared operator's release, by the key of `checks.live.OPERATORS`. `places` as for
+    `checks.preflight.check`.
+    """
+    scene = LiveScene(settings, live, images)
+    found = [finding for rule in RULES.values() for finding in rule(scene)]
+    placed = (replace(each, where=nearest_place(places or {}, each.path)) for each in found)
+    return sorted(set(placed), key=lambda finding: finding.order)

@@ -1,0 +1,149 @@
+"""Reading what an environment needs of its cluster."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from kr8s.asyncio import Api
+
+from checks.cluster import paths
+from checks.cluster.client import NOT_FOUND, Answer, ClusterError, connect, get_all, run
+from checks.cluster.webhooks import dry_run, said
+from checks.kinds import KINDS, LAUNCHED_AS
+from checks.live import CLUSTER_SCOPED, OPERATORS, DryRun, Live, Operator, OperatorFacts
+from checks.pods import problems
+from manifests import queues
+from manifests.labels import WORKLOAD
+from settings.model import Settings
+
+Body = Mapping[str, Any]
+_OF_KUEUE = ("ClusterQueue", "LocalQueue", "ResourceFlavor", "WorkloadPriorityClass")
+_OF_STORAGE = ("StorageClass",)
+_DEPLOYMENTS = "/apis/apps/v1/deployments"
+_AUTOSCALERS = ("cluster-autoscaler", "karpenter")
+
+
+def read_environment(settings: Settings, launches: Sequence[Body]) -> Live:
+    """Read the cluster of an environment, and send its launches as dry runs. Nothing is written.
+
+    Under a tenant's profile only what is in its namespaces is asked for.
+
+    Args:
+        settings: the environment.
+        launches: the manifests of its launches, as they would be now.
+
+    Raises ClusterError where the cluster cannot be reached. What may not be read is left unknown.
+
+    """
+    live = run(_read(settings))
+    answers = run(dry_run(launches, settings.cluster.context))
+    told = tuple(
+        DryRun(
+            run=launch["metadata"]["labels"][WORKLOAD],
+            kind=launch["kind"],
+            namespace=launch["metadata"]["namespace"],
+            status=status,
+            message=said(text),
+        )
+        for launch, (status, text) in zip(launches, answers, strict=True)
+    )
+    return Live(
+        version=live.version,
+        lists=live.lists,
+        unserved=live.unserved,
+        operators=live.operators,
+        dry_runs=told,
+        grows=live.grows,
+    )
+
+
+async def _read(settings: Settings) -> Live:
+    api = await connect(settings.cluster.context)
+    owner = settings.environment.profile == "owner"
+    wanted = _wanted(settings, owner=owner)
+    answers, version, deployments = await asyncio.gather(
+        get_all(api, wanted.values()), api.version(), _if_owner(api, owner=owner)
+    )
+    return Live(
+        version=str(version.get("gitVersion", "")),
+        lists={key: _items(answers[path]) for key, path in wanted.items()},
+        unserved=frozenset(key.partition(" ")[0] for key, path in wanted.items() if answers[path].status == NOT_FOUND),
+        operators=None if deployments is None else await _operators(api, deployments),
+        grows=any(body["metadata"]["name"].startswith(_AUTOSCALERS) for body in deployments or ()),
+    )
+
+
+def _wanted(settings: Settings, *, owner: bool) -> dict[str, str]:
+    """The lists to ask for, by the key that they have in `Live.lists`."""
+    workloads = settings.workloads.runs
+    found = {kind: paths.collection(_version(kind), kind, None) for kind in CLUSTER_SCOPED if owner}
+    for namespace in sorted(
+        {each.namespace for each in workloads} | {each.namespace for each in settings.storage.volumes}
+    ):
+        for kind in ("LocalQueue", "PersistentVolumeClaim"):
+            found[f"{kind} {namespace}"] = paths.collection(_version(kind), kind, namespace)
+    for each in workloads:
+        kind = LAUNCHED_AS.get(each.kind, each.kind)
+        # Whether the kind is served; what there is of it does not matter.
+        found[f"{kind} {each.namespace}"] = f"{paths.collection(_version(kind), kind, each.namespace)}?limit=1"
+    return found
+
+
+def _version(kind: str) -> str:
+    if kind in KINDS:
+        return KINDS[kind].api_version
+    if kind in _OF_KUEUE:
+        return queues.API_VERSION
+    return "storage.k8s.io/v1" if kind in _OF_STORAGE else "v1"
+
+
+def _items(answer: Answer) -> tuple[Body, ...] | None:
+    return None if answer.object is None else tuple(answer.object.get("items", ()))
+
+
+async def _if_owner(api: Api, *, owner: bool) -> tuple[Body, ...] | None:
+    if not owner:
+        return None
+    return _items((await get_all(api, [_DEPLOYMENTS]))[_DEPLOYMENTS])
+
+
+async def _operators(api: Api, deployments: Sequence[Body]) -> dict[str, Operator | None]:
+    found = {name: _find(facts, deployments) for name, facts in OPERATORS.items()}
+    return {name: await _operator(api, body) if body else None for name, body in found.items()}
+
+
+def _find(facts: OperatorFacts, deployments: Sequence[Body]) -> Body | None:
+    """The operator's Deployment, in whatever namespace: by its name, else by its labels."""
+    for body in deployments:
+        if body["metadata"]["name"] in facts.names:
+            return body
+    for body in deployments:
+        if facts.labels.items() <= (body["metadata"].get("labels") or {}).items():
+            return body
+    return None
+
+
+async def _operator(api: Api, body: Body) -> Operator:
+    metadata, spec, status = body["metadata"], body["spec"], body.get("status") or {}
+    containers = spec["template"]["spec"]["containers"]
+    # A proxy may stand beside the controller.
+    manager = next((each for each in containers if each["name"] in ("manager", metadata["name"])), containers[0])
+    ready = bool(status.get("readyReplicas"))
+    return Operator(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        image=manager["image"],
+        ready=ready,
+        problems=() if ready else await _problems(api, metadata["namespace"], spec["selector"].get("matchLabels", {})),
+    )
+
+
+async def _problems(api: Api, namespace: str, labels: Mapping[str, str]) -> tuple[str, ...]:
+    selector = quote(",".join(f"{key}={value}" for key, value in sorted(labels.items())))
+    path = f"{paths.collection('v1', 'Pod', namespace)}?labelSelector={selector}"
+    try:
+        pods = (await get_all(api, [path]))[path].body.get("items", ())
+    except ClusterError:
+        return ()
+    return tuple(dict.fromkeys(problem for pod in pods for problem in problems(pod)))

@@ -1,0 +1,150 @@
+"""What was read of a cluster for the checks of an environment against it, and what the rules look at."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from checks.finding import Finding
+from checks.kinds import KINDS, LAUNCHED_AS
+from checks.scene import each
+from settings.model import Settings
+from settings.workloads import Workload
+
+Body = Mapping[str, Any]
+CLUSTER_SCOPED = (
+    "Namespace",
+    "Node",
+    "StorageClass",
+    "PersistentVolume",
+    "ClusterQueue",
+    "ResourceFlavor",
+    "WorkloadPriorityClass",
+)
+"""Kinds of no namespace that the rules look at; none of them is asked for under a tenant's profile."""
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """What the API server, and every webhook on the way, said to a run's launch that it stored nowhere."""
+
+    run: str
+    """The workload's name."""
+    kind: str
+    namespace: str
+    status: int
+    """0 where nothing answered in time."""
+    message: str
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A controller's Deployment, and what is the matter with its pods."""
+
+    namespace: str
+    name: str
+    image: str
+    ready: bool
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Live:
+    """A read of a cluster. What may not be read, or was not asked for, is None."""
+
+    version: str
+    """Of the API server: `v1.34.4`."""
+    lists: Mapping[str, tuple[Body, ...] | None] = field(default_factory=dict)
+    """Objects of no namespace by kind, and namespaced ones by `<kind> <namespace>`."""
+    unserved: frozenset[str] = frozenset()
+    """The kinds that the API server does not know."""
+    operators: Mapping[str, Operator | None] | None = None
+    """By the key of OPERATORS; None where none is found. None altogether where Deployments may not be read."""
+    dry_runs: tuple[DryRun, ...] = ()
+    grows: bool = False
+    """A node autoscaler is there: what no node has now, one may have that is yet to come."""
+
+    def all(self, kind: str, namespace: str | None = None) -> dict[str, Body] | None:
+        """The objects of a kind by name; None where that is not known."""
+        found = self.lists.get(f"{kind} {namespace}" if namespace else kind)
+        return None if found is None else {str(body["metadata"]["name"]): body for body in found}
+
+
+@dataclass(frozen=True)
+class LiveScene:
+    """An environment beside the cluster that it is for."""
+
+    settings: Settings
+    live: Live
+    images: Mapping[str, str]
+    """The image that each declared operator's release has, by the key of OPERATORS; empty where it was not read."""
+
+    def runs(self) -> Iterator[tuple[str, Workload]]:
+        """The runs with their paths."""
+        return each("workloads.runs", self.settings.workloads.runs)
+
+
+LiveRule = Callable[[LiveScene], Iterator[Finding]]
+
+
+@dataclass(frozen=True)
+class OperatorFacts:
+    """How an operator is known wherever it is installed."""
+
+    title: str
+    path: str
+    """Of its section in the settings."""
+    names: tuple[str, ...]
+    """Of its Deployment, as its releases and charts call it."""
+    labels: Mapping[str, str]
+    """Of its Deployment."""
+
+
+OPERATORS: Mapping[str, OperatorFacts] = {
+    "kueue": OperatorFacts(
+        "Kueue",
+        "operators.kueue",
+        ("kueue-controller-manager",),
+        {"app.kubernetes.io/name": "kueue", "app.kubernetes.io/component": "controller"},
+    ),
+    "training-operator": OperatorFacts(
+        "the training operator",
+        "operators.trainingOperator",
+        ("training-operator",),
+        {"control-plane": "kubeflow-training-operator"},
+    ),
+}
+
+
+def declared(settings: Settings, operator: str) -> bool:
+    """Whether the environment installs this operator itself."""
+    installs = {"kueue": settings.operators.kueue, "training-operator": settings.operators.training_operator}
+    return installs[operator] is not None
+
+
+def needed(settings: Settings) -> dict[str, str]:
+    """The operators that the environment depends on, each with the path of what needs it."""
+    found = {name: OPERATORS[name].path for name in OPERATORS if declared(settings, name)}
+    for path, run in each("workloads.runs", settings.workloads.runs):
+        if run.queue is not None:
+            found.setdefault("kueue", f"{path}.queue")
+        if operator := KINDS[LAUNCHED_AS.get(run.kind, run.kind)].operator:
+            found.setdefault(operator, f"{path}.kind")
+    return found
+
+
+def unknown(rule: str, path: str, what: str) -> Finding:
+    """What cannot be told with these credentials, and who can."""
+    return Finding(
+        rule,
+        "unknown",
+        path,
+        f"{what} may not be read with these credentials",
+        "the cluster's owner can tell: trainstack check --cluster on the platform's environment",
+    )
+
+
+def absent(rule: str, path: str, message: str, remedy: str, *, own: bool, stack: str) -> Finding:
+    """What is not there: an error, or a warning where the environment itself declares it and `up` makes it."""
+    if own:
+        return Finding(rule, "warning", path, f"{message} yet", f"it is declared here: trainstack up -s {stack}")
+    return Finding(rule, "error", path, message, remedy)

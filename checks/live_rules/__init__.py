@@ -1,0 +1,1 @@
+"""The rules that hold an environment against a cluster, a file for each group."""

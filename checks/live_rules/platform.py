@@ -1,0 +1,127 @@
+"""The API server, the kinds that it serves, and the operators behind them."""
+
+import re
+from collections.abc import Iterator
+
+from checks.finding import Finding
+from checks.kinds import KINDS, LAUNCHED_AS
+from checks.live import OPERATORS, LiveRule, LiveScene, absent, declared, needed, unknown
+
+_VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?")
+_TAG = re.compile(r":(v?\d+\.\d+\.\d+[^@]*)(?:@.*)?$")
+_KUEUE_NEEDS = (1, 29)
+"""Kubernetes, for the Kueue that serves our API version. Source: Kueue v0.15's README."""
+_KUEUE_FIRST = (0, 15)
+"""The first Kueue that serves kueue.x-k8s.io/v1beta2. Source: its CHANGELOG-0.15."""
+
+
+def server_version(scene: LiveScene) -> Iterator[Finding]:
+    """The cluster is new enough for the Kueue that the environment's API version needs."""
+    version = _number(scene.live.version)
+    path = needed(scene.settings).get("kueue")
+    if path and version and version < _KUEUE_NEEDS:
+        message = f"the cluster is Kubernetes {scene.live.version}; Kueue v0.15 needs v1.29 or newer"
+        yield Finding("server-version", "error", path, message, "upgrade the cluster, or use another")
+
+
+def kind_missing(scene: LiveScene) -> Iterator[Finding]:
+    """The cluster serves the kinds that the runs are launched as, and Kueue's in our version."""
+    wanted: dict[str, tuple[str, str, str]] = {}
+    for path, run in scene.runs():
+        kind = LAUNCHED_AS.get(run.kind, run.kind)
+        facts = KINDS[kind]
+        if facts.definition and facts.operator:
+            wanted.setdefault(kind, (f"{path}.kind", facts.definition, facts.operator))
+        if run.queue is not None:
+            wanted.setdefault("LocalQueue", (f"{path}.queue", "localqueues.kueue.x-k8s.io", "kueue"))
+    for kind in sorted(wanted.keys() & scene.live.unserved):
+        path, definition, operator = wanted[kind]
+        yield absent(
+            "kind-missing",
+            path,
+            f"the cluster does not have the kind {kind} ({definition}, in the version that is used here)",
+            f"have {OPERATORS[operator].title} installed, or declare {OPERATORS[operator].path}",
+            own=declared(scene.settings, operator),
+            stack=scene.settings.stack,
+        )
+
+
+def operator_unready(scene: LiveScene) -> Iterator[Finding]:
+    """The controllers that the environment depends on are there, and their pods are ready."""
+    for name, path in needed(scene.settings).items():
+        facts = OPERATORS[name]
+        if scene.live.operators is None:
+            yield unknown("operator-unready", path, f"whether {facts.title} is well: Deployments")
+            continue
+        found = scene.live.operators.get(name)
+        if found is None:
+            yield absent(
+                "operator-unready",
+                path,
+                f"no Deployment of {facts.title} is there",
+                f"have it installed, or declare {facts.path}",
+                own=declared(scene.settings, name),
+                stack=scene.settings.stack,
+            )
+        elif not found.ready:
+            why = f": {'; '.join(found.problems)}" if found.problems else ""
+            message = f"{facts.title}, Deployment {found.namespace}/{found.name}, has no ready pod{why}"
+            remedy = f"see why: kubectl logs -n {found.namespace} deployment/{found.name}"
+            yield Finding("operator-unready", "error", path, message, remedy)
+
+
+def operator_version(scene: LiveScene) -> Iterator[Finding]:
+    """The controllers are those that are pinned, and none that is known not to work with what is declared."""
+    for name, path in needed(scene.settings).items():
+        found = (scene.live.operators or {}).get(name)
+        if found is None:
+            continue
+        tag = _TAG.search(found.image)
+        version = _number(tag[1]) if tag else None
+        if name == "kueue" and version and version < _KUEUE_FIRST:
+            message = f"Kueue runs as {found.image}, which does not serve kueue.x-k8s.io/v1beta2"
+            yield Finding("operator-version", "error", path, message, "have it upgraded to v0.15.0 or later")
+        elif declared(scene.settings, name) and scene.images.get(name, found.image) != found.image:
+            message = f"{OPERATORS[name].title} runs as {found.image}, and {scene.images[name]} is pinned"
+            remedy = f"trainstack up -s {scene.settings.stack} changes it; or pin what runs"
+            yield Finding("operator-version", "warning", path, message, remedy)
+
+
+def webhook_silent(scene: LiveScene) -> Iterator[Finding]:
+    """The webhooks on a run's way answer: asked with its launch as a dry run."""
+    for path, run in scene.runs():
+        for each in scene.live.dry_runs:
+            if each.run == run.name and (each.status == 0 or each.status >= 500):
+                message = f"a dry run of its {each.kind} was not answered: {each.message[:300]}"
+                remedy = "see the controller that the message names: kubectl get pods -A"
+                yield Finding("webhook-silent", "error", path, message, remedy)
+
+
+def launch_refused(scene: LiveScene) -> Iterator[Finding]:
+    """The cluster takes a run's launch: rights, the cluster's own policies, quotas of the namespace."""
+    for path, run in scene.runs():
+        for each in scene.live.dry_runs:
+            if each.run != run.name or each.status in (200, 201, 404, 409) or not 400 <= each.status < 500:
+                continue
+            if each.status == 403 and "cannot create resource" in each.message:
+                message = f"these credentials may not create a {each.kind} in namespace {each.namespace}"
+                remedy = "who administers the namespace can grant it"
+            else:
+                message = f"the cluster refuses its {each.kind}: {each.message[:300]}"
+                remedy = "correct what the message names, or ask the cluster's owner about that rule"
+            yield Finding("launch-refused", "error", path, message, remedy)
+
+
+def _number(text: str) -> tuple[int, int] | None:
+    match = _VERSION.match(text)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+RULES: tuple[LiveRule, ...] = (
+    server_version,
+    kind_missing,
+    operator_unready,
+    operator_version,
+    webhook_silent,
+    launch_refused,
+)

@@ -1,0 +1,101 @@
+"""Namespaces, storage classes and what they can do."""
+
+from collections.abc import Iterator
+
+from checks.finding import Finding
+from checks.live import LiveRule, LiveScene, absent, unknown
+from checks.scene import each
+from settings.errors import nearest
+
+_ONE_NODE = {
+    "ebs.csi.aws.com",
+    "pd.csi.storage.gke.io",
+    "disk.csi.azure.com",
+    "rbd.csi.ceph.com",
+    "cinder.csi.openstack.org",
+    "kubernetes.io/aws-ebs",
+    "kubernetes.io/azure-disk",
+    "kubernetes.io/gce-pd",
+}
+"""Provisioners of block devices, whose file systems one node mounts for writing. Rook puts a namespace before the name.
+Source: the access modes that each driver documents."""
+
+
+def namespace_missing(scene: LiveScene) -> Iterator[Finding]:
+    """The namespaces of volumes and runs are there."""
+    settings = scene.settings
+    users = [(path, volume.namespace) for path, volume in each("storage.volumes", settings.storage.volumes)]
+    users += [(path, run.namespace) for path, run in scene.runs()]
+    there = scene.live.all("Namespace")
+    own = {one.name for one in settings.environment.namespaces}
+    if there is None:
+        # A tenant's namespace is not asked for: what is read in it tells enough.
+        return
+    for path, namespace in users:
+        if namespace not in there:
+            yield absent(
+                "namespace-missing",
+                f"{path}.namespace",
+                f"there is no namespace {namespace}",
+                "have it made, or declare it under environment.namespaces",
+                own=namespace in own,
+                stack=settings.stack,
+            )
+
+
+def class_missing(scene: LiveScene) -> Iterator[Finding]:
+    """A volume that is not bound finds its storage class, or a volume made by hand that bears the class's name."""
+    settings, live = scene.settings, scene.live
+    classes, volumes = live.all("StorageClass"), live.all("PersistentVolume") or {}
+    by_hand = {one.storage_class for one in settings.storage.persistent_volumes}
+    by_hand |= {str(body["spec"].get("storageClassName")) for body in volumes.values()}
+    own = {one.name for one in settings.storage.classes}
+    for path, volume in each("storage.volumes", settings.storage.volumes):
+        name = volume.storage_class
+        claim = (live.all("PersistentVolumeClaim", volume.namespace) or {}).get(volume.name, {})
+        if name in by_hand or (claim.get("status") or {}).get("phase") == "Bound":
+            continue
+        if classes is None:
+            yield unknown("class-missing", f"{path}.storageClass", f"whether there is a storage class {name}")
+        elif name not in classes:
+            yield absent(
+                "class-missing",
+                f"{path}.storageClass",
+                f"the cluster has no storage class {name}",
+                f"{nearest(name, classes)} (or have it made)",
+                own=name in own,
+                stack=settings.stack,
+            )
+
+
+def class_differs(scene: LiveScene) -> Iterator[Finding]:
+    """A declared class is the live one in what cannot be edited."""
+    classes = scene.live.all("StorageClass") or {}
+    for path, one in each("storage.classes", scene.settings.storage.classes):
+        if one.name not in classes:
+            continue
+        body = classes[one.name]
+        for key, field, wanted in (
+            ("provisioner", "provisioner", one.provisioner),
+            ("volumeBindingMode", "volumeBindingMode", one.volume_binding_mode),
+            ("reclaimPolicy", "reclaimPolicy", one.reclaim_policy),
+        ):
+            if body.get(field) != wanted:
+                message = f"class {one.name} has {key} {body.get(field)}, and {wanted} is declared"
+                remedy = "a class cannot be edited there: give the declared one another name, or say what is"
+                yield Finding("class-differs", "error", f"{path}.{key}", message, remedy)
+
+
+def class_access_mode(scene: LiveScene) -> Iterator[Finding]:
+    """A volume for writers on several nodes is of a class that can serve them, as far as that is known."""
+    classes = scene.live.all("StorageClass") or {}
+    for path, volume in each("storage.volumes", scene.settings.storage.volumes):
+        provisioner = str(classes.get(volume.storage_class, {}).get("provisioner", ""))
+        block = provisioner in _ONE_NODE or any(provisioner.endswith(f".{each_}") for each_ in _ONE_NODE)
+        if "ReadWriteMany" in volume.access_modes and block:
+            message = f"class {volume.storage_class} ({provisioner}) gives no ReadWriteMany volumes with a file system"
+            remedy = "take a class of shared storage (NFS, CephFS, …), or ReadWriteOnce"
+            yield Finding("class-access-mode", "error", f"{path}.accessModes", message, remedy)
+
+
+RULES: tuple[LiveRule, ...] = (namespace_missing, class_missing, class_differs, class_access_mode)

@@ -1,0 +1,122 @@
+"""Under a tenant's profile no request leaves the tenant's namespaces, whatever is looked at."""
+
+import json
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+import yaml
+
+from checks.cluster.environment import read_environment
+from checks.cluster.events import read_events
+from checks.cluster.progress import view_runs
+from checks.cluster.snapshot import read_launches, run_namespaces
+from settings.environment import Environment
+from settings.operators import Operators
+from tests.unit.checks.live import LAUNCH, make_launch_body, make_queue, make_replica, make_workload
+from tests.unit.make import make_distributed, make_queues, make_settings, make_storage
+
+BODY = make_launch_body("PyTorchJob")
+TENANT = make_settings(
+    make_distributed(),
+    environment=Environment(profile="tenant", halves=("training",)),
+    storage=make_storage(classes=()),
+    operators=Operators(),
+    queues=make_queues(flavors=(), cohorts=(), cluster_queues=(), priority_classes=(), local_queues=()),
+)
+
+
+class Server(ThreadingHTTPServer):
+    """An API server that remembers what it was asked; it has one run, whose place in the queue it does not tell."""
+
+    asked: list[str]
+    forbidden = False
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Its answers."""
+
+    server: Server
+
+    def do_GET(self) -> None:
+        """The objects of the one run."""
+        path = self.path.partition("?")[0].rstrip("/")
+        self.server.asked.append(path)
+        if path == "/version":
+            self._send(200, {"gitVersion": "v1.34.4"})
+        elif self.server.forbidden:
+            self._send(403, {"message": "no"})
+        elif "visibility" in path:
+            self._send(503, {"message": "the server is currently unable to handle the request"})
+        elif path.endswith("/workloads"):
+            self._send(200, {"items": [make_workload()]})
+        elif path.endswith("/pods"):
+            self._send(200, {"items": [make_replica("master", 0)]})
+        elif path.endswith(("/localqueues/research", "/persistentvolumeclaims/training")):
+            self._send(200, make_queue("research", "Ready") | {"metadata": {"name": "research", "uid": "q"}})
+        else:
+            self._send(200, {"items": []})
+
+    def do_POST(self) -> None:
+        """A dry run."""
+        self.server.asked.append(self.path.partition("?")[0])
+        self._send(201, {})
+
+    def _send(self, status: int, body: object) -> None:
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(json.dumps(body).encode())
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """A server that KUBECONFIG names."""
+    with Server(("127.0.0.1", 0), Handler) as made:
+        made.asked = []
+        config = {
+            "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{made.server_port}"}}],
+            "users": [{"name": "u", "user": {"token": "t"}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "x",
+        }
+        file = tmp_path / "kubeconfig"
+        file.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Config", **config}))
+        monkeypatch.setenv("KUBECONFIG", str(file))
+        threading.Thread(target=made.serve_forever, args=(0.01,), daemon=True).start()
+        yield made
+        made.shutdown()
+
+
+def test_nothing_outside_the_tenants_namespaces_is_asked_for(server: Server) -> None:
+    """By status, events and the check of the cluster."""
+    read_launches("dev", run_namespaces(TENANT), None)
+    view_runs([BODY], None, datetime.now(UTC), cluster_wide=False, volume_use=True)
+    read_events([BODY], [LAUNCH], None)
+    read_environment(TENANT, [BODY | {"metadata": BODY["metadata"] | {"labels": {"trainstack.dev/workload": "train"}}}])
+    outside = {path for path in server.asked if "/namespaces/research/" not in path} - {"/version"}
+    assert outside == set()
+    assert len(server.asked) > 10
+
+
+def test_a_place_in_the_queue_that_is_not_told_is_unknown(server: Server) -> None:
+    """Kueue's visibility server is away: the rest is told."""
+    (view,) = view_runs([BODY], None, datetime.now(UTC), cluster_wide=False)
+    assert (view.position, view.queue, [pod.role for pod in view.pods]) == ("unknown", "research", ["master"])
+    assert any("pendingworkloads" in path for path in server.asked)
+
+
+def test_rights_that_are_missing_leave_things_unknown(server: Server) -> None:
+    """And the reason says who can grant them."""
+    server.forbidden = True
+    (view,) = view_runs([BODY], None, datetime.now(UTC), cluster_wide=False)
+    assert view.position == "unknown"
+    assert "who administers the namespace can grant that" in view.waits_because
+    assert [claim.phase for claim in view.claims] == ["unknown"]
+    live = read_environment(TENANT, [])
+    assert (live.all("LocalQueue", "research"), live.unserved) == (None, frozenset())
