@@ -17,7 +17,7 @@ from rich.text import Text
 from checks.cluster.client import ClusterError
 from checks.launches import utc_now
 from checks.run_view import ClaimUse, RunView
-from cli.console import age, duration, err, out, quiet_interrupt, show, show_json
+from cli.console import age, duration, err, fail, out, quiet_interrupt, show, show_json
 from cli.runs import PAUSE_SECONDS, OptionalRun, ending, look, views
 from cli.session import JsonOption, Session, StackOption
 
@@ -46,6 +46,8 @@ def status(
       trainstack status -s dev --json
     """
     session = Session.open(stack)
+    if watch and as_json:
+        fail("--watch is for people: leave it out, or --json")
     if as_json:
         show_json([as_data(view) for view in views(session, run, volume_use=True)])
         return

@@ -51,7 +51,7 @@ def make_launch_body(kind: str = "Job", *, queue: str | None = "research", **cha
 def make_workload(*conditions: Body, spec: Body | None = None, **status: Any) -> Body:
     """The launch's Workload."""
     return {
-        "metadata": {"name": f"job-{LAUNCH}-1234", "namespace": "research", "creationTimestamp": NOW},
+        "metadata": {"name": f"job-{LAUNCH}-1234", "namespace": "research", "uid": "w", "creationTimestamp": NOW},
         "spec": spec or {},
         "status": {"conditions": list(conditions), **status},
     }
@@ -75,7 +75,13 @@ def make_queue(name: str, reason: str, *, kind: str = "LocalQueue") -> Body:
 def make_pod(name: str = f"{LAUNCH}-xyz", *, labels: Body | None = None, phase: str = "Running", **status: Any) -> Body:
     """A pod of one container."""
     return {
-        "metadata": {"name": name, "namespace": "research", "creationTimestamp": NOW, "labels": labels or {}},
+        "metadata": {
+            "name": name,
+            "namespace": "research",
+            "uid": name,
+            "creationTimestamp": NOW,
+            "labels": labels or {},
+        },
         "spec": {"nodeName": "local", "containers": [{"name": "training"}]},
         "status": {"phase": phase, **status},
     }

@@ -1,0 +1,164 @@
+"""What people are told of runs: why they wait, what they print, what happened to them, what their cluster lacks."""
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.cluster.lab import HELD, MOUNT, NAMESPACE, OPEN, await_pods, bare, in_pod, launch, team_config
+from tests.cluster.project import Project, eventually
+
+pytestmark = pytest.mark.cluster
+
+LINES = 5
+PRINTS = f"""
+for epoch in $(seq {LINES}); do echo "epoch $epoch/{LINES + 1} of $HOSTNAME"; sleep 0.3; done
+until [ -e {MOUNT}/go ]; do sleep 0.1; done
+echo "last words of $HOSTNAME"
+"""
+
+
+def runs() -> list[dict[str, Any]]:
+    """Two runs that are held, one that is too large, one without an image, one that trains until it is told to end."""
+    role = {"restartPolicy": "OnFailure"}
+    too_much = {"requests": {"cpu": "40", "memory": "64Mi"}}
+    return [
+        bare("first", queue=HELD),
+        bare("second", queue=HELD),
+        bare("large", resources=too_much),
+        bare("lost", image={"name": "registry.local/nowhere/lost:1"}),
+        bare(
+            "torch",
+            "PyTorchJob",
+            command=["sh", "-c", PRINTS],
+            roles={"Master": role, "Worker": {"replicas": 2, **role}},
+        ),
+    ]
+
+
+@pytest.fixture(scope="module")
+def team(lab: Project) -> Iterator[Project]:
+    """A team's stack with these runs, up."""
+    project = lab.other("daytwo", team_config(lab.stack, *runs()))
+    try:
+        done = project.up()
+        assert done.code == 0, done.text
+        yield project
+    finally:
+        project.take_down()
+
+
+def status(project: Project) -> dict[str, dict[str, Any]]:
+    """What `status --json` says, by workload."""
+    done = project.trainstack("status", "--json")
+    assert done.code == 0, done.text
+    return {view["launch"]["run_id"].rpartition("-")[0]: view for view in json.loads(done.out)}
+
+
+def test_why_each_run_waits_is_said_in_words(team: Project) -> None:
+    """A queue on hold with the places in it, a quota that is too small by how much, an image that is not there."""
+
+    def told() -> dict[str, dict[str, Any]] | None:
+        found = status(team)
+        judged = all(found[name]["position"] not in (None, "unknown") for name in ("first", "second", "large"))
+        stuck = any(pod["problems"] for pod in found["lost"]["pods"])
+        bound = [claim["phase"] for claim in found["torch"]["claims"]] == ["Bound"]
+        return found if judged and stuck and bound else None
+
+    found: dict[str, dict[str, Any]] = eventually("every run's reason", told)
+    assert sorted(found[name]["position"] for name in ("first", "second")) == [0, 1]
+    held = f"cluster queue {NAMESPACE}-{HELD} is on hold (its stopPolicy): its owner lets it go on"
+    assert [found[name]["waits_because"] for name in ("first", "second")] == [held, held]
+    short = f"it never fits: it asks for 40 cpu, and flavor {NAMESPACE} has 4 at most, 36 short"
+    assert (found["large"]["queue"], found["large"]["waits_because"]) == (OPEN, short)
+    (problem,) = found["lost"]["pods"][0]["problems"]
+    assert "the image registry.local/nowhere/lost:1 cannot be pulled" in problem
+    shown = team.trainstack("status").out
+    assert held in shown
+    assert short in shown
+    (claim,) = found["torch"]["claims"]
+    assert (claim["name"], claim["phase"], claim["requested"]) == ("lab", "Bound", "1Gi")
+
+
+def test_a_running_run_shows_its_replicas_and_how_far_it_is(team: Project) -> None:
+    """As its own objects have them; the details hold each condition and pod."""
+    await_pods(team, "torch", 3)
+    view = eventually("epoch 5/6", lambda: (v := status(team)["torch"])["done"] == pytest.approx(LINES / 6) and v)
+    assert [(each["role"], each["active"], each["of"]) for each in view["replicas"]] == [
+        ("master", 1, 1),
+        ("worker", 2, 2),
+    ]
+    assert view["progress"]["seconds_left"] >= 0
+    body = launch(team, "torch")
+    live = {(each["type"], each["status"], each["reason"]) for each in body["status"]["conditions"]}
+    assert {(each["type"], each["status"], each["reason"]) for each in view["conditions"]} == live
+    details = team.trainstack("status", "torch").out
+    assert all(word in details for word in ("PyTorchJobRunning", "worker-1", "epoch 5/6", "lab"))
+
+
+def test_logs_are_followed_to_the_end_over_all_replicas(team: Project) -> None:
+    """Each line once, with its replica; so ends the watch of the status, with a summary."""
+    pods = await_pods(team, "torch", 3)
+    with ThreadPoolExecutor(2) as pool:
+        follows = pool.submit(team.trainstack, "logs", "torch", "--follow")
+        watches = pool.submit(team.trainstack, "status", "torch", "--watch")
+        in_pod(team, pods[0], "touch", f"{MOUNT}/go")
+        followed, watched = follows.result(), watches.result()
+    assert (followed.code, watched.code) == (0, 0), followed.text + watched.text
+    assert "all have ended: 1 succeeded" in watched.err
+    name = launch(team, "torch")["metadata"]["name"]
+    lines = [tuple(each.strip() for each in line.split("│", 1)) for line in followed.out.splitlines()]
+    for role, index in (("master", 0), ("worker", 0), ("worker", 1)):
+        host = f"{name}-{role}-{index}"
+        expected = [*(f"epoch {epoch}/6 of {host}" for epoch in range(1, LINES + 1)), f"last words of {host}"]
+        assert [text for label, text in lines if label == f"{role}-{index}"] == expected
+    only = team.trainstack("logs", "torch", "--role", "worker", "--index", "1", "--tail", "1").out.splitlines()
+    assert [line for line in only if "init" not in line] == [f"worker-1              │ last words of {name}-worker-1"]
+
+
+def test_a_run_without_pods_says_why_there_is_no_log(team: Project) -> None:
+    """It waits; and once its object is gone there is no record, for it is unmanaged."""
+    done = team.trainstack("logs", "first")
+    assert done.code == 1
+    assert "has no pods yet: queued in held" in done.err
+    team.kubectl("delete", "job", "-n", NAMESPACE, "-l", "trainstack.dev/workload=lost", "--wait=true")
+    gone = team.trainstack("logs", "lost")
+    assert gone.code == 1
+    assert "an unmanaged run keeps no record" in gone.err
+
+
+def test_events_are_those_of_the_runs_objects(team: Project) -> None:
+    """Of its launch, Workload and pods, in order, and of no other run's."""
+    done = team.trainstack("events", "torch", "--json")
+    assert done.code == 0, done.text
+    events = json.loads(done.out)
+    assert [each["last"] for each in events] == sorted(each["last"] for each in events)
+    name = launch(team, "torch")["metadata"]["name"]
+    others = {each["name"] for each in events if name not in each["name"]}
+    assert others <= {"lab"}, "the claim is the only object that is not named after the launch"
+    assert {("Pod", "Scheduled"), ("Workload", "Admitted")} <= {(each["kind"], each["reason"]) for each in events}
+    assert "Pod master-0" in team.trainstack("events", "torch").out
+
+
+def test_a_cluster_that_has_all_is_found_so(dev: Project) -> None:
+    """Of the environment that runs on it."""
+    done = dev.trainstack("check", "--cluster")
+    assert (done.code, "nothing found" in done.err) == (0, True), done.text
+
+
+def test_what_a_cluster_lacks_is_found(lab: Project) -> None:
+    """A class, a queue and a priority that are not there, a node with a GPU; each with the line that asks for it."""
+    run = bare("astray", queue="hold", priority="urgent", resources={"limits": {"cpu": "1", "nvidia.com/gpu": "64"}})
+    config = team_config(lab.stack, run)
+    config["trainstack:storage"]["volumes"][0]["storageClass"] = "csi-cephfs-sc"
+    project = lab.other("astray", config)
+    done = project.trainstack("check", "--cluster", "--json")
+    assert done.code == 1, done.text
+    found = {each["id"]: each for each in json.loads(done.out)}
+    expected = ("class-missing", "queue-absent", "priority-missing", "node-resources")
+    assert {id_: found[id_]["severity"] for id_ in expected} == dict.fromkeys(expected, "error")
+    assert "did you mean held?" in found["queue-absent"]["remedy"]
+    assert found["class-missing"]["where"]["file"] == "Pulumi.astray.yaml"
+    assert found["class-missing"]["where"]["line"] > 0

@@ -1,0 +1,205 @@
+"""How the day-two commands show what they are given: tables, details, labels of log lines, the end of a watch."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from rich.console import Console
+
+from checks.cluster.client import ClusterError
+from checks.cluster.logs import Source
+from checks.kinds import Replicas
+from checks.launches import LiveLaunch, Phase
+from checks.pods import PodView
+from checks.run_view import ClaimUse, Condition, RunView
+from checks.training_log import LogLine, Progress
+from cli import logs, runs, status
+from cli.console import WIDE, duration, quiet_interrupt
+from cli.session import Session
+from tests.unit.make import make_settings
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+PAGE = Path(__file__).parents[3] / "docs" / "day-two.md"
+
+
+def make_view(run_id: str, phase: Phase, kind: str = "Job", *, seconds: float = 10, **changes: Any) -> RunView:
+    """A launch of this age."""
+    created = NOW - timedelta(seconds=seconds)
+    launch = LiveLaunch(run_id, f"{run_id}-abcdef", kind, "research", phase, created)
+    return RunView(launch=launch, **{"queue": "research", **changes})
+
+
+def make_pod(role: str, index: int, **changes: Any) -> PodView:
+    """A running pod."""
+    base = {"phase": "Running", "node": "local", "restarts": 0, "containers": ("init", "pytorch"), "problems": ()}
+    return PodView(f"a-{role}-{index}", role, index, **{**base, **changes})
+
+
+VIEWS = [
+    make_view(
+        "digits-0f3c9a1b2d",
+        "running",
+        "PyTorchJob",
+        seconds=300,
+        progress=Progress(0.42, 5, 12, 20, 45, 200),
+        last_line="epoch 5/12 step 20/45 loss 0.11",
+    ),
+    make_view(
+        "large-1e55a0c0de",
+        "queued",
+        seconds=120,
+        position=0,
+        waits_because="it never fits: it asks for 3 cpu, and flavor cpu has 2 at most, 1 short",
+    ),
+    make_view(
+        "later-77aa00bb11",
+        "queued",
+        queue="held",
+        position=1,
+        waits_because="cluster queue held is on hold (its stopPolicy): its owner lets it go on",
+    ),
+]
+
+
+def drawn(shown: Any) -> str:
+    """What a file would hold."""
+    console = Console(width=WIDE, highlight=False)
+    with console.capture() as capture:
+        console.print(shown)
+    return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
+
+
+def test_the_docs_show_the_table_that_status_draws() -> None:
+    """The block below the commands."""
+    (block,) = re.findall(r"^```text\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert drawn(status.table(VIEWS, NOW)) == block
+
+
+def test_the_details_hold_everything() -> None:
+    """Conditions, replicas, pods with their problems, volumes."""
+    view = make_view(
+        "digits-0f3c9a1b2d",
+        "running",
+        "PyTorchJob",
+        admitted=True,
+        conditions=(Condition("Running", "True", "PyTorchJobRunning", NOW - timedelta(hours=2), "it runs"),),
+        replicas=(Replicas("worker", 2, active=1, failed=1),),
+        pods=(make_pod("worker", 1, restarts=3, problems=("CrashLoopBackOff (read its log)",)),),
+        claims=(ClaimUse("training", "Bound", "2Gi", 2**30), ClaimUse("other", "missing", "unknown", "unknown")),
+        progress=Progress(0.42, 5, 12, 20, 45, 200),
+    )
+    text = drawn(status.details(view, NOW))
+    rows = [
+        r"queue\s+research, admitted",
+        r"42%\s+epoch 5/12\s+step 20/45\s+about 3m20s left",
+        r"worker\s+1\s+0\s+1\s+2",
+        r"Running\s+True\s+2h ago\s+PyTorchJobRunning\s+it runs",
+        r"worker-1\s+a-worker-1\s+Running\s+local\s+3\s+CrashLoopBackOff \(read its log\)",
+        r"training\s+Bound\s+2Gi\s+1\.00Gi",
+        r"other\s+missing\s+unknown\s+unknown",
+    ]
+    assert [row for row in rows if not re.search(row, text)] == []
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(-5, "0s"), (0.4, "0s"), (59, "59s"), (60, "1m"), (90, "1m30s"), (7500, "2h5m"), (90000, "1d1h"), (86401, "1d")],
+)
+def test_spans_of_time_for_people(seconds: float, words: str) -> None:
+    """The largest unit and the next."""
+    assert duration(seconds) == words
+
+
+class Looks:
+    """Answers of the cluster, one after the other; the last one again and again."""
+
+    def __init__(self, *answers: list[RunView] | ClusterError) -> None:
+        """Take the answers."""
+        self.answers = list(answers)
+
+    def __call__(self, *_: object, **__: object) -> list[RunView]:
+        """The next."""
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, ClusterError):
+            raise answer
+        return answer
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> Session:
+    """A session of an environment without files, in which nobody waits."""
+    session = Session(Path(), "test")
+    monkeypatch.setattr(Session, "settings", make_settings())
+    for module in (status, runs):
+        monkeypatch.setattr(module, "PAUSE_SECONDS", 0)
+    return session
+
+
+def test_a_watch_ends_with_the_runs_and_outlives_a_silent_cluster(
+    session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its last line says how they ended."""
+    ends = [make_view("a-0123456789", "succeeded"), make_view("b-0123456789", "failed")]
+    monkeypatch.setattr(status, "look", Looks(VIEWS, ClusterError("no answer"), ends))
+    status._watch(session, None)
+    captured = capsys.readouterr()
+    assert "all have ended: 1 succeeded, 1 failed" in captured.err
+    assert "succeeded" in captured.out
+
+
+def test_a_wait_tells_each_change_once_and_fails_with_the_reason(
+    session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the same words as the status."""
+    failed = Condition("Failed", "True", "BackoffLimitExceeded", NOW, "it failed too often")
+    queued = VIEWS[1:2]
+    ended = [make_view("large-1e55a0c0de", "failed", conditions=(failed,))]
+    monkeypatch.setattr(runs, "look", Looks(queued, queued, ended))
+    with pytest.raises(typer.Exit):
+        runs.follow(session, None, 60)
+    said = capsys.readouterr().err
+    assert said.count("queued in research at position 0: it never fits") == 1
+    assert "failed: large-1e55a0c0de (BackoffLimitExceeded: it failed too often)" in said
+
+
+def test_log_lines_bear_their_replica(capsys: pytest.CaptureFixture[str]) -> None:
+    """Aligned; what prepares a pod says so; several launches are told apart."""
+    view = make_view("a-0123456789", "running", pods=(make_pod("master", 0), make_pod("worker", 1)))
+    printer = logs._Printer()
+    wanted = logs._Wanted(role="worker", index=1, tail=None, since=None)
+    sources = logs._sources([view], wanted, printer)
+    assert sources == [Source("research", "a-worker-1", "init"), Source("research", "a-worker-1", "pytorch")]
+    for source in sources:
+        printer.say(source, LogLine(0, "[bold]epoch 1/2[/bold]"))
+    assert capsys.readouterr().out.splitlines() == [
+        "worker-1 init │ [bold]epoch 1/2[/bold]",
+        "worker-1      │ [bold]epoch 1/2[/bold]",
+    ]
+    logs._sources([view, make_view("b-0123456789", "queued")], wanted, printer)
+    assert printer.labels[sources[1]] == "a-0123456789-abcdef/worker-1"
+
+
+@pytest.mark.parametrize("since", ["10", "1h30", "yesterday", ""])
+def test_a_moment_that_is_none_is_refused(since: str) -> None:
+    """With the two forms that there are."""
+    with pytest.raises(typer.Exit):
+        logs._moment(since)
+
+
+def test_a_moment_is_a_span_or_a_time() -> None:
+    """A time without a zone is in UTC."""
+    assert logs._moment("2026-01-02T03:04:05Z") == logs._moment("2026-01-02T03:04:05") == NOW
+    span = logs._moment("1h30m")
+    assert span is not None
+    assert abs((datetime.now(UTC) - span).total_seconds() - 5400) < 60
+
+
+def test_ctrl_c_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+    """It ends with the exit code that shells give it."""
+    with pytest.raises(typer.Exit) as caught, quiet_interrupt():
+        raise KeyboardInterrupt
+    assert caught.value.exit_code == 130
+    assert capsys.readouterr() == ("", "")
