@@ -25,10 +25,10 @@ CLUSTER_SCOPED = (
 
 @dataclass(frozen=True)
 class DryRun:
-    """What the API server, and every webhook on the way, said to a run's launch that it stored nowhere."""
+    """What the API server, and every webhook on the way, said to an object that it stored nowhere."""
 
-    run: str
-    """The workload's name."""
+    path: str
+    """Of what the object is made from: a run, or an operator whose webhooks are asked."""
     kind: str
     namespace: str
     status: int

@@ -11,11 +11,13 @@ from checks.cluster.client import ClusterError
 from checks.cluster.environment import read_environment
 from checks.finding import Finding
 from checks.kinds import KINDS
-from checks.live import OPERATORS
+from checks.live import OPERATORS, declared
 from checks.preflight import check as preflight
+from checks.scene import each
 from cli.console import err, out, show_json, step
 from cli.session import JsonOption, Session, StackOption, checkout
-from manifests.labels import RUN, Manifest
+from manifests import probes
+from manifests.labels import RUN, WORKLOAD, Manifest
 from settings.errors import SettingsError
 from settings.load import Loaded, load_with_places
 from settings.operators import Operators
@@ -64,9 +66,7 @@ def _findings(stack: str, *, cluster: bool) -> Sequence[Finding]:
     try:
         loaded = load_with_places(root, stack)
     except SettingsError as error:
-        return [
-            Finding("settings", "error", each.path, each.message, each.remedy, each.where) for each in error.findings
-        ]
+        return [Finding("settings", "error", one.path, one.message, one.remedy, one.where) for one in error.findings]
     found = preflight(loaded.settings, root, loaded.places)
     if not cluster:
         return found
@@ -81,11 +81,19 @@ def _findings(stack: str, *, cluster: bool) -> Sequence[Finding]:
 
 
 def _on_cluster(session: Session, loaded: Loaded) -> Sequence[Finding]:
-    manifests = _manifests(session, loaded)
-    launches = [each for each in manifests if each["kind"] in KINDS and RUN in each["metadata"]["labels"]]
+    settings, manifests = loaded.settings, _manifests(session, loaded)
+    paths = {run.name: path for path, run in each("workloads.runs", settings.workloads.runs)}
+    asked = [
+        (paths[manifest["metadata"]["labels"][WORKLOAD]], manifest)
+        for manifest in manifests
+        if manifest["kind"] in KINDS and RUN in manifest["metadata"]["labels"]
+    ]
+    probe = {"kueue": probes.kueue, "training-operator": probes.training_operator}
+    if settings.environment.profile == "owner":
+        asked += [(OPERATORS[name].path, probe[name](session.stack)) for name in probe if declared(settings, name)]
     with step("reading the cluster", "2 s"):
-        live = read_environment(loaded.settings, launches)
-    return against_cluster(loaded.settings, live, _images(manifests), loaded.places)
+        live = read_environment(settings, asked)
+    return against_cluster(settings, live, _images(manifests), loaded.places)
 
 
 def _manifests(session: Session, loaded: Loaded) -> list[Manifest]:
@@ -104,9 +112,9 @@ def _images(manifests: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """The images of the operators' controllers, as they would be installed."""
     found = {}
     for name, facts in OPERATORS.items():
-        for each in manifests:
-            if each["kind"] == "Deployment" and each["metadata"]["name"] in facts.names:
-                containers = each["spec"]["template"]["spec"]["containers"]
-                known = ("manager", each["metadata"]["name"])
+        for body in manifests:
+            if body["kind"] == "Deployment" and body["metadata"]["name"] in facts.names:
+                containers = body["spec"]["template"]["spec"]["containers"]
+                known = ("manager", body["metadata"]["name"])
                 found[name] = next((one for one in containers if one["name"] in known), containers[0])["image"]
     return found

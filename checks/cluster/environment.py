@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -14,7 +15,6 @@ from checks.kinds import KINDS, LAUNCHED_AS
 from checks.live import CLUSTER_SCOPED, OPERATORS, DryRun, Live, Operator, OperatorFacts
 from checks.pods import problems
 from manifests import queues
-from manifests.labels import WORKLOAD
 from settings.model import Settings
 
 Body = Mapping[str, Any]
@@ -24,38 +24,25 @@ _DEPLOYMENTS = "/apis/apps/v1/deployments"
 _AUTOSCALERS = ("cluster-autoscaler", "karpenter")
 
 
-def read_environment(settings: Settings, launches: Sequence[Body]) -> Live:
-    """Read the cluster of an environment, and send its launches as dry runs. Nothing is written.
+def read_environment(settings: Settings, asked: Sequence[tuple[str, Body]]) -> Live:
+    """Read the cluster of an environment, and send objects as dry runs. Nothing is written.
 
     Under a tenant's profile only what is in its namespaces is asked for.
 
     Args:
         settings: the environment.
-        launches: the manifests of its launches, as they would be now.
+        asked: objects with the paths of what they are made from: the launches, as they would be now.
 
     Raises ClusterError where the cluster cannot be reached. What may not be read is left unknown.
 
     """
     live = run(_read(settings))
-    answers = run(dry_run(launches, settings.cluster.context))
+    answers = run(dry_run([manifest for _, manifest in asked], settings.cluster.context))
     told = tuple(
-        DryRun(
-            run=launch["metadata"]["labels"][WORKLOAD],
-            kind=launch["kind"],
-            namespace=launch["metadata"]["namespace"],
-            status=status,
-            message=said(text),
-        )
-        for launch, (status, text) in zip(launches, answers, strict=True)
+        DryRun(path, manifest["kind"], manifest["metadata"].get("namespace", ""), status, said(text))
+        for (path, manifest), (status, text) in zip(asked, answers, strict=True)
     )
-    return Live(
-        version=live.version,
-        lists=live.lists,
-        unserved=live.unserved,
-        operators=live.operators,
-        dry_runs=told,
-        grows=live.grows,
-    )
+    return replace(live, dry_runs=told)
 
 
 async def _read(settings: Settings) -> Live:

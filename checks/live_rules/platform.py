@@ -9,6 +9,9 @@ from checks.live import OPERATORS, LiveRule, LiveScene, absent, declared, needed
 
 _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?")
 _TAG = re.compile(r":(v?\d+\.\d+\.\d+[^@]*)(?:@.*)?$")
+_CLIENT_FAULT, _FORBIDDEN, _SERVER_FAULT = 400, 403, 500
+_FINE = (404, 409)
+"""There is no such kind or namespace, which is another rule's; the launch exists already."""
 _KUEUE_NEEDS = (1, 29)
 """Kubernetes, for the Kueue that serves our API version. Source: Kueue v0.15's README."""
 _KUEUE_FIRST = (0, 15)
@@ -88,28 +91,26 @@ def operator_version(scene: LiveScene) -> Iterator[Finding]:
 
 
 def webhook_silent(scene: LiveScene) -> Iterator[Finding]:
-    """The webhooks on a run's way answer: asked with its launch as a dry run."""
-    for path, run in scene.runs():
-        for each in scene.live.dry_runs:
-            if each.run == run.name and (each.status == 0 or each.status >= 500):
-                message = f"a dry run of its {each.kind} was not answered: {each.message[:300]}"
-                remedy = "see the controller that the message names: kubectl get pods -A"
-                yield Finding("webhook-silent", "error", path, message, remedy)
+    """The webhooks on the way of a run's launch, and those of declared operators, answer a dry run."""
+    for each in scene.live.dry_runs:
+        if each.status == 0 or each.status >= _SERVER_FAULT:
+            message = f"a dry run of a {each.kind} was not answered: {each.message[:300]}"
+            remedy = "see the controller that the message names: kubectl get pods -A"
+            yield Finding("webhook-silent", "error", each.path, message, remedy)
 
 
 def launch_refused(scene: LiveScene) -> Iterator[Finding]:
     """The cluster takes a run's launch: rights, the cluster's own policies, quotas of the namespace."""
-    for path, run in scene.runs():
-        for each in scene.live.dry_runs:
-            if each.run != run.name or each.status in (200, 201, 404, 409) or not 400 <= each.status < 500:
-                continue
-            if each.status == 403 and "cannot create resource" in each.message:
-                message = f"these credentials may not create a {each.kind} in namespace {each.namespace}"
-                remedy = "who administers the namespace can grant it"
-            else:
-                message = f"the cluster refuses its {each.kind}: {each.message[:300]}"
-                remedy = "correct what the message names, or ask the cluster's owner about that rule"
-            yield Finding("launch-refused", "error", path, message, remedy)
+    for each in scene.live.dry_runs:
+        if each.status in _FINE or not _CLIENT_FAULT <= each.status < _SERVER_FAULT:
+            continue
+        if each.status == _FORBIDDEN and "cannot create resource" in each.message:
+            message = f"these credentials may not create a {each.kind} in namespace {each.namespace}"
+            remedy = "who administers the namespace can grant it"
+        else:
+            message = f"the cluster refuses its {each.kind}: {each.message[:300]}"
+            remedy = "correct what the message names, or ask the cluster's owner about that rule"
+        yield Finding("launch-refused", "error", each.path, message, remedy)
 
 
 def _number(text: str) -> tuple[int, int] | None:

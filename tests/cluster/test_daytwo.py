@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.lab import HELD, MOUNT, NAMESPACE, OPEN, await_pods, bare, in_pod, launch, team_config
-from tests.cluster.project import Project, eventually
+from tests.cluster.project import ROOT, Project, eventually
 
 pytestmark = pytest.mark.cluster
 
@@ -16,8 +16,11 @@ LINES = 5
 PRINTS = f"""
 for epoch in $(seq {LINES}); do echo "epoch $epoch/{LINES + 1} of $HOSTNAME"; sleep 0.3; done
 until [ -e {MOUNT}/go ]; do sleep 0.1; done
+case $HOSTNAME in *master*) until [ $(ls {MOUNT}/done | wc -l) = 2 ]; do sleep 0.1; done ;; esac
 echo "last words of $HOSTNAME"
+mkdir -p {MOUNT}/done && touch {MOUNT}/done/$HOSTNAME
 """
+"""Goes on until it is told to end; the master, with whom the job ends, after its workers."""
 
 
 def runs() -> list[dict[str, Any]]:
@@ -34,6 +37,7 @@ def runs() -> list[dict[str, Any]]:
             "PyTorchJob",
             command=["sh", "-c", PRINTS],
             roles={"Master": role, "Worker": {"replicas": 2, **role}},
+            cleanPodPolicy="None",
         ),
     ]
 
@@ -101,15 +105,18 @@ def test_a_running_run_shows_its_replicas_and_how_far_it_is(team: Project) -> No
 def test_logs_are_followed_to_the_end_over_all_replicas(team: Project) -> None:
     """Each line once, with its replica; so ends the watch of the status, with a summary."""
     pods = await_pods(team, "torch", 3)
+    log = team.root / "followed.log"
+    follow = f"{ROOT}/.venv/bin/python -m cli logs torch --follow -s {team.stack} > {log}"
     with ThreadPoolExecutor(2) as pool:
-        follows = pool.submit(team.trainstack, "logs", "torch", "--follow")
+        follows = pool.submit(team.run, ["sh", "-c", follow])
         watches = pool.submit(team.trainstack, "status", "torch", "--watch")
+        eventually("what was written before", lambda: log.is_file() and log.read_text().count("epoch 5/6") == 3)
         in_pod(team, pods[0], "touch", f"{MOUNT}/go")
         followed, watched = follows.result(), watches.result()
     assert (followed.code, watched.code) == (0, 0), followed.text + watched.text
     assert "all have ended: 1 succeeded" in watched.err
     name = launch(team, "torch")["metadata"]["name"]
-    lines = [tuple(each.strip() for each in line.split("│", 1)) for line in followed.out.splitlines()]
+    lines = [tuple(each.strip() for each in line.split("│", 1)) for line in log.read_text().splitlines()]
     for role, index in (("master", 0), ("worker", 0), ("worker", 1)):
         host = f"{name}-{role}-{index}"
         expected = [*(f"epoch {epoch}/6 of {host}" for epoch in range(1, LINES + 1)), f"last words of {host}"]

@@ -76,7 +76,7 @@ def operators(**changes: Operator | None) -> dict[str, Operator | None]:
 
 def refused(status: int, message: str) -> Live:
     """A cluster that says this to the dry run."""
-    return make_live(dry_runs=(DryRun("train", "Job", "research", status, message),))
+    return make_live(dry_runs=(DryRun(RUN, "Job", "research", status, message),))
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ CASES: dict[str, list[Case]] = {
             make_settings(make_run()),
             refused(500, "failed calling webhook mjob.kb.io"),
             RUN,
-            "a dry run of its Job was not answered: failed calling webhook mjob.kb.io",
+            "a dry run of a Job was not answered: failed calling webhook mjob.kb.io",
             "see the controller that the message names: kubectl get pods -A",
         )
     ],
@@ -321,7 +321,7 @@ def test_every_rule_has_a_case() -> None:
 
 def test_a_cluster_that_has_all_of_it_is_fine() -> None:
     """Also when the launch that is asked for exists already."""
-    told = tuple(DryRun("train", "Job", "research", status, "") for status in (201, 409))
+    told = tuple(DryRun(RUN, "Job", "research", status, "") for status in (201, 404, 409))
     settings = make_settings(make_run(), make_distributed(name="dist"))
     assert check(settings, make_live(dry_runs=told), IMAGES) == []
 

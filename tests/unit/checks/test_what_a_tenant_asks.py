@@ -98,7 +98,7 @@ def test_nothing_outside_the_tenants_namespaces_is_asked_for(server: Server) -> 
     read_launches("dev", run_namespaces(TENANT), None)
     view_runs([BODY], None, datetime.now(UTC), cluster_wide=False, volume_use=True)
     read_events([BODY], [LAUNCH], None)
-    read_environment(TENANT, [BODY | {"metadata": BODY["metadata"] | {"labels": {"trainstack.dev/workload": "train"}}}])
+    read_environment(TENANT, [("workloads.runs[train]", BODY)])
     outside = {path for path in server.asked if "/namespaces/research/" not in path} - {"/version"}
     assert outside == set()
     assert len(server.asked) > 10
