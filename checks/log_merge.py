@@ -1,6 +1,7 @@
 """The lines of several logs: merged by time, and none lost or told twice when a stream is taken up again."""
 
 import heapq
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -23,6 +24,9 @@ class Cursor:
     """The latest moment told, in nanoseconds since 1970; 0 before the first line."""
     told: int = 0
     """Lines told of the second that it is in."""
+    cut: bool = False
+    """Only the end of the log was told (`tailLines`): how many lines of that second went before is not known, so what
+    is not later than the last is taken for told."""
     _again: int = 0
 
     @property
@@ -32,11 +36,11 @@ class Cursor:
 
     def resume(self) -> None:
         """The stream begins anew, from `second`."""
-        self._again = self.told
+        self._again = sys.maxsize if self.cut else self.told
 
     def anew(self) -> None:
         """Another log goes on from here, that of the container as it was started again: nothing of it was told."""
-        self.told = 0
+        self.told, self.cut = 0, False
 
     def take(self, line: LogLine) -> bool:
         """Whether a line is new; it counts as told from then on."""
@@ -47,7 +51,8 @@ class Cursor:
         if line.nanoseconds // _SECOND == self.last // _SECOND:
             self.told += 1
         elif line.nanoseconds > self.last:
-            self.told = 1
+            # All that is written from here on is told, so counting is exact again after the first line was.
+            self.told, self.cut = 1, self.cut and not self.last
         self.last = max(self.last, line.nanoseconds)
         return True
 

@@ -41,6 +41,8 @@ class PodView:
     """A pod of a launch."""
 
     name: str
+    uid: str
+    """Tells it from another pod that took its name: a PyTorchJob's have always the same."""
     role: str
     """In lower case: `master`, `worker`; `pod` where the kind has no roles."""
     index: int
@@ -70,6 +72,7 @@ def pod_views(pods: Sequence[Mapping[str, Any]], kind: str) -> tuple[PodView, ..
         views.append(
             PodView(
                 name=metadata["name"],
+                uid=metadata["uid"],
                 role=role,
                 index=int(index) if index.isdigit() else place,
                 phase=status.get("phase", "Unknown"),

@@ -36,7 +36,7 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run has ended.")] = False,
     role: Annotated[str | None, typer.Option(metavar="ROLE", help="Only this role's: `master`, `worker`.")] = None,
     index: Annotated[int | None, typer.Option(min=0, help="Only the replicas of this index, from 0.")] = None,
-    tail: Annotated[int | None, typer.Option(min=0, help="Begin with this many lines of each at most.")] = None,
+    tail: Annotated[int | None, typer.Option(min=1, help="Begin with this many lines of each at most.")] = None,
     since: Annotated[
         str | None, typer.Option(metavar="SPAN|TIME", help="Begin so long ago (`90s`, `1h30m`) or at an RFC 3339 time.")
     ] = None,
@@ -140,7 +140,7 @@ def _sources(views: Sequence[RunView], wanted: _Wanted, printer: _Printer) -> li
             if wanted.role not in (None, pod.role) or wanted.index not in (None, pod.index):
                 continue
             for container in pod.containers:
-                source = Source(view.launch.namespace, pod.name, container)
+                source = Source(view.launch.namespace, pod.name, pod.uid, container)
                 # The last container trains; what prepares the pod says so.
                 also = "" if container == pod.containers[-1] else f" {container}"
                 printer.name(source, f"{launch}{pod.role}-{pod.index}{also}")
@@ -168,6 +168,9 @@ async def _print(session: Session, bodies: Sequence[Mapping[str, Any]], wanted: 
     logs = await read_logs(api, sources, tail=wanted.tail, since=wanted.since)
     for source, line in merged(logs):
         printer.say(source, line)
+    if not any(logs.values()):
+        for view in views:
+            err.print(f"{view.launch.run_id} has printed nothing: {view.summary()}", markup=False)
 
 
 def _nothing(session: Session, bodies: Sequence[Mapping[str, Any]], views: Sequence[RunView], wanted: _Wanted) -> None:
@@ -218,7 +221,7 @@ async def _follow_new(
             task.result()  # raises what it has failed with
     new = [source for source in _sources(views, wanted, printer) if source not in tasks]
     tail, since = (None, None) if tasks else (wanted.tail, wanted.since)
-    cursors = {source: Cursor() for source in new}
+    cursors = {source: Cursor(cut=tail is not None) for source in new}
     for source, line in merged(await read_logs(api, new, tail=tail, since=since)):
         cursors[source].take(line)
         printer.say(source, line)

@@ -26,6 +26,8 @@ class Source:
 
     namespace: str
     pod: str
+    uid: str
+    """The pod's: one that took its name later is another source."""
     container: str
 
     @property
@@ -98,7 +100,7 @@ class _State:
 async def _state(api: Api, source: Source) -> _State | None:
     """None when the pod is gone."""
     answer = await get(api, f"/api/v1/namespaces/{source.namespace}/pods/{source.pod}")
-    if not answer.found:
+    if not answer.found or answer.body["metadata"]["uid"] != source.uid:
         return None
     status = answer.body.get("status", {})
     preparing = {each["name"]: each for each in status.get("initContainerStatuses") or ()}

@@ -17,7 +17,7 @@ from checks.cluster.logs import Source, follow_log
 from checks.log_merge import Cursor
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-SOURCE = Source("team", "a-1", "training")
+SOURCE = Source("team", "a-1", "uid-1", "training")
 
 
 class Server(ThreadingHTTPServer):
@@ -59,7 +59,7 @@ class Handler(BaseHTTPRequestHandler):
                 "phase": "Succeeded" if ended else "Running",
                 "containerStatuses": [{"name": "training", "restartCount": int(restarted)}],
             }
-            self._send(json.dumps({"status": status}))
+            self._send(json.dumps({"metadata": {"uid": "uid-1"}, "status": status}))
         else:
             self._send(json.dumps({"gitVersion": "v1.34.4"}))
 
@@ -110,13 +110,13 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         made.shutdown()
 
 
-def followed() -> list[str]:
+def followed(source: Source = SOURCE) -> list[str]:
     """The lines that are told of the container, to its end."""
     told: list[str] = []
 
     async def follow() -> None:
         api = await connect(None)
-        await follow_log(api, SOURCE, Cursor(), lambda _, line: told.append(line.text))
+        await follow_log(api, source, Cursor(), lambda _, line: told.append(line.text))
 
     asyncio.run(follow())
     return told
@@ -134,6 +134,12 @@ def test_the_log_of_a_container_that_was_started_again_is_told_on(server: Server
     server.previous, server.lines = ("a", "b", "c", "d", "e", "f"), ("g", "h")
     server.cuts, server.restarts_after = (5,), 1
     assert followed() == list("abcdefgh")
+
+
+def test_a_pod_that_took_the_name_of_another_is_not_its_log(server: Server) -> None:
+    """It is followed by itself."""
+    server.lines = ("a",)
+    assert followed(Source("team", "a-1", "uid-of-the-one-before", "training")) == []
 
 
 def test_a_missing_right_is_a_sentence(server: Server) -> None:

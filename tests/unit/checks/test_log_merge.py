@@ -34,3 +34,16 @@ def test_a_rotated_log_hides_no_new_line() -> None:
     assert all(cursor.take(LogLine(SECOND + each, "")) for each in range(3))
     cursor.resume()
     assert cursor.take(LogLine(SECOND + 7, "after the rotation"))
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=30, unique=True), st.integers(1, 30), st.integers(0, 30))
+def test_a_log_of_which_only_the_end_was_told_goes_on_after_it(tenths: list[int], tail: int, cut: int) -> None:
+    """What went before the end is told neither then nor later, and nothing after it is lost."""
+    log = [LogLine(SECOND + each * SECOND // 10, str(each)) for each in sorted(tenths)]
+    written = max(1, min(cut, len(log)))
+    cursor, end = Cursor(cut=True), log[:written][-tail:]
+    told = [line for line in end if cursor.take(line)]
+    for _ in range(3):
+        cursor.resume()
+        told += [line for line in log if line.nanoseconds >= (cursor.second or 0) * SECOND and cursor.take(line)]
+    assert told == [*end, *log[written:]]

@@ -35,7 +35,7 @@ def make_view(run_id: str, phase: Phase, kind: str = "Job", *, seconds: float = 
 def make_pod(role: str, index: int, **changes: Any) -> PodView:
     """A running pod."""
     base = {"phase": "Running", "node": "local", "restarts": 0, "containers": ("init", "pytorch"), "problems": ()}
-    return PodView(f"a-{role}-{index}", role, index, **{**base, **changes})
+    return PodView(f"a-{role}-{index}", "uid", role, index, **{**base, **changes})
 
 
 VIEWS = [
@@ -171,7 +171,7 @@ def test_log_lines_bear_their_replica(capsys: pytest.CaptureFixture[str]) -> Non
     printer = logs._Printer()
     wanted = logs._Wanted(role="worker", index=1, tail=None, since=None)
     sources = logs._sources([view], wanted, printer)
-    assert sources == [Source("research", "a-worker-1", "init"), Source("research", "a-worker-1", "pytorch")]
+    assert sources == [Source("research", "a-worker-1", "uid", name) for name in ("init", "pytorch")]
     for source in sources:
         printer.say(source, LogLine(0, "[bold]epoch 1/2[/bold]"))
     assert capsys.readouterr().out.splitlines() == [
