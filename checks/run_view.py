@@ -47,7 +47,8 @@ class RunObjects:
 
     launch: Body
     queueing: Queueing
-    pods: Sequence[Body] = ()
+    pods: Sequence[Body] | None = ()
+    """None where they may not be read."""
     claims: Mapping[str, Body | None] | None = None
     """By name; {} where there is none of that name, None where it may not be read."""
     used_bytes: Mapping[str, int] | None = None
@@ -73,6 +74,8 @@ class RunView:
     """In plain words; empty once it was admitted."""
     replicas: tuple[Replicas, ...] = ()
     pods: tuple[PodView, ...] = ()
+    pods_known: bool = True
+    """False where pods may not be read, and `pods` is empty for that reason."""
     claims: tuple[ClaimUse, ...] = ()
     progress: Progress | None = None
     last_line: str = ""
@@ -112,7 +115,7 @@ def run_view(read: RunObjects, now: datetime) -> RunView:
     workload = read.queueing.workload or {}
     queue = body["metadata"]["labels"].get(QUEUE)
     waits = launch.phase == "queued"
-    pods = pod_views(read.pods, launch.kind)
+    pods = pod_views(read.pods or (), launch.kind)
     return RunView(
         launch=launch,
         conditions=tuple(_condition(each) for each in (body.get("status") or {}).get("conditions") or ()),
@@ -122,8 +125,9 @@ def run_view(read: RunObjects, now: datetime) -> RunView:
         waits_because=_why(queue, read.queueing) if waits else "",
         replicas=KINDS[launch.kind].replicas(body),
         pods=pods,
+        pods_known=read.pods is not None,
         claims=tuple(_claim(name, read) for name in claims(body)),
-        progress=progress(read.log, _started(read.pods, pods), now) if launch.phase == "running" else None,
+        progress=progress(read.log, _started(read.pods or (), pods), now) if launch.phase == "running" else None,
         last_line=next((line.text for line in reversed(read.log) if line.text.strip()), ""),
     )
 

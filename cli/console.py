@@ -21,9 +21,9 @@ WIDE = 240
 """Columns of a table that goes into a file or to a program: a line for each row."""
 
 
-def show(shown: RenderableType) -> None:
-    """Print a table or the like: as wide as the terminal, or WIDE where there is none."""
-    console = out if out.is_terminal else Console(width=WIDE, highlight=False)
+def show(shown: RenderableType, *, width: int = WIDE) -> None:
+    """Print a table or the like: as wide as the terminal, or so many columns where there is none."""
+    console = out if out.is_terminal else Console(width=width, highlight=False)
     console.print(shown)
 
 

@@ -11,7 +11,7 @@ import typer
 from kr8s.asyncio import Api
 from rich.text import Text
 
-from checks.cluster.client import ClusterError, connect, get_all
+from checks.cluster.client import ClusterError, RightsError, connect, get_all
 from checks.cluster.logs import Source, follow_log, read_logs
 from checks.cluster.paths import location
 from checks.cluster.progress import view_all
@@ -180,6 +180,11 @@ def _nothing(session: Session, bodies: Sequence[Mapping[str, Any]], views: Seque
         asked = "-".join(str(each) for each in (wanted.role, wanted.index) if each is not None)
         fail(f"the run has no replica {asked}; it has {', '.join(pods)}")
     for view, body in zip(views, bodies, strict=False):
+        if not view.pods_known:
+            fail(
+                f"the pods of namespace {view.launch.namespace} may not be read with these credentials; who "
+                "administers the namespace can grant it: the rights to list pods and to get pods/log"
+            )
         if view.launch.active:
             fail(f"{view.launch.run_id} has no pods yet: {view.summary()}. Wait for them: --follow")
         _gone(session, view.launch.run_id, recorded=wrapper_of(body) is not None)
@@ -193,13 +198,15 @@ async def _follow(session: Session, bodies: Sequence[Mapping[str, Any]], wanted:
     while True:
         try:
             live, views = await _look(api, session, bodies)
+        except RightsError:
+            raise
         except ClusterError as error:
             _tell(said, "", f"{error}; asking again")
         else:
             await _follow_new(api, views, wanted, printer, tasks)
             for view in (each for each in views if not each.pods or any(pod.problems for pod in each.pods)):
                 _tell(said, view.launch.name, f"{view.launch.run_id}: {view.summary()}")
-            if not any(view.launch.active for view in views):
+            if not any(view.launch.active and view.pods_known for view in views):
                 break
         await asyncio.sleep(PAUSE_SECONDS)
     await asyncio.gather(*tasks.values())

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from checks.cluster.client import ClusterError
+from checks.cluster.client import ClusterError, RightsError
 from checks.cluster.progress import view_runs
 from checks.cluster.snapshot import read_launches, run_namespaces
 from checks.launches import LiveLaunch, live_launch, utc_now
@@ -96,6 +96,8 @@ def _look_patiently(session: Session, run: str | None) -> list[RunView]:
     while True:
         try:
             return look(session, run)
+        except RightsError as error:
+            fail(str(error))
         except ClusterError as error:
             if time.monotonic() > end:
                 fail(f"{error}; the runs go on without us. Look again with: trainstack status -s {session.stack}")

@@ -14,14 +14,16 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from checks.cluster.client import ClusterError
+from checks.cluster.client import ClusterError, RightsError
 from checks.launches import utc_now
 from checks.run_view import ClaimUse, RunView
-from cli.console import age, duration, err, fail, out, quiet_interrupt, show, show_json
+from cli.console import WIDE, age, duration, err, fail, out, quiet_interrupt, show, show_json
 from cli.runs import PAUSE_SECONDS, OptionalRun, ending, look, views
 from cli.session import JsonOption, Session, StackOption
 
 _STYLES = {"queued": "yellow", "running": "cyan", "succeeded": "green", "failed": "red"}
+_DETAILS = 120
+"""Columns of the details where there is no terminal."""
 _ROOM = 140
 """Columns of a terminal from which on what a run does stands beside it, not below the table."""
 
@@ -56,7 +58,7 @@ def status(
             _watch(session, run)
             return
         found = views(session, run, volume_use=run is not None)
-        show(_shown(found, stack, run))
+        show(_shown(found, stack, run), width=WIDE if run is None else _DETAILS)
 
 
 def as_data(view: RunView) -> dict[str, Any]:
@@ -79,6 +81,8 @@ def _watch(session: Session, run: str | None) -> None:
             try:
                 found = look(session, run, volume_use=run is not None)
                 problem = ""
+            except RightsError as error:
+                fail(str(error))
             except ClusterError as error:
                 problem = f"{error}; asking again"
             else:
@@ -152,6 +156,8 @@ def details(view: RunView, now: datetime) -> Panel:
     parts += [_replicas(view), _conditions(view, now)]
     if view.pods:
         parts.append(_pods(view))
+    elif not view.pods_known:
+        parts.append(Text("Pods may not be read with these credentials; who administers the namespace can grant it."))
     if view.claims:
         parts.append(_claims(view.claims))
     title = Text.assemble(launch.run_id, " ", (launch.phase, _STYLES[launch.phase]))

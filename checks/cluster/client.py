@@ -37,6 +37,10 @@ class ClusterError(Exception):
     """The cluster cannot be read. Says which one, why, and what to do about it."""
 
 
+class RightsError(ClusterError):
+    """These credentials may not do that: asking again is of no use. Says who can grant it."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """What the API server said to one GET. `body` is {} where there is nothing (404) or no right (403)."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from checks.cluster.client import Answer, ClusterError, read
+from checks.cluster.client import Answer, RightsError, read
 from checks.events import EventView, events_of
 from checks.kinds import claims
 from manifests import labels
@@ -20,7 +20,7 @@ def read_events(bodies: Sequence[Mapping[str, Any]], all_names: Sequence[str], c
         all_names: the names of all live launches.
         context: the kubeconfig's context; None: its current one.
 
-    Raises ClusterError, also where events may not be read.
+    Raises ClusterError; RightsError where events may not be read.
 
     """
     lists, objects = [], []
@@ -46,7 +46,7 @@ def read_events(bodies: Sequence[Mapping[str, Any]], all_names: Sequence[str], c
 
 def _events(answer: Answer, namespace: str) -> list[Mapping[str, Any]]:
     if answer.object is None:
-        raise ClusterError(
+        raise RightsError(
             f"the events of namespace {namespace} may not be read with these credentials; who administers the "
             "namespace can grant it: the right to list events"
         )

@@ -11,7 +11,7 @@ import httpx
 from kr8s import APITimeoutError
 from kr8s.asyncio import Api
 
-from checks.cluster.client import ClusterError, get, get_text
+from checks.cluster.client import FORBIDDEN, ClusterError, RightsError, get, get_text
 from checks.log_merge import Cursor
 from checks.training_log import LogLine, log_line, log_lines
 
@@ -50,7 +50,7 @@ async def read_logs(
         tail: this many lines of each at most; None: all.
         since: lines from this moment on; None: from the beginning.
 
-    Raises ClusterError where a log may not be read.
+    Raises RightsError where a log may not be read.
 
     """
     wanted = "" if tail is None else f"&tailLines={tail}"
@@ -66,7 +66,7 @@ async def follow_log(api: Api, source: Source, cursor: Cursor, say: Say) -> None
     A stream that breaks off is taken up where it was, without a line lost or told twice; so is the log of a container
     that was started again, whose earlier log is told to its end first.
 
-    Raises ClusterError where the log may not be read.
+    Raises RightsError where the log may not be read.
     """
     restarts = 0
     while True:
@@ -162,8 +162,8 @@ async def _text(api: Api, source: Source, more: str) -> str:
 
 
 def _refuse(status: int, source: Source) -> None:
-    if status == httpx.codes.FORBIDDEN:
-        raise ClusterError(
+    if status == FORBIDDEN:
+        raise RightsError(
             f"the log of pod {source.namespace}/{source.pod} may not be read with these credentials; who administers "
             "the namespace can grant it: the right to get pods/log"
         )

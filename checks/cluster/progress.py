@@ -80,11 +80,13 @@ async def view_all(
     asked = [_asked(body) for body in bodies]
     answers = await get_all(api, (path for each in asked for path in each))
     workloads = [_newest(answers[each.workloads]) for each in asked]
-    pods = [list((answers[each.pods].object or {}).get("items", [])) for each in asked]
+    pods = [_items(answers[each.pods]) for each in asked]
     queues = [answers[each.local_queue].object if each.local_queue else None for each in asked]
     pending, logs, cluster_queues, owners, used = await asyncio.gather(
         _get_if_well(api, [each.pending for each in asked if each.pending]),
-        asyncio.gather(*(_log(api, body, each if with_log else ()) for body, each in zip(bodies, pods, strict=True))),
+        asyncio.gather(
+            *(_log(api, body, each if with_log and each else ()) for body, each in zip(bodies, pods, strict=True))
+        ),
         _cluster_queues(api, queues) if cluster_wide else _nothing(),
         _preemptors(api, bodies, workloads, cluster_wide=cluster_wide),
         _used_bytes(api, pods) if volume_use and cluster_wide else _nothing(),
@@ -138,6 +140,7 @@ def _newest(answer: Answer) -> Body | None:
 
 
 def _items(answer: Answer | None) -> list[Body] | None:
+    """A list; None where it may not be read, or its server is away or not there."""
     return list(answer.body.get("items", [])) if answer and answer.found else None
 
 
@@ -179,9 +182,9 @@ async def _preemptors(
     return found
 
 
-async def _used_bytes(api: Api, pods: Sequence[Sequence[Body]]) -> dict[str, dict[str, int]]:
+async def _used_bytes(api: Api, pods: Sequence[Sequence[Body] | None]) -> dict[str, dict[str, int]]:
     """By namespace and claim, from the kubelets of running pods. A kubelet does not measure volumes on host paths."""
-    running = [pod for each in pods for pod in each if pod.get("status", {}).get("phase") == "Running"]
+    running = [pod for each in pods for pod in each or () if pod.get("status", {}).get("phase") == "Running"]
     nodes = {str(pod["spec"]["nodeName"]) for pod in running}
     found: dict[str, dict[str, int]] = {}
     answers = await _get_if_well(api, [f"/api/v1/nodes/{node}/proxy/stats/summary" for node in nodes])

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from checks.cluster import paths
-from checks.cluster.client import FORBIDDEN, NOT_FOUND, Answer, ClusterError, read
+from checks.cluster.client import FORBIDDEN, NOT_FOUND, Answer, ClusterError, RightsError, read
 from checks.kinds import KINDS
 from checks.launches import LiveLaunch, live_launch
 from checks.ownership import Identity, identity
@@ -127,7 +127,8 @@ def there(path: str, answer: Answer) -> bool:
             else "ask its owner for that right, take another kubeconfig, or, where an environment may use only its own "
             "namespaces, say `profile: tenant`"
         )
-        raise ClusterError(
+        problem = RightsError if answer.status == FORBIDDEN else ClusterError
+        raise problem(
             f"the cluster answered {answer.status} to {'list' if query else 'get'} {where}, so it is not known what is "
             f"there, and nothing is changed; {remedy}"
         )

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.lab import HELD, MOUNT, NAMESPACE, OPEN, await_pods, bare, in_pod, launch, team_config
+from tests.cluster.lab import HELD, MOUNT, NAMESPACE, OPEN, await_pods, bare, in_pod, launch, team_config, volume
 from tests.cluster.project import ROOT, Project, eventually
 
 pytestmark = pytest.mark.cluster
@@ -16,7 +16,7 @@ LINES = 5
 PRINTS = f"""
 for epoch in $(seq {LINES}); do echo "epoch $epoch/{LINES + 1} of $HOSTNAME"; sleep 0.3; done
 until [ -e {MOUNT}/go ]; do sleep 0.1; done
-case $HOSTNAME in *master*) until [ $(ls {MOUNT}/done | wc -l) = 2 ]; do sleep 0.1; done ;; esac
+case $HOSTNAME in *master*) until [ $(ls {MOUNT}/done 2>/dev/null | wc -l) = 2 ]; do sleep 0.1; done ;; esac
 echo "last words of $HOSTNAME"
 mkdir -p {MOUNT}/done && touch {MOUNT}/done/$HOSTNAME
 """
@@ -157,9 +157,15 @@ def test_a_cluster_that_has_all_is_found_so(dev: Project) -> None:
 
 def test_what_a_cluster_lacks_is_found(lab: Project) -> None:
     """A class, a queue and a priority that are not there, a node with a GPU; each with the line that asks for it."""
-    run = bare("astray", queue="hold", priority="urgent", resources={"limits": {"cpu": "1", "nvidia.com/gpu": "64"}})
+    run = bare(
+        "astray",
+        queue="hold",
+        priority="urgent",
+        resources={"limits": {"cpu": "1", "nvidia.com/gpu": "64"}},
+        volumes=[{"volume": "astray", "mountPath": MOUNT}],
+    )
     config = team_config(lab.stack, run)
-    config["trainstack:storage"]["volumes"][0]["storageClass"] = "csi-cephfs-sc"
+    config["trainstack:storage"] = {"volumes": [{**volume("astray"), "storageClass": "csi-cephfs-sc"}]}
     project = lab.other("astray", config)
     done = project.trainstack("check", "--cluster", "--json")
     assert done.code == 1, done.text

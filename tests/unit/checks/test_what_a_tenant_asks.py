@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from checks.cluster.client import RightsError
 from checks.cluster.environment import read_environment
 from checks.cluster.events import read_events
 from checks.cluster.progress import view_runs
@@ -118,5 +119,10 @@ def test_rights_that_are_missing_leave_things_unknown(server: Server) -> None:
     assert view.position == "unknown"
     assert "who administers the namespace can grant that" in view.waits_because
     assert [claim.phase for claim in view.claims] == ["unknown"]
+    assert (view.pods, view.pods_known) == ((), False)
+    with pytest.raises(RightsError, match=r"events of namespace research may not be read .* can grant it"):
+        read_events([BODY], [LAUNCH], None)
+    with pytest.raises(RightsError, match="403"):
+        read_launches("dev", run_namespaces(TENANT), None)
     live = read_environment(TENANT, [])
     assert (live.all("LocalQueue", "research"), live.unserved) == (None, frozenset())

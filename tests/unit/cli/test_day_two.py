@@ -9,7 +9,7 @@ import pytest
 import typer
 from rich.console import Console
 
-from checks.cluster.client import ClusterError
+from checks.cluster.client import ClusterError, RightsError
 from checks.cluster.logs import Source
 from checks.kinds import Replicas
 from checks.launches import LiveLaunch, Phase
@@ -163,6 +163,18 @@ def test_a_wait_tells_each_change_once_and_fails_with_the_reason(
     said = capsys.readouterr().err
     assert said.count("queued in research at position 0: it never fits") == 1
     assert "failed: large-1e55a0c0de (BackoffLimitExceeded: it failed too often)" in said
+
+
+def test_a_missing_right_ends_a_wait_at_once(
+    session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Asking again would not help."""
+    for module in (status, runs):
+        monkeypatch.setattr(module, "look", Looks(RightsError("no right to list jobs")))
+    for command in (lambda: runs.follow(session, None, 60), lambda: status._watch(session, None)):
+        with pytest.raises(typer.Exit):
+            command()
+        assert "error: no right to list jobs" in capsys.readouterr().err
 
 
 def test_log_lines_bear_their_replica(capsys: pytest.CaptureFixture[str]) -> None:
