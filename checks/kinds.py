@@ -32,8 +32,8 @@ class LaunchKind:
     """Who runs it, by the key of `checks.live.OPERATORS`; None for the cluster itself."""
     role_label: str | None
     """The pods' label with their role in lower case; None where all are alike."""
-    index_label: str
-    """The pods' label with their index within the role, from 0."""
+    index_label: str | None
+    """The pods' label with their index within the role, from 0; None where there is one pod."""
     replicas: Callable[[Body], tuple[Replicas, ...]]
     templates: Callable[[Body], tuple[Body, ...]]
     """The pod templates."""
@@ -51,6 +51,12 @@ def _counted(role: str, of: int, status: Body) -> Replicas:
 def _job_replicas(body: Body) -> tuple[Replicas, ...]:
     spec = body["spec"]
     return (_counted(ONLY_ROLE, spec.get("completions") or spec.get("parallelism") or 1, body.get("status") or {}),)
+
+
+def _pod_replicas(body: Body) -> tuple[Replicas, ...]:
+    counts = {"Pending": "active", "Running": "active", "Succeeded": "succeeded", "Failed": "failed"}
+    counted = counts.get((body.get("status") or {}).get("phase", ""))
+    return (_counted(ONLY_ROLE, 1, {counted: 1} if counted else {}),)
 
 
 def _pytorchjob_replicas(body: Body) -> tuple[Replicas, ...]:
@@ -71,6 +77,15 @@ KINDS: Mapping[str, LaunchKind] = MappingProxyType(
             index_label="batch.kubernetes.io/job-completion-index",
             replicas=_job_replicas,
             templates=lambda body: (body["spec"]["template"],),
+        ),
+        "Pod": LaunchKind(
+            api_version="v1",
+            definition=None,
+            operator=None,
+            role_label=None,
+            index_label=None,
+            replicas=_pod_replicas,
+            templates=lambda body: (body,),
         ),
         "PyTorchJob": LaunchKind(
             api_version="kubeflow.org/v1",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from checks.kinds import KINDS, ONLY_ROLE
+from workloads.checkout import CONTAINER as CHECKOUT
 
 _USUAL = (None, "PodInitializing", "ContainerCreating")
 """Reasons of a container that is only not yet running."""
@@ -67,7 +68,7 @@ def pod_views(pods: Sequence[Mapping[str, Any]], kind: str) -> tuple[PodView, ..
         metadata, status = pod["metadata"], pod.get("status", {})
         marks = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}
         role = marks.get(facts.role_label, ONLY_ROLE) if facts.role_label else ONLY_ROLE
-        index = marks.get(facts.index_label, "")
+        index = marks.get(facts.index_label, "") if facts.index_label else ""
         spec = pod.get("spec", {})
         views.append(
             PodView(
@@ -95,7 +96,8 @@ def problems(pod: Mapping[str, Any]) -> tuple[str, ...]:
         for each in status.get("conditions") or ()
         if each["type"] == "PodScheduled" and each["status"] == "False"
     ]
-    for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+    containers = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
+    for container in containers:
         state, before = container.get("state") or {}, container.get("lastState") or {}
         waiting = state.get("waiting") or {}
         if waiting.get("reason") not in _USUAL:
@@ -103,6 +105,7 @@ def problems(pod: Mapping[str, Any]) -> tuple[str, ...]:
         ended = state.get("terminated") or (before.get("terminated") if waiting else None) or {}
         if ended.get("reason") == "OOMKilled":
             found.append(_MEMORY)
+    found += filter(None, map(_checkout_failure, containers))
     return tuple(dict.fromkeys(found))
 
 
@@ -136,6 +139,17 @@ def _clause(text: str, nodes: str) -> str:
             said = found.expand(words).replace(" ()", "")
             return f"{match['count']} of {nodes} nodes {'has' if match['count'] == '1' else 'have'} {said}"
     return f"{match['count']} of {nodes} nodes: {match['what']}"
+
+
+def _checkout_failure(container: Mapping[str, Any]) -> str:
+    """What the init container with the code last said; empty unless it failed."""
+    if container["name"] != CHECKOUT:
+        return ""
+    states = (container.get("state", {}), container.get("lastState", {}))
+    ended: Mapping[str, Any] = next((each["terminated"] for each in states if "terminated" in each), {})
+    if not ended.get("exitCode"):
+        return ""
+    return str(ended.get("message") or "").strip() or "the checkout of the code failed: read its log"
 
 
 def _why(container: Mapping[str, Any], waiting: Mapping[str, Any]) -> str:

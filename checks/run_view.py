@@ -100,11 +100,11 @@ class RunView:
         if phase == "queued":
             place = f" at position {self.position}" if isinstance(self.position, int) else ""
             return f"queued in {self.queue}{place}: {self.waits_because}"
-        if phase == "failed":
-            return f"failed: {self.failure}" if self.failure else "failed"
         stuck = [f"{pod.role}-{pod.index}: {', '.join(pod.problems)}" for pod in self.pods if pod.problems]
-        if phase == "running" and stuck:
-            return f"running; {'; '.join(stuck)}"
+        if phase == "failed" and self.failure:
+            return "; ".join([f"failed: {self.failure}", *stuck])
+        if phase in ("running", "failed") and stuck:
+            return f"{phase}; {'; '.join(stuck)}"
         return f"{phase}; {self.last_line}" if self.last_line else phase
 
 

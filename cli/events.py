@@ -15,7 +15,7 @@ from checks.cluster.snapshot import read_launches, run_namespaces
 from checks.events import EventView
 from checks.launches import LiveLaunch, live_launch, utc_now
 from cli.console import age, err, fail, quiet_interrupt, show, show_json
-from cli.runs import PAUSE_SECONDS, OptionalRun, chosen
+from cli.runs import PAUSE_SECONDS, OptionalRun, bodies_of, chosen
 from cli.session import JsonOption, Session, StackOption
 
 
@@ -60,9 +60,9 @@ def _read(session: Session, run: str | None) -> tuple[list[LiveLaunch], list[Eve
     bodies = read_launches(settings.stack, run_namespaces(settings), settings.cluster.context)
     every = [live_launch(body) for body in bodies]
     launches = chosen(every, run)
-    names = {launch.name for launch in launches}
-    of_run = [body for body in bodies if body["metadata"]["name"] in names]
-    return launches, read_events(of_run, [launch.name for launch in every], settings.cluster.context)
+    return launches, read_events(
+        bodies_of(launches, bodies), [launch.name for launch in every], settings.cluster.context
+    )
 
 
 def _watch(session: Session, run: str | None, launches: list[LiveLaunch], found: list[EventView]) -> None:

@@ -21,7 +21,7 @@ from checks.log_merge import Cursor, merged
 from checks.run_view import RunView
 from checks.training_log import LogLine
 from cli.console import err, fail, out, quiet_interrupt
-from cli.runs import PAUSE_SECONDS, RunArgument, chosen, matching
+from cli.runs import PAUSE_SECONDS, RunArgument, bodies_of, chosen, matching
 from cli.session import Session, StackOption
 from workloads.records import wrapper_of
 
@@ -99,8 +99,7 @@ def _launches(session: Session, run: str) -> list[Mapping[str, Any]]:
         for ledger in read_runs(settings).ledgers:
             if ledger.workload == run or ledger.run_id.startswith(run):
                 _gone(session, ledger.run_id, recorded=wrapper_of(ledger.launch) is not None)
-    names = {launch.name for launch in chosen(every, run)}
-    return [body for body in bodies if body["metadata"]["name"] in names]
+    return bodies_of(chosen(every, run), bodies)
 
 
 def _gone(session: Session, run_id: str, *, recorded: bool) -> None:

@@ -51,8 +51,12 @@ def launch_bodies(session: Session, run: str | None) -> list[Mapping[str, Any]]:
     """The live objects of a run's launches, or of all. Raises ClusterError; ends the command when the run has none."""
     settings = session.settings
     bodies = read_launches(settings.stack, run_namespaces(settings), settings.cluster.context)
-    names = {launch.name for launch in chosen([live_launch(body) for body in bodies], run)}
-    return [body for body in bodies if body["metadata"]["name"] in names]
+    return bodies_of(chosen([live_launch(body) for body in bodies], run), bodies)
+
+
+def bodies_of(launches: Sequence[LiveLaunch], bodies: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The objects of these launches."""
+    return [body for body in bodies if live_launch(body) in launches]
 
 
 def chosen(launches: Sequence[LiveLaunch], run: str | None) -> list[LiveLaunch]:

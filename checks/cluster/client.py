@@ -79,6 +79,14 @@ def read(paths: Sequence[str], context: str | None, *, metadata_only: bool = Fal
     return run(_read(paths, context, metadata_only=metadata_only))
 
 
+def read_text(path: str, context: str | None) -> str:
+    """GET one path as text, such as a pod's log; empty where there is nothing to read.
+
+    Raises ClusterError as `read` does.
+    """
+    return run(_read_text(path, context))
+
+
 def reach(context: str | None) -> None:
     """Return once the cluster has said its version. Raises ClusterError as `read` does."""
     run(connect(context))
@@ -171,6 +179,11 @@ async def get_all(api: kr8s.asyncio.Api, paths: Iterable[str], *, metadata_only:
 
     answers = await asyncio.gather(*(one(path) for path in asked))
     return dict(zip(asked, answers, strict=True))
+
+
+async def _read_text(path: str, context: str | None) -> str:
+    status, text = await get_text(await connect(context), path)
+    return text if status == httpx.codes.OK else ""
 
 
 async def get(api: kr8s.asyncio.Api, path: str, *, metadata_only: bool = False) -> Answer:

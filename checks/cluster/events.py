@@ -27,7 +27,10 @@ def read_events(bodies: Sequence[Mapping[str, Any]], all_names: Sequence[str], c
     for body in bodies:
         metadata = body["metadata"]
         within = f"namespaces/{metadata['namespace']}"
-        of_launch, of_job = quote(f"{labels.LAUNCH}={metadata['name']}"), quote(f"{_JOB_UID}={metadata['uid']}")
+        of_launch, of_job = (
+            quote(f"{labels.LAUNCH}={metadata['labels'][labels.LAUNCH]}"),
+            quote(f"{_JOB_UID}={metadata['uid']}"),
+        )
         lists.append(f"/api/v1/{within}/pods?labelSelector={of_launch}")
         lists.append(f"/apis/kueue.x-k8s.io/v1beta2/{within}/workloads?labelSelector={of_job}")
         objects += [f"/api/v1/{within}/persistentvolumeclaims/{name}" for name in claims(body)]

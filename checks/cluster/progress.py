@@ -117,7 +117,10 @@ def _asked(body: Body) -> _Asked:
     metadata = body["metadata"]
     within = f"namespaces/{metadata['namespace']}"
     queue = metadata["labels"].get(labels.QUEUE)
-    of_job, of_launch = quote(f"{_JOB_UID}={metadata['uid']}"), quote(f"{labels.LAUNCH}={metadata['name']}")
+    of_job, of_launch = (
+        quote(f"{_JOB_UID}={metadata['uid']}"),
+        quote(f"{labels.LAUNCH}={metadata['labels'][labels.LAUNCH]}"),
+    )
     return _Asked(
         workloads=f"{_KUEUE}/{within}/workloads?labelSelector={of_job}",
         pods=f"/api/v1/{within}/pods?labelSelector={of_launch}",

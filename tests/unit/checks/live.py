@@ -31,7 +31,7 @@ def make_launch_body(kind: str = "Job", *, queue: str | None = "research", **cha
             },
         },
     }
-    labels = {"trainstack.dev/run": RUN, "trainstack.dev/stack": "dev"}
+    labels = {"trainstack.dev/run": RUN, "trainstack.dev/launch": LAUNCH, "trainstack.dev/stack": "dev"}
     return {
         "apiVersion": "batch/v1" if kind == "Job" else "kubeflow.org/v1",
         "kind": kind,

@@ -96,6 +96,33 @@ def test_why_a_pod_does_not_start(status: dict[str, Any], words: tuple[str, ...]
     assert problems(make_pod(**status)) == words
 
 
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ({"state": {"running": {}}}, ()),
+        ({"state": {"terminated": {"exitCode": 0}}}, ()),
+        (
+            {"state": {"terminated": {"exitCode": 1, "message": "the checkout failed: b\n"}}},
+            ("the checkout failed: b",),
+        ),
+        ({"state": {"terminated": {"exitCode": 137}}}, ("the checkout of the code failed: read its log",)),
+        (
+            {
+                "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+                "lastState": {"terminated": {"exitCode": 1, "message": "the checkout failed: b"}},
+            },
+            (
+                "CrashLoopBackOff (it ended, and is started again after a pause: read its log)",
+                "the checkout failed: b",
+            ),
+        ),
+    ],
+)
+def test_a_failed_checkout_is_told_in_its_own_words(state: dict[str, Any], said: tuple[str, ...]) -> None:
+    """Also while the kubelet pauses before it tries again."""
+    assert problems(make_pod(phase="Pending", initContainerStatuses=[{"name": "checkout", **state}])) == said
+
+
 def test_replicas_are_named_by_role_and_index() -> None:
     """The master first, then by number, not by name."""
     pods = [make_replica("worker", 10), make_replica("worker", 2), make_replica("master", 0)]

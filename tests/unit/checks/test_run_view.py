@@ -80,6 +80,28 @@ def test_a_failed_run_says_why() -> None:
     assert (view.replicas, view.position, view.waits_because) == ((Replicas("pod", 1, failed=2),), None, "")
 
 
+def test_what_failed_in_a_pod_stands_beside_the_failure() -> None:
+    """A checkout that failed leaves no log of the program's."""
+    ended = {"terminated": {"exitCode": 1, "message": "no such commit"}}
+    pod = make_pod(phase="Failed", initContainerStatuses=[{"name": "checkout", "state": ended}])
+    status = {"conditions": [make_condition("Failed", reason="BackoffLimitExceeded", message="too often")]}
+    view = run_view(RunObjects(launch=make_launch_body(status=status), queueing=RUNS, pods=[pod]), NOW)
+    assert view.summary() == "failed: BackoffLimitExceeded: too often; pod-0: no such commit"
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Running", "Succeeded", "Failed"])
+def test_a_bare_pod_is_its_own_replica(phase: str) -> None:
+    """Counted by its phase, and its own claims are the run's."""
+    body = make_launch_body(queue=None) | {"kind": "Pod", "apiVersion": "v1", "status": {"phase": phase}}
+    body["spec"] = body["spec"]["template"]["spec"]
+    view = run_view(RunObjects(launch=body, queueing=RUNS, pods=[body], claims={"training": {}}), NOW)
+    (replicas,) = view.replicas
+    counted = {"Succeeded": (0, 1, 0), "Failed": (0, 0, 1)}.get(phase, (1, 0, 0))
+    assert (replicas.active, replicas.succeeded, replicas.failed, replicas.of) == (*counted, 1)
+    assert [(pod.role, pod.index) for pod in view.pods] == [("pod", 0)]
+    assert [claim.name for claim in view.claims] == ["training"]
+
+
 @pytest.mark.parametrize(
     ("claims", "used", "expected"),
     [

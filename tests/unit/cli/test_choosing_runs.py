@@ -11,7 +11,8 @@ from cli.runs import chosen
 
 def make_launch(run_id: str) -> LiveLaunch:
     """A launch that runs."""
-    return LiveLaunch(run_id, f"{run_id}-abcdef", "Job", "team", "running", datetime.now(UTC))
+    name = f"{run_id}-abcdef"
+    return LiveLaunch(run_id, name, "Job", "team", "running", datetime.now(UTC), name)
 
 
 ALL = [make_launch("digits-0123456789"), make_launch("digits-small-0123456789"), make_launch("digits-small-abcdef0123")]

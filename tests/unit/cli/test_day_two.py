@@ -28,7 +28,8 @@ PAGE = Path(__file__).parents[3] / "docs" / "day-two.md"
 def make_view(run_id: str, phase: Phase, kind: str = "Job", *, seconds: float = 10, **changes: Any) -> RunView:
     """A launch of this age."""
     created = NOW - timedelta(seconds=seconds)
-    launch = LiveLaunch(run_id, f"{run_id}-abcdef", kind, "research", phase, created)
+    name = f"{run_id}-abcdef"
+    launch = LiveLaunch(run_id, name, kind, "research", phase, created, name)
     return RunView(launch=launch, **{"queue": "research", **changes})
 
 
