@@ -1,0 +1,298 @@
+"""For each rule over a cluster, an environment on a read of a cluster with the one fault that it finds."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from checks.live import DryRun, Live, Operator
+from settings.environment import Environment
+from settings.model import Settings
+from settings.operators import Operators
+from settings.workloads import Resources
+from tests.unit.checks.live import Body, make_queue
+from tests.unit.make import make_distributed, make_queues, make_run, make_settings, make_storage, make_volume
+
+KUEUE = Operator("kueue-system", "kueue-controller-manager", "registry.k8s.io/kueue/kueue:v0.15.2", ready=True)
+TRAINING = Operator("kubeflow", "training-operator", "ghcr.io/kubeflow/training-operator:v1-d6eb98e", ready=True)
+IMAGES = {"kueue": KUEUE.image, "training-operator": TRAINING.image}
+GPU = Resources(requests={"cpu": "1"}, limits={"nvidia.com/gpu": "1"})
+ELSEWHERE = {"operators": Operators(), "queues": make_queues(local_queues=(), priority_classes=())}
+"""What a stack of runs declares, whose queues and operators are somebody else's."""
+
+
+def named(name: str, **changes: Any) -> Body:
+    """An object of this name."""
+    return {"metadata": {"name": name, "labels": {}}, **changes}
+
+
+def make_node(name: str = "local", *, labels: Mapping[str, str] | None = None, **allocatable: str) -> Body:
+    """A node of 2 cpu and 8Gi, and what else it is said to have."""
+    has = {"cpu": "2", "memory": "8Gi", **allocatable}
+    return {"metadata": {"name": name, "labels": dict(labels or {})}, "status": {"allocatable": has}}
+
+
+def make_class(**changes: Any) -> Body:
+    """The class `shared`, as it is declared."""
+    same = {
+        "provisioner": "rancher.io/local-path",
+        "volumeBindingMode": "WaitForFirstConsumer",
+        "reclaimPolicy": "Retain",
+    }
+    return named("shared", **{**same, **changes})
+
+
+def make_cluster_queue(reason: str = "Ready") -> Body:
+    """The cluster queue `shared` with the flavor `cpu`."""
+    body = make_queue("shared", reason, kind="ClusterQueue")
+    return {**body, "spec": {"resourceGroups": [{"flavors": [{"name": "cpu"}]}]}}
+
+
+def make_live(lists: Mapping[str, tuple[Body, ...] | None] | None = None, **changes: Any) -> Live:
+    """A cluster that has all that `make_settings` needs; `lists` replaces some of it."""
+    there: dict[str, tuple[Body, ...] | None] = {
+        "Namespace": (named("research"),),
+        "Node": (make_node(),),
+        "StorageClass": (make_class(),),
+        "PersistentVolume": (),
+        "ClusterQueue": (make_cluster_queue(),),
+        "ResourceFlavor": (named("cpu"),),
+        "WorkloadPriorityClass": (named("normal"),),
+        "LocalQueue research": (make_queue("research", "Ready"),),
+        "PersistentVolumeClaim research": (),
+        **(lists or {}),
+    }
+    base = {"version": "v1.34.4", "lists": there, "operators": {"kueue": KUEUE, "training-operator": TRAINING}}
+    return Live(**{**base, **changes})
+
+
+def operators(**changes: Operator | None) -> dict[str, Operator | None]:
+    """Both operators, one of them otherwise."""
+    return {"kueue": KUEUE, "training-operator": TRAINING, **{k.replace("_", "-"): v for k, v in changes.items()}}
+
+
+def refused(status: int, message: str) -> Live:
+    """A cluster that says this to the dry run."""
+    return make_live(dry_runs=(DryRun(RUN, "Job", "research", status, message),))
+
+
+@dataclass(frozen=True)
+class Case:
+    """An environment on a cluster with one fault."""
+
+    settings: Settings
+    live: Live
+    path: str
+    message: str
+    remedy: str
+    severity: str = "error"
+
+
+OWN = "it is declared here: trainstack up -s test"
+RUN = "workloads.runs[train]"
+CASES: dict[str, list[Case]] = {
+    "server-version": [
+        Case(
+            make_settings(make_run()),
+            make_live(version="v1.28.9+k3s1"),
+            "operators.kueue",
+            "the cluster is Kubernetes v1.28.9+k3s1; Kueue v0.15 needs v1.29 or newer",
+            "upgrade the cluster, or use another",
+        )
+    ],
+    "kind-missing": [
+        Case(
+            make_settings(make_distributed(), operators=Operators()),
+            make_live(unserved=frozenset({"PyTorchJob"})),
+            f"{RUN}.kind",
+            "the cluster does not have the kind PyTorchJob (pytorchjobs.kubeflow.org, in the version that is used "
+            "here)",
+            "have the training operator installed, or declare operators.trainingOperator",
+        ),
+        Case(
+            make_settings(make_run()),
+            make_live(unserved=frozenset({"LocalQueue"})),
+            f"{RUN}.queue",
+            "the cluster does not have the kind LocalQueue (localqueues.kueue.x-k8s.io, in the version that is used "
+            "here) yet",
+            OWN,
+            "warning",
+        ),
+    ],
+    "operator-unready": [
+        Case(
+            make_settings(make_run(), operators=Operators()),
+            make_live(operators=operators(kueue=None)),
+            f"{RUN}.queue",
+            "no Deployment of Kueue is there",
+            "have it installed, or declare operators.kueue",
+        ),
+        Case(
+            make_settings(make_run()),
+            make_live(operators=operators(kueue=None)),
+            "operators.kueue",
+            "no Deployment of Kueue is there yet",
+            OWN,
+            "warning",
+        ),
+        Case(
+            make_settings(make_run()),
+            make_live(operators=operators(training_operator=replace(TRAINING, ready=False, problems=("it crashes",)))),
+            "operators.trainingOperator",
+            "the training operator, Deployment kubeflow/training-operator, has no ready pod: it crashes",
+            "see why: kubectl logs -n kubeflow deployment/training-operator",
+        ),
+    ],
+    "operator-version": [
+        Case(
+            make_settings(make_run(), operators=Operators()),
+            make_live(operators=operators(kueue=replace(KUEUE, image="registry.k8s.io/kueue/kueue:v0.14.4@sha256:ab"))),
+            f"{RUN}.queue",
+            "Kueue runs as registry.k8s.io/kueue/kueue:v0.14.4@sha256:ab, which does not serve kueue.x-k8s.io/v1beta2",
+            "have it upgraded to v0.15.0 or later",
+        ),
+        Case(
+            make_settings(make_run()),
+            make_live(operators=operators(kueue=replace(KUEUE, image="registry.k8s.io/kueue/kueue:v0.16.0"))),
+            "operators.kueue",
+            f"Kueue runs as registry.k8s.io/kueue/kueue:v0.16.0, and {KUEUE.image} is pinned",
+            "trainstack up -s test changes it; or pin what runs",
+            "warning",
+        ),
+    ],
+    "webhook-silent": [
+        Case(
+            make_settings(make_run()),
+            refused(500, "failed calling webhook mjob.kb.io"),
+            RUN,
+            "a dry run of a Job was not answered: failed calling webhook mjob.kb.io",
+            "see the controller that the message names: kubectl get pods -A",
+        )
+    ],
+    "launch-refused": [
+        Case(
+            make_settings(make_run()),
+            refused(403, 'jobs.batch is forbidden: User "x" cannot create resource "jobs" in API group "batch"'),
+            RUN,
+            "these credentials may not create a Job in namespace research",
+            "who administers the namespace can grant it",
+        ),
+        Case(
+            make_settings(make_run()),
+            refused(422, "ValidatingAdmissionPolicy 'queue' denied request: no queue"),
+            RUN,
+            "the cluster refuses its Job: ValidatingAdmissionPolicy 'queue' denied request: no queue",
+            "correct what the message names, or ask the cluster's owner about that rule",
+        ),
+    ],
+    "namespace-missing": [
+        Case(
+            make_settings(storage=make_storage(volumes=(make_volume(),)), environment=Environment()),
+            make_live({"Namespace": (named("default"),)}),
+            "storage.volumes[training].namespace",
+            "there is no namespace research",
+            "have it made, or declare it under environment.namespaces",
+        )
+    ],
+    "class-missing": [
+        Case(
+            make_settings(storage=make_storage(classes=(), volumes=(make_volume(storage_class="share"),))),
+            make_live(),
+            "storage.volumes[training].storageClass",
+            "the cluster has no storage class share",
+            "did you mean shared? (or have it made)",
+        ),
+        Case(
+            make_settings(),
+            make_live({"StorageClass": ()}),
+            "storage.volumes[training].storageClass",
+            "the cluster has no storage class shared yet",
+            OWN,
+            "warning",
+        ),
+    ],
+    "class-differs": [
+        Case(
+            make_settings(),
+            make_live({"StorageClass": (make_class(volumeBindingMode="Immediate"),)}),
+            "storage.classes[shared].volumeBindingMode",
+            "class shared has volumeBindingMode Immediate, and WaitForFirstConsumer is declared",
+            "a class cannot be edited there: give the declared one another name, or say what is",
+        )
+    ],
+    "class-access-mode": [
+        Case(
+            make_settings(storage=make_storage(classes=())),
+            make_live({"StorageClass": (make_class(provisioner="rook-ceph.rbd.csi.ceph.com"),)}),
+            "storage.volumes[training].accessModes",
+            "class shared (rook-ceph.rbd.csi.ceph.com) gives no ReadWriteMany volumes with a file system",
+            "take a class of shared storage (NFS, CephFS, …), or ReadWriteOnce",
+        )
+    ],
+    "queue-absent": [
+        Case(
+            make_settings(make_run(queue="reserch"), **ELSEWHERE),
+            make_live(),
+            f"{RUN}.queue",
+            "namespace research has no local queue reserch",
+            "did you mean research? (or have it made)",
+        )
+    ],
+    "queue-inactive": [
+        Case(
+            make_settings(make_run()),
+            make_live({"ClusterQueue": (make_cluster_queue("FlavorNotFound"),)}),
+            f"{RUN}.queue",
+            "cluster queue shared lists a flavor that does not exist: its owner declares it or takes it out",
+            "its owner can mend that; a run waits in it until then",
+        ),
+        Case(
+            make_settings(make_run()),
+            make_live({"LocalQueue research": (make_queue("research", "Stopped"),)}),
+            f"{RUN}.queue",
+            "queue research is on hold (its stopPolicy): its owner lets it go on",
+            "its owner can mend that; a run waits in it until then",
+            "warning",
+        ),
+    ],
+    "priority-missing": [
+        Case(
+            make_settings(make_run(priority="norml"), **ELSEWHERE),
+            make_live(),
+            f"{RUN}.priority",
+            "the cluster has no WorkloadPriorityClass norml",
+            "did you mean normal? (or have it made)",
+        )
+    ],
+    "flavor-nodes": [
+        Case(
+            make_settings(make_run()),
+            make_live({"ResourceFlavor": (named("cpu", spec={"nodeLabels": {"pool": "a"}}),)}),
+            f"{RUN}.queue",
+            "no node bears the labels of flavor cpu (pool=a), which its queue gives",
+            "label the nodes, or correct the flavor's nodeLabels",
+        )
+    ],
+    "node-resources": [
+        Case(
+            make_settings(make_run(resources=GPU)),
+            make_live(),
+            f"{RUN}.resources",
+            "a Job pod asks for 1 nvidia.com/gpu; a node has 0 at most",
+            "ask for less in a pod, or use nodes that have it",
+        ),
+        Case(
+            make_settings(make_run(node_selector={"nvidia.com/gpu.product": "A100"})),
+            make_live({"Node": (make_node(labels={"nvidia.com/gpu.product": "H100"}), make_node("other"))}),
+            f"{RUN}.nodeSelector",
+            "no node bears the labels that it selects (nvidia.com/gpu.product=A100)",
+            "nodes have H100",
+        ),
+        Case(
+            make_settings(make_run(resources=Resources(requests={"cpu": "3", "memory": "9Gi"}))),
+            make_live({"Node": (make_node(cpu="4"), make_node("other", memory="16Gi"))}),
+            f"{RUN}.resources",
+            "no node has at once what a Job pod asks for (cpu=3, memory=9Gi)",
+            "ask for less in a pod, or use nodes that have it",
+        ),
+    ],
+}
