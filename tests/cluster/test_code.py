@@ -185,7 +185,7 @@ def test_a_failed_checkout_says_why(team: Project, logs: dict[str, str]) -> None
     }
     for name, why in BAD.items():
         (pod,) = seen[name]["pods"]
-        assert pod.endswith(f" failed: {why}")
+        assert any(problem.endswith(f" failed: {why}") for problem in pod["problems"])
         assert why in logs[name]
         assert "trained" not in logs[name]
     shown = team.trainstack("logs", "wrong-key")
