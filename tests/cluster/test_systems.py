@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from devcluster.cluster import Cluster
-from tests.cluster.lab import launches, quiet, run_id, true_conditions, uids
+from tests.cluster.lab import run_id, true_conditions, uid
 from tests.cluster.people import NAMESPACE, PRODUCT, QUEUE, Person
 from tests.cluster.project import ROOT, Project, eventually
 from workloads.digits.prepare import write_dataset
@@ -72,10 +72,24 @@ def up(project: Project, *words: str) -> str:
     return done.text
 
 
+def launches(project: Project, namespace: str, name: str = "") -> list[dict[str, Any]]:
+    """The environment's live launches, of one workload or of all; a tenant may read no other kind than Jobs."""
+    kinds = "jobs" if namespace == NAMESPACE else "jobs,pytorchjobs,pods"
+    labels = [f"trainstack.dev/stack={project.stack}", *([f"trainstack.dev/workload={name}"] if name else [])]
+    return project.select(kinds, ",".join(labels), namespace)
+
+
 def launched(project: Project, name: str, namespace: str) -> dict[str, Any]:
     """The one live object of a workload."""
-    (body,) = launches(project, name, namespace)
+    (body,) = launches(project, namespace, name)
     return body
+
+
+def quiet(project: Project, namespace: str) -> None:
+    """A further `up` that reads every live object finds nothing to do, and the launches are the same objects."""
+    before = {uid(body) for body in launches(project, namespace)}
+    up(project, "--refresh", "--expect-no-changes")
+    assert {uid(body) for body in launches(project, namespace)} == before
 
 
 def ended(project: Project, name: str, namespace: str) -> dict[str, Any]:
@@ -118,7 +132,7 @@ def test_a_shared_gpu_service(eidf: Project, tenant: Person, owner: Person, tmp_
     job = launched(eidf, "lightweight-job", NAMESPACE)
     the_loader_is_as_published(job)
     # Nothing that depends on the files is there before them.
-    assert [body["metadata"]["generateName"] for body in launches(eidf, namespace=NAMESPACE)] == ["lightweight-job-"]
+    assert [body["metadata"]["generateName"] for body in launches(eidf, NAMESPACE)] == ["lightweight-job-"]
     assert assigned(owner, job) == {"cpu", "memory"}
 
     loader = copied_in(tenant, job, tmp_path)
@@ -138,7 +152,7 @@ def test_a_shared_gpu_service(eidf: Project, tenant: Person, owner: Person, tmp_
     several = launched(eidf, "pytorch-job-multi", NAMESPACE)
     the_training_is_as_published(several, completions=3, backoff_limit=4, ttl_seconds=3600)
     assert ended(eidf, "pytorch-job-multi", NAMESPACE)["status"]["succeeded"] == 3
-    quiet(eidf)
+    quiet(eidf, NAMESPACE)
 
     done = eidf.trainstack("fetch", run_id(recorded), "--to", str(tmp_path / "record"))
     assert done.code == 0, done.text
@@ -271,7 +285,7 @@ def test_distributed_training_beside_its_baseline(vsphere: Project, owner: Perso
     assert only_container(pod)["image"] == BASELINE
     ended(vsphere, "distributed-recorded", "user")
     the_comparison_holds(vsphere)
-    quiet(vsphere)
+    quiet(vsphere, "user")
     assert retained(vsphere) == ["PersistentVolumeClaim user/data", "Namespace user"]
 
 
@@ -315,7 +329,7 @@ def test_a_gloo_demo(azurestack: Project, owner: Person) -> None:
     assert claim["spec"]["volumeName"] == "local-storage-0"
     assert "world size 4" in azurestack.trainstack("logs", "pytorch-dist-mnist-gloo-demo").out
     ended(azurestack, "gloo-recorded", "default")
-    quiet(azurestack)
+    quiet(azurestack, "default")
     assert retained(azurestack) == ["PersistentVolumeClaim default/local-storage", "PersistentVolume local-storage-0"]
 
 
@@ -347,8 +361,6 @@ def test_models_on_a_folder_of_the_node(traindb: Project, owner: Person) -> None
     assert done.code == 0, done.text
     assert "mnist_cnn.pt" in json.loads(done.out)
     ended(traindb, "traindb-recorded", "kubeflow")
-    before = uids(traindb)
-    quiet(traindb)
-    assert uids(traindb) == before
+    quiet(traindb, "kubeflow")
     assert owner.kubectl("delete", "pytorchjob", "-n", "kubeflow", "traindb-training-mnist").code == 0
     assert "settled" in up(traindb, "--refresh")
