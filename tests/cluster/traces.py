@@ -19,8 +19,6 @@ SYSCTLS = (
 FIXED_PATHS = (
     "/etc/cni",
     "/etc/kubernetes",
-    "/home",
-    "/mnt",
     "/opt/containerd",
     "/run/cni",
     "/run/containerd",
