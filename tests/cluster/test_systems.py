@@ -143,8 +143,8 @@ def test_a_shared_gpu_service(eidf: Project, tenant: Person, owner: Person, tmp_
     up(eidf, "--refresh")
     job = launched(eidf, "pytorch-job", NAMESPACE)
     the_training_is_as_published(job, completions=1, backoff_limit=1, ttl_seconds=1800)
-    ended(eidf, "pytorch-job", NAMESPACE)
     assert assigned(owner, job) == {"cpu", "memory", "nvidia.com/gpu"}
+    ended(eidf, "pytorch-job", NAMESPACE)
     assert "epoch 5/5" in eidf.trainstack("logs", "pytorch-job").out
     recorded = ended(eidf, "pytorch-job-recorded", NAMESPACE)
 
@@ -218,7 +218,7 @@ def copied_in(tenant: Person, job: dict[str, Any], folder: Path) -> str:
 
 
 def assigned(owner: Person, job: dict[str, Any]) -> set[str]:
-    """The resources for which Kueue gave a Job's pods quota, all on the flavor with the product's label."""
+    """The resources for which Kueue gave an active Job's pods quota, all on the flavor with the product's label."""
 
     def admission() -> dict[str, str] | None:
         selector = f"kueue.x-k8s.io/job-uid={job['metadata']['uid']}"
@@ -269,7 +269,7 @@ def test_distributed_training_beside_its_baseline(vsphere: Project, owner: Perso
         container = only_container(spec["template"])
         assert picked(container, "image", "imagePullPolicy") == [f"{VSPHERE}cpu-py3.8-v0.1", "IfNotPresent"]
         assert picked(container, "command", "args") == [None, None]
-    assert len(owner.pods("job-name=pytorchjob-distributed-training", "user")) == 3
+    assert len(owner.pods("training.kubeflow.org/job-name=pytorchjob-distributed-training", "user")) == 3
 
     gpu = ended(vsphere, "pytorchjob-distributed-training-gpu", "user")
     assert gpu["metadata"]["name"] == "pytorchjob-distributed-training-gpu"
