@@ -32,21 +32,22 @@ from workloads.launch import Launch
 MOUNT = "/mnt/volume"
 IDLE_SECONDS = 600
 """How long a loader waits for the next thing to do before it takes itself for left behind."""
+LOOK_SECONDS = 5
 _LIFE_SECONDS = 6 * 3600
 _START_SECONDS = 600
 _QUEUE_SECONDS = 24 * 3600
 _PAUSE_SECONDS = 0.5
-_LOOK_SECONDS = 5
+_SILENT_SECONDS = 5
 _STOPPED = 128
 # As the first process of its container it alone, and the sleep that it waits with, means that nothing is done in it.
 # 143, the status of a process that SIGTERM ended: a loader that was stopped has not completed.
-_WAIT = f"""trap 'exit 143' TERM
-idle=0
-while [ $idle -lt "$1" ]; do
-  set -- "$1" /proc/[0-9]*
-  if [ $# -gt 2 ]; then idle=0; fi
-  sleep {_LOOK_SECONDS} & wait $!
-  idle=$((idle + {_LOOK_SECONDS}))
+_WAIT = """trap 'exit 143' TERM
+limit=$1 look=$2 idle=0
+while [ $idle -lt "$limit" ]; do
+  sleep "$look" & wait $!
+  idle=$((idle + look))
+  set -- /proc/[0-9]*
+  if [ $# -gt 1 ]; then idle=0; fi
 done
 """
 
@@ -163,7 +164,7 @@ def loader_job(settings: Settings, namespace: str, volume: str, mark: str) -> Ma
         queue=queues[0] if queues else None,
         managed=False,
         image=Image(name=chosen.image),
-        command=("sh", "-c", _WAIT, "sh", str(IDLE_SECONDS)),
+        command=("sh", "-c", _WAIT, "sh", str(IDLE_SECONDS), str(LOOK_SECONDS)),
         volumes=(Mount(volume=volume, mount_path=MOUNT),),
         resources=chosen.resources,
         run_as_user=users[0].run_as_user if users and users[0].run_as_user else 1000,
@@ -205,7 +206,7 @@ def _running_pod(job: Mapping[str, Any], mark: str, context: str | None) -> str:
             waits = "" if found else _waits(answers[held].body.get("items", []), queue)
             state = waits or ", ".join(describe_pod(pod) for pod in found) or "it has no pod yet"
             limit = _QUEUE_SECONDS if waits else _START_SECONDS
-        if state != said and time.monotonic() - began > _LOOK_SECONDS:
+        if state != said and time.monotonic() - began > _SILENT_SECONDS:
             err.print(f"  {state}", markup=False)
             said = state
         if time.monotonic() - began > limit:
