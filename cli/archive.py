@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from cli.console import fail
 from cli.loader import Loader
 from cli.progress import Advance
-from cli.remote import BrokenConnectionError, input_, output, running
+from cli.remote import BrokenConnectionError, running
 from cli.trees import PARTIAL, Stat, inside, stat
 
 _SLICE = 1 << 20
@@ -46,8 +46,8 @@ def send(
     Ends the command when a file was changed meanwhile. Raises BrokenConnectionError.
     """
     sent = {}
-    with running(loader, "upload", _TAKE, folder) as process:
-        told = input_(process)
+    with running(loader, "upload", _TAKE, folder) as script:
+        told = script.input
         for name in folders:
             told.write(_header(name, tarfile.DIRTYPE, 0o755, 0, time.time()))
         for name, state in files.items():
@@ -66,7 +66,7 @@ def send(
             sent[name] = digest.hexdigest()
         told.write(bytes(2 * tarfile.BLOCKSIZE))
         told.close()
-        if output(process).read() != b"taken\n":
+        if script.output.read() != b"taken\n":
             raise BrokenConnectionError("the volume's side has not said that it is done")
     return sent
 
@@ -78,9 +78,9 @@ def receive(loader: Loader, folder: str, target: Path, names: Collection[str], a
     known = frozenset(names)
     (target / PARTIAL).mkdir(parents=True, exist_ok=True)
     with (
-        running(loader, "fetch", _GIVE, folder, given=asked) as process,
+        running(loader, "fetch", _GIVE, folder, given=asked) as script,
         # Between two archives there are zeros.
-        tarfile.open(fileobj=output(process), mode="r|", ignore_zeros=True) as archive,
+        tarfile.open(fileobj=script.output, mode="r|", ignore_zeros=True) as archive,
     ):
         for member in archive:
             _keep(archive, member, target, known)

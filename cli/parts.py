@@ -14,7 +14,7 @@ from typing import IO
 
 from cli.console import fail
 from cli.loader import Loader
-from cli.remote import KILLED, BrokenConnectionError, answer, input_, output, running
+from cli.remote import KILLED, BrokenConnectionError, answer, running
 from cli.trees import PARTIAL, Stat, inside, stat
 
 BIG = 64 << 20
@@ -69,15 +69,21 @@ mv -f "$part" "$name"
 rmdir {PARTIAL} 2>/dev/null || true
 echo taken
 """
+# The bytes on one output and, as fast as they come, their digests on the other.
 _GIVE = f"""{_LOOP}
 IFS= read -r name
-offset=$3
-while [ "$offset" -lt "$2" ]; do
-  next "$offset" "$2"
-  read_ "$name" "$offset" $count
-  read_ "$name" "$offset" $count | sha256sum
-  offset=$((offset + count))
-done
+chunks() {{
+  offset=$1
+  while [ "$offset" -lt "$2" ]; do
+    next "$offset" "$2"
+    "$3" "$name" "$offset" $count
+    offset=$((offset + count))
+  done
+}}
+digest() {{ read_ "$@" | sha256sum >&2; }}
+chunks "$3" "$2" digest &
+chunks "$3" "$2" read_
+wait
 """
 
 
@@ -89,8 +95,8 @@ class Meter:
     """So many bytes were there already."""
     sent: Callable[[int], None]
     """So many more went through the connection."""
-    checked: Callable[[str, int], None]
-    """Of the file of this name, all is there and checked up to this offset."""
+    reached: Callable[[str, int], None]
+    """The file of this name has come to this offset."""
 
 
 def key(name: str, state: Stat) -> str:
@@ -114,9 +120,9 @@ def send(loader: Loader, path: Path, folder: str, name: str, state: Stat, offset
     Ends the command when the file was changed meanwhile. Raises BrokenConnectionError.
     """
     words = (str(state.size), str(offset), key(name, state), str(int(path.stat().st_mtime)))
-    with path.open("rb") as file, running(loader, "upload", _TAKE, folder, *words) as process:
+    with path.open("rb") as file, running(loader, "upload", _TAKE, folder, *words) as script:
         file.seek(offset)
-        told, heard = input_(process), output(process)
+        told, heard = script.input, script.output
         told.write(b"./" + os.fsencode(name) + b"\n")
         due = ""
         for count in _chunks(offset, state.size):
@@ -128,7 +134,7 @@ def send(loader: Loader, path: Path, folder: str, name: str, state: Stat, offset
             told.flush()
             if due:
                 _expect(heard, due, name)
-                meter.checked(name, offset)
+                meter.reached(name, offset)
             due, offset = digest.hexdigest(), offset + count
         if due:
             _expect(heard, due, name)
@@ -154,19 +160,24 @@ def receive(loader: Loader, folder: str, target: Path, name: str, state: Stat, m
         meter.resumed(offset)
     words = (str(state.size), str(offset))
     asked = b"./" + os.fsencode(name) + b"\n"
-    with part.open("r+b") as file, running(loader, "fetch", _GIVE, folder, *words, given=asked) as process:
+    with part.open("r+b") as file, running(loader, "fetch", _GIVE, folder, *words, given=asked) as script:
         file.seek(offset)
-        heard = output(process)
+        digests = []
         for count in _chunks(offset, state.size):
             digest = hashlib.sha256()
-            for data in _slices(heard, count):
+            for data in _slices(script.output, count):
                 digest.update(data)
                 file.write(data)
                 meter.sent(len(data))
-            _expect(heard, digest.hexdigest(), name)
+            digests.append(digest.hexdigest())
             offset += count
-            meter.checked(name, offset)
+            meter.reached(name, offset)
         file.truncate()
+        # kubectl has told all that it had to tell when it ends.
+        script.process.wait()
+        script.errors.seek(0)
+        if [line[:64].decode(errors="replace") for line in script.errors] != digests:
+            raise BrokenConnectionError(f"a part of {name!r} is not what was sent")
     path = inside(target, name)
     path.parent.mkdir(parents=True, exist_ok=True)
     part.replace(path)

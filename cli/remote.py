@@ -12,6 +12,7 @@ import tarfile
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import IO
 
 from cli.console import fail
@@ -29,10 +30,33 @@ class BrokenConnectionError(Exception):
     """The connection, or the loader, is gone. What has arrived stays, and another try goes on from there."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """A script that runs in a loader's pod."""
+
+    process: "subprocess.Popen[bytes]"
+    errors: IO[bytes]
+    """What it has said on its second output. A file."""
+
+    @property
+    def input(self) -> IO[bytes]:
+        """What it is told."""
+        if self.process.stdin is None:
+            raise AssertionError
+        return self.process.stdin
+
+    @property
+    def output(self) -> IO[bytes]:
+        """What it says."""
+        if self.process.stdout is None:
+            raise AssertionError
+        return self.process.stdout
+
+
 @contextmanager
 def running(
     loader: Loader, what: str, script: str, folder: str, *arguments: str, given: bytes | None = None
-) -> Iterator["subprocess.Popen[bytes]"]:
+) -> Iterator[Running]:
     """A script in the loader's pod, for as long as the block runs; its $1 is a path there, then the arguments.
 
     Its input is what is `given`; None: what the block writes. Where the block fails the script is killed: it may wait
@@ -51,11 +75,16 @@ def running(
             stdout=subprocess.PIPE,
             stderr=errors,
             env=os.environ,
+            pipesize=_CHUNK,
         )
+        script_ = Running(process=process, errors=errors)
         broken = ""
         try:
-            yield process
-            _rest(process)
+            yield script_
+            if process.stdin:
+                process.stdin.close()
+            while script_.output.read(_CHUNK):
+                pass
         except (tarfile.TarError, BrokenPipeError, BrokenConnectionError) as error:
             broken = str(error) or type(error).__name__
             with suppress(subprocess.TimeoutExpired):
@@ -76,29 +105,8 @@ def running(
 
 def answer(loader: Loader, what: str, script: str, folder: str, *arguments: str, given: bytes = b"") -> bytes:
     """All that a script says. Ends the command, or raises BrokenConnectionError, as `running` does."""
-    with running(loader, what, script, folder, *arguments, given=given) as process:
-        return output(process).read()
-
-
-def output(process: "subprocess.Popen[bytes]") -> IO[bytes]:
-    """What the script says."""
-    if process.stdout is None:
-        raise AssertionError
-    return process.stdout
-
-
-def input_(process: "subprocess.Popen[bytes]") -> IO[bytes]:
-    """What the script is told."""
-    if process.stdin is None:
-        raise AssertionError
-    return process.stdin
-
-
-def _rest(process: "subprocess.Popen[bytes]") -> None:
-    if process.stdin:
-        process.stdin.close()
-    while output(process).read(_CHUNK):
-        pass
+    with running(loader, what, script, folder, *arguments, given=given) as script_:
+        return script_.output.read()
 
 
 def _judge(what: str, said: str, broken: str, code: int) -> None:

@@ -156,10 +156,10 @@ class _Transfer:
             self.brought.resumed_bytes += size if first else 0
             advance(size)
 
-        def checked(name: str, offset: int) -> None:
+        def reached(name: str, offset: int) -> None:
             self.reached[name] = max(offset, self.reached.get(name, 0))
 
-        return parts.Meter(resumed=resumed, sent=sent, checked=checked)
+        return parts.Meter(resumed=resumed, sent=sent, reached=reached)
 
 
 @dataclass(kw_only=True)

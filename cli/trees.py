@@ -14,7 +14,7 @@ from typing import Literal
 from cli.console import fail
 from cli.loader import Loader
 from cli.progress import bar
-from cli.remote import BrokenConnectionError, answer, output, running
+from cli.remote import BrokenConnectionError, answer, running
 
 PARTIAL = ".trainstack-partial"
 """The folder of what has not arrived whole, below the one it belongs to. Neither listed nor sent."""
@@ -142,9 +142,9 @@ def remote_digests(loader: Loader, folder: str, files: Mapping[str, Stat]) -> di
     line = ""
     with (
         bar(f"checking {len(files)} files on the volume", sum(each.size for each in files.values())) as advance,
-        running(loader, "check of the volume's files", _HASH, folder, given=asked) as process,
+        running(loader, "check of the volume's files", _HASH, folder, given=asked) as script,
     ):
-        for raw in output(process):
+        for raw in script.output:
             line = os.fsdecode(raw).removesuffix("\n")
             if line == _END:
                 continue

@@ -194,9 +194,9 @@ def test_a_broken_stream_ends_a_process_that_does_not_end(
 def test_an_interrupted_command_leaves_no_process(volume: FakeVolume) -> None:
     """Ctrl-C, for one."""
     volume.kubectl_does("exec sleep 1000")
-    with pytest.raises(KeyboardInterrupt), running(LOADER, "fetch", "true", "run", given=b"") as process:
+    with pytest.raises(KeyboardInterrupt), running(LOADER, "fetch", "true", "run", given=b"") as script:
         raise KeyboardInterrupt
-    assert process.returncode == -signal.SIGKILL
+    assert script.process.returncode == -signal.SIGKILL
 
 
 def test_an_upload_that_breaks_off_says_why(
