@@ -60,7 +60,9 @@ def send(
                     told.write(data)
                     left -= len(data)
             if left or stat(path) != state:
-                fail(f"{path} was changed while it was sent; run the same command again when nobody writes to it")
+                fail(
+                    f"{str(path)!r} was changed while it was sent; run the same command again when nobody writes to it"
+                )
             told.write(bytes(-state.size % tarfile.BLOCKSIZE))
             advance(state.size)
             sent[name] = digest.hexdigest()

@@ -173,14 +173,13 @@ def loader_job(settings: Settings, namespace: str, volume: str, mark: str) -> Ma
         ttl_seconds_after_finished=0,
     )
     facts = Facts(image=chosen.image, data_digest=None, wrapper="", commit="")
-    name = mark.replace("loader", chosen.name, 1)
     job = manifest(workload, settings.stack, Launch(run_id=mark, name=mark, facts=facts))
     job["metadata"]["labels"].pop(RUN)
     if chosen.naming == "generated":
         del job["metadata"]["name"]
         job["metadata"]["generateName"] = f"{chosen.name}-"
     else:
-        job["metadata"]["name"] = name
+        job["metadata"]["name"] = chosen.name + mark.removeprefix("loader")
     return job
 
 

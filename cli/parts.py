@@ -139,7 +139,7 @@ def send(loader: Loader, path: Path, folder: str, name: str, state: Stat, offset
         if due:
             _expect(heard, due, name)
         if stat(path) != state:
-            fail(f"{path} was changed while it was sent; run the same command again when nobody writes to it")
+            fail(f"{str(path)!r} was changed while it was sent; run the same command again when nobody writes to it")
         told.write(b"whole\n")
         told.flush()
         if heard.readline() != b"taken\n":

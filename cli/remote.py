@@ -23,6 +23,8 @@ KILLED = 128
 _CHUNK = 1 << 20
 _LAST_WORDS_SECONDS = 5
 """How long kubectl may take to say why it stopped reading or writing."""
+_DIGESTS = re.compile(r"^[0-9a-f]{64}  -\n", re.MULTILINE)
+"""No errors, but what a script has to say beside the bytes of a file."""
 _EXIT = re.compile(r"command terminated with exit code (\d+)")
 
 
@@ -100,7 +102,8 @@ def running(
             process.wait()
         if process.returncode or broken:
             errors.seek(0)
-            _judge(what, errors.read().decode(errors="replace").strip(), broken, process.returncode)
+            said = _DIGESTS.sub("", errors.read().decode(errors="replace")).strip()
+            _judge(what, said, broken, process.returncode)
 
 
 def answer(loader: Loader, what: str, script: str, folder: str, *arguments: str, given: bytes = b"") -> bytes:

@@ -1,5 +1,6 @@
 """Files through real loaders: what kubectl's streams and the image's programs do to them, and what breaks."""
 
+import filecmp
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from bench.transfer import measure
 from cli import loader as loader_module
 from cli.kubectl import kubectl
 from cli.loader import Loader, data_loader, loader_job
@@ -201,10 +203,8 @@ def test_hard_links_and_a_log_that_is_written_to(loader: Loader, volume: Path, t
     assert (tmp_path / "run" / "a").read_text() == (tmp_path / "run" / "b").read_text() == "x\n"
 
 
-def test_a_connection_that_is_cut_goes_on_behind_the_last_whole_chunk(
-    loader: Loader, volume: Path, big: Path, tmp_path: Path
-) -> None:
-    """By itself, both ways: once when kubectl is killed, and once when the loader is."""
+def survives(loader: Loader, volume: Path, source: Path, target: Path, size: int) -> None:
+    """A big file goes both ways; each time kubectl is killed on the way, and later the loader."""
 
     def kill_kubectl() -> None:
         os.kill(kubectl_of_ours(), signal.SIGKILL)
@@ -212,22 +212,34 @@ def test_a_connection_that_is_cut_goes_on_behind_the_last_whole_chunk(
     def kill_loader() -> None:
         run("delete", "pod", "-n", NAMESPACE, loader.pod, "--grace-period=0", "--force")
 
+    cuts = {size * 3 // 8: kill_kubectl, size * 3 // 4: kill_loader}
     first = loader.pod
-    cuts = {3 * CHUNK: kill_kubectl, 6 * CHUNK: kill_loader}
-    with cutting(volume / "big", cuts):
-        sent = upload(loader, big, "big")
-    assert contents(volume / "big") == contents(big)
-    assert loader.pod != first
-    # Of each cut, the chunk that was under way and the one before it.
-    assert SIZE < sent.sent_bytes <= SIZE + 2 * 2 * CHUNK
-
-    target = tmp_path / "target"
+    with cutting(volume / source.name, cuts):
+        sent = upload(loader, source, source.name)
     second = loader.pod
     with cutting(target, cuts):
-        fetched = fetch(loader, "big", target)
-    assert contents(target) == contents(big)
-    assert loader.pod != second
-    assert SIZE < fetched.sent_bytes <= SIZE + 2 * 2 * CHUNK
+        fetched = fetch(loader, source.name, target)
+    assert len({first, second, loader.pod}) == 3
+    (file,) = source.iterdir()
+    assert filecmp.cmp(file, volume / source.name / file.name, shallow=False)
+    assert filecmp.cmp(file, target / file.name, shallow=False)
+    for brought in (sent, fetched):
+        # Of each cut, the chunk that was under way and the one before it.
+        assert size < brought.sent_bytes <= size + 2 * 2 * CHUNK
+
+
+def test_a_connection_that_is_cut_goes_on_behind_the_last_whole_chunk(
+    loader: Loader, volume: Path, big: Path, tmp_path: Path
+) -> None:
+    """By itself, both ways."""
+    survives(loader, volume, big, tmp_path / "target", SIZE)
+
+
+@pytest.mark.slow
+def test_two_gigabytes_are_at_least_half_as_fast_as_kubectl_cp(loader: Loader, volume: Path, tmp_path: Path) -> None:
+    """And survive the same cuts."""
+    assert min(measure(loader, 2 << 30, 3, tmp_path)["ratio"].values()) >= 0.5
+    survives(loader, volume, tmp_path / "source", tmp_path / "target", 2 << 30)
 
 
 @pytest.mark.parametrize("stop", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])

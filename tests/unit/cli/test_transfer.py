@@ -250,3 +250,42 @@ def test_nothing_lands_outside_the_target(
         fetch(LOADER, "data", tmp_path / "target")
     assert "outside" in capsys.readouterr().err
     assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(
+    ("there", "path", "lands"),
+    [
+        ("models/other", "models", "models/a.pt"),
+        ("models/other", "new/", "new/a.pt"),
+        ("models/other", "models/b.pt", "models/b.pt"),
+        ("models/b.pt", "models/b.pt", "models/b.pt"),
+        ("models/other", ".", "a.pt"),
+    ],
+    ids=["a folder", "a folder to be", "a name", "a file", "the volume"],
+)
+def test_one_file_goes_where_cp_would_put_it(
+    tmp_path: Path, volume: FakeVolume, there: str, path: str, lands: str
+) -> None:
+    """And comes back into the folder that is named."""
+    source = write(tmp_path, {"a.pt": "weights"}) / "a.pt"
+    write(volume.root, {there: "before"})
+    assert upload(LOADER, source, path).sent == 1
+    assert (volume.root / lands).read_text() == "weights"
+    assert upload(LOADER, source, path).sent == 0
+
+    assert fetch(LOADER, lands, tmp_path / "target").sent == 1
+    assert contents(tmp_path / "target") == {os.fsencode(Path(lands).name): b"weights"}
+
+
+@pytest.mark.parametrize("there", ["data/a/b", "data"], ids=["a folder for a file", "a file for the folder"])
+def test_a_file_for_a_folder_is_told_before_anything_is_sent(
+    tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str], there: str
+) -> None:
+    """And the other way round; neither is removed for the other."""
+    source = write(tmp_path / "source", {"a": "x", "c": "y"})
+    write(volume.root, {there: "before"})
+    before = contents(volume.root)
+    with pytest.raises(typer.Exit):
+        upload(LOADER, source, "data")
+    assert "nothing is sent" in capsys.readouterr().err
+    assert contents(volume.root) == before
