@@ -26,13 +26,19 @@ from devcluster.cluster import Cluster
 from settings.model import Cluster as ClusterSection
 from settings.model import Loader as LoaderSection
 from settings.model import Settings
+from settings.workloads import Resources
 from tests.cluster.project import ROOT, eventually
 from workloads.data_loader import CONTAINER
 
 pytestmark = pytest.mark.cluster
 
 NAMESPACE = VOLUME = "transfer"
-SETTINGS = Settings(stack="transfer")
+WHOLE = {"cpu": "1", "memory": "1Gi"}
+SETTINGS = Settings(
+    stack="transfer",
+    # A core of its own: else whoever else is on the machine decides how fast the far side hashes.
+    cluster=ClusterSection(loader=LoaderSection(resources=Resources(requests=WHOLE, limits=WHOLE))),
+)
 SIZE = 128 << 20
 ENVIRONMENT = """config:
   trainstack:storage:
