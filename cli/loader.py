@@ -90,10 +90,12 @@ class Loader:
 def data_loader(settings: Settings, namespace: str, volume: str) -> Iterator[Loader]:
     """A data loader with the volume at MOUNT, for as long as the block runs."""
     context = settings.cluster.context
-    mark = f"loader-{secrets.token_hex(4)}"
+    marks: list[str] = []
 
     def start() -> str:
-        _remove(namespace, mark, context)
+        mark = f"loader-{secrets.token_hex(4)}"
+        # Before it is made: what is interrupted in between has to be removed too.
+        marks.append(mark)
         job = loader_job(settings, namespace, volume, mark)
         made = kubectl("create", "-o", "json", "-f", "-", context=context, stdin=json.dumps(job).encode())
         if made.returncode:
@@ -109,7 +111,7 @@ def data_loader(settings: Settings, namespace: str, volume: str) -> Iterator[Loa
             err.print("stopped; what arrived whole stays, and the same command goes on from there", style="yellow")
             raise typer.Exit(_STOPPED + (stopped.args or (signal.SIGINT,))[0]) from None
         finally:
-            _remove(namespace, mark, context)
+            _remove(namespace, marks, context)
 
 
 @contextmanager
@@ -122,7 +124,9 @@ def _stoppable() -> Iterator[None]:
     def end(number: int, _: object) -> NoReturn:
         raise KeyboardInterrupt(number)
 
-    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    # One that is ignored stays so: by nohup, for one.
+    ends = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, end) for number in ends}
     try:
         yield
     finally:
@@ -130,14 +134,15 @@ def _stoppable() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _remove(namespace: str, mark: str, context: str | None) -> None:
-    """Delete the loader, by its mark: its name may not be known."""
-    words = ("delete", "job", "-n", namespace, "-l", f"{LAUNCH}={mark}", "--wait=false", "--ignore-not-found")
+def _remove(namespace: str, marks: Sequence[str], context: str | None) -> None:
+    """Delete loaders by their marks: their names may not be known."""
+    chosen = f"{LAUNCH} in ({', '.join(marks)})"
+    words = ("delete", "job", "-n", namespace, "-l", chosen, "--wait=false", "--ignore-not-found")
     done = kubectl(*words, context=context)
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip()
         err.print(
-            f"data loader {namespace}/{mark} could not be deleted ({said}); it ends by itself after "
+            f"data loader {namespace}/{marks[-1]} could not be deleted ({said}); it ends by itself after "
             f"{IDLE_SECONDS // 60} minutes",
             style="yellow",
             markup=False,
