@@ -93,7 +93,7 @@ def data_loader(settings: Settings, namespace: str, volume: str) -> Iterator[Loa
     marks: list[str] = []
 
     def start() -> str:
-        mark = f"loader-{secrets.token_hex(4)}"
+        mark = f"{settings.cluster.loader.name}-{secrets.token_hex(4)}"
         # Before it is made: what is interrupted in between has to be removed too.
         marks.append(mark)
         job = loader_job(settings, namespace, volume, mark)
@@ -163,8 +163,9 @@ def loader_job(settings: Settings, namespace: str, volume: str, mark: str) -> Ma
     queues = [chosen.queue] if chosen.queue else [run.queue for run in users if run.queue]
     queues += [queue.name for queue in settings.queues.local_queues if queue.namespace == namespace]
     workload = Workload(
-        name="loader",
+        name=chosen.name,
         kind="DataLoader",
+        naming=chosen.naming,
         namespace=namespace,
         queue=queues[0] if queues else None,
         managed=False,
@@ -180,11 +181,6 @@ def loader_job(settings: Settings, namespace: str, volume: str, mark: str) -> Ma
     facts = Facts(image=chosen.image, data_digest=None, wrapper="", commit="")
     job = manifest(workload, settings.stack, Launch(run_id=mark, name=mark, facts=facts))
     job["metadata"]["labels"].pop(RUN)
-    if chosen.naming == "generated":
-        del job["metadata"]["name"]
-        job["metadata"]["generateName"] = f"{chosen.name}-"
-    else:
-        job["metadata"]["name"] = chosen.name + mark.removeprefix("loader")
     return job
 
 

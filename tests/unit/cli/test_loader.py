@@ -42,6 +42,12 @@ def test_a_loader_goes_through_the_queue_of_the_runs_that_use_the_volume() -> No
 
 def test_an_environment_says_what_its_loader_is() -> None:
     """For a service that demands a queue, names of its own making, and whole cores."""
+    labels = {
+        **LABELS,
+        "trainstack.dev/workload": "lightweight-job",
+        "trainstack.dev/launch": "lightweight-job-0a1b2c3d",
+        "kueue.x-k8s.io/queue-name": "eidf-user-queue",
+    }
     whole = {"cpu": "1", "memory": "1Gi"}
     chosen = LoaderSettings(
         image="busybox",
@@ -50,12 +56,12 @@ def test_an_environment_says_what_its_loader_is() -> None:
         queue="eidf-user-queue",
         resources=Resources(requests=whole, limits=whole),
     )
-    job = loader_job(make_settings(cluster=Cluster(loader=chosen)), "research", "training", "loader-0a1b2c3d")
+    job = loader_job(make_settings(cluster=Cluster(loader=chosen)), "research", "training", "lightweight-job-0a1b2c3d")
     (container,) = job["spec"]["template"]["spec"]["containers"]
     assert job["metadata"] == {
         "generateName": "lightweight-job-",
         "namespace": "research",
-        "labels": {**LABELS, "kueue.x-k8s.io/queue-name": "eidf-user-queue"},
+        "labels": labels,
         "annotations": {"pulumi.com/skipAwait": "true"},
     }
     assert container["image"] == "busybox"
