@@ -2,85 +2,118 @@
 
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.filesize import decimal
 
 from cli.console import err, fail, out, show_json
 from cli.loader import data_loader
 from cli.session import JsonOption, Session, StackOption
-from cli.transfer import DONE, Fetched, remote_digests
-from cli.transfer import fetch as fetch_folder
-from cli.transfer import upload as upload_folder
+from cli.transfer import DONE, Brought, listing
+from cli.transfer import fetch as fetch_files
+from cli.transfer import upload as upload_files
 from settings.storage import Volume
 from workloads.records import Ledger
 
 PlaceArgument = Annotated[
-    str, typer.Argument(metavar="VOLUME:PATH", help="A claim of the environment and a folder on it.")
+    str, typer.Argument(metavar="VOLUME:PATH", help="A claim of the environment and a folder, or file, on it.")
 ]
 
 
 def upload(
-    source: Annotated[Path, typer.Argument(help="A folder on this machine.", exists=True, file_okay=False)],
+    source: Annotated[Path, typer.Argument(metavar="SRC", help="A folder or file on this machine.", exists=True)],
     place: PlaceArgument,
     stack: StackOption = "dev",
+    *,
+    as_json: JsonOption = False,
 ) -> None:
-    """Bring a folder to a volume; only files that differ are sent, and all are checked by sha256.
+    """Bring a folder or a file to a volume; only what differs is sent, and all is checked by sha256 on both sides.
+
+    A folder's content goes into the folder PATH. A file goes into PATH if that is a folder or ends with `/`; else PATH
+    is its name there. When the connection breaks, or you stop it, the same command goes on from where it was.
 
     Examples:
+
       trainstack upload data/mnist training:data/mnist -s dev
+
+      trainstack upload model.pt training:models/ -s dev
     """
     session = Session.open(stack)
-    volume, folder = _place(session, place)
+    volume, path = _place(session, place)
     with data_loader(session.settings, volume.namespace, volume.name) as loader:
-        sent = upload_folder(loader, source, folder)
-    out.print(f"{volume.namespace}/{volume.name}:{folder}: {sent} files sent, all verified")
+        brought = upload_files(loader, source, path)
+    if as_json:
+        show_json({"volume": volume.name, "namespace": volume.namespace, **asdict(brought)})
+        return
+    out.print(f"{volume.namespace}/{volume.name}:{brought.where}: {_count(brought)} sent, all verified", markup=False)
 
 
 def ls(place: PlaceArgument, stack: StackOption = "dev", *, as_json: JsonOption = False) -> None:
     """List the files below a folder of a volume, each with its sha256.
 
     Examples:
+
       trainstack ls training:runs -s dev
+
+      trainstack ls training:runs/digits-0f3c9a1b2d -s dev --json
     """
     session = Session.open(stack)
-    volume, folder = _place(session, place)
+    volume, path = _place(session, place)
     with data_loader(session.settings, volume.namespace, volume.name) as loader:
-        digests = remote_digests(loader, folder)
+        found = listing(loader, path)
     if as_json:
-        show_json(digests)
+        show_json(found)
         return
-    for name, digest in sorted(digests.items()):
+    for name, file in sorted(found.items()):
         # As bytes: a name may be no text.
-        typer.echo(os.fsencode(f"{digest}  {name}"))
+        typer.echo(os.fsencode(f"{file['sha256']}  {name}"))
 
 
 def fetch(
-    what: Annotated[str, typer.Argument(metavar="RUN|VOLUME:PATH", help="A run's id, or a folder of a volume.")],
+    what: Annotated[
+        str, typer.Argument(metavar="RUN|VOLUME:PATH", help="A run's id, or a folder or file of a volume.")
+    ],
     stack: StackOption = "dev",
-    to: Annotated[Path | None, typer.Option(help="The folder to write to; by default results/<run-id>/.")] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option(help="The folder to write to; by default results/<run-id>/, the folder's name, or here."),
+    ] = None,
+    *,
+    as_json: JsonOption = False,
 ) -> None:
-    """Bring a run's record, or a folder of a volume, to this machine, checked by sha256.
+    """Bring a run's record, or a folder or file of a volume, to this machine, checked by sha256.
 
-    Works also when the run's pods are gone. What is here already and whole is not fetched again. Of a run that is
-    still active comes what there is; files that it writes to meanwhile are named.
+    Works also when the run's pods are gone. What is here already and whole is not fetched again; when the connection
+    breaks, or you stop it, the same command goes on from where it was. Of a run that is still active comes what there
+    is; files that it writes to meanwhile are named.
 
     Examples:
+
       trainstack fetch digits-0f3c9a1b2d -s dev
+
       trainstack fetch training:data/digits -s dev --to /tmp/digits
+
+      trainstack fetch training:models/model.pt -s dev --to /tmp
     """
     session = Session.open(stack)
+    target = to
     if ":" in what:
-        volume, folder = _place(session, what)
-        namespace, name, target = volume.namespace, volume.name, to or Path(folder).name
+        volume, path = _place(session, what)
+        namespace, name = volume.namespace, volume.name
     else:
-        namespace, name, folder = _record(session, what)
-        target = to or session.results / Path(folder).name
+        namespace, name, path = _record(session, what)
+        target = to or session.results / Path(path).name
     with data_loader(session.settings, namespace, name) as loader:
-        fetched = fetch_folder(loader, folder, Path(target))
-    _tell_changed(fetched)
-    out.print(f"{target}: {fetched.sent} files fetched, {'the others' if fetched.changed else 'all'} verified")
+        brought = fetch_files(loader, path, target)
+    _tell_changed(brought)
+    if as_json:
+        show_json(asdict(brought))
+        return
+    others = "the others" if brought.changed else "all"
+    out.print(f"{brought.where}: {_count(brought)} fetched, {others} verified", markup=False)
 
 
 def fetch_run(session: Session, ledger: Ledger) -> Path | None:
@@ -96,7 +129,7 @@ def fetch_run(session: Session, ledger: Ledger) -> Path | None:
         return None
     # The namespace that the run was launched in: the workload may have moved since.
     with data_loader(session.settings, ledger.namespace, workload.record.volume) as loader:
-        _tell_changed(fetch_folder(loader, f"{workload.record.path}/{ledger.run_id}", target))
+        _tell_changed(fetch_files(loader, f"{workload.record.path}/{ledger.run_id}", target))
     return target
 
 
@@ -118,7 +151,12 @@ def _place(session: Session, place: str) -> tuple[Volume, str]:
     return volumes[0], folder or "."
 
 
-def _tell_changed(fetched: Fetched) -> None:
+def _count(brought: Brought) -> str:
+    resumed = f", {decimal(brought.resumed_bytes)} were there already" if brought.resumed_bytes else ""
+    return f"{brought.sent} of {brought.files} files ({decimal(brought.sent_bytes)}{resumed})"
+
+
+def _tell_changed(fetched: Brought) -> None:
     if fetched.changed:
         err.print(
             f"{len(fetched.changed)} files were written to while they were fetched: {', '.join(fetched.changed)!r}. "

@@ -1,42 +1,58 @@
 """A data loader: a pod that only waits, started so that files can go through it to and from a volume.
 
-It is a Job on the run's queue, as every pod of a tenant has to be, and it is deleted afterwards, also on Ctrl-C. What
-a broken connection leaves behind, its deadline ends.
+It is a Job on a queue, as every pod of a tenant has to be, and it is deleted afterwards, also on Ctrl-C and SIGTERM.
+What a killed command leaves behind ends by itself.
 """
 
 import json
-import os
 import secrets
-import subprocess
-import tarfile
-import tempfile
+import signal
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO
+from typing import Any, NoReturn
 from urllib.parse import quote
 
-from checks.cluster.client import read
+import typer
+
+from checks.cluster.client import ClusterError, read
 from checks.cluster.progress import describe_pod
-from cli.console import fail, step
+from cli.console import err, fail, step
 from cli.kubectl import command, exec_words, kubectl
-from manifests.labels import LAUNCH, RUN, Manifest
+from manifests.labels import LAUNCH, QUEUE, RUN, Manifest
 from settings.model import Settings
-from settings.workloads import Image, Mount, Resources, Workload
+from settings.workloads import Image, Mount, Workload
 from workloads.build import manifest
 from workloads.data_loader import CONTAINER
 from workloads.identity import Facts
 from workloads.launch import Launch
 
 MOUNT = "/mnt/volume"
-_START_SECONDS = 600
+IDLE_SECONDS = 600
+"""How long a loader waits for the next thing to do before it takes itself for left behind."""
+LOOK_SECONDS = 5
 _LIFE_SECONDS = 6 * 3600
+_START_SECONDS = 600
+_QUEUE_SECONDS = 24 * 3600
 _PAUSE_SECONDS = 0.5
-_CHUNK = 1 << 20
+_SILENT_SECONDS = 5
+_STOPPED = 128
+# As the first process of its container it alone, and the sleep that it waits with, means that nothing is done in it.
+# 143, the status of a process that SIGTERM ended: a loader that was stopped has not completed.
+_WAIT = """trap 'exit 143' TERM
+limit=$1 look=$2 idle=0
+while [ $idle -lt "$limit" ]; do
+  sleep "$look" & wait $!
+  idle=$((idle + look))
+  set -- /proc/[0-9]*
+  if [ $# -gt 1 ]; then idle=0; fi
+done
+"""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Loader:
     """A running data loader."""
 
@@ -44,115 +60,171 @@ class Loader:
     pod: str
     context: str | None
     container: str = CONTAINER
+    start: Callable[[], str] | None = None
+    """Starts another in its place, and returns that one's pod."""
+
+    def words(self, script: str, folder: str, *arguments: str) -> list[str]:
+        """The words that run a shell script in its pod; its $1 is a path of the volume there, then the arguments."""
+        try:
+            folder.encode()
+        except UnicodeEncodeError:
+            fail(f"{folder!r} is no UTF-8, which the path after the colon has to be; what lies in it need not")
+        if ".." in folder.split("/"):
+            fail(f"{folder!r} may leave the volume; write the path after the colon without `..`")
+        path = f"{MOUNT}/{folder.strip('/')}"
+        words = exec_words(self.namespace, self.pod, self.container, script, path, *arguments)
+        return command(*words, context=self.context)
+
+    def revive(self) -> None:
+        """Have a running pod again, where this one is gone. A cluster that does not answer leaves it as it is."""
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{self.pod}"
+        try:
+            pod = read([path], self.context)[path]
+        except ClusterError:
+            return
+        if not _runs(pod.body) and self.start:
+            self.pod = self.start()
 
 
 @contextmanager
 def data_loader(settings: Settings, namespace: str, volume: str) -> Iterator[Loader]:
     """A data loader with the volume at MOUNT, for as long as the block runs."""
-    job = loader_job(settings, namespace, volume, f"loader-{secrets.token_hex(4)}")
-    name, context = job["metadata"]["name"], settings.cluster.context
-    made = kubectl("create", "-f", "-", context=context, stdin=json.dumps(job).encode())
-    if made.returncode:
-        fail(f"no data loader can be started in {namespace}: {made.stderr.decode().strip()}")
-    try:
-        with step(f"waiting for data loader {namespace}/{name}", "5 s once the queue lets it in"):
-            pod = _running_pod(namespace, name, context)
-        yield Loader(namespace, pod, context)
-    finally:
-        kubectl("delete", "job", "-n", namespace, name, "--wait=false", context=context)
+    context = settings.cluster.context
+    marks: list[str] = []
 
+    def start() -> str:
+        mark = f"{settings.cluster.loader.name}-{secrets.token_hex(4)}"
+        # Before it is made: what is interrupted in between has to be removed too.
+        marks.append(mark)
+        job = loader_job(settings, namespace, volume, mark)
+        made = kubectl("create", "-o", "json", "-f", "-", context=context, stdin=json.dumps(job).encode())
+        if made.returncode:
+            fail(f"no data loader can be started in {namespace}: {made.stderr.decode(errors='replace').strip()}")
+        live = json.loads(made.stdout)
+        with step(f"waiting for data loader {namespace}/{live['metadata']['name']}", "5 s once the queue lets it in"):
+            return _running_pod(live, mark, context)
 
-def in_pod(loader: Loader, script: str, folder: str) -> list[str]:
-    """The words that run a shell script in a loader's pod; its $1 is the path of a folder of the volume there."""
-    try:
-        folder.encode()
-    except UnicodeEncodeError:
-        fail(f"{folder!r} is no UTF-8, which the folder after the colon has to be; what lies in it need not")
-    words = exec_words(loader.namespace, loader.pod, loader.container, script, f"{MOUNT}/{folder.strip('/')}")
-    return command(*words, context=loader.context)
+    with _stoppable():
+        try:
+            yield Loader(namespace, start(), context, start=start)
+        except KeyboardInterrupt as stopped:
+            err.print("stopped; what arrived whole stays, and the same command goes on from there", style="yellow")
+            raise typer.Exit(_STOPPED + (stopped.args or (signal.SIGINT,))[0]) from None
+        finally:
+            _remove(namespace, marks, context)
 
 
 @contextmanager
-def running(
-    loader: Loader, what: str, script: str, folder: str, *, stdin: int | IO[bytes], stdout: int | None = None
-) -> Iterator["subprocess.Popen[bytes]"]:
-    """A script in the loader's pod, for as long as the block runs. It must end well, or the command fails.
+def _stoppable() -> Iterator[None]:
+    """Let the signals that end a command do what Ctrl-C does, so that what has to be removed is."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
 
-    Where the block fails the script is killed first: it may wait for ever to be rid of what nobody reads any more.
-    """
-    # Errors go into a file, since a full pipe would stop it too.
-    with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(
-            in_pod(loader, script, folder), stdin=stdin, stdout=stdout, stderr=errors, env=os.environ
+    def end(number: int, _: object) -> NoReturn:
+        raise KeyboardInterrupt(number)
+
+    # One that is ignored stays so: by nohup, for one.
+    ends = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, end) for number in ends}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _remove(namespace: str, marks: Sequence[str], context: str | None) -> None:
+    """Delete loaders by their marks: their names may not be known."""
+    chosen = f"{LAUNCH} in ({', '.join(marks)})"
+    words = ("delete", "job", "-n", namespace, "-l", chosen, "--wait=false", "--ignore-not-found")
+    done = kubectl(*words, context=context)
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip()
+        err.print(
+            f"data loader {namespace}/{marks[-1]} could not be deleted ({said}); it ends by itself after "
+            f"{IDLE_SECONDS // 60} minutes",
+            style="yellow",
+            markup=False,
         )
-        broken = ""
-        try:
-            yield process
-            while process.stdout and process.stdout.read(_CHUNK):
-                pass
-        except (tarfile.TarError, BrokenPipeError) as error:
-            broken = str(error)
-            process.kill()
-        except BaseException:
-            process.kill()
-            raise
-        finally:
-            for pipe in filter(None, (process.stdin, process.stdout)):
-                with suppress(OSError):
-                    pipe.close()
-            process.wait()
-        if process.returncode or broken:
-            errors.seek(0)
-            said = errors.read().decode(errors="replace").strip()
-            fail(
-                f"the {what} broke off: {said or broken or f'kubectl ended with {process.returncode}'}. What arrived "
-                "whole stays; run the same command again and it goes on from there"
-            )
 
 
-def loader_job(settings: Settings, namespace: str, volume: str, name: str) -> Manifest:
+def loader_job(settings: Settings, namespace: str, volume: str, mark: str) -> Manifest:
     """The loader's Job: on the queue of the runs that mount the volume, and as their user, so that all may write.
 
     It carries no run's label: it is no run, and no guard of runs stands before it.
     """
+    chosen = settings.cluster.loader
     users = [
         run
         for run in settings.workloads.runs
         if run.namespace == namespace and any(mount.volume == volume for mount in run.volumes)
     ]
-    queues = [run.queue for run in users if run.queue]
+    queues = [chosen.queue] if chosen.queue else [run.queue for run in users if run.queue]
     queues += [queue.name for queue in settings.queues.local_queues if queue.namespace == namespace]
     workload = Workload(
-        name="loader",
+        name=chosen.name,
         kind="DataLoader",
+        naming=chosen.naming,
         namespace=namespace,
         queue=queues[0] if queues else None,
         managed=False,
-        image=Image(name=settings.cluster.loader_image),
+        image=Image(name=chosen.image),
+        command=("sh", "-c", _WAIT, "sh", str(IDLE_SECONDS), str(LOOK_SECONDS)),
         volumes=(Mount(volume=volume, mount_path=MOUNT),),
-        resources=Resources(requests={"cpu": "50m", "memory": "64Mi"}, limits={"cpu": "1", "memory": "256Mi"}),
+        resources=chosen.resources,
         run_as_user=users[0].run_as_user if users and users[0].run_as_user else 1000,
         active_deadline_seconds=_LIFE_SECONDS,
         backoff_limit=0,
         ttl_seconds_after_finished=0,
     )
-    facts = Facts(image=settings.cluster.loader_image, data_digest=None, wrapper="", commit="")
-    job = manifest(workload, settings.stack, Launch(run_id=name, name=name, facts=facts))
+    facts = Facts(image=chosen.image, data_digest=None, wrapper="", commit="")
+    job = manifest(workload, settings.stack, Launch(run_id=mark, name=mark, facts=facts))
     job["metadata"]["labels"].pop(RUN)
     return job
 
 
-def _running_pod(namespace: str, name: str, context: str | None) -> str:
-    pods = f"/api/v1/namespaces/{namespace}/pods?labelSelector={quote(f'{LAUNCH}={name}')}"
-    end = time.monotonic() + _START_SECONDS
-    while time.monotonic() < end:
-        found = read([pods], context)[pods].body.get("items", [])
-        for pod in found:
-            if pod.get("status", {}).get("phase") == "Running":
-                return str(pod["metadata"]["name"])
+def _running_pod(job: Mapping[str, Any], mark: str, context: str | None) -> str:
+    """The loader's pod, once it runs; why it does not yet is said as it changes."""
+    namespace, name, uid = (job["metadata"][key] for key in ("namespace", "name", "uid"))
+    pods = f"/api/v1/namespaces/{namespace}/pods?labelSelector={quote(f'{LAUNCH}={mark}')}"
+    of_job = quote(f"kueue.x-k8s.io/job-uid={uid}")
+    held = f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{namespace}/workloads?labelSelector={of_job}"
+    queue = job["metadata"]["labels"].get(QUEUE)
+    began = time.monotonic()
+    said = state = ""
+    while True:
+        try:
+            answers = read([pods, held], context)
+        except ClusterError as error:
+            state, limit = str(error), _START_SECONDS
+        else:
+            found = answers[pods].body.get("items", [])
+            running = [pod for pod in found if _runs(pod) and pod["metadata"]["ownerReferences"][0]["uid"] == uid]
+            if running:
+                return str(running[0]["metadata"]["name"])
+            waits = "" if found else _waits(answers[held].body.get("items", []), queue)
+            state = waits or ", ".join(describe_pod(pod) for pod in found) or "it has no pod yet"
+            limit = _QUEUE_SECONDS if waits else _START_SECONDS
+        if state != said and time.monotonic() - began > _SILENT_SECONDS:
+            err.print(f"  {state}", markup=False)
+            said = state
+        if time.monotonic() - began > limit:
+            return fail(
+                f"data loader {namespace}/{name} did not start within {limit} s: {state}. See why: "
+                f"kubectl describe job -n {namespace} {name}; kubectl get workloads -n {namespace}"
+            )
         time.sleep(_PAUSE_SECONDS)
-    state = ", ".join(describe_pod(pod) for pod in found) or "the queue has not admitted it"
-    return fail(
-        f"data loader {namespace}/{name} did not start within {_START_SECONDS} s: {state}. See why: "
-        f"kubectl describe job -n {namespace} {name}; kubectl get workloads -n {namespace}"
-    )
+
+
+def _runs(pod: Mapping[str, Any]) -> bool:
+    return pod.get("status", {}).get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
+
+
+def _waits(workloads: Sequence[Mapping[str, Any]], queue: str | None) -> str:
+    """Why Kueue holds the loader back, in its words; "" where it does not."""
+    conditions = {each["type"]: each for one in workloads for each in one.get("status", {}).get("conditions", ())}
+    if queue is None or conditions.get("Admitted", {}).get("status") == "True":
+        return ""
+    reason = conditions.get("QuotaReserved", {}).get("message", "Kueue has not said why")
+    return f"queued in {queue}: {reason}"

@@ -1,255 +1,327 @@
 """Files to a volume and back, through a data loader: only what differs, checked by sha256 on both sides.
 
-A broken connection loses nothing: what has arrived whole is not sent again. Names may be any that a file system takes,
-also such that are no UTF-8; only those with a line break are refused, before anything is sent.
+A broken connection loses nothing: what has arrived whole is not sent again, of a big file every whole chunk. A few
+times it is made anew by itself. Names may be any that a file system takes, also such that are no UTF-8; only those with
+a line break are refused, before anything is sent.
 """
 
-import os
-import shutil
-import subprocess
-import sys
-import tarfile
-import tempfile
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
-from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
-
+from cli import archive, parts
 from cli.console import err, fail
-from cli.loader import Loader, running
-from cli.trees import PARTIAL, digests, local, remote
+from cli.loader import Loader
+from cli.progress import Advance, bar
+from cli.remote import BrokenConnectionError
+from cli.trees import Stat, Tree, inside, local, local_digests, remote, remote_digests
+
+T = TypeVar("T")
 
 DONE = "_SUCCESS"
 """The file that says of the folder around it that it is complete: fetched when all else is there and checked."""
-
-_CHUNK = 1 << 20
-_TAKE = 'mkdir -p "$1" && cd "$1" && tar -xf -'
-# busybox's tar reads no list of names, and ten thousand names are too many for a command line. So tar is run for every
-# few, and several archives follow each other. GNU's tar reads escapes in names unless told not to.
-_GIVE = """set -e
-cd "$1"
-set --
-if tar --no-unquote --version >/dev/null 2>&1; then exact=--no-unquote; else exact=; fi
-give() { tar $exact -cf - -- "$@" </dev/null; }
-while IFS= read -r name; do
-  set -- "$@" "$name"
-  if [ $# -ge 50 ]; then give "$@"; set --; fi
-done
-if [ $# -gt 0 ]; then give "$@"; fi
-"""
+PAUSES_SECONDS = (1, 2, 4, 8, 16)
+"""Before each new try of a connection that broke; one that brought something begins the row again."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Fetched:
-    """What a fetch brought."""
+@dataclass(kw_only=True)
+class Brought:
+    """What a transfer did."""
 
-    sent: int
-    """Files that had to be sent."""
+    where: str = ""
+    """The folder in which the files are now, on the volume or here."""
+    files: int = 0
+    """All files that there are."""
+    sent: int = 0
+    """Those of them that had to be sent."""
+    sent_bytes: int = 0
+    """Bytes that went through the connection, those included that broke off and were sent again."""
+    resumed_bytes: int = 0
+    """Bytes of unfinished files that were there already."""
     changed: tuple[str, ...] = ()
-    """Those of them that an active run wrote to meanwhile: what is here is some state of them, unchecked."""
+    """Fetched files that an active run wrote to meanwhile: what is here is some state of them, unchecked."""
 
 
-def remote_digests(loader: Loader, folder: str) -> dict[str, str]:
-    """The sha256 of every file below a folder of the volume, by its relative path; empty where it does not exist.
-
-    Raises through `fail` when the list did not arrive whole.
-    """
-    return dict(remote(loader, folder).files)
-
-
-def upload(loader: Loader, source: Path, folder: str, last: str | None = None) -> int:
-    """Bring a folder to the volume; return how many files had to be sent.
+def upload(loader: Loader, source: Path, folder: str, last: str | None = None) -> Brought:
+    """Bring a folder to the volume, or one file into a folder of the volume.
 
     Links to files are sent as files. Raises through `fail`, before anything is sent, when there is something that
     cannot be sent.
 
     Args:
         loader: through which.
-        source: the folder on this machine.
-        folder: where it goes on the volume.
+        source: the folder, or file, on this machine.
+        folder: where it goes on the volume. A file is put into it if it ends with `/` or is there, else gets its name.
         last: a file that is sent when all others are there and checked, since somebody waits for it.
 
     """
     try:
-        return _upload(loader, source, folder, last)
+        job = _Upload(loader=loader, source=source, folder=folder, last=last)
+        return _persevering(loader, job.attempt, lambda: job.arrived)
     except OSError as error:
         fail(f"{source} cannot be read: {error}. Run the same command again when it can, and nobody changes it")
 
 
-def _upload(loader: Loader, source: Path, folder: str, last: str | None) -> int:
-    wanted = local(source)
-    odd = [*wanted.others, *(name for name in (*wanted.files, *wanted.folders) if "\n" in name)]
-    if odd:
-        fail(
-            f"{len(odd)} entries of {source} cannot be sent, {odd[0]!r} for one; nothing is sent. What can: files, "
-            "folders and links to files, if their names have no line break. Rename or remove the others"
-        )
-    if not wanted.files:
-        fail(f"{source} holds no file; nothing is sent")
-    there = remote(loader, folder)
-    missing = [name for name, digest in wanted.files.items() if there.files.get(name) != digest]
-    folders = [name for name in wanted.folders if name not in there.folders]
-    rest = [name for name in missing if name != last]
-    if rest or folders:
-        _send(loader, source, folder, rest, folders)
-        found = remote(loader, folder)
-        _verify(wanted.files, found.files, rest, f"volume folder {folder}")
-        lost = set(folders) - set(found.folders)
-        if lost:
-            fail(f"{len(lost)} folders did not arrive in volume folder {folder}, {min(lost)!r} for one; run it again")
-    if last in missing:
-        _send(loader, source, folder, [last])
-        _verify(wanted.files, remote(loader, folder).files, [last], f"volume folder {folder}")
-    return len(missing)
-
-
-def fetch(loader: Loader, folder: str, target: Path) -> Fetched:
-    """Bring a folder of the volume to this machine.
+def fetch(loader: Loader, path: str, target: Path | None = None) -> Brought:
+    """Bring a folder of the volume, or one file, to a folder of this machine; None: of the folder's name, or here.
 
     Files called DONE come when all others are here and checked. Links are told, not followed.
 
     Raises through `fail` when there is no such folder, or when what arrived is not what was sent.
     """
-    wanted = remote(loader, folder)
-    if not wanted.files and not wanted.folders:
-        fail(f"the volume has no files in {folder}")
-    if wanted.others:
-        count, one = len(wanted.others), wanted.others[0]
-        err.print(f"{count} links or the like are not fetched, {one!r} for one", style="yellow", markup=False)
     try:
-        here = local(target).files if target.is_dir() else {}
+        job = _Fetch(loader=loader, path=path, target=target)
+        return _persevering(loader, job.attempt, lambda: job.arrived)
+    except OSError as error:
+        fail(f"{target or path} cannot be written: {error}. What arrived whole stays; make room, and run it again")
+
+
+def listing(loader: Loader, path: str) -> dict[str, dict[str, str | int]]:
+    """The sha256 and size of every file below a folder of the volume, or of the one file, by its relative path.
+
+    Empty where there is none. Raises through `fail` when the list did not arrive whole.
+    """
+
+    def attempt() -> dict[str, dict[str, str | int]]:
+        tree = remote(loader, path)
+        found = remote_digests(loader, _parent(path) if tree.kind == "file" else path, tree.files)
+        return {name: {"sha256": digest, "size": tree.files[name].size} for name, digest in found.items()}
+
+    return _persevering(loader, attempt, lambda: 0)
+
+
+def _persevering(loader: Loader, attempt: Callable[[], T], arrived: Callable[[], int]) -> T:
+    """Try until it is done, or until several tries in a row brought nothing more. Ends the command then."""
+    failures, before = 0, 0
+    while True:
+        try:
+            return attempt()
+        except BrokenConnectionError as error:
+            now = arrived()
+            failures, before = (failures if now == before else 0) + 1, now
+            if failures > len(PAUSES_SECONDS):
+                fail(f"{error}. What arrived whole stays; run the same command again and it goes on from there")
+            pause = PAUSES_SECONDS[failures - 1]
+            err.print(f"  {error}; going on from there in {pause} s", style="yellow", markup=False)
+            time.sleep(pause)
+            loader.revive()
+
+
+def _parent(path: str) -> str:
+    return str(PurePosixPath(path.strip("/") or ".").parent)
+
+
+def _size(path: Path) -> int | None:
+    return path.stat().st_size if path.is_file() else None
+
+
+def _differs(wanted: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
+    return [name for name in wanted if found.get(name) != wanted[name]]
+
+
+def _not_what_was_sent(names: list[str], where: str) -> BrokenConnectionError:
+    return BrokenConnectionError(f"{len(names)} files in {where} are not what was sent, {names[0]!r} for one")
+
+
+@dataclass(kw_only=True)
+class _Transfer:
+    """What is known across the tries of one transfer."""
+
+    loader: Loader
+    brought: Brought = field(default_factory=Brought)
+    verified: set[tuple[str, Stat]] = field(default_factory=set)
+    """What has arrived and is checked, from tries that broke off too."""
+    needed: set[str] = field(default_factory=set)
+    """What had to be sent, in whichever try."""
+    reached: dict[str, int] = field(default_factory=dict)
+    """Of big files: how far they have come at best. One that is always written to begins anew, and that is no gain."""
+
+    @property
+    def arrived(self) -> int:
+        """Grows whenever something more is checked."""
+        return len({name for name, _ in self.verified}) + sum(self.reached.values())
+
+    def meter(self, advance: Advance) -> parts.Meter:
+        """Count what happens, and move the bar."""
+        first = not self.brought.sent_bytes
+
+        def sent(size: int) -> None:
+            self.brought.sent_bytes += size
+            advance(size)
+
+        def resumed(size: int) -> None:
+            # In a later try it is what this command has sent itself.
+            self.brought.resumed_bytes += size if first else 0
+            advance(size)
+
+        def reached(name: str, offset: int) -> None:
+            self.reached[name] = max(offset, self.reached.get(name, 0))
+
+        return parts.Meter(resumed=resumed, sent=sent, reached=reached)
+
+
+@dataclass(kw_only=True)
+class _Upload(_Transfer):
+    source: Path
+    folder: str
+    last: str | None
+
+    def attempt(self) -> Brought:
+        """Bring what is not there yet. Raises BrokenConnectionError, OSError."""
+        wanted = local(self.source)
+        folder, there, files, paths = self._destination(wanted)
+        self._refuse(wanted, folder, there)
+        alike = {
+            name: state
+            for name, state in files.items()
+            if (name, state) not in self.verified and name in there.files and there.files[name].size == state.size
+        }
+        if alike:
+            found = remote_digests(self.loader, folder, alike)
+            here = local_digests({name: paths[name] for name in alike})
+            self.verified.update((name, alike[name]) for name in alike if found.get(name) == here.get(name))
+        missing = {name: state for name, state in files.items() if (name, state) not in self.verified}
+        self.needed.update(missing)
+        self.brought.where = folder
+        self.brought.files, self.brought.sent = len(files), len(self.needed)
+        folders = [name for name in wanted.folders if name not in there.folders]
+        rest = {name: state for name, state in missing.items() if name != self.last}
+        self._small(folder, {name: state for name, state in rest.items() if state.size < parts.BIG}, paths, folders)
+        self._big(folder, {name: state for name, state in rest.items() if state.size >= parts.BIG}, paths, there)
+        self._small(folder, {name: state for name, state in missing.items() if name == self.last}, paths, [])
+        return self.brought
+
+    def _destination(self, wanted: Tree) -> tuple[str, Tree, Mapping[str, Stat], Mapping[str, Path]]:
+        """The folder on the volume, what it holds, and what goes there under which names, from where."""
+        there = remote(self.loader, self.folder)
+        if wanted.kind == "folder":
+            return self.folder, there, wanted.files, {name: self.source / name for name in wanted.files}
+        folder, name = self.folder, self.source.name
+        if there.kind != "folder" and not folder.endswith("/"):
+            folder, name = _parent(folder), PurePosixPath(folder).name
+            there = remote(self.loader, folder)
+        return folder, there, {name: wanted.files[self.source.name]}, {name: self.source}
+
+    def _refuse(self, wanted: Tree, folder: str, there: Tree) -> None:
+        """End the command when something cannot be sent."""
+        odd = [*wanted.others, *(name for name in (*wanted.files, *wanted.folders) if "\n" in name)]
+        if odd:
+            fail(
+                f"{len(odd)} entries of {self.source} cannot be sent, {odd[0]!r} for one; nothing is sent. What can: "
+                "files, folders and links to files, if their names have no line break. Rename or remove the others"
+            )
+        if not wanted.files:
+            fail(f"{self.source} holds no file; nothing is sent")
+        if there.kind == "file":
+            fail(f"{folder} is a file on the volume, so no folder can be; nothing is sent. Choose another path")
+        other = [name for name in wanted.files if wanted.kind == "folder" and name in set(there.folders)]
+        other += [name for name in wanted.folders if name in there.files]
+        if other:
+            fail(
+                f"{other[0]!r} is a file on one side and a folder on the other, in {self.source} and in {folder} on "
+                "the volume; nothing is sent. Rename or remove one of them"
+            )
+
+    def _small(self, folder: str, files: Mapping[str, Stat], paths: Mapping[str, Path], folders: Iterable[str]) -> None:
+        if not files and not folders:
+            return
+        with bar(f"sending {len(files)} files", sum(each.size for each in files.values())) as advance:
+            sent = archive.send(self.loader, folder, files, paths, folders, self.meter(advance).sent)
+        wrong = _differs(sent, remote_digests(self.loader, folder, files))
+        self.verified.update((name, files[name]) for name in files if name not in wrong)
+        if wrong:
+            raise _not_what_was_sent(wrong, f"volume folder {folder}")
+
+    def _big(self, folder: str, files: Mapping[str, Stat], paths: Mapping[str, Path], there: Tree) -> None:
+        if not files:
+            return
+        with bar(f"sending {len(files)} big files", sum(each.size for each in files.values())) as advance:
+            meter = self.meter(advance)
+            for name, state in files.items():
+                offset = 0
+                if parts.key(name, state) in there.parts:
+                    offset = parts.resumable(self.loader, paths[name], folder, name, state)
+                    meter.resumed(offset)
+                parts.send(self.loader, paths[name], folder, name, state, offset, meter)
+                self.verified.add((name, state))
+
+
+@dataclass(kw_only=True)
+class _Fetch(_Transfer):
+    path: str
+    target: Path | None
+    told: bool = False
+
+    def attempt(self) -> Brought:
+        """Fetch what is not here yet. Raises BrokenConnectionError, OSError."""
+        wanted = self._wanted()
+        folder = _parent(self.path) if wanted.kind == "file" else self.path
+        target = self.target or Path("" if wanted.kind == "file" else PurePosixPath(self.path).name)
         for name in ("", *wanted.folders):
-            _inside(target, name).mkdir(parents=True, exist_ok=True)
-        missing = [name for name, digest in wanted.files.items() if here.get(name) != digest]
-        rest = [name for name in missing if not _says_done(name)]
-        changed: tuple[str, ...] = ()
+            inside(target, name).mkdir(parents=True, exist_ok=True)
+        marks = {name: state for name, state in wanted.files.items() if PurePosixPath(name).name == DONE}
+        left = {name: state for name, state in wanted.files.items() if (name, state) not in self.verified}
+        alike = {name for name, state in left.items() if _size(target / name) == state.size}
+        hashed = {name: state for name, state in left.items() if name in alike or state.size < parts.BIG} | marks
+        digests = remote_digests(self.loader, folder, hashed)
+        found = local_digests({name: target / name for name in alike})
+        self.verified.update((name, left[name]) for name in alike if name in digests and digests[name] == found[name])
+        rest = {name: state for name, state in left.items() if (name, state) not in self.verified | set(marks.items())}
         if rest:
             # What says that all is here must not lie beside less than all.
-            missing = [*rest, *filter(_says_done, wanted.files)]
-            for name in missing[len(rest) :]:
-                _inside(target, name).unlink(missing_ok=True)
-            _receive(loader, folder, target, rest)
-            changed = _changed(loader, folder, target, rest, wanted.files)
-        marks = missing[len(rest) :]
-        if marks:
-            _receive(loader, folder, target, marks)
-            _verify(wanted.files, digests(target, marks), marks, str(target))
-    except OSError as error:
-        fail(f"{target} cannot be written: {error}. What arrived whole stays; make room for the rest, and run it again")
-    return Fetched(sent=len(missing), changed=changed)
+            for name, state in marks.items():
+                inside(target, name).unlink(missing_ok=True)
+                self.verified.discard((name, state))
+        late = {name: state for name, state in marks.items() if (name, state) not in self.verified}
+        self.needed.update(rest, late)
+        self.brought.where = str(target)
+        self.brought.files, self.brought.sent = len(wanted.files), len(self.needed)
+        self._fetch(folder, target, wanted, rest, digests)
+        self._fetch(folder, target, wanted, late, digests)
+        parts.discard(target)
+        return self.brought
 
+    def _wanted(self) -> Tree:
+        wanted = remote(self.loader, self.path)
+        if not wanted.files and not wanted.folders:
+            fail(f"the volume has no files in {self.path}")
+        if wanted.others and not self.told:
+            self.told = True
+            count, one = len(wanted.others), wanted.others[0]
+            err.print(f"{count} links or the like are not fetched, {one!r} for one", style="yellow", markup=False)
+        return wanted
 
-def _changed(
-    loader: Loader, folder: str, target: Path, names: Sequence[str], wanted: Mapping[str, str]
-) -> tuple[str, ...]:
-    """The files that a run wrote to between list and fetch; any other that differs ends the command."""
-    found = digests(target, names)
-    wrong = [name for name in names if found.get(name) != wanted[name]]
-    if not wrong:
-        return ()
-    now = remote(loader, folder).files
-    # What has not changed there was damaged on its way; and what is finished should not change at all.
-    _verify(wanted, found, [name for name in wrong if now.get(name) == wanted[name]], str(target))
-    changed = tuple(name for name in wrong if found.get(name) != now.get(name))
-    finished = [name for name in changed if any(str(each / DONE) in wanted for each in PurePosixPath(name).parents)]
-    if finished:
-        fail(
-            f"{len(finished)} files of a finished run were written to while they were fetched, {finished[0]!r} for "
-            "one; see who does that, and run the same command again"
-        )
-    return changed
-
-
-def _send(loader: Loader, source: Path, folder: str, names: Sequence[str], folders: Iterable[str] = ()) -> None:
-    found = {name: (source / name).stat() for name in names}
-    with (
-        _bar(sum(each.st_size for each in found.values()), f"sending {len(names)} files") as progress,
-        running(loader, "upload", _TAKE, folder, stdin=subprocess.PIPE) as process,
-    ):
-        if process.stdin is None:
-            raise AssertionError
-        for name in folders:
-            process.stdin.write(_header(name, tarfile.DIRTYPE, 0o755, 0, time.time()))
-        for name, each in found.items():
-            process.stdin.write(_header(name, tarfile.REGTYPE, 0o644, each.st_size, each.st_mtime))
-            left = each.st_size
-            with (source / name).open("rb") as file:
-                while left and (chunk := file.read(min(left, _CHUNK))):
-                    process.stdin.write(chunk)
-                    left -= len(chunk)
-            if left:
-                fail(f"{name!r} in {source} became shorter while it was sent; run the same command again")
-            process.stdin.write(bytes(-each.st_size % tarfile.BLOCKSIZE))
-            progress.advance(progress.task_ids[0], each.st_size)
-        process.stdin.write(bytes(2 * tarfile.BLOCKSIZE))
-        process.stdin.close()
-
-
-def _header(name: str, kind: bytes, mode: int, size: int, mtime: float) -> bytes:
-    """An archive's words before a file. Who owns it here means nothing there."""
-    info = tarfile.TarInfo(name)
-    info.type, info.mode, info.size, info.mtime = kind, mode, size, int(mtime)
-    return info.tobuf(tarfile.GNU_FORMAT, sys.getfilesystemencoding(), "surrogateescape")
-
-
-def _receive(loader: Loader, folder: str, target: Path, names: Sequence[str]) -> None:
-    with tempfile.TemporaryFile() as asked, _bar(None, f"fetching {len(names)} files") as progress:
-        # With ./ no name looks like an option.
-        asked.writelines(b"./" + os.fsencode(name) + b"\n" for name in names)
-        asked.seek(0)
-        with running(loader, "fetch", _GIVE, folder, stdin=asked, stdout=subprocess.PIPE) as process:
-            if process.stdout is None:
-                raise AssertionError
-            known = frozenset(names)
-            # Between two archives there are zeros.
-            with tarfile.open(fileobj=process.stdout, mode="r|", ignore_zeros=True) as archive:
-                for member in archive:
-                    _keep(archive, member, target, known)
-                    progress.advance(progress.task_ids[0], member.size)
-
-
-def _keep(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path, names: Collection[str]) -> None:
-    """Write one file beside its place, then into it: what lies there under its name is whole."""
-    name = PurePosixPath(member.name).as_posix()
-    path = _inside(target, name)
-    if name not in names:
-        fail(f"the volume sent {name!r}, which was not asked for; it was not written")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = target / PARTIAL
-    if member.islnk():
-        # A second name of a file that came before, for which the archive does not repeat the content.
-        shutil.copyfile(_inside(target, PurePosixPath(member.linkname).as_posix()), partial)
-    elif content := archive.extractfile(member):
-        with partial.open("wb") as out:
-            shutil.copyfileobj(content, out, _CHUNK)
-    else:
-        return
-    partial.replace(path)
-
-
-def _inside(target: Path, name: str) -> Path:
-    path = target / name
-    if not path.resolve().is_relative_to(target.resolve()):
-        fail(f"the volume holds a file called {name!r}, which would land outside {target}; it was not written")
-    return path
-
-
-def _verify(wanted: Mapping[str, str], found: Mapping[str, str], names: Iterable[str], where: str) -> None:
-    wrong = [name for name in names if found.get(name) != wanted[name]]
-    if wrong:
-        fail(
-            f"{len(wrong)} files in {where} are not what was sent, {wrong[0]!r} for one; run the same command again: "
-            "it sends just these"
-        )
-
-
-def _says_done(name: str) -> bool:
-    return PurePosixPath(name).name == DONE
-
-
-def _bar(total: int | None, what: str) -> Progress:
-    progress = Progress("  {task.description}", BarColumn(), DownloadColumn(), TransferSpeedColumn(), console=err)
-    progress.add_task(what, total=total)
-    return progress
+    def _fetch(
+        self, folder: str, target: Path, wanted: Tree, files: Mapping[str, Stat], digests: Mapping[str, str]
+    ) -> None:
+        """Fetch files and check them. Those that a run wrote to meanwhile are told, unless the run is finished."""
+        if not files:
+            return
+        # A small one without a digest is gone meanwhile.
+        small = {name: digests[name] for name, state in files.items() if state.size < parts.BIG and name in digests}
+        big = {name: state for name, state in files.items() if state.size >= parts.BIG}
+        with bar(f"fetching {len(files)} files", sum(each.size for each in files.values())) as advance:
+            meter = self.meter(advance)
+            if small:
+                archive.receive(self.loader, folder, target, small, meter.sent)
+            for name, state in big.items():
+                parts.receive(self.loader, folder, target, name, state, meter)
+        wrong = _differs(small, local_digests({name: target / name for name in small}))
+        suspect = [*wrong, *big, *(name for name in files if name not in small and name not in big)]
+        now = remote(self.loader, self.path).files if suspect else {}
+        changed = [name for name in suspect if now.get(name) != files[name]]
+        # What has not changed there was damaged on its way; and what is finished should not change at all.
+        if damaged := [name for name in wrong if name not in changed]:
+            raise _not_what_was_sent(damaged, str(target))
+        finished = [
+            name for name in changed if any(str(each / DONE) in wanted.files for each in PurePosixPath(name).parents)
+        ]
+        if finished:
+            fail(
+                f"{len(finished)} files of a finished run were written to while they were fetched, {finished[0]!r} for "
+                "one; see who does that, and run the same command again"
+            )
+        self.brought.changed += tuple(changed)
+        self.verified.update(files.items())

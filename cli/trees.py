@@ -1,4 +1,4 @@
-"""What a folder holds, on a volume or here: the names and digests by which two folders are compared.
+"""What a folder holds, on a volume or here: names, sizes and digests, by which two folders are compared.
 
 Names may be any that a file system takes, also such that are no UTF-8; those with a line break cannot be listed.
 """
@@ -6,87 +6,120 @@ Names may be any that a file system takes, also such that are no UTF-8; those wi
 import hashlib
 import os
 import re
-import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from cli.console import fail
-from cli.loader import Loader, in_pod
+from cli.loader import Loader
+from cli.progress import bar
+from cli.remote import BrokenConnectionError, answer, running
 
 PARTIAL = ".trainstack-partial"
-"""What is being fetched, until it is whole and gets its name. Left by an interrupted fetch, overwritten by the next."""
+"""The folder of what has not arrived whole, below the one it belongs to. Neither listed nor sent."""
 
-_FILES, _FOLDERS, _OTHERS, _END = " files", " folders", " others", " end"
-"""Lines between the parts of a list. Every other line begins with a digest or with `./`."""
+_FILE, _FILES, _FOLDERS, _OTHERS, _PARTS, _END = " file", " files", " folders", " others", " parts", " end"
+"""Lines between the parts of a list. Every other line begins with a size or with `./`."""
 # Names with a line break come first: where there is one, the rest cannot be read. A list without its last line is not
 # whole, whatever kubectl's exit code says. lost+found, at the root of some volumes, is root's alone.
 _LIST = f"""set -e
-seek() {{ find . -path ./lost+found -prune -o "$@"; }}
+seek() {{ find . \\( -path ./lost+found -o -name {PARTIAL} \\) -prune -o "$@"; }}
 if [ -d "$1" ]; then
   cd "$1"
   seek -name '*
 *' -print
   echo '{_FILES}'
-  seek -type f -exec sha256sum {{}} +
+  seek -type f -exec stat -c '%s %i,%Y,%Z %n' {{}} +
   echo '{_FOLDERS}'
   seek -type d -print
   echo '{_OTHERS}'
   seek ! -type f ! -type d -print
+  echo '{_PARTS}'
+  if [ -d {PARTIAL} ]; then find ./{PARTIAL} -type f -print; fi
+elif [ -f "$1" ]; then
+  cd "${{1%/*}}"
+  echo '{_FILE}'
+  stat -c '%s %i,%Y,%Z %n' "./${{1##*/}}"
 fi
 echo '{_END}'
 """
+# Ten thousand names are too many for a command line. A file that is gone meanwhile has no digest.
+_HASH = f"""cd "$1" || exit
+set --
+while IFS= read -r name; do
+  if [ -f "$name" ]; then set -- "$@" "$name"; fi
+  if [ $# -ge 50 ]; then sha256sum "$@" </dev/null; set --; fi
+done
+if [ $# -gt 0 ]; then sha256sum "$@" </dev/null; fi
+echo '{_END}'
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stat:
+    """What is known of a file without reading it."""
+
+    size: int
+    stamp: str
+    """Another one: somebody has written to the file, or put another in its place."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tree:
     """What a folder holds, by relative POSIX paths."""
 
-    files: Mapping[str, str]
-    """The sha256 of each."""
+    files: Mapping[str, Stat]
     folders: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
     """Links, pipes and the like."""
+    parts: frozenset[str] = frozenset()
+    """Of files that have not arrived whole."""
+    kind: Literal["folder", "file", "nothing"] = "folder"
+    """What was asked for. A file is the one file here, in the folder above it."""
 
 
 def remote(loader: Loader, folder: str) -> Tree:
-    """What a folder of the volume holds; nothing where it does not exist."""
-    done = subprocess.run(
-        in_pod(loader, _LIST, folder), stdin=subprocess.DEVNULL, capture_output=True, check=False, env=os.environ
-    )
-    text, said = os.fsdecode(done.stdout), done.stderr.decode(errors="replace").strip()
-    if done.returncode or not text.endswith(f"{_END}\n"):
-        reason = said or f"kubectl ended with {done.returncode}, and the list has no end"
-        fail(f"the volume's files in {folder} cannot be listed: {reason}. Run the same command again")
-    if text == f"{_END}\n":
-        return Tree(files={})
-    odd, files, folders, others = _parts(text)
+    """What a folder of the volume holds; nothing where it does not exist. Raises BrokenConnectionError."""
+    text = os.fsdecode(answer(loader, f"list of the volume's files in {folder}", _LIST, folder))
+    if not text.endswith(f"{_END}\n"):
+        raise BrokenConnectionError(f"the list of the volume's files in {folder} has no end")
+    text = text.removesuffix(f"{_END}\n")
+    if text.startswith(f"{_FILE}\n"):
+        return Tree(files=dict(map(_entry, _lines(text)[1:])), kind="file")
+    if not text:
+        return Tree(files={}, kind="nothing")
+    odd, _, rest = text.rpartition(f"{_FILES}\n")
     if odd:
-        names = "\n".join(odd)
-        fail(
-            f"names in {folder} on the volume have line breaks, so they cannot be listed: {names!r}; rename them there"
-        )
+        fail(f"names in {folder} on the volume have line breaks, so they cannot be listed: {odd!r}; rename them there")
+    files, _, rest = rest.partition(f"{_FOLDERS}\n")
+    folders, _, rest = rest.partition(f"{_OTHERS}\n")
+    others, _, parts = rest.partition(f"{_PARTS}\n")
     return Tree(
-        files=dict(map(_entry, files)),
-        folders=tuple(name.removeprefix("./") for name in folders if name != "."),
-        others=tuple(name.removeprefix("./") for name in others),
+        files=dict(map(_entry, _lines(files))),
+        folders=tuple(name.removeprefix("./") for name in _lines(folders) if name != "."),
+        others=tuple(name.removeprefix("./") for name in _lines(others)),
+        parts=frozenset(name.rpartition("/")[2] for name in _lines(parts)),
     )
 
 
-def local(folder: Path) -> Tree:
-    """What a folder of this machine holds. Raises OSError where it cannot be read."""
-    files: dict[str, str] = {}
+def local(source: Path) -> Tree:
+    """What a folder of this machine holds, or that a file is one. Raises OSError where it cannot be read."""
+    if not source.is_dir():
+        return Tree(files={source.name: stat(source)}, kind="file")
+    files: dict[str, Stat] = {}
     folders: list[str] = []
     others: list[str] = []
 
     def stop(error: OSError) -> None:
         raise error
 
-    for place, below, beside in os.walk(folder, onerror=stop):
-        for path in sorted(Path(place, name) for name in (*below, *beside) if name != PARTIAL):
-            name = path.relative_to(folder).as_posix()
+    for place, below, beside in os.walk(source, onerror=stop):
+        below[:] = [name for name in below if name != PARTIAL]
+        for path in sorted(Path(place, name) for name in (*below, *beside)):
+            name = path.relative_to(source).as_posix()
             if path.is_file():
-                files[name] = _sha256(path)
+                files[name] = stat(path)
             elif path.is_dir() and not path.is_symlink():
                 folders.append(name)
             else:
@@ -94,28 +127,68 @@ def local(folder: Path) -> Tree:
     return Tree(files=files, folders=tuple(folders), others=tuple(others))
 
 
-def digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """The sha256 of those of the files that are there."""
-    return {name: _sha256(folder / name) for name in names if (folder / name).is_file()}
+def stat(path: Path) -> Stat:
+    """What is known of a file of this machine. Raises OSError."""
+    found = path.stat()
+    return Stat(size=found.st_size, stamp=f"{found.st_ino},{found.st_mtime_ns},{found.st_ctime_ns}")
 
 
-def _parts(text: str) -> tuple[list[str], list[str], list[str], list[str]]:
-    odd, _, rest = text.removesuffix(f"{_END}\n").rpartition(f"{_FILES}\n")
-    files, _, rest = rest.partition(f"{_FOLDERS}\n")
-    folders, _, others = rest.partition(f"{_OTHERS}\n")
+def remote_digests(loader: Loader, folder: str, files: Mapping[str, Stat]) -> dict[str, str]:
+    """The sha256 of those of the files that are there, by their paths. Raises BrokenConnectionError."""
+    if not files:
+        return {}
+    asked = b"".join(b"./" + os.fsencode(name) + b"\n" for name in files)
+    found: dict[str, str] = {}
+    line = ""
+    with (
+        bar(f"checking {len(files)} files on the volume", sum(each.size for each in files.values())) as advance,
+        running(loader, "check of the volume's files", _HASH, folder, given=asked) as script,
+    ):
+        for raw in script.output:
+            line = os.fsdecode(raw).removesuffix("\n")
+            if line == _END:
+                continue
+            name, digest = _digest(line)
+            found[name] = digest
+            advance(files[name].size)
+    if line != _END:
+        raise BrokenConnectionError("the check of the volume's files has no end")
+    return found
+
+
+def local_digests(paths: Mapping[str, Path]) -> dict[str, str]:
+    """The sha256 of those of the files that are there, by their names."""
+    sizes = {name: path.stat().st_size for name, path in paths.items() if path.is_file()}
+    found = {}
+    with bar(f"checking {len(sizes)} files here", sum(sizes.values())) as advance:
+        for name, size in sizes.items():
+            with paths[name].open("rb") as file:
+                found[name] = hashlib.file_digest(file, "sha256").hexdigest()
+            advance(size)
+    return found
+
+
+def inside(target: Path, name: str) -> Path:
+    """The place of a file below a folder. Ends the command when it would lie outside, by a link that lies here."""
+    path = target / name
+    if not path.resolve().is_relative_to(target.resolve()):
+        fail(f"the volume holds a file called {name!r}, which would land outside {target}; it was not written")
+    return path
+
+
+def _lines(text: str) -> list[str]:
     # Not splitlines, for which more than the line feed ends a line.
-    odd_, files_, folders_, others_ = (part.split("\n")[:-1] for part in (odd, files, folders, others))
-    return odd_, files_, folders_, others_
+    return text.split("\n")[:-1]
 
 
-def _entry(line: str) -> tuple[str, str]:
+def _entry(line: str) -> tuple[str, Stat]:
+    size, stamp, name = line.split(" ", 2)
+    return name.removeprefix("./"), Stat(size=int(size), stamp=stamp)
+
+
+def _digest(line: str) -> tuple[str, str]:
     """Name and digest of a line of sha256sum's; GNU's has a backslash before it where it doubles those of the name."""
     digest, _, name = line.partition("  ")
     if digest.startswith("\\"):
         digest, name = digest[1:], re.sub(r"\\(.)", lambda each: {"r": "\r"}.get(each[1], each[1]), name)
     return name.removeprefix("./"), digest
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

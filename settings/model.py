@@ -1,14 +1,30 @@
 """An environment: everything one stack declares."""
 
+from typing import Literal
+
 from pydantic import Field
 
-from settings.base import DnsName, Section
+from settings.base import DnsLabel, DnsName, Section
 from settings.environment import Environment
 from settings.operators import Operators
 from settings.queues import Queues
 from settings.storage import Storage
 from settings.tenants import Tenants
-from settings.workloads import Workloads
+from settings.workloads import Resources, Workloads
+
+
+class Loader(Section):
+    """The Job through whose pod files go to a volume and back (`trainstack upload`, `ls`, `fetch`)."""
+
+    image: str = "busybox:1.35"
+    """busybox, or any image with a shell and GNU's coreutils, findutils and tar."""
+    queue: DnsLabel | None = None
+    """The LocalQueue; None: that of the runs that mount the volume, else the namespace's first, if it has one."""
+    name: DnsLabel = Field("loader", max_length=40)
+    """What its name begins with."""
+    naming: Literal["derived", "generated"] = "derived"
+    """Who makes the rest of the name: we, or with `generateName` the API server, which some clusters demand."""
+    resources: Resources = Resources(requests={"cpu": "50m", "memory": "64Mi"}, limits={"cpu": "1", "memory": "256Mi"})
 
 
 class Cluster(Section):
@@ -18,8 +34,7 @@ class Cluster(Section):
     """The kubeconfig context; None: the current one. The file is KUBECONFIG's: the person's, not the environment's."""
     registry: str = "registry.local"
     """Where images that this repository builds are pushed and pulled."""
-    loader_image: str = "busybox:1.35"
-    """What a data loader runs, to bring files to a volume and back: needs `sh`, `tar`, `find` and `sha256sum`."""
+    loader: Loader = Loader()
     git_image: str = "alpine/git:2.47.2"
     """What checks a workload's `code` out: needs `sh`, `git` 2.29 or later, and `ssh` where it is read by ssh."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from settings.editing import Entry, with_entries
-from settings.model import Cluster, Settings
+from settings.model import Settings
 from settings.quantities import amount, canonical
 from settings.queues import ClusterQueue
 from settings.team_request import Request, TeamError, faults, nominal
@@ -121,18 +121,18 @@ def _team_file(platform: Settings, name: str, namespace: str) -> str:
         "namespace": namespace,
         "queue": name,
         "managed": False,
-        "image": {"name": platform.cluster.loader_image},
+        "image": {"name": platform.cluster.loader.image},
         "command": ["sh", "-c", "echo hello from $(hostname) | tee /mnt/training/hello"],
         "volumes": [{"volume": "training", "mountPath": "/mnt/training"}],
         "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}},
         "runAsUser": 1000,
     }
-    fields = Cluster.model_fields
-    cluster = {
-        fields[field].alias or field: getattr(platform.cluster, field)
-        for field in ("registry", "loader_image")
-        if getattr(platform.cluster, field) != fields[field].default
-    }
+    # The queue of its loader is the team's own.
+    cluster = platform.cluster.model_dump(
+        by_alias=True,
+        exclude_defaults=True,
+        include={"registry": True, "loader": {"image", "name", "naming", "resources"}},
+    )
     reference = "Its outputs tell the queues. Leave the line out where the team cannot read that stack's state."
     size = "Size and access modes to choose; the class is the platform's."
     entries = [

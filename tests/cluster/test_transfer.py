@@ -1,91 +1,322 @@
-"""Files through a real pod: what kubectl's streams and the helper image's programs do to them."""
+"""Files through real loaders: what kubectl's streams and the image's programs do to them, and what breaks."""
 
+import filecmp
 import json
 import os
-from collections.abc import Iterator
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from bench.transfer import measure
+from cli import loader as loader_module
 from cli.kubectl import kubectl
-from cli.loader import MOUNT, Loader
-from cli.transfer import Fetched, fetch, remote_digests, upload
+from cli.loader import Loader, data_loader, loader_job
+from cli.parts import CHUNK
+from cli.transfer import fetch, listing, upload
+from cli.trees import PARTIAL
 from devcluster.cluster import Cluster
-from tests.cluster.project import eventually
-from workloads.data_loader import CONTAINER, WAIT
+from settings.model import Cluster as ClusterSection
+from settings.model import Loader as LoaderSection
+from settings.model import Settings
+from settings.workloads import Resources
+from tests.cluster.project import ROOT, eventually
+from workloads.data_loader import CONTAINER
 
 pytestmark = pytest.mark.cluster
 
-POD = "transfer"
-SECURITY = {
-    "runAsUser": 1000,
-    "runAsNonRoot": True,
-    "allowPrivilegeEscalation": False,
-    "capabilities": {"drop": ["ALL"]},
-    "seccompProfile": {"type": "RuntimeDefault"},
-}
+NAMESPACE = VOLUME = "transfer"
+WHOLE = {"cpu": "1", "memory": "1Gi"}
+SETTINGS = Settings(
+    stack="transfer",
+    # A core of its own: else whoever else is on the machine decides how fast the far side hashes.
+    cluster=ClusterSection(loader=LoaderSection(resources=Resources(requests=WHOLE, limits=WHOLE))),
+)
+SIZE = 128 << 20
+ENVIRONMENT = """config:
+  trainstack:storage:
+    volumes:
+      - {name: data, namespace: transfer, storageClass: manual, size: 1Gi, accessModes: [ReadWriteMany]}
+"""
+RULES = """
+!has(object.metadata.generateName) || !object.metadata.generateName.startsWith('lightweight-job-') ||
+!('kueue.x-k8s.io/queue-name' in object.metadata.labels)
+"""
 
 
-@pytest.fixture
-def loader(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Loader]:
-    """A pod like a data loader's, on a volume of its own: no queue has to let it in."""
-    monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
-    container = {
-        "name": CONTAINER,
-        "image": "busybox:1.35",
-        "command": list(WAIT),
-        "securityContext": SECURITY,
-        "volumeMounts": [{"name": "volume", "mountPath": MOUNT}],
-    }
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": POD, "namespace": "default"},
-        "spec": {
-            "containers": [container],
-            "volumes": [{"name": "volume", "emptyDir": {}}],
-            "securityContext": {"fsGroup": 1000},
+def run(*words: str, given: Any = None) -> bytes:
+    """Plain kubectl, which has to succeed."""
+    done = kubectl(*words, stdin=None if given is None else json.dumps(given).encode())
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def create(kind: str, name: str, spec: dict[str, Any], version: str = "v1", **metadata: str) -> None:
+    """An object of this name."""
+    run(
+        "create",
+        "-f",
+        "-",
+        given={
+            "apiVersion": version,
+            "kind": kind,
+            "metadata": {"name": name, **metadata},
+            "spec": spec,
         },
-    }
+    )
+
+
+def jobs() -> list[str]:
+    """The loaders that there are."""
+    return run("get", "jobs", "-n", NAMESPACE, "-o", "name").decode().split()
+
+
+@pytest.fixture(scope="module")
+def volume(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder behind the claim `data`."""
+    before = os.environ.get("KUBECONFIG")
+    os.environ["KUBECONFIG"] = str(cluster.kubeconfig)
+    folder = tmp_path_factory.mktemp("volume")
+    folder.chmod(0o777)
+    modes = {"accessModes": ["ReadWriteMany"], "storageClassName": "manual"}
+    asked = {"resources": {"requests": {"storage": "1Gi"}}, "volumeName": VOLUME}
+    create("Namespace", NAMESPACE, {})
+    create(
+        "PersistentVolume",
+        VOLUME,
+        {
+            **modes,
+            "capacity": {"storage": "1Gi"},
+            "hostPath": {"path": str(folder)},
+        },
+    )
+    create("PersistentVolumeClaim", "data", {**modes, **asked}, namespace=NAMESPACE)
     try:
-        made = kubectl("create", "-f", "-", stdin=json.dumps(pod).encode())
-        assert made.returncode == 0, made.stderr
-        ready = kubectl("wait", "-n", "default", f"pod/{POD}", "--for=condition=Ready", "--timeout=120s")
-        assert ready.returncode == 0, ready.stderr
-        yield Loader("default", POD, None)
+        yield folder
     finally:
-        kubectl("delete", "pod", "-n", "default", POD, "--ignore-not-found")
+        run("delete", "namespace", NAMESPACE, "--timeout=60s")
+        run("delete", "persistentvolume", VOLUME)
+        os.environ.pop("KUBECONFIG")
+        if before is not None:
+            os.environ["KUBECONFIG"] = before
+
+
+@pytest.fixture(scope="module")
+def loader(volume: Path) -> Iterator[Loader]:
+    """A loader in front of it; no queue has to let it in."""
+    with data_loader(SETTINGS, NAMESPACE, "data") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one big file."""
+    folder = tmp_path_factory.mktemp("big")
+    (folder / "model of -\xe4.pt").write_bytes(os.urandom(SIZE))
+    return folder
 
 
 def contents(folder: Path) -> dict[Path, bytes | None]:
     """What lies in a folder: the content of files, None for folders."""
-    return {path.relative_to(folder): None if path.is_dir() else path.read_bytes() for path in folder.iterdir()}
+    return {path.relative_to(folder): None if path.is_dir() else path.read_bytes() for path in folder.rglob("*")}
+
+
+def arrived(folder: Path) -> int:
+    """The bytes of a file that is not there whole."""
+    try:
+        return sum(path.stat().st_size for path in (folder / PARTIAL).iterdir())
+    except FileNotFoundError:
+        return 0
+
+
+def kubectl_of_ours() -> int:
+    """The process that the bytes go through."""
+    for name in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (name / "cmdline").read_bytes().split(b"\0")
+            if b"exec" in words and f"PPid:\t{os.getpid()}\n" in (name / "status").read_text():
+                return int(name.name)
+        except OSError:
+            continue
+    raise AssertionError("no kubectl runs")
+
+
+def until_arrived(folder: Path, size: int, seconds: float = 120) -> None:
+    """Wait for so many bytes; looks often, since all of them may be there within two seconds."""
+    end = time.monotonic() + seconds
+    while arrived(folder) < size:
+        assert time.monotonic() < end, f"not within {seconds} s: {size} bytes in {folder}"
+        time.sleep(0.02)
+
+
+@contextmanager
+def cutting(folder: Path, cuts: dict[int, Callable[[], None]]) -> Iterator[None]:
+    """Do each of these once so many bytes have arrived in the folder, while the block runs."""
+    failed: list[BaseException] = []
+
+    def watch() -> None:
+        try:
+            for size, cut in cuts.items():
+                until_arrived(folder, size)
+                cut()
+        except BaseException as error:  # noqa: BLE001 - it is asserted on in the test's own thread
+            failed.append(error)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    yield
+    thread.join()
+    assert failed == []
 
 
 def test_files_survive_both_ways(loader: Loader, tmp_path: Path) -> None:
-    """Odd names, also no text; empty files and folders; a big file; more names than a URL takes."""
+    """Odd names, also no text; empty files and folders; more names than a URL takes."""
     source = tmp_path / "source"
     (source / "nothing").mkdir(parents=True)
     odd = ["-rf", " two  spaces ", "'\"$(x)`;*", "a\rb\u2028c", "back\\slash", "n" * 250, os.fsdecode(b"caf\xe9")]
     for name in [*odd, *(f"{'long' * 20}-{number}" for number in range(1_000))]:
         (source / name).write_bytes(os.fsencode(name))
     (source / "empty").touch()
-    (source / "big").write_bytes(os.urandom(20_000_000))
-    assert upload(loader, source, "data") == 1_009
-    assert upload(loader, source, "data") == 0
+    (source / "20 MB").write_bytes(os.urandom(20_000_000))
+    assert upload(loader, source, "data").sent == 1_009
+    assert upload(loader, source, "data").sent == 0
 
     target = tmp_path / "target"
-    assert fetch(loader, "data", target) == Fetched(sent=1_009)
+    assert fetch(loader, "data", target).sent == 1_009
     assert contents(target) == contents(source)
-    assert remote_digests(loader, "nowhere") == {}
+    assert listing(loader, "nowhere") == {}
 
 
-def test_hard_links_and_a_log_that_is_written_to(loader: Loader, tmp_path: Path) -> None:
+def test_hard_links_and_a_log_that_is_written_to(loader: Loader, volume: Path, tmp_path: Path) -> None:
     """Links of one file arrive as files; what an active run writes meanwhile is told, and is no fault."""
-    writer = "while :; do echo more >> log; done"
-    script = f'set -e; mkdir -p "$1"; cd "$1"; echo x > a; ln a b; ({writer}) </dev/null >/dev/null 2>&1 &'
-    done = kubectl("exec", "-n", "default", POD, "--", "sh", "-c", script, "sh", f"{MOUNT}/run")
-    assert done.returncode == 0, done.stderr
-    eventually("a log", lambda: "log" in remote_digests(loader, "run"))
-    assert fetch(loader, "run", tmp_path / "run") == Fetched(sent=3, changed=("log",))
+    (volume / "run").mkdir()
+    (volume / "run" / "a").write_text("x\n")
+    os.link(volume / "run" / "a", volume / "run" / "b")
+    with subprocess.Popen(["sh", "-c", "while :; do echo more >> log; done"], cwd=volume / "run") as writer:
+        try:
+            eventually("a log", (volume / "run" / "log").exists)
+            brought = fetch(loader, "run", tmp_path / "run")
+        finally:
+            writer.kill()
+    assert (brought.sent, brought.changed) == (3, ("log",))
     assert (tmp_path / "run" / "a").read_text() == (tmp_path / "run" / "b").read_text() == "x\n"
+
+
+def survives(loader: Loader, volume: Path, source: Path, target: Path, size: int) -> None:
+    """A big file goes both ways; each time kubectl is killed on the way, and later the loader."""
+
+    def kill_kubectl() -> None:
+        os.kill(kubectl_of_ours(), signal.SIGKILL)
+
+    def kill_loader() -> None:
+        run("delete", "pod", "-n", NAMESPACE, loader.pod, "--grace-period=0", "--force")
+
+    cuts = {size * 3 // 8: kill_kubectl, size * 3 // 4: kill_loader}
+    first = loader.pod
+    with cutting(volume / source.name, cuts):
+        sent = upload(loader, source, source.name)
+    second = loader.pod
+    with cutting(target, cuts):
+        fetched = fetch(loader, source.name, target)
+    assert len({first, second, loader.pod}) == 3
+    (file,) = source.iterdir()
+    assert filecmp.cmp(file, volume / source.name / file.name, shallow=False)
+    assert filecmp.cmp(file, target / file.name, shallow=False)
+    for brought in (sent, fetched):
+        # Of each cut, the chunk that was under way and the one before it.
+        assert size < brought.sent_bytes <= size + 2 * 2 * CHUNK
+
+
+def test_a_connection_that_is_cut_goes_on_behind_the_last_whole_chunk(
+    loader: Loader, volume: Path, big: Path, tmp_path: Path
+) -> None:
+    """By itself, both ways."""
+    survives(loader, volume, big, tmp_path / "target", SIZE)
+
+
+@pytest.mark.slow
+def test_two_gigabytes_are_at_least_half_as_fast_as_kubectl_cp(loader: Loader, volume: Path, tmp_path: Path) -> None:
+    """And survive the same cuts."""
+    assert min(measure(loader, 2 << 30, 3, tmp_path)["ratio"].values()) >= 0.5
+    survives(loader, volume, tmp_path / "source", tmp_path / "target", 2 << 30)
+
+
+@pytest.mark.parametrize("stop", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
+def test_a_command_that_is_stopped_leaves_no_loader_and_the_next_goes_on(
+    volume: Path, big: Path, tmp_path: Path, stop: signal.Signals
+) -> None:
+    """By Ctrl-C, or from outside."""
+    for name in ("Pulumi.yaml", "defaults.yaml", "workloads"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "Pulumi.transfer.yaml").write_text(ENVIRONMENT)
+    place = f"stopped-{stop.name.lower()}"
+    words = [sys.executable, "-m", "cli", "upload", str(big), f"data:{place}", "-s", "transfer", "--json"]
+    started = len(jobs())
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(words, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        until_arrived(volume / place, 2 * CHUNK)
+        process.send_signal(stop)
+        assert process.stderr is not None
+        said = process.stderr.read()
+        assert process.wait(30) == 128 + stop, said
+    assert "the same command goes on from there" in said
+    eventually("no loader of it", lambda: len(jobs()) == started)
+
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    result = json.loads(done.stdout)
+    assert result["resumed_bytes"] >= CHUNK
+    assert result["resumed_bytes"] + result["sent_bytes"] == SIZE
+    assert contents(volume / place) == contents(big)
+
+
+def test_a_loader_that_is_left_behind_ends_by_itself(volume: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not while something goes through it; and it is one that a service's admission rules accept."""
+    create(
+        "ValidatingAdmissionPolicy",
+        "transfer-jobs",
+        {
+            "matchConstraints": {
+                "resourceRules": [
+                    {"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["jobs"]}
+                ]
+            },
+            "validations": [{"expression": f"!({RULES.strip()})", "message": "not as the service wants it"}],
+        },
+        version="admissionregistration.k8s.io/v1",
+    )
+    create(
+        "ValidatingAdmissionPolicyBinding",
+        "transfer-jobs",
+        {
+            "policyName": "transfer-jobs",
+            "validationActions": ["Deny"],
+            "matchResources": {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}}},
+        },
+        version="admissionregistration.k8s.io/v1",
+    )
+    chosen = LoaderSection(name="lightweight-job", naming="generated", queue="transfer-user-queue")
+    settings = Settings(stack="transfer", cluster=ClusterSection(loader=chosen))
+    monkeypatch.setattr(loader_module, "IDLE_SECONDS", 3)
+    monkeypatch.setattr(loader_module, "LOOK_SECONDS", 1)
+    plain, tenant = (loader_job(each, NAMESPACE, "data", "loader-left") for each in (SETTINGS, settings))
+    try:
+        eventually(
+            "the rules",
+            lambda: kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(plain).encode()).returncode,
+        )
+        job = json.loads(run("create", "-o", "json", "-f", "-", given=tenant))["metadata"]["name"]
+    finally:
+        run("delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", "transfer-jobs")
+    assert job.startswith("lightweight-job-")
+    run("wait", "-n", NAMESPACE, f"job/{job}", "--for=jsonpath={.status.ready}=1", "--timeout=60s")
+    began = time.monotonic()
+    run("exec", "-n", NAMESPACE, f"job/{job}", "-c", CONTAINER, "--", "sleep", "6")
+    assert time.monotonic() - began >= 6
+    eventually("the loader's end", lambda: f"job.batch/{job}" not in jobs(), 60)

@@ -84,7 +84,7 @@ def parse(words: list[str]) -> None:
     depth = next((depth for depth in (1, 2) if " ".join(["trainstack", *words[:depth]]) in COMMANDS), None)
     assert depth is not None, f"there is no command: trainstack {' '.join(words)}"
     if words[0] == "upload":
-        Path(words[1]).mkdir(parents=True)  # it is asked for a folder that exists
+        Path(words[1]).mkdir(parents=True)  # it is asked for something that exists
     name = " ".join(["trainstack", *words[:depth]])
     COMMANDS[name].make_context(name, words[depth:])
 

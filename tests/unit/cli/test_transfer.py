@@ -2,14 +2,13 @@
 
 import os
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 import typer
 
-from cli.loader import running
-from cli.transfer import Fetched, fetch, remote_digests, upload
+from cli.remote import running
+from cli.transfer import fetch, listing, upload
 from tests.unit.cli.volume import LOADER, FakeVolume, make_volume, write
 
 RUN = {"_SUCCESS": "{}", "logs/rank-0.log": "epoch 1/1\n", "result/model.pt": "weights", "run.json": "{}"}
@@ -48,15 +47,15 @@ def test_every_name_survives_both_ways(tmp_path: Path, monkeypatch: pytest.Monke
     os.link(source / "-rf", source / "second name")
     os.utime(source / "-rf", (1_000_000_000, 1_000_000_000))
 
-    assert upload(LOADER, source, "data") == len(names) + 5
+    assert upload(LOADER, source, "data").sent == len(names) + 5
     assert contents(volume.root / "data") == contents(source)
     assert (volume.root / "data" / "-rf").stat().st_mtime == 1_000_000_000
-    assert upload(LOADER, source, "data") == 0
+    assert upload(LOADER, source, "data").sent == 0
 
     target = tmp_path / "target"
-    assert fetch(LOADER, "data", target) == Fetched(sent=len(names) + 5)
+    assert fetch(LOADER, "data", target).sent == len(names) + 5
     assert contents(target) == contents(source)
-    assert fetch(LOADER, "data", target) == Fetched(sent=0)
+    assert fetch(LOADER, "data", target).sent == 0
 
 
 def test_many_names_are_no_matter(tmp_path: Path, volume: FakeVolume) -> None:
@@ -125,35 +124,32 @@ def test_hard_links_arrive_as_files(tmp_path: Path, volume: FakeVolume) -> None:
     """An archive has the content of the first one alone."""
     folder = write(volume.root / "data", {"a/first": "content"})
     os.link(folder / "a" / "first", folder / "second")
-    assert fetch(LOADER, "data", tmp_path / "target") == Fetched(sent=2)
+    assert fetch(LOADER, "data", tmp_path / "target").sent == 2
     assert contents(tmp_path / "target") == contents(folder)
 
 
 def test_links_on_the_volume_are_told(tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str]) -> None:
     """They are not lost in silence."""
     (write(volume.root / "data", {"a": "x"}) / "latest").symlink_to("a")
-    assert fetch(LOADER, "data", tmp_path / "target") == Fetched(sent=1)
+    assert fetch(LOADER, "data", tmp_path / "target").sent == 1
     assert "'latest'" in capsys.readouterr().err
 
 
 def test_what_says_done_comes_last(tmp_path: Path, volume: FakeVolume) -> None:
     """A fetch that breaks off, also a repeated one, does not leave _SUCCESS beside less than all."""
-    model = write(volume.root / "run", RUN) / "result" / "model.pt"
+    write(volume.root / "run", RUN)
     target = tmp_path / "target"
-    # tar sends the others, and ends with an error.
-    volume.giving(f'rm -f {model}; pod "$@"')
+    volume.giving('grep -v model | pod "$@"; exit 1')
     with pytest.raises(typer.Exit):
         fetch(LOADER, "run", target)
     assert (target / "run.json").exists()
     assert not (target / "_SUCCESS").exists()
 
-    write(volume.root / "run", RUN)
     write(target, {"_SUCCESS": "{}"})
     with pytest.raises(typer.Exit):
         fetch(LOADER, "run", target)
     assert not (target / "_SUCCESS").exists()
 
-    write(volume.root / "run", RUN)
     volume.giving('pod "$@"')
     fetch(LOADER, "run", target)
     assert contents(target) == contents(volume.root / "run")
@@ -171,15 +167,15 @@ def test_a_list_that_is_not_whole_is_not_used(
     write(volume.root / "run", RUN)
     volume.kubectl_does(script)
     with pytest.raises(typer.Exit):
-        remote_digests(LOADER, "run")
+        listing(LOADER, "run")
     said = capsys.readouterr().err
-    assert "cannot be listed" in said
-    assert "Run the same command again" in said
+    assert "list of the volume's files in run" in said
+    assert "run the same command again" in said
 
 
 def test_a_folder_that_is_not_there_has_no_files(volume: FakeVolume) -> None:
     """Which is no fault."""
-    assert remote_digests(LOADER, "nowhere") == {}
+    assert listing(LOADER, "nowhere") == {}
 
 
 def test_a_broken_stream_ends_a_process_that_does_not_end(
@@ -198,9 +194,9 @@ def test_a_broken_stream_ends_a_process_that_does_not_end(
 def test_an_interrupted_command_leaves_no_process(volume: FakeVolume) -> None:
     """Ctrl-C, for one."""
     volume.kubectl_does("exec sleep 1000")
-    with pytest.raises(KeyboardInterrupt), running(LOADER, "fetch", "true", "run", stdin=subprocess.DEVNULL) as process:
+    with pytest.raises(KeyboardInterrupt), running(LOADER, "fetch", "true", "run", given=b"") as script:
         raise KeyboardInterrupt
-    assert process.returncode == -signal.SIGKILL
+    assert script.process.returncode == -signal.SIGKILL
 
 
 def test_an_upload_that_breaks_off_says_why(
@@ -221,7 +217,8 @@ def test_a_log_that_grows_meanwhile_is_told_apart(
     log = write(volume.root / "run", RUN) / "logs" / "rank-0.log"
     (volume.root / "run" / "_SUCCESS").unlink()
     volume.giving(f'echo more >> {log}; pod "$@"; echo more >> {log}')
-    assert fetch(LOADER, "run", tmp_path / "active") == Fetched(sent=3, changed=("logs/rank-0.log",))
+    brought = fetch(LOADER, "run", tmp_path / "active")
+    assert (brought.sent, brought.changed) == (3, ("logs/rank-0.log",))
     assert (tmp_path / "active" / "result" / "model.pt").read_text() == "weights"
 
     write(volume.root / "run", {"_SUCCESS": "{}"})
@@ -253,3 +250,42 @@ def test_nothing_lands_outside_the_target(
         fetch(LOADER, "data", tmp_path / "target")
     assert "outside" in capsys.readouterr().err
     assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(
+    ("there", "path", "lands"),
+    [
+        ("models/other", "models", "models/a.pt"),
+        ("models/other", "new/", "new/a.pt"),
+        ("models/other", "models/b.pt", "models/b.pt"),
+        ("models/b.pt", "models/b.pt", "models/b.pt"),
+        ("models/other", ".", "a.pt"),
+    ],
+    ids=["a folder", "a folder to be", "a name", "a file", "the volume"],
+)
+def test_one_file_goes_where_cp_would_put_it(
+    tmp_path: Path, volume: FakeVolume, there: str, path: str, lands: str
+) -> None:
+    """And comes back into the folder that is named."""
+    source = write(tmp_path, {"a.pt": "weights"}) / "a.pt"
+    write(volume.root, {there: "before"})
+    assert upload(LOADER, source, path).sent == 1
+    assert (volume.root / lands).read_text() == "weights"
+    assert upload(LOADER, source, path).sent == 0
+
+    assert fetch(LOADER, lands, tmp_path / "target").sent == 1
+    assert contents(tmp_path / "target") == {os.fsencode(Path(lands).name): b"weights"}
+
+
+@pytest.mark.parametrize("there", ["data/a/b", "data"], ids=["a folder for a file", "a file for the folder"])
+def test_a_file_for_a_folder_is_told_before_anything_is_sent(
+    tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str], there: str
+) -> None:
+    """And the other way round; neither is removed for the other."""
+    source = write(tmp_path / "source", {"a": "x", "c": "y"})
+    write(volume.root, {there: "before"})
+    before = contents(volume.root)
+    with pytest.raises(typer.Exit):
+        upload(LOADER, source, "data")
+    assert "nothing is sent" in capsys.readouterr().err
+    assert contents(volume.root) == before

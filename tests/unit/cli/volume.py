@@ -7,9 +7,15 @@ from pathlib import Path
 import pytest
 
 from cli import loader as loader_module
+from cli import remote as remote_module
+from cli import transfer as transfer_module
 from cli.loader import Loader
 
 LOADER = Loader("research", "loader-1", None)
+
+
+_PROGRAMS = ("sh", "dd", "find", "mkdir", "mv", "rm", "rmdir", "sha256sum", "stat", "tar", "touch", "truncate")
+"""All that a loader's image has to have."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +45,7 @@ def make_volume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, image: str = "b
     """A volume behind a loader of such an image: busybox, as ours is, or `gnu`."""
     programs = tmp_path / "programs"
     programs.mkdir()
-    for name in ("sh", "find", "sha256sum", "tar", "mkdir"):
+    for name in _PROGRAMS:
         found = shutil.which("busybox" if image == "busybox" else name)
         if found is None:
             pytest.skip(f"this machine has no {image} {name}")
@@ -47,6 +53,8 @@ def make_volume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, image: str = "b
     volume = FakeVolume(tmp_path / "volume", programs, tmp_path / "kubectl")
     volume.root.mkdir()
     volume.kubectl_does('pod "$@"')
+    monkeypatch.setattr(remote_module, "_LAST_WORDS_SECONDS", 0.5)
+    monkeypatch.setattr(transfer_module, "PAUSES_SECONDS", (0, 0))
     monkeypatch.setattr(loader_module, "MOUNT", str(volume.root))
     monkeypatch.setattr(loader_module, "command", lambda *words, context: [str(volume.kubectl), *words])
     return volume

@@ -1,0 +1,229 @@
+"""Big files, in chunks: each is checked by sha256 on both sides, and a file goes on behind the last one that is whole.
+
+What has arrived lies in the folder PARTIAL, under a name made of the file's and of which state of it that is, so two
+states are never mixed.
+"""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from cli.console import fail
+from cli.loader import Loader
+from cli.remote import KILLED, BrokenConnectionError, answer, running
+from cli.trees import PARTIAL, Stat, inside, stat
+
+BIG = 64 << 20
+"""Bytes from which on a file goes in chunks; what is smaller is sent again whole."""
+CHUNK = 16 << 20
+"""At most two of them are sent again after a break. The far side starts three programs for each."""
+
+_SLICE = 1 << 20
+_DIGEST_LINE = 64 + len("  -\n")
+# Names come as the first line of the input: kubectl's arguments have to be text.
+_LOOP = f"""next() {{ count=$(($2 - $1)); if [ $count -gt {CHUNK} ]; then count={CHUNK}; fi; }}
+read_() {{ dd if="$1" bs=1M iflag=skip_bytes,count_bytes,fullblock skip="$2" count="$3" status=none; }}
+set -e
+cd "$1"
+"""
+# The digests of those chunks of a file of size $2 that are wholly there.
+_CHECK = f"""{_LOOP}
+IFS= read -r name
+if [ ! -f "$name" ]; then exit; fi
+have=$(stat -c %s "$name") offset=0
+while [ $offset -lt "$2" ]; do
+  next $offset "$2"
+  if [ $((offset + count)) -gt "$have" ]; then break; fi
+  read_ "$name" $offset $count | sha256sum
+  offset=$((offset + count))
+done
+"""
+# While one chunk arrives the one before it is read back and hashed. `whole` is the sender's word that all digests are
+# right. A part that is gone has been finished by somebody else: dd would begin it anew, with a hole. It ends as if
+# killed where its input does, so that another try is made.
+_TAKE = f"""mkdir -p "$1/{PARTIAL}"
+{_LOOP}
+size=$2 offset=$3 part={PARTIAL}/$4 time=$5
+IFS= read -r name
+truncate -s "$offset" "$part"
+while [ "$offset" -lt "$size" ]; do
+  next "$offset" "$size"
+  if [ ! -f "$part" ]; then exit {KILLED}; fi
+  dd of="$part" bs=1M iflag=count_bytes,fullblock oflag=seek_bytes count=$count seek="$offset" conv=notrunc status=none
+  wait
+  read_ "$part" "$offset" $count | sha256sum &
+  offset=$((offset + count))
+  if [ "$(stat -c %s "$part")" -lt "$offset" ]; then exit {KILLED}; fi
+done
+wait
+IFS= read -r said || true
+if [ "$said" != whole ]; then exit {KILLED}; fi
+mkdir -p "${{name%/*}}"
+if [ -h "$name" ]; then rm -f "$name"; fi
+touch -d "@$time" "$part"
+mv -f "$part" "$name"
+rmdir {PARTIAL} 2>/dev/null || true
+echo taken
+"""
+# The bytes on one output and, as fast as they come, their digests on the other.
+_GIVE = f"""{_LOOP}
+IFS= read -r name
+chunks() {{
+  offset=$1
+  while [ "$offset" -lt "$2" ]; do
+    next "$offset" "$2"
+    "$3" "$name" "$offset" $count
+    offset=$((offset + count))
+  done
+}}
+digest() {{ read_ "$@" | sha256sum >&2; }}
+chunks "$3" "$2" digest &
+chunks "$3" "$2" read_
+wait
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Meter:
+    """Who wants to know how far a file is."""
+
+    resumed: Callable[[int], None]
+    """So many bytes were there already."""
+    sent: Callable[[int], None]
+    """So many more went through the connection."""
+    reached: Callable[[str, int], None]
+    """The file of this name has come to this offset."""
+
+
+def key(name: str, state: Stat) -> str:
+    """What the part of a file is called."""
+    return hashlib.sha256(b"\0".join([os.fsencode(name), str(state.size).encode(), state.stamp.encode()])).hexdigest()
+
+
+def resumable(loader: Loader, path: Path, folder: str, name: str, state: Stat) -> int:
+    """How many bytes of a file of this machine are on the volume already, each chunk compared.
+
+    Raises BrokenConnectionError.
+    """
+    part = f"{PARTIAL}/{key(name, state)}"
+    with path.open("rb") as file:
+        return _same(file, _digests(loader, folder, part, state.size), state.size)
+
+
+def send(loader: Loader, path: Path, folder: str, name: str, state: Stat, offset: int, meter: Meter) -> None:
+    """Send a file from this offset on; it gets its name there when every chunk is what was read here.
+
+    Ends the command when the file was changed meanwhile. Raises BrokenConnectionError.
+    """
+    words = (str(state.size), str(offset), key(name, state), str(int(path.stat().st_mtime)))
+    with path.open("rb") as file, running(loader, "upload", _TAKE, folder, *words) as script:
+        file.seek(offset)
+        told, heard = script.input, script.output
+        told.write(b"./" + os.fsencode(name) + b"\n")
+        due = ""
+        for count in _chunks(offset, state.size):
+            digest = hashlib.sha256()
+            for data in _slices(file, count):
+                digest.update(data)
+                told.write(data)
+                meter.sent(len(data))
+            told.flush()
+            if due:
+                _expect(heard, due, name)
+                meter.reached(name, offset)
+            due, offset = digest.hexdigest(), offset + count
+        if due:
+            _expect(heard, due, name)
+        if stat(path) != state:
+            fail(f"{str(path)!r} was changed while it was sent; run the same command again when nobody writes to it")
+        told.write(b"whole\n")
+        told.flush()
+        if heard.readline() != b"taken\n":
+            raise BrokenConnectionError("the volume's side has not said that it is done")
+
+
+def receive(loader: Loader, folder: str, target: Path, name: str, state: Stat, meter: Meter) -> None:
+    """Fetch a file of the volume. Raises BrokenConnectionError, OSError."""
+    part = target / PARTIAL / key(name, state)
+    part.parent.mkdir(parents=True, exist_ok=True)
+    part.touch()
+    offset = 0
+    if have := part.stat().st_size:
+        # Only as many as there are here, or the far side would read all of it.
+        end = have if have == state.size else have // CHUNK * CHUNK
+        with part.open("rb") as file:
+            offset = _same(file, _digests(loader, folder, name, end), state.size)
+        meter.resumed(offset)
+    words = (str(state.size), str(offset))
+    asked = b"./" + os.fsencode(name) + b"\n"
+    with part.open("r+b") as file, running(loader, "fetch", _GIVE, folder, *words, given=asked) as script:
+        file.seek(offset)
+        digests = []
+        for count in _chunks(offset, state.size):
+            digest = hashlib.sha256()
+            for data in _slices(script.output, count):
+                digest.update(data)
+                file.write(data)
+                meter.sent(len(data))
+            digests.append(digest.hexdigest())
+            offset += count
+            meter.reached(name, offset)
+        file.truncate()
+        # kubectl has told all that it had to tell when it ends.
+        script.process.wait()
+        script.errors.seek(0)
+        if [line[:64].decode(errors="replace") for line in script.errors] != digests:
+            raise BrokenConnectionError(f"a part of {name!r} is not what was sent")
+    path = inside(target, name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part.replace(path)
+
+
+def discard(target: Path) -> None:
+    """Remove what lies here of files that have not arrived whole."""
+    shutil.rmtree(target / PARTIAL, ignore_errors=True)
+
+
+def _chunks(offset: int, size: int) -> Iterator[int]:
+    """The sizes of the chunks from an offset on."""
+    while offset < size:
+        yield min(CHUNK, size - offset)
+        offset += CHUNK
+
+
+def _slices(file: IO[bytes], count: int) -> Iterator[bytes]:
+    while count:
+        data = file.read(min(count, _SLICE))
+        if not data:
+            raise BrokenConnectionError("there is less of it than there was")
+        yield data
+        count -= len(data)
+
+
+def _expect(heard: IO[bytes], digest: str, name: str) -> None:
+    """Hear the far side's digest of a chunk. Raises BrokenConnectionError."""
+    line = heard.readline(_DIGEST_LINE)
+    if not line:
+        raise BrokenConnectionError("the volume's side has ended")
+    if line[:64].decode(errors="replace") != digest:
+        raise BrokenConnectionError(f"a part of {name!r} is not what was sent")
+
+
+def _digests(loader: Loader, folder: str, name: str, size: int) -> list[str]:
+    asked = b"./" + os.fsencode(name) + b"\n"
+    lines = answer(loader, "check of what is there already", _CHECK, folder, str(size), given=asked).splitlines()
+    return [line[:64].decode(errors="replace") for line in lines]
+
+
+def _same(file: IO[bytes], digests: list[str], size: int) -> int:
+    """How many bytes from the beginning on are, chunk by chunk, what these digests say."""
+    offset = 0
+    for count, digest in zip(_chunks(0, size), digests, strict=False):
+        if hashlib.sha256(file.read(count)).hexdigest() != digest:
+            break
+        offset += count
+    return offset

@@ -1,0 +1,100 @@
+"""The data loader's Job, and what is said while it waits."""
+
+import pytest
+import typer
+
+from cli import progress
+from cli.loader import LOOK_SECONDS, Loader, _waits, loader_job
+from cli.progress import bar
+from settings.model import Cluster
+from settings.model import Loader as LoaderSettings
+from settings.workloads import Resources
+from tests.unit.make import make_mount, make_run, make_settings
+
+LABELS = {
+    "app.kubernetes.io/managed-by": "trainstack",
+    "trainstack.dev/stack": "test",
+    "trainstack.dev/workload": "loader",
+    "trainstack.dev/launch": "loader-0a1b2c3d",
+}
+
+
+def test_a_loader_goes_through_the_queue_of_the_runs_that_use_the_volume() -> None:
+    """As their user, so that all may write; it ends by itself when nobody uses it."""
+    run = make_run(queue="research", run_as_user=1234, volumes=(make_mount(),))
+    job = loader_job(make_settings(run), "research", "training", "loader-0a1b2c3d")
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert job["metadata"] == {
+        "name": "loader-0a1b2c3d",
+        "namespace": "research",
+        "labels": {**LABELS, "kueue.x-k8s.io/queue-name": "research"},
+        "annotations": {"pulumi.com/skipAwait": "true"},
+    }
+    assert job["spec"]["template"]["spec"]["securityContext"]["runAsUser"] == 1234
+    assert container["command"][-2:] == ["600", str(LOOK_SECONDS)]
+    assert container["volumeMounts"] == [{"name": "training", "mountPath": "/mnt/volume"}]
+    assert container["resources"] == {
+        "requests": {"cpu": "50m", "memory": "64Mi"},
+        "limits": {"cpu": "1", "memory": "256Mi"},
+    }
+    assert (job["spec"]["activeDeadlineSeconds"], job["spec"]["ttlSecondsAfterFinished"]) == (21600, 0)
+
+
+def test_an_environment_says_what_its_loader_is() -> None:
+    """For a service that demands a queue, names of its own making, and whole cores."""
+    labels = {
+        **LABELS,
+        "trainstack.dev/workload": "lightweight-job",
+        "trainstack.dev/launch": "lightweight-job-0a1b2c3d",
+        "kueue.x-k8s.io/queue-name": "eidf-user-queue",
+    }
+    whole = {"cpu": "1", "memory": "1Gi"}
+    chosen = LoaderSettings(
+        image="busybox",
+        name="lightweight-job",
+        naming="generated",
+        queue="eidf-user-queue",
+        resources=Resources(requests=whole, limits=whole),
+    )
+    job = loader_job(make_settings(cluster=Cluster(loader=chosen)), "research", "training", "lightweight-job-0a1b2c3d")
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert job["metadata"] == {
+        "generateName": "lightweight-job-",
+        "namespace": "research",
+        "labels": labels,
+        "annotations": {"pulumi.com/skipAwait": "true"},
+    }
+    assert container["image"] == "busybox"
+    assert container["resources"] == {"requests": whole, "limits": whole}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "said"),
+    [
+        ([], "queued in research: Kueue has not said why"),
+        (
+            [{"type": "QuotaReserved", "status": "False", "message": "insufficient unused quota for cpu"}],
+            "queued in research: insufficient unused quota for cpu",
+        ),
+        ([{"type": "QuotaReserved", "status": "True"}, {"type": "Admitted", "status": "True"}], ""),
+    ],
+)
+def test_why_a_loader_waits_is_kueues_reason(conditions: list[dict[str, str]], said: str) -> None:
+    """And there is none once it is admitted."""
+    assert _waits([{"status": {"conditions": conditions}}], "research") == said
+
+
+@pytest.mark.parametrize("path", ["../other", "data/../../etc", "caf\udce9"])
+def test_a_path_is_text_and_stays_on_the_volume(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Else nothing is run."""
+    with pytest.raises(typer.Exit):
+        Loader("research", "loader-1", None).words("true", path)
+    assert "the path after the colon" in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_a_log_gets_lines_for_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Bytes, of how many, and how fast, every few seconds."""
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0)
+    with bar("sending 1 files", 2_000_000_000, 500_000_000) as advance:
+        advance(500_000_000)
+    assert capsys.readouterr().err.startswith("  sending 1 files: 1.0 GB of 2.0 GB")
