@@ -79,7 +79,8 @@ def test_an_example_round_trips(owner: Person, tmp_path: Path, source: Source, f
     versions = {key: str(body["apiVersion"]) for key, body in rendered.items()}
     theirs, ours = normalised(owner, originals, versions), normalised(owner, rendered, versions)
     assert not marks_of(theirs)
-    assert {key: without_marks(body) for key, body in ours.items()} == theirs
+    # As text, so that a failure shows the lines that differ.
+    assert yaml.safe_dump({key: without_marks(body) for key, body in ours.items()}) == yaml.safe_dump(theirs)
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
@@ -141,13 +142,14 @@ def normalised(owner: Person, bodies: dict[str, Manifest], versions: dict[str, s
     if not all(version.startswith("kueue.x-k8s.io/") for version in versions.values()):
         answers = answered(owner, "create", "--dry-run=server", bodies=list(bodies.values()))
     else:
-        created = answered(owner, "create", bodies=list(bodies.values()))
-        asked = [{**body, "apiVersion": versions[key]} for key, body in by_key(created).items()]
         try:
+            created = answered(owner, "create", bodies=list(bodies.values()))
+            asked = [{**body, "apiVersion": versions[key]} for key, body in by_key(created).items()]
             answers = answered(owner, "get", bodies=asked)
         finally:
-            done = owner.kubectl("delete", body=listed(asked))
-            assert done.code == 0, done.text
+            body = listed(list(bodies.values()))
+            done = owner.kubectl("delete", "--ignore-not-found", "-n", NAMESPACE, body=body)
+        assert done.code == 0, done.text
     return {key: lasting(body) for key, body in by_key(answers).items()}
 
 
