@@ -50,16 +50,15 @@ def cluster_queue(declared: ClusterQueue, stack: str) -> Manifest:
     """
     spec: Manifest = {
         "namespaceSelector": _namespace_selector(declared.namespaces),
-        "preemption": {
-            "reclaimWithinCohort": declared.preemption.reclaim_within_cohort,
-            "withinClusterQueue": declared.preemption.within_cluster_queue,
-        },
+        "preemption": declared.preemption.model_dump(by_alias=True, exclude_none=True),
         "queueingStrategy": declared.queueing_strategy,
         "resourceGroups": [_resource_group(group) for group in declared.resource_groups],
         "stopPolicy": declared.stop_policy,
     }
     if declared.cohort is not None:
         spec["cohortName"] = declared.cohort
+    if declared.flavor_fungibility is not None:
+        spec["flavorFungibility"] = declared.flavor_fungibility.model_dump(by_alias=True)
     return _object("ClusterQueue", metadata(declared.name, stack, adopt=declared.adopt), spec)
 
 

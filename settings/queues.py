@@ -63,11 +63,28 @@ class ResourceGroup(Section):
     flavors: tuple[FlavorQuotas, ...] = Field(min_length=1)
 
 
+class BorrowWithinCohort(Section):
+    """Whom a workload that has to borrow may evict in the cohort's other queues. Not with Kueue's fair sharing."""
+
+    policy: Literal["Never", "LowerPriority"] = "Never"
+    max_priority_threshold: int | None = None
+    """The highest priority that may be evicted so; None: any that the policy allows."""
+
+
 class Preemption(Section):
     """Whom a queue's workloads may evict."""
 
     within_cluster_queue: Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority"] = "Never"
     reclaim_within_cohort: Literal["Never", "LowerPriority", "Any"] = "Never"
+    borrow_within_cohort: BorrowWithinCohort | None = None
+    """None: Kueue's own default, Never."""
+
+
+class FlavorFungibility(Section):
+    """When a group's next flavor is tried, although the workload would fit on this one by borrowing or eviction."""
+
+    when_can_borrow: Literal["MayStopSearch", "TryNextFlavor"] = "MayStopSearch"
+    when_can_preempt: Literal["MayStopSearch", "TryNextFlavor"] = "TryNextFlavor"
 
 
 class ClusterQueue(Section):
@@ -80,6 +97,8 @@ class ClusterQueue(Section):
     queueing_strategy: Literal["BestEffortFIFO", "StrictFIFO"] = "BestEffortFIFO"
     resource_groups: tuple[ResourceGroup, ...] = Field(min_length=1)
     preemption: Preemption = Preemption()
+    flavor_fungibility: FlavorFungibility | None = None
+    """None: Kueue's own defaults, which are those of its fields."""
     stop_policy: Literal["None", "Hold", "HoldAndDrain"] = "None"
     adopt: bool = False
 

@@ -23,13 +23,12 @@ from settings.storage import PersistentVolume, StorageClass, Volume
 Element = dict[str, Any]
 
 _ANY = object()
+_FUNGIBILITY = {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "TryNextFlavor"}
+_BORROWING = {"policy": "Never"}
 _WRITTEN_BY_THE_CLUSTER: Mapping[str, Mapping[str, object]] = {
     "PersistentVolumeClaim": {"spec.volumeName": _ANY},
     "PersistentVolume": {"spec.claimRef": _ANY},
-    "ClusterQueue": {
-        "spec.flavorFungibility": {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "TryNextFlavor"},
-        "spec.preemption.borrowWithinCohort": {"policy": "Never"},
-    },
+    "ClusterQueue": {"spec.flavorFungibility": _FUNGIBILITY, "spec.preemption.borrowWithinCohort": _BORROWING},
     "LocalQueue": {"spec.stopPolicy": "None"},
 }
 """By kind: fields that nobody needs to declare, with the value that the API server or Kueue gives them."""
@@ -175,15 +174,17 @@ def _cohort(live: Body) -> Element:
 def _cluster_queue(live: Body) -> Element:
     spec = live["spec"]
     preemption = spec.get("preemption") or {}
-    said = {key: preemption[key] for key in ("withinClusterQueue", "reclaimWithinCohort") if key in preemption}
+    said = {key: each for key, each in preemption.items() if (key, each) != ("borrowWithinCohort", _BORROWING)}
     asked = (spec.get("namespaceSelector") or {}).get("matchExpressions") or []
     here = [each["values"] for each in asked if each["key"] == NAMESPACE_NAME and each["operator"] == "In"]
     usual = {
         "queueingStrategy": "BestEffortFIFO",
         "stopPolicy": "None",
         "preemption": {"withinClusterQueue": "Never", "reclaimWithinCohort": "Never"},
+        "flavorFungibility": _FUNGIBILITY,
     }
-    fields = {**{key: spec.get(key) for key in ("queueingStrategy", "stopPolicy")}, "preemption": said}
+    plain = ("queueingStrategy", "stopPolicy", "flavorFungibility")
+    fields = {**{key: spec.get(key) for key in plain}, "preemption": said}
     return _named(
         live,
         cohort=spec.get("cohortName"),

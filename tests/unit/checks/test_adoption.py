@@ -199,6 +199,19 @@ def test_a_queue_for_no_namespace_is_not_one_for_all() -> None:
     assert fields(CLUSTER_QUEUE, make_queue(namespaceSelector=by_label)) == ["spec.namespaceSelector.matchLabels.team"]
 
 
+def test_a_queue_that_evicts_to_borrow_keeps_that() -> None:
+    """What differs from Kueue's defaults becomes settings; an order of flavors that they do not know is left."""
+    preemption = {"borrowWithinCohort": {"policy": "LowerPriority", "maxPriorityThreshold": 100}}
+    usual = {"reclaimWithinCohort": "Never", "withinClusterQueue": "Never"}
+    fungibility = {"whenCanBorrow": "TryNextFlavor", "whenCanPreempt": "TryNextFlavor"}
+    live = make_queue(preemption={**usual, **preemption}, flavorFungibility=fungibility)
+    element = CLUSTER_QUEUE.element(live)
+    assert (element["preemption"], element["flavorFungibility"]) == ({**usual, **preemption}, fungibility)
+    assert unsaid(CLUSTER_QUEUE, element, live, "lab") == []
+    preferring = make_queue(flavorFungibility={**fungibility, "preference": "PreemptionOverBorrowing"})
+    assert fields(CLUSTER_QUEUE, preferring) == ["flavorFungibility.preference (value 'PreemptionOverBorrowing')"]
+
+
 def test_a_volume_on_a_host_keeps_its_kind() -> None:
     """Made without a type, on one node or on every one; another reclaim policy or source is left."""
 

@@ -5,8 +5,10 @@ from typing import Any
 from manifests import queues
 from settings.base import Toleration
 from settings.queues import (
+    BorrowWithinCohort,
     ClusterQueue,
     Cohort,
+    FlavorFungibility,
     FlavorQuotas,
     LocalQueue,
     Preemption,
@@ -115,6 +117,27 @@ def test_a_cluster_queue_for_all_namespaces_says_so() -> None:
     spec = queues.cluster_queue(ClusterQueue(name="all", resource_groups=(group,)), "dev")["spec"]
     assert spec["namespaceSelector"] == {}
     assert "cohortName" not in spec
+
+
+def test_a_cluster_queue_that_evicts_rather_than_tries_the_next_flavor() -> None:
+    """Borrowing by eviction and the order of flavors are said where they are set, and else left to Kueue's defaults."""
+    quota = (ResourceQuota(name="cpu", nominal_quota="1"),)
+    group = ResourceGroup(covered_resources=("cpu",), flavors=(FlavorQuotas(name="cpu", resources=quota),))
+    usual = ClusterQueue(name="all", resource_groups=(group,))
+    said = usual.model_copy(
+        update={
+            "preemption": Preemption(borrow_within_cohort=BorrowWithinCohort(policy="LowerPriority")),
+            "flavor_fungibility": FlavorFungibility(when_can_preempt="MayStopSearch"),
+        }
+    )
+    never = {"reclaimWithinCohort": "Never", "withinClusterQueue": "Never"}
+    spec = queues.cluster_queue(usual, "dev")["spec"]
+    assert queues.cluster_queue(said, "dev")["spec"] == {
+        **spec,
+        "preemption": {**never, "borrowWithinCohort": {"policy": "LowerPriority"}},
+        "flavorFungibility": {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "MayStopSearch"},
+    }
+    assert (spec["preemption"], "flavorFungibility" in spec) == (never, False)
 
 
 def test_a_local_queue_and_a_priority_class() -> None:

@@ -1,0 +1,201 @@
+"""Upstream's own examples come out of our settings as the API server makes them of the originals: docs/upstream.md."""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from rich.console import Console
+
+from manifests.labels import LAUNCH, LEDGER, MANAGED_BY, RUN, SKIP_AWAIT, STACK, WORKLOAD, Manifest
+from review.declared import declared
+from tests.cluster.people import Person
+from tests.cluster.project import ROOT
+from toolchain import gotool
+from toolchain.build import Builder
+from toolchain.groups import BY_NAME
+
+pytestmark = pytest.mark.cluster
+
+NAMESPACE = "upstream"
+"""Where examples go that name no namespace."""
+SETTINGS = ROOT / "tests" / "upstream"
+PAGE = ROOT / "docs" / "upstream.md"
+OURS = frozenset({LAUNCH, MANAGED_BY, RUN, SKIP_AWAIT, STACK, WORKLOAD})
+"""The labels and annotations that our objects and their pods have beside the original's."""
+OF_THIS_CREATE = ("creationTimestamp", "finalizers", "generation", "managedFields", "resourceVersion", "uid")
+"""What the API server and controllers write into the metadata of each object anew."""
+ROW = re.compile(r"^\| `(?P<file>[^`]+)` \|(?P<rest>.*)\|$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A folder of examples in a pinned Go module. Our settings stand in `tests/upstream/<name>/`, by the same paths."""
+
+    name: str
+    module: str
+    folder: str
+
+    def originals(self) -> Path:
+        """The folder in Go's module cache, where `go mod download` has compared it with go.sum."""
+        builder = Builder(gotool.ensure(Console(stderr=True)))
+        return builder.module_folder(BY_NAME["cluster"], self.module) / self.folder
+
+
+SOURCES = (
+    Source("training-operator", "github.com/kubeflow/training-operator", "examples/pytorch"),
+    Source("kueue", "sigs.k8s.io/kueue", "cmd/kueueviz/examples"),
+    Source("jobset", "sigs.k8s.io/jobset", "config/samples"),
+)
+EXPRESSED = [
+    pytest.param(source, file.relative_to(SETTINGS / source.name).as_posix(), id=f"{source.name}/{file.stem}")
+    for source in SOURCES
+    for file in sorted((SETTINGS / source.name).rglob("*.yaml"))
+]
+
+
+@pytest.fixture(scope="module")
+def namespace(owner: Person) -> Iterator[None]:
+    """The namespace of the examples that name none."""
+    owner.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    yield
+    done = owner.kubectl("delete", "namespace", NAMESPACE)
+    assert done.code == 0, done.text
+
+
+@pytest.mark.parametrize(("source", "file"), EXPRESSED)
+@pytest.mark.usefixtures("namespace")
+def test_an_example_round_trips(owner: Person, tmp_path: Path, source: Source, file: str) -> None:
+    """Whole objects, as the API server completes, converts and stores them; only our marks are left out."""
+    left_out = refused(source, file)
+    originals = {key: body for key, body in by_key(documents(source.originals() / file)).items() if key not in left_out}
+    rendered = by_key(render(SETTINGS / source.name / file, tmp_path))
+    assert rendered.keys() == originals.keys()
+    versions = {key: str(body["apiVersion"]) for key, body in rendered.items()}
+    theirs, ours = normalised(owner, originals, versions), normalised(owner, rendered, versions)
+    assert not marks_of(theirs)
+    # As text, so that a failure shows the lines that differ.
+    assert yaml.safe_dump({key: without_marks(body) for key, body in ours.items()}) == yaml.safe_dump(theirs)
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
+def test_every_example_is_expressed_or_said_not_to_be(source: Source) -> None:
+    """The page lists each file of the pinned release, and of those that it refuses nothing that is not there."""
+    folder = source.originals()
+    files = {file.relative_to(folder).as_posix(): file for file in folder.rglob("*.y*ml")}
+    settings = {
+        file.relative_to(SETTINGS / source.name).as_posix() for file in (SETTINGS / source.name).rglob("*.yaml")
+    }
+    told = {file: rest for file, rest in rows(source) if rest.lstrip().startswith("[")}
+    assert told == {file: f" [settings](../tests/upstream/{source.name}/{file}) " for file in settings}
+    without = {file for file, rest in rows(source) if file not in told}
+    assert files.keys() == settings | without
+    for file in without | settings:
+        assert refused(source, file) <= by_key(documents(files[file])).keys()
+        assert file in settings or refused(source, file) == by_key(documents(files[file])).keys()
+
+
+def rows(source: Source) -> Iterator[tuple[str, str]]:
+    """The rows of the page's tables on a source: the file below its folder, and the further columns."""
+    for row in ROW.finditer(PAGE.read_text(encoding="utf-8")):
+        if row["file"].startswith(f"{source.folder}/"):
+            yield row["file"].removeprefix(f"{source.folder}/"), row["rest"]
+
+
+def refused(source: Source, file: str) -> set[str]:
+    """The objects of a file that the page says cannot be expressed: `kind name`."""
+    return {name for named, rest in rows(source) if named == file for name in re.findall(r"`([A-Z]\w+ \S+)`", rest)}
+
+
+def documents(file: Path) -> list[Manifest]:
+    """The objects of a YAML stream."""
+    return [body for body in yaml.safe_load_all(file.read_text(encoding="utf-8")) if body]
+
+
+def by_key(bodies: list[Manifest]) -> dict[str, Manifest]:
+    """Objects by `kind name`, or by the beginning of a name that is to be generated."""
+    found = {
+        f"{body['kind']} {body['metadata'].get('generateName') or body['metadata']['name']}": body for body in bodies
+    }
+    assert len(found) == len(bodies)
+    return found
+
+
+def render(settings: Path, to: Path) -> list[Manifest]:
+    """What an environment of these settings alone declares, without the ledgers of its runs."""
+    shutil.copy(settings, to / "Pulumi.upstream.yaml")
+    objects = declared(to, "upstream", commit="", releases=False)
+    return [body for body in objects if LEDGER not in body["metadata"]["labels"]]
+
+
+def normalised(owner: Person, bodies: dict[str, Manifest], versions: dict[str, str]) -> dict[str, Manifest]:
+    """What the server makes of objects, in these versions of their APIs, without what is another at each create.
+
+    A dry run answers in the version that it was asked in. Kueue's examples are of an older one than ours: what is its
+    kind is stored, read as ours and deleted again.
+    """
+    if not all(version.startswith("kueue.x-k8s.io/") for version in versions.values()):
+        answers = answered(owner, "create", "--dry-run=server", bodies=list(bodies.values()))
+    else:
+        try:
+            created = answered(owner, "create", bodies=list(bodies.values()))
+            asked = [{**body, "apiVersion": versions[key]} for key, body in by_key(created).items()]
+            answers = answered(owner, "get", bodies=asked)
+        finally:
+            body = listed(list(bodies.values()))
+            done = owner.kubectl("delete", "--ignore-not-found", "-n", NAMESPACE, body=body)
+        assert done.code == 0, done.text
+    return {key: lasting(body) for key, body in by_key(answers).items()}
+
+
+def answered(owner: Person, *words: str, bodies: list[Manifest]) -> list[Manifest]:
+    """The objects that a command of kubectl's prints for these."""
+    (namespace,) = {body["metadata"].get("namespace", NAMESPACE) for body in bodies}
+    done = owner.kubectl(*words, "-n", namespace, "-o", "yaml", body=listed(bodies))
+    assert done.code == 0, done.text
+    printed = [body for body in yaml.safe_load_all(done.out) if body]
+    return [item for body in printed for item in (body["items"] if body["kind"] == "List" else [body])]
+
+
+def listed(bodies: list[Manifest]) -> Manifest:
+    """Several objects as one body."""
+    return {"apiVersion": "v1", "kind": "List", "items": bodies}
+
+
+def lasting(body: Manifest) -> Manifest:
+    """An object without status and without what is another at each create: ids, times, the name if it is generated."""
+    metadata = body["metadata"]
+    text = json.dumps({key: part for key, part in body.items() if key != "status"})
+    text = text.replace(metadata["uid"], "<uid>")
+    if "generateName" in metadata:
+        text = text.replace(metadata["name"], "<name>")
+    result: Manifest = json.loads(text)
+    result["metadata"] = {key: part for key, part in result["metadata"].items() if key not in OF_THIS_CREATE}
+    return result
+
+
+def without_marks(part: Any) -> Any:
+    """The same without OURS, and without the maps of labels and annotations that they alone have filled."""
+    if isinstance(part, list):
+        return [without_marks(each) for each in part]
+    if not isinstance(part, dict):
+        return part
+    result = {}
+    for key, value in part.items():
+        if key in ("labels", "annotations") and OURS & value.keys():
+            if kept := {name: each for name, each in value.items() if name not in OURS}:
+                result[key] = kept
+        else:
+            result[key] = without_marks(value)
+    return result
+
+
+def marks_of(bodies: dict[str, Manifest]) -> set[str]:
+    """The marks of OURS that stand in objects."""
+    text = json.dumps(bodies)
+    return {mark for mark in OURS if f'"{mark}"' in text}
