@@ -14,6 +14,7 @@ ROOT, NOBODY = "0:0", "65534:65534"
 
 BUSYBOX = ("docker.io/library/busybox:latest", "docker.io/library/busybox:1.35")
 """What data loaders and the like are called by; 1.35 is Debian 12's version."""
+_OPERATORS = ("kueue", "training-operator", "jobset", "trainer")
 INIT_PYTORCH = "registry.local/trainstack/init-pytorch:1"
 """The training operator's init container: a busybox that does not run as root."""
 GIT = "docker.io/alpine/git:2.47.2"
@@ -22,7 +23,7 @@ GIT = "docker.io/alpine/git:2.47.2"
 
 def operators() -> list[Recipe]:
     """Images of the controllers, under the names in their release manifests. The programs must have been built."""
-    return [_of_program(manifest) for manifest in MANIFESTS if manifest.name in ("kueue", "training-operator")]
+    return [_of_program(manifest) for manifest in MANIFESTS if manifest.name in _OPERATORS]
 
 
 def helpers() -> list[Recipe]:
