@@ -19,7 +19,7 @@ from workloads.metadata import launch_metadata
 from workloads.names import object_name
 from workloads.pod_template import launch_labels, pod_template
 from workloads.pods import NODE, pods
-from workloads.ranks import PORT, ranks
+from workloads.ranks import ranks
 
 API_VERSION = "trainer.kubeflow.org/v1alpha1"
 _OF_THE_JOB = ("image", "command", "args", "env", "resources")
@@ -119,7 +119,6 @@ def _template(workload: Workload, launch: Launch) -> Manifest:
         launch,
         container=NODE,
         restart_policy=pods(workload)[0].restart_policy,
-        port={"containerPort": PORT},
         given=ranks(_nodes(workload), f"{name}-{NODE}-0-0.{name}"),
     )
 

@@ -63,7 +63,7 @@ def jobset_missing(scene: Scene) -> Iterator[Finding]:
 
 
 def trainjob_misfit(scene: Scene) -> Iterator[Finding]:
-    """What a TrainJob has no place for: roles that differ, a time after which it goes."""
+    """What a TrainJob has no place for: roles that differ, restarts that a Job does not know."""
     for path, run in scene.runs():
         for misfit in misfits(run) if run.kind == "TrainJob" else ():
             yield Finding("trainjob-misfit", "error", f"{path}.{misfit.path}", misfit.problem, misfit.remedy)

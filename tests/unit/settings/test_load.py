@@ -259,7 +259,7 @@ def test_all_faults_are_told_sorted_by_file_and_line(tmp_path: Path) -> None:
             [
                 (
                     "Pulumi.test.yaml:4: workloads.runs[train].kind: is missing; "
-                    "add `kind:` (Pod or Job or PyTorchJob or DataLoader)"
+                    "add `kind:` (Pod or Job or PyTorchJob or DataLoader or TrainJob or JobSet)"
                 ),
             ],
         ),

@@ -64,6 +64,7 @@ def test_a_ledger_is_read_as_it_was_written() -> None:
     "workload",
     [
         make_run(),
+        make_run(kind="Pod"),
         make_distributed(),
         make_run(kind="JobSet", replicated_jobs=(ReplicatedJob(name="node"),)),
     ],

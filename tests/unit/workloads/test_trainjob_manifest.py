@@ -70,7 +70,6 @@ def test_what_differs_is_the_jobs_and_the_pods_are_the_runtimes() -> None:
     container = {
         "name": "node",
         "imagePullPolicy": "IfNotPresent",
-        "ports": [{"containerPort": 29500}],
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
         "volumeMounts": [{"name": "training", "mountPath": "/mnt/training"}],
     }
@@ -167,7 +166,6 @@ def test_what_is_said_in_each_role_alike_is_no_difference() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"ttl_seconds_after_finished": 60}, "ttlSecondsAfterFinished cannot hold for a TrainJob"),
         ({"env": {"PET_NNODES": "1"}}, "env sets PET_NNODES, which Trainer sets; drop it"),
         ({"env": {"RANK": "1"}}, "env sets RANK, which a TrainJob is given"),
         ({"roles": {"Master": Role(restart_policy="Always")}}, r"roles\.Master\.restartPolicy is Always"),
