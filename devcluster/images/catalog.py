@@ -1,6 +1,7 @@
 """The images that the local cluster serves: operators, helpers, the base, and workloads of this repository."""
 
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 
 from devcluster.errors import ClusterError
@@ -21,9 +22,9 @@ GIT = "docker.io/alpine/git:2.47.2"
 """What checks code out where the environment names nothing else; here it is Debian's git."""
 
 
-def operators() -> list[Recipe]:
-    """Images of the controllers, under the names in their release manifests. The programs must have been built."""
-    return [_of_program(manifest) for manifest in MANIFESTS if manifest.name in _OPERATORS]
+def operators(names: Collection[str] = _OPERATORS) -> list[Recipe]:
+    """Images of controllers, under the names in their release manifests. The programs must have been built."""
+    return [_of_program(manifest) for manifest in MANIFESTS if manifest.name in names]
 
 
 def helpers() -> list[Recipe]:
