@@ -1,7 +1,7 @@
 """What processes that train together are told of each other, where no operator tells them.
 
-The names are those that PyTorch's `init_process_group` reads, and that the training operator gives a PyTorchJob. It asks
-again for a master whose name does not resolve yet, so nothing has to wait before it.
+The names are those that PyTorch's `init_process_group` reads, and that the training operator gives a PyTorchJob. While
+the master's name does not resolve PyTorch asks again, so nothing has to wait before it.
 """
 
 from manifests.labels import Manifest
