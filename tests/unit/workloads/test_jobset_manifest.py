@@ -26,17 +26,16 @@ def spec_of(workload: Workload) -> dict[str, Any]:
     return spec
 
 
-def make_pod(command: list[str], restart_policy: str = "OnFailure", **container: Any) -> dict[str, Any]:
+def make_pod(command: list[str], restart: dict[str, str], **container: Any) -> dict[str, Any]:
     """The template of a pod that runs this command."""
     described = {
         "name": "training",
         "image": "python:3.11",
-        "imagePullPolicy": "IfNotPresent",
         "command": command,
         "resources": {"requests": {"cpu": "1", "memory": "1Gi"}},
         **container,
     }
-    return {"metadata": {"labels": LAUNCH_LABELS}, "spec": {"containers": [described], "restartPolicy": restart_policy}}
+    return {"metadata": {"labels": LAUNCH_LABELS}, "spec": {"containers": [described], **restart}}
 
 
 def test_a_driver_and_its_workers() -> None:
@@ -63,13 +62,13 @@ def test_a_driver_and_its_workers() -> None:
         "completionMode": "Indexed",
         "completions": 1,
         "parallelism": 1,
-        "template": make_pod(["python3", "drive.py"], "Never"),
+        "template": make_pod(["python3", "drive.py"], {"restartPolicy": "Never"}),
     }
     workers = {
         "completionMode": "Indexed",
         "completions": 4,
         "parallelism": 4,
-        "template": make_pod(["python3", "train.py"], args=["--b"]),
+        "template": make_pod(["python3", "train.py"], {}, args=["--b"]),
         "backoffLimit": 0,
     }
     assert manifest(workload, "dev", make_launch()) == {

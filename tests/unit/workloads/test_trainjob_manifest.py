@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from settings.workloads import Resources, Role, Workload
 from tests.unit.make import make_distributed, make_mount
@@ -69,13 +70,11 @@ def test_what_differs_is_the_jobs_and_the_pods_are_the_runtimes() -> None:
     }
     container = {
         "name": "node",
-        "imagePullPolicy": "IfNotPresent",
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
         "volumeMounts": [{"name": "training", "mountPath": "/mnt/training"}],
     }
     pod = {
         "containers": [container],
-        "restartPolicy": "OnFailure",
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "volumes": [{"name": "training", "persistentVolumeClaim": {"claimName": "training"}}],
     }
@@ -175,3 +174,26 @@ def test_what_a_trainjob_has_no_place_for_is_refused(changes: dict[str, Any], sa
     """Never dropped without a word."""
     with pytest.raises(WorkloadError, match=f"^workload train: {said}"):
         manifest(make_trainjob(**changes), "dev", make_launch())
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"ttl_seconds_after_finished": 60}, "a TrainJob has no ttlSecondsAfterFinished: leave it out"),
+        ({"container": "pytorch"}, "the container of a TrainJob is called node, not pytorch: leave out container"),
+        ({"naming": "generated"}, "the nodes of a TrainJob find the first one by its name: let naming be derived or"),
+        ({"roles": {"Worker": Role()}}, r"a TrainJob needs roles\.Master: add it"),
+    ],
+)
+def test_a_trainjob_that_cannot_be_is_refused(changes: dict[str, Any], said: str) -> None:
+    """By the settings, before anything is built."""
+    with pytest.raises(ValidationError, match=said):
+        make_trainjob(**changes)
+
+
+def test_nodes_find_the_first_one_by_the_name_that_the_object_has() -> None:
+    """Which is not the launch's under `naming: fixed`; the runtime is the launch's alone all the same."""
+    spec = manifest(make_trainjob(naming="fixed"), "dev", make_launch())["spec"]
+    told = {entry["name"]: entry.get("value") for entry in spec["trainer"]["env"]}
+    assert told["MASTER_ADDR"] == "train-node-0-0.train"
+    assert spec["runtimeRef"]["name"] == "train-1-2"
