@@ -1,9 +1,11 @@
 """What differs between the kinds of launches for those who look at them from outside: one entry a kind."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
+
+from workloads.pods import NODE
 
 Body = Mapping[str, Any]
 """A live object as the API server gives it."""
@@ -11,7 +13,7 @@ Body = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Replicas:
-    """The pods of one role, counted by the launch's controller."""
+    """The pods of one role, counted by the launch's controller; of a JobSet and of a TrainJob the Jobs."""
 
     role: str
     of: int
@@ -36,7 +38,7 @@ class LaunchKind:
     """The pods' label with their index within the role, from 0; None where there is one pod."""
     replicas: Callable[[Body], tuple[Replicas, ...]]
     templates: Callable[[Body], tuple[Body, ...]]
-    """The pod templates."""
+    """The pod templates; none of a TrainJob, whose runtime has them."""
 
 
 ONLY_ROLE = "pod"
@@ -67,6 +69,24 @@ def _pytorchjob_replicas(body: Body) -> tuple[Replicas, ...]:
     )
 
 
+def _jobs(declared: Mapping[str, int], counted: Sequence[Body] | None) -> tuple[Replicas, ...]:
+    """The Jobs of a JobSet, by the name that they are declared under."""
+    status = {each["name"]: each for each in counted or ()}
+    return tuple(_counted(name, of, status.get(name, {})) for name, of in declared.items())
+
+
+def _jobset_replicas(body: Body) -> tuple[Replicas, ...]:
+    declared = {each["name"]: each.get("replicas") or 1 for each in body["spec"]["replicatedJobs"]}
+    return _jobs(declared, (body.get("status") or {}).get("replicatedJobsStatus"))
+
+
+def _trainjob_replicas(body: Body) -> tuple[Replicas, ...]:
+    return _jobs({NODE: 1}, (body.get("status") or {}).get("jobsStatus"))
+
+
+_JOB_NAME = "jobset.sigs.k8s.io/replicatedjob-name"
+_INDEX = "batch.kubernetes.io/job-completion-index"
+
 KINDS: Mapping[str, LaunchKind] = MappingProxyType(
     {
         "Job": LaunchKind(
@@ -74,9 +94,20 @@ KINDS: Mapping[str, LaunchKind] = MappingProxyType(
             definition=None,
             operator=None,
             role_label=None,
-            index_label="batch.kubernetes.io/job-completion-index",
+            index_label=_INDEX,
             replicas=_job_replicas,
             templates=lambda body: (body["spec"]["template"],),
+        ),
+        "JobSet": LaunchKind(
+            api_version="jobset.x-k8s.io/v1alpha2",
+            definition="jobsets.jobset.x-k8s.io",
+            operator="jobset",
+            role_label=_JOB_NAME,
+            index_label=_INDEX,
+            replicas=_jobset_replicas,
+            templates=lambda body: tuple(
+                each["template"]["spec"]["template"] for each in body["spec"]["replicatedJobs"]
+            ),
         ),
         "Pod": LaunchKind(
             api_version="v1",
@@ -95,6 +126,15 @@ KINDS: Mapping[str, LaunchKind] = MappingProxyType(
             index_label="training.kubeflow.org/replica-index",
             replicas=_pytorchjob_replicas,
             templates=lambda body: tuple(each["template"] for each in body["spec"]["pytorchReplicaSpecs"].values()),
+        ),
+        "TrainJob": LaunchKind(
+            api_version="trainer.kubeflow.org/v1alpha1",
+            definition="trainjobs.trainer.kubeflow.org",
+            operator="trainer",
+            role_label=_JOB_NAME,
+            index_label=_INDEX,
+            replicas=_trainjob_replicas,
+            templates=lambda _: (),
         ),
     }
 )

@@ -59,7 +59,8 @@ def live_launch(body: Mapping[str, Any]) -> LiveLaunch:
     true = {status.get("phase")} | {c["type"] for c in status.get("conditions") or () if c.get("status") == "True"}
     suspended = spec.get("suspend") or (spec.get("runPolicy") or {}).get("suspend") or spec.get("schedulingGates")
     phase: Phase
-    if true & {"Complete", "Succeeded"}:
+    # A Job and a TrainJob are complete, a PyTorchJob has succeeded, a JobSet is completed.
+    if true & {"Complete", "Succeeded", "Completed"}:
         phase = "succeeded"
     elif "Failed" in true:
         phase = "failed"

@@ -112,13 +112,24 @@ OPERATORS: Mapping[str, OperatorFacts] = {
         ("training-operator",),
         {"control-plane": "kubeflow-training-operator"},
     ),
+    "jobset": OperatorFacts(
+        "JobSet",
+        "operators.jobset",
+        ("jobset-controller-manager", "jobset-controller"),
+        {"app.kubernetes.io/part-of": "jobset"},
+    ),
+    "trainer": OperatorFacts(
+        "Kubeflow Trainer",
+        "operators.trainer",
+        ("kubeflow-trainer-controller-manager",),
+        {"app.kubernetes.io/name": "trainer", "app.kubernetes.io/component": "manager"},
+    ),
 }
 
 
 def declared(settings: Settings, operator: str) -> bool:
     """Whether the environment installs this operator itself."""
-    installs = {"kueue": settings.operators.kueue, "training-operator": settings.operators.training_operator}
-    return installs[operator] is not None
+    return operator in settings.operators.installs
 
 
 def needed(settings: Settings) -> dict[str, str]:

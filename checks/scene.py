@@ -8,7 +8,8 @@ from typing import Protocol, TypeVar
 from checks.finding import Finding
 from settings.model import Settings
 from settings.paths import elements
-from settings.workloads import Mount, Resources, Workload
+from settings.workloads import Mount, PodOverrides, Resources, Workload
+from workloads.pods import NODE
 
 
 class Named(Protocol):
@@ -65,19 +66,31 @@ def each(path: str, things: Sequence[T]) -> Iterator[tuple[str, T]]:
 
 def pod_sets(path: str, run: Workload) -> Iterator[PodSet]:
     """The pod sets of a run, the leading one (of rank 0) first."""
-    resources, mounts = f"{path}.resources", f"{path}.volumes"
-    if not run.roles:
-        yield PodSet(
-            path, run.kind, min(run.parallelism, run.completions), run.resources, resources, run.volumes, mounts
-        )
-    for name, role in sorted(run.roles.items()):
-        here = f"{path}.roles.{name}"
-        yield PodSet(
-            path=here,
-            name=name,
-            count=role.replicas,
-            resources=role.resources or run.resources,
-            resources_path=f"{here}.resources" if role.resources else resources,
-            mounts=run.volumes if role.volumes is None else role.volumes,
-            mounts_path=mounts if role.volumes is None else f"{here}.volumes",
-        )
+    if run.kind == "TrainJob":
+        # To Kueue its nodes are one pod set, whatever roles they are declared as.
+        name, role = min(run.roles.items())
+        count = sum(each.replicas for each in run.roles.values())
+        yield _overridden(f"{path}.roles.{name}", path, run, role, NODE, count)
+    elif run.kind == "JobSet":
+        for here, job in each(f"{path}.replicatedJobs", run.replicated_jobs):
+            count = job.replicas * min(job.parallelism, job.completions or job.parallelism)
+            yield _overridden(here, path, run, job, job.name, count)
+    elif run.roles:
+        for name, role in sorted(run.roles.items()):
+            yield _overridden(f"{path}.roles.{name}", path, run, role, name, role.replicas)
+    else:
+        count = min(run.parallelism, run.completions)
+        yield PodSet(path, run.kind, count, run.resources, f"{path}.resources", run.volumes, f"{path}.volumes")
+
+
+def _overridden(here: str, path: str, run: Workload, own: PodOverrides, name: str, count: int) -> PodSet:
+    """The pods of a role, at `here`, which says some things differently from its run, at `path`."""
+    return PodSet(
+        path=here,
+        name=name,
+        count=count,
+        resources=own.resources or run.resources,
+        resources_path=f"{here if own.resources else path}.resources",
+        mounts=run.volumes if own.volumes is None else own.volumes,
+        mounts_path=f"{path if own.volumes is None else here}.volumes",
+    )

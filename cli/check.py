@@ -80,17 +80,24 @@ def _findings(stack: str, *, cluster: bool) -> Sequence[Finding]:
     return sorted({*told, *live}, key=lambda finding: finding.order)
 
 
+_ASKED = {*KINDS, "TrainingRuntime"} - {"TrainJob"}
+"""What is sent as a dry run. A TrainJob is refused until its runtime is there, so the runtime is asked with."""
+
+
 def _on_cluster(session: Session, loaded: Loaded) -> Sequence[Finding]:
     settings, manifests = loaded.settings, _manifests(session, loaded)
     paths = {run.name: path for path, run in each("workloads.runs", settings.workloads.runs)}
     asked = [
         (paths[manifest["metadata"]["labels"][WORKLOAD]], manifest)
         for manifest in manifests
-        if manifest["kind"] in KINDS and RUN in manifest["metadata"]["labels"]
+        if manifest["kind"] in _ASKED and RUN in manifest["metadata"]["labels"]
     ]
-    probe = {"kueue": probes.kueue, "training-operator": probes.training_operator}
     if settings.environment.profile == "owner":
-        asked += [(OPERATORS[name].path, probe[name](session.stack)) for name in probe if declared(settings, name)]
+        asked += [
+            (OPERATORS[name].path, probe(session.stack))
+            for name, probe in probes.BY_OPERATOR.items()
+            if declared(settings, name)
+        ]
     with step("reading the cluster", "2 s"):
         live = read_environment(settings, asked)
     return against_cluster(settings, live, _images(manifests), loaded.places)

@@ -126,7 +126,8 @@ def _local_cluster(session: Session) -> None:
         running = cluster.up(session.cluster_state, None, report)
     runs = session.settings.workloads.runs
     builds = sorted({run.image.build for run in runs if run.image.build is not None})
-    recipes = [*operators(), *helpers(), *(workload(session.root / build) for build in builds)]
+    installed = session.settings.operators.installs
+    recipes = [*operators(installed), *helpers(), *(workload(session.root / build) for build in builds)]
     if any(run.code is not None for run in runs):
         recipes.append(git())
     with step("images", "2 minutes the first time, 1 s later"):

@@ -98,7 +98,7 @@ def _launches(session: Session, run: str) -> list[Mapping[str, Any]]:
     if not matching(every, run):
         for ledger in read_runs(settings).ledgers:
             if ledger.workload == run or ledger.run_id.startswith(run):
-                _gone(session, ledger.run_id, recorded=wrapper_of(ledger.launch) is not None)
+                _gone(session, ledger.run_id, recorded=wrapper_of(ledger.objects) is not None)
     return bodies_of(chosen(every, run), bodies)
 
 
@@ -186,7 +186,9 @@ def _nothing(session: Session, bodies: Sequence[Mapping[str, Any]], views: Seque
             )
         if view.launch.active:
             fail(f"{view.launch.run_id} has no pods yet: {view.summary()}. Wait for them: --follow")
-        _gone(session, view.launch.run_id, recorded=wrapper_of(body) is not None)
+        ledgers = {each.run_id: each.objects for each in read_runs(session.settings).ledgers}
+        recorded = wrapper_of(ledgers.get(view.launch.run_id, (body,))) is not None
+        _gone(session, view.launch.run_id, recorded=recorded)
 
 
 async def _follow(session: Session, bodies: Sequence[Mapping[str, Any]], wanted: _Wanted) -> None:

@@ -1,7 +1,8 @@
 """The installs: Kueue, then everything whose pods Kueue's webhooks would otherwise block."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
 
@@ -21,22 +22,41 @@ class OperatorArgs:
     """Returns once the operator's webhooks take objects; raises when they do not in time."""
 
 
-class Operator(pulumi.ComponentResource):
-    """One operator, up to the point where its webhooks answer.
+@dataclass(frozen=True, kw_only=True)
+class DefinitionsArgs:
+    """What `Definitions` declares."""
 
-    The definitions (CRDs) stay when the stack is destroyed: deleting one deletes every object of its kind, other
-    teams' included.
+    crds: Sequence[Mapping[str, Any]]
+
+
+class Definitions(pulumi.ComponentResource):
+    """The definitions (CRDs) of all operators, before the first of them: Kueue looks for its kinds when it starts.
+
+    They stay when the stack is destroyed: deleting one deletes every object of its kind, other teams' included.
     """
+
+    kinds: pulumi.Output[list[str]]
+    """The definitions that there are now, as `<plural>.<group>`."""
+
+    def __init__(self, name: str, args: DefinitionsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        """Declare them."""
+        super().__init__("trainstack:platform:Definitions", name, {}, opts)
+        declare(args.crds, self, opts=pulumi.ResourceOptions(retain_on_delete=True))
+        self.kinds = pulumi.Output.from_input([each["metadata"]["name"] for each in args.crds])
+        self.register_outputs({"kinds": self.kinds})
+
+
+class Operator(pulumi.ComponentResource):
+    """One operator, from its rights up to the point where its webhooks answer. It comes after the definitions."""
 
     version: pulumi.Output[str]
     """The release that is installed; in a preview known only when its controller is there already."""
 
     def __init__(self, name: str, args: OperatorArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Declare definitions, then rights, configuration and services, then the controller."""
+        """Declare rights, configuration and services, then the controller."""
         super().__init__("trainstack:platform:Operator", name, {}, opts)
         parts = args.manifests
-        crds = declare(parts.crds, self, opts=pulumi.ResourceOptions(retain_on_delete=True))
-        setup = self._setup(parts, args.retained, crds)
+        setup = self._setup(parts, args.retained)
         # Ready is not enough: until the node's rules lead to the pod, a first object is refused. The hook runs
         # where the controller was created or changed, so an unchanged stack does not pay for it.
         hook = pulumi.ResourceHook(f"{name}-answers", lambda _: args.answers())
@@ -50,10 +70,10 @@ class Operator(pulumi.ComponentResource):
         self.version = pulumi.Output.all(*(each.id for each in controllers)).apply(lambda _: args.version)
         self.register_outputs({"version": self.version})
 
-    def _setup(self, parts: OperatorManifests, retained: frozenset[str], crds: list[Object]) -> list[Object]:
+    def _setup(self, parts: OperatorManifests, retained: frozenset[str]) -> list[Object]:
         namespaces: list[Object] = []
         for each in (each for each in parts.setup if each["kind"] == "Namespace"):
             keep = pulumi.ResourceOptions(retain_on_delete=each["metadata"]["name"] in retained)
             namespaces += declare([each], self, opts=keep)
         rest = (each for each in parts.setup if each["kind"] != "Namespace")
-        return declare(rest, self, [*crds, *namespaces])
+        return declare(rest, self, namespaces)

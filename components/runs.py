@@ -20,6 +20,10 @@ class RunsArgs:
     """The ConfigMaps that hold the run wrapper, one a namespace."""
     launches: Sequence[Mapping[str, Any]]
     """Their objects, of whichever kind."""
+    companions: Mapping[str, Sequence[Mapping[str, Any]]]
+    """By launch name: the objects that it refers to, and which must be there before it."""
+    seen: Callable[[Mapping[str, Any]], None]
+    """Takes a launch whose companions were made; returns once the cluster's webhooks know these."""
     ledgers: Mapping[str, Mapping[str, Any]]
     """By launch name: the ConfigMap that remembers it."""
     live: Mapping[str, str]
@@ -46,13 +50,24 @@ class Runs(pulumi.ComponentResource):
         for manifest in args.launches:
             metadata = manifest["metadata"]
             launch = metadata["labels"][LAUNCH]
+            others = self._companions(args, manifest)
             shown = _not_tried_over_another(manifest, args.live)
-            (launched[launch],) = declare([shown], self, wrappers, _options(manifest, args))
+            (launched[launch],) = declare([shown], self, [*wrappers, *others], _options(manifest, args))
             names.append(f"{metadata['namespace']}/{metadata['name']}" if "name" in metadata else launched[launch].id)
         for launch, ledger in args.ledgers.items():
             declare([ledger], self, [launched[launch]] if launch in launched else [])
         self.launches = pulumi.Output.all(*names)
         self.register_outputs({"launches": self.launches})
+
+    def _companions(self, args: RunsArgs, manifest: Mapping[str, Any]) -> list[Object]:
+        launch = manifest["metadata"]["labels"][LAUNCH]
+        companions = args.companions.get(launch, ())
+        if not companions:
+            return []
+        # Webhooks look for what a launch refers to in a copy of their own, which is a moment behind the cluster.
+        hook = pulumi.ResourceHook(f"{manifest['metadata']['namespace']}/{launch}-seen", lambda _: args.seen(manifest))
+        opts = pulumi.ResourceOptions(hooks=pulumi.ResourceHookBinding(after_create=[hook]))
+        return declare(companions, self, opts=opts)
 
 
 def _not_tried_over_another(manifest: Mapping[str, Any], live: Mapping[str, str]) -> Mapping[str, Any]:

@@ -32,9 +32,22 @@ class OperatorManifests:
     """APIServices: an aggregated API that does not answer yet breaks discovery and the deletion of namespaces for
     everybody, so they come last and, on destroy, go first."""
 
-    def in_order(self) -> tuple[Manifest, ...]:
-        """All objects, in the order of their installation."""
-        return (*self.crds, *self.setup, *self.deployments, *self.extensions)
+    def after_crds(self) -> tuple[Manifest, ...]:
+        """All objects but the definitions, in the order of their installation."""
+        return (*self.setup, *self.deployments, *self.extensions)
+
+
+def in_order(operators: Iterable[OperatorManifests]) -> tuple[Manifest, ...]:
+    """All objects of several operators, in the order of their installation.
+
+    Definitions come first, those of all operators: Kueue looks for the kinds that it manages when it starts, and for
+    those that it did not find ever more seldom, up to two minutes apart.
+    """
+    several = list(operators)
+    return (
+        *(each for operator in several for each in operator.crds),
+        *(each for operator in several for each in operator.after_crds()),
+    )
 
 
 def staged(objects: Iterable[Manifest], stack: str, declared_namespaces: Iterable[str]) -> OperatorManifests:

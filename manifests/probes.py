@@ -1,5 +1,7 @@
 """Objects that are only ever sent as a dry run, to see whether an operator's webhooks answer."""
 
+from collections.abc import Callable, Mapping
+
 from manifests import queues
 from manifests.labels import Manifest, metadata
 from settings.queues import ResourceFlavor
@@ -23,3 +25,33 @@ def training_operator(stack: str) -> Manifest:
             "pytorchReplicaSpecs": {"Master": {"replicas": 1, "template": {"spec": {"containers": [container]}}}},
         },
     }
+
+
+def jobset(stack: str) -> Manifest:
+    """A JobSet of one pod: its defaults and its validation stand in its way, and Kueue's where that manages it."""
+    template = {"spec": {"template": {"spec": {"containers": [{"name": "probe", "image": "probe"}]}}}}
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": metadata(_NAME, stack, namespace="default"),
+        "spec": {"replicatedJobs": [{"name": "probe", "template": template}]},
+    }
+
+
+def trainer(stack: str) -> Manifest:
+    """A TrainingRuntime that Trainer's validation takes. (A TrainJob would need one that is there.)"""
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainingRuntime",
+        "metadata": metadata(_NAME, stack, namespace="default"),
+        "spec": {"template": {"spec": jobset(stack)["spec"]}},
+    }
+
+
+BY_OPERATOR: Mapping[str, Callable[[str], Manifest]] = {
+    "kueue": kueue,
+    "training-operator": training_operator,
+    "jobset": jobset,
+    "trainer": trainer,
+}
+"""What each operator's webhooks are asked with, for a stack."""

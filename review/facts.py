@@ -73,6 +73,8 @@ WORDS: Mapping[Meaning, str] = {
 
 _ORDER: Mapping[str, int] = {meaning: place for place, meaning in enumerate(get_args(Meaning))}
 _LIMITS = {"nominalQuota": "", "borrowingLimit": " borrowing limit", "lendingLimit": " lending limit"}
+_BESIDE_RUNS = ("ConfigMap", "TrainingRuntime")
+"""Kinds of what goes with a launch: it says nothing that the launch does not."""
 _VOLUMES = ("PersistentVolumeClaim", "PersistentVolume")
 
 
@@ -114,7 +116,7 @@ def facts(steps: Iterable[Step], view: View) -> list[Fact]:
 def _of_step(step: Step, view: View) -> Iterator[Fact]:
     body = step.new or step.old or {}
     kind = str(body.get("kind"))
-    if RUN in _labels(body) and kind != "ConfigMap":
+    if RUN in _labels(body) and kind not in _BESIDE_RUNS:
         yield from _run(step, view)
     elif kind in _READERS:
         yield from _READERS[kind](step)
@@ -252,10 +254,9 @@ def _size(launch: Manifest) -> str:
     """How many pods stand at once, and what all of them ask for."""
     total: Counter[str] = Counter()
     exact: dict[str, Fraction] = {}
-    for count, spec in _pods(launch["spec"]):
+    for count, asked_each in _pods(launch["spec"]):
         total["pods"] += count
-        for container in spec["containers"]:
-            resources = container.get("resources", {})
+        for resources in asked_each:
             for name, text in {**resources.get("limits", {}), **resources.get("requests", {})}.items():
                 exact[name] = exact.get(name, Fraction(0)) + count * amount(str(text))
     pods = total["pods"]
@@ -263,14 +264,23 @@ def _size(launch: Manifest) -> str:
     return ", ".join([f"{pods} pod{'' if pods == 1 else 's'}", *asked])
 
 
-def _pods(spec: Mapping[str, Any]) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """The specs of a launch's pods, each with how many there are at once."""
+def _pods(spec: Mapping[str, Any]) -> Iterator[tuple[int, list[Mapping[str, Any]]]]:
+    """Pods that are alike: how many, and what each of their containers asks for."""
+    if "trainer" in spec:
+        yield spec["trainer"]["numNodes"], [spec["trainer"].get("resourcesPerNode", {})]
     if "containers" in spec:
-        yield 1, spec
+        yield 1, _resources(spec)
     if "template" in spec:
-        yield min(spec.get("parallelism", 1), spec.get("completions", 1)), spec["template"]["spec"]
+        yield min(spec.get("parallelism", 1), spec.get("completions", 1)), _resources(spec["template"]["spec"])
     for role in spec.get("pytorchReplicaSpecs", {}).values():
-        yield role.get("replicas", 1), role["template"]["spec"]
+        yield role.get("replicas", 1), _resources(role["template"]["spec"])
+    for jobs in spec.get("replicatedJobs", ()):
+        for count, resources in _pods(jobs["template"]["spec"]):
+            yield count * jobs.get("replicas", 1), resources
+
+
+def _resources(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [container.get("resources", {}) for container in pod["containers"]]
 
 
 def _spelt(name: str, value: Fraction) -> str:

@@ -31,6 +31,15 @@ class ControllerResources(Section):
     memory: Quantity | None = None
 
 
+class Install(Section):
+    """The install of an operator."""
+
+    manifest: Manifest
+    image: str | None = None
+    """Another place, or a digest, for the controller's image; None keeps the release's."""
+    requests: ControllerResources = ControllerResources()
+
+
 class WaitForPodsReady(Section):
     """Kueue's all-or-nothing: a workload whose pods are not all ready in time is evicted and tried again."""
 
@@ -53,22 +62,15 @@ class KueueConfiguration(Section):
     """How long finished Workloads stay; None: for ever, which is Kueue's own default."""
 
 
-class Kueue(Section):
+class Kueue(Install):
     """The install of Kueue."""
 
-    manifest: Manifest
-    image: str | None = None
-    """Another place, or a digest, for the controller's image; None keeps the release's."""
-    requests: ControllerResources = ControllerResources()
     configuration: KueueConfiguration = KueueConfiguration()
 
 
-class TrainingOperator(Section):
+class TrainingOperator(Install):
     """The install of the Kubeflow training operator (v1)."""
 
-    manifest: Manifest
-    image: str | None = None
-    requests: ControllerResources = ControllerResources()
     schemes: tuple[Literal["pytorchjob", "tfjob", "mpijob", "xgboostjob", "paddlejob", "jaxjob"], ...] = ("pytorchjob",)
     """The kinds that are installed and watched. Each CRD is 200 KB, most of what a preview costs: list those in use."""
     init_container_image: str
@@ -80,3 +82,17 @@ class Operators(Section):
 
     kueue: Kueue | None = None
     training_operator: TrainingOperator | None = None
+    jobset: Install | None = None
+    trainer: Install | None = None
+    """Kubeflow Trainer (v2), whose TrainJobs are JobSets."""
+
+    @property
+    def installs(self) -> dict[str, Install]:
+        """The declared ones by the name of their release, in the order of their installation."""
+        every = {
+            "kueue": self.kueue,
+            "training-operator": self.training_operator,
+            "jobset": self.jobset,
+            "trainer": self.trainer,
+        }
+        return {name: install for name, install in every.items() if install is not None}

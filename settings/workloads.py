@@ -8,6 +8,7 @@ from pydantic.alias_generators import to_camel
 
 from settings.base import DnsLabel, DnsName, Labels, Section, Toleration
 from settings.code import Code
+from settings.jobsets import DependsOn, FailurePolicy, Network, SuccessPolicy, faults_of_jobs
 from settings.quantities import Quantity
 
 RoleName = Literal["Master", "Worker"]
@@ -114,13 +115,29 @@ class Role(PodOverrides):
     restart_policy: Literal["Never", "OnFailure", "Always", "ExitCode"] = "OnFailure"
 
 
+class ReplicatedJob(PodOverrides):
+    """Jobs of a JobSet that are alike."""
+
+    name: DnsLabel
+    replicas: int = Field(1, ge=1)
+    """How many Jobs."""
+    parallelism: int = Field(1, ge=1)
+    """Pods of each Job at once."""
+    completions: int | None = Field(None, ge=1)
+    """Pods of each Job that must succeed; None: as many as stand at once."""
+    command: tuple[str, ...] | None = None
+    backoff_limit: int | None = Field(None, ge=0)
+    restart_policy: Literal["Never", "OnFailure"] = "OnFailure"
+    depends_on: tuple[DependsOn, ...] = ()
+
+
 class Workload(Section):
     """A training workload. Several runs may come of it, one for each thing that would change its result."""
 
     name: DnsLabel
     """Names the folder `workloads/<name>/` too. At most 45 characters, since a label holds it with two hashes, and
     fewer where pods are named after those."""
-    kind: Literal["Pod", "Job", "PyTorchJob", "DataLoader"]
+    kind: Literal["Pod", "Job", "PyTorchJob", "DataLoader", "TrainJob", "JobSet"]
     """`DataLoader` is a Job that only waits, so that files can be copied through it."""
     naming: Literal["derived", "fixed", "generated"] = "derived"
     """What the object is called. `derived`: `<name>-<run>-<launch>`, with hashes of what it says, so that another
@@ -179,13 +196,21 @@ class Workload(Section):
     restart_policy: Literal["Never", "OnFailure"] = "Never"
     """Of the pods of a Pod, Job or DataLoader."""
     roles: dict[RoleName, Role] = Field(default_factory=dict)
-    """Of a PyTorchJob."""
+    """Of a PyTorchJob, and of a TrainJob, whose roles say the same."""
     elastic: Elastic | None = None
     """Of a PyTorchJob, which then needs no Master."""
     nproc_per_node: str | None = Field(None, pattern="^(auto|cpu|gpu|[1-9][0-9]*)$")
     """Of a PyTorchJob: processes that torchrun starts in each pod; None: torchrun's own default."""
     clean_pod_policy: Literal["None", "Running", "All"] = "Running"
-    """The operator's own default is None, which leaves workers running after the master's success, past all quota."""
+    """Of a PyTorchJob. Its operator's default is None: workers run on after the master's success, past all quota."""
+    replicated_jobs: tuple[ReplicatedJob, ...] = ()
+    """Of a JobSet."""
+    success_policy: SuccessPolicy | None = None
+    """Of a JobSet; None: all its Jobs must succeed."""
+    failure_policy: FailurePolicy | None = None
+    """Of a JobSet; None: it fails with the first of its Jobs."""
+    network: Network | None = None
+    """Of a JobSet; None: each pod has a name, `<launch>-<job>-<replica>-<index>.<launch>`."""
 
     @model_validator(mode="after")
     def _consistent(self) -> "Workload":
@@ -200,15 +225,20 @@ class Workload(Section):
 
 
 _FIELDS_OF: dict[str, tuple[str, ...]] = {
-    "roles": ("PyTorchJob",),
+    "roles": ("PyTorchJob", "TrainJob"),
     "elastic": ("PyTorchJob",),
     "nproc_per_node": ("PyTorchJob",),
     "clean_pod_policy": ("PyTorchJob",),
     "restart_policy": ("Pod", "Job", "DataLoader"),
     "completions": ("Job", "DataLoader"),
     "parallelism": ("Job", "DataLoader"),
-    "backoff_limit": ("Job", "PyTorchJob", "DataLoader"),
-    "ttl_seconds_after_finished": ("Job", "PyTorchJob", "DataLoader"),
+    "backoff_limit": ("Job", "PyTorchJob", "DataLoader", "TrainJob", "JobSet"),
+    # Trainer would make the JobSet of a finished TrainJob anew, and train again.
+    "ttl_seconds_after_finished": ("Job", "PyTorchJob", "DataLoader", "JobSet"),
+    "replicated_jobs": ("JobSet",),
+    "success_policy": ("JobSet",),
+    "failure_policy": ("JobSet",),
+    "network": ("JobSet",),
 }
 """Fields that only some kinds have."""
 
@@ -218,6 +248,10 @@ def _faults_of_kind(workload: Workload) -> Iterator[str]:
     for field, kinds in _FIELDS_OF.items():
         if field in workload.model_fields_set and getattr(workload, field) and kind not in kinds:
             yield f"a {kind} has no {to_camel(field)}: leave it out (kinds that have it: {', '.join(kinds)})"
+    if kind == "JobSet":
+        yield from faults_of_jobs(workload.replicated_jobs, workload.success_policy, workload.failure_policy)
+    if kind == "TrainJob":
+        yield from _faults_of_trainjob(workload)
     if kind != "PyTorchJob":
         return
     if workload.container not in (None, "pytorch"):
@@ -230,6 +264,15 @@ def _faults_of_kind(workload: Workload) -> Iterator[str]:
         yield "a PyTorchJob has one Master: leave out its replicas"
 
 
+def _faults_of_trainjob(workload: Workload) -> Iterator[str]:
+    if workload.container not in (None, "node"):
+        yield f"the container of a TrainJob is called node, not {workload.container}: leave out container"
+    if "Master" not in workload.roles:
+        yield "a TrainJob needs roles.Master: add it"
+    if workload.naming == "generated":
+        yield "the nodes of a TrainJob find the first one by its name: let naming be derived or fixed"
+
+
 def _faults_of_managed(workload: Workload) -> Iterator[str]:
     if workload.kind == "DataLoader":
         yield "a DataLoader only waits: set managed to false"
@@ -238,6 +281,14 @@ def _faults_of_managed(workload: Workload) -> Iterator[str]:
         yield "a managed workload needs a command: the wrapper cannot know the image's own"
     if workload.record is None:
         yield "a managed workload needs a record: the volume on which its runs are kept"
+    jobs = workload.replicated_jobs
+    if len(jobs) > 1 or any(job.replicas > 1 for job in jobs):
+        yield (
+            "the ranks of a managed JobSet are the pods of one Job, and this has several: leave one entry of "
+            "replicatedJobs with replicas 1, or set managed to false"
+        )
+    if jobs and workload.naming == "generated":
+        yield "the pods of a managed JobSet find the first one by its name: let naming be derived or fixed"
     if workload.elastic is not None and "Master" not in workload.roles:
         yield "a managed workload needs a rank 0 that records: add roles.Master, or set managed to false"
 

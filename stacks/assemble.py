@@ -7,6 +7,7 @@ from typing import Any
 import pulumi
 
 from checks.cluster.names import wait_until_free
+from checks.cluster.webhooks import wait_until_runtime_is_seen
 from checks.platform import unknown_queues
 from components.objects import PROVIDER_VERSION
 from components.runs import RunsArgs
@@ -37,6 +38,8 @@ def assemble(program: Program) -> Mapping[str, pulumi.Input[Any]]:
         runs = RunsArgs(
             wrappers=program.wrappers,
             launches=[each.launch for each in program.launches],
+            companions={each.launch_name: each.companions for each in program.launches},
+            seen=partial(wait_until_runtime_is_seen, context=settings.cluster.context),
             ledgers={each.launch_name: ledger_config_map(settings.stack, each) for each in program.ledgers},
             live=program.live,
             generating=_generating(program),

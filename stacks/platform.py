@@ -8,7 +8,7 @@ import pulumi
 
 from checks.cluster.webhooks import wait_until_accepted
 from components.namespaces import Namespaces, NamespacesArgs
-from components.operators import Operator, OperatorArgs
+from components.operators import Definitions, DefinitionsArgs, Operator, OperatorArgs
 from components.queues import Queues, QueuesArgs
 from components.storage import StorageArgs, StorageClasses
 from components.tenants import Tenants, TenantsArgs
@@ -36,7 +36,7 @@ def platform(
 
     Args:
         settings: the environment.
-        operators: the installs by name (`kueue`, `training-operator`), in the order to install them.
+        operators: the installs by name (`kueue`, `training-operator`, …), in the order to install them.
         retained: what stays on destroy.
         opts: carries the provider.
 
@@ -56,13 +56,15 @@ def platform(
     installed: list[pulumi.Resource] = [namespaces, classes]
     versions: dict[str, pulumi.Output[str]] = {}
     context = settings.cluster.context
-    probe = {"kueue": probes.kueue(stack), "training-operator": probes.training_operator(stack)}
+    crds = [each for manifests in operators.values() for each in manifests.crds]
+    if crds:
+        installed.append(Definitions("definitions", DefinitionsArgs(crds=crds), opts))
     for name, manifests in operators.items():
         args = OperatorArgs(
-            version=_version(settings, name),
+            version=settings.operators.installs[name].manifest.version,
             manifests=manifests,
             retained=kept,
-            answers=partial(wait_until_accepted, probe[name], context),
+            answers=partial(wait_until_accepted, probes.BY_OPERATOR[name](stack), context),
         )
         operator = Operator(
             name, args, pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=list(installed)))
@@ -84,11 +86,3 @@ def platform(
             "localQueues": queues.local_queues,
         },
     )
-
-
-def _version(settings: Settings, operator: str) -> str:
-    installs = {"kueue": settings.operators.kueue, "training-operator": settings.operators.training_operator}
-    install = installs[operator]
-    if install is None:
-        raise KeyError(operator)
-    return install.manifest.version

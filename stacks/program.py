@@ -15,7 +15,7 @@ from checks.cluster.snapshot import read_labels, read_runs
 from checks.preflight import check
 from manifests import storage
 from manifests.labels import Manifest
-from manifests.operators import OperatorManifests
+from manifests.operators import OperatorManifests, in_order
 from manifests.retained import Retained, retained
 from settings.load import load_with_places
 from settings.model import Settings
@@ -72,9 +72,7 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
     if faults:
         raise Refused("\n".join(faults))
     inputs = render.read_inputs(settings, root, commit=commit(root), cache=root / CACHE)
-    wanted = {"kueue": settings.operators.kueue, "training-operator": settings.operators.training_operator}
-    names = [name for name, install in wanted.items() if install is not None]
-    installs = dict(zip(names, render.operators(settings, inputs), strict=True))
+    installs = render.operators(settings, inputs)
     live = read_runs(settings)
     # Without its half no run is declared: one that is active would be deleted.
     runs = render.runs(settings, inputs) if "training" in settings.environment.halves else ()
@@ -87,7 +85,7 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
         launches.utc_now(),
     )
     sources = {**live.wrappers, wrapper_reference(inputs.wrapper): inputs.wrapper}
-    mounted = {(each.namespace, wrapper_of(each.launch)) for each in decision.launches}
+    mounted = {(each.namespace, wrapper_of(each.objects)) for each in decision.launches}
     wrappers = [
         wrapper_config_map(namespace, stack, sources[name])
         for namespace, name in sorted((namespace, name) for namespace, name in mounted if name in sources)
@@ -96,7 +94,7 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
         *wrappers,
         *(render.platform(settings, inputs) if "platform" in settings.environment.halves else ()),
         *(storage.claim(each, stack) for each in settings.storage.volumes if "training" in settings.environment.halves),
-        *(launch.launch for launch in decision.launches),
+        *(each for launch in decision.launches for each in launch.objects),
         *(ledger_config_map(stack, ledger) for ledger in decision.ledgers),
     ]
     if settings.environment.profile == "tenant" and (denied := lacking(declared, settings.cluster.context)):
@@ -117,7 +115,7 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
         ledgers=decision.ledgers,
         waiting=held,
         live={each.launch: f"{each.namespace}/{each.name}" for each in live.live},
-        retained=tuple(retained(settings, (each for install in installs.values() for each in install.in_order()))),
+        retained=tuple(retained(settings, in_order(installs.values()))),
         notes=(
             *(str(each) for each in findings if each.severity != "error" and each.id not in answered),
             *decision.notes,

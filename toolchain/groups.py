@@ -127,12 +127,14 @@ GROUPS: tuple[Group, ...] = (
     Group(
         name="cluster",
         module="cluster",
-        purpose="Kubernetes, etcd, Kueue and the training operator",
+        purpose="Kubernetes, etcd, Kueue, the training operator, JobSet and Trainer",
         programs=(
             *(Program(name, f"{_KUBERNETES}/cmd/{name}") for name in _KUBE_PROGRAMS),
             Program("etcd", "go.etcd.io/etcd/server/v3"),
             Program("kueue", "sigs.k8s.io/kueue/cmd/kueue"),
             Program("training-operator", "github.com/kubeflow/training-operator/cmd/training-operator.v1"),
+            Program("jobset", "sigs.k8s.io/jobset"),
+            Program("trainer", "github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager"),
         ),
         seconds=330,
         stamps=(

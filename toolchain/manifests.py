@@ -37,6 +37,8 @@ class Manifest:
     """The image that the overlay names; `{version}` is the module's version, here and below."""
     released: str
     """What the release names instead."""
+    without: str | None = None
+    """A resource of the overlay that is left out: one that kustomize would download."""
 
     @property
     def version(self) -> str:
@@ -69,6 +71,24 @@ MANIFESTS = (
         # Upstream's releases are tagged by commit, and the release's own overlay names the tag.
         image=_TRAINING_OPERATOR_IMAGE,
         released=_TRAINING_OPERATOR_IMAGE,
+    ),
+    Manifest(
+        name="jobset",
+        group="cluster",
+        module="sigs.k8s.io/jobset",
+        overlay="config/default",
+        image="us-central1-docker.pkg.dev/k8s-staging-images/jobset/jobset:{version}",
+        released="registry.k8s.io/jobset/jobset:{version}",
+    ),
+    Manifest(
+        name="trainer",
+        group="cluster",
+        module="github.com/kubeflow/trainer/v2",
+        overlay="manifests/overlays/manager",
+        image="ghcr.io/kubeflow/trainer/trainer-controller-manager:{version}",
+        released="ghcr.io/kubeflow/trainer/trainer-controller-manager:{version}",
+        # JobSet's own release, which is an install of its own here.
+        without="../../third-party/jobset",
     ),
     Manifest(
         name="local-path-provisioner",
@@ -128,13 +148,15 @@ def render(manifest: Manifest, module: Path, kubectl: Path) -> str:
     """Build a manifest from its module's folder.
 
     Raises:
-        ToolchainError: kustomize fails, or the overlay does not name the expected image.
+        ToolchainError: kustomize fails, or the overlay does not name the expected image or resource.
     """
     with tempfile.TemporaryDirectory(prefix="trainstack-manifest-") as scratch:
         # The module cache is read-only, and kustomize refuses folders outside of the one that it is given.
         copy = Path(scratch) / "module"
         top = manifest.overlay.split("/", 1)[0]
         shutil.copytree(module / top, copy / top)
+        if manifest.without is not None:
+            _leave_out(manifest, copy / manifest.overlay / "kustomization.yaml", manifest.without)
         result = subprocess.run(
             [kubectl, "kustomize", copy / manifest.overlay], capture_output=True, text=True, check=False,
             # Nothing of the user's cluster or plugins has a part in it.
@@ -151,6 +173,18 @@ def link(checkout: Path = CHECKOUT) -> None:
     """Put the manifests where a checkout's settings refer to them."""
     for manifest in MANIFESTS:
         link_file(state_root(checkout) / "manifests" / manifest.file, path(manifest.name))
+
+
+def _leave_out(manifest: Manifest, kustomization: Path, resource: str) -> None:
+    lines = kustomization.read_text().splitlines(keepends=True)
+    kept = [line for line in lines if line.split("#")[0].strip() != f"- {resource}"]
+    if len(kept) != len(lines) - 1:
+        raise ToolchainError(
+            f"{manifest.module} {manifest.version}: expected the resource {resource} once in {manifest.overlay}, found "
+            f"it {len(lines) - len(kept)} times: say in toolchain/manifests.py what this release downloads"
+        )
+    kustomization.chmod(0o644)  # the module cache's files are read-only, and so are their copies
+    kustomization.write_text("".join(kept))
 
 
 def _released(manifest: Manifest, text: str) -> str:

@@ -8,11 +8,22 @@ from workloads import names
 from workloads.data_loader import data_loader
 from workloads.identity import Facts, digest, run_id
 from workloads.job import job
+from workloads.jobset import jobset
 from workloads.launch import Launch
 from workloads.pod import pod
 from workloads.pytorchjob import pytorchjob
+from workloads.trainjob import training_runtime, trainjob
 
-_BUILDERS = {"DataLoader": data_loader, "Job": job, "Pod": pod, "PyTorchJob": pytorchjob}
+_BUILDERS = {
+    "DataLoader": data_loader,
+    "Job": job,
+    "JobSet": jobset,
+    "Pod": pod,
+    "PyTorchJob": pytorchjob,
+    "TrainJob": trainjob,
+}
+_COMPANIONS = {"TrainJob": training_runtime}
+"""What a launch refers to, of a kind that needs a second object."""
 
 
 def manifest(workload: Workload, stack: str, launch: Launch) -> Manifest:
@@ -21,6 +32,12 @@ def manifest(workload: Workload, stack: str, launch: Launch) -> Manifest:
     Raises WorkloadError.
     """
     return _BUILDERS[workload.kind](workload, stack, launch)
+
+
+def companions(workload: Workload, stack: str, launch: Launch) -> tuple[Manifest, ...]:
+    """The objects that the launch refers to, for this launch alone; none for most kinds. Raises WorkloadError."""
+    build = _COMPANIONS.get(workload.kind)
+    return () if build is None else (build(workload, stack, launch),)
 
 
 def plan(workload: Workload, stack: str, facts: Facts) -> Launch:
@@ -33,6 +50,8 @@ def plan(workload: Workload, stack: str, facts: Facts) -> Launch:
     """
     run = run_id(workload, facts)
     draft = Launch(run_id=run, name="", facts=replace(facts, commit=""))
-    launch = Launch(run_id=run, name=names.launch_name(run, digest(manifest(workload, stack, draft))), facts=facts)
+    launched, others = manifest(workload, stack, draft), companions(workload, stack, draft)
+    name = names.launch_name(run, digest([launched, *others] if others else launched))
+    launch = Launch(run_id=run, name=name, facts=facts)
     names.check(workload, launch.name)
     return launch

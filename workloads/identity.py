@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from manifests.labels import Manifest
 from settings.workloads import Workload
 from workloads import names
-from workloads.pods import pods
+from workloads.pods import Pod, pods
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ def identity(workload: Workload, facts: Facts) -> Manifest:
     command       the program
     workingDir    which files the program finds by relative paths
     pods          for each role: how many (the world size, or a Job's completions), arguments and environment, in which
-                  secrets stand by reference
+                  secrets stand by reference; the command of Jobs of a JobSet that have their own
     code          the repository and the commit, in whatever way it is reached; only where there is some
     data          the digest of the data's manifest
     seed          where chance begins
@@ -57,9 +57,7 @@ def identity(workload: Workload, facts: Facts) -> Manifest:
         "image": facts.image.rpartition("/")[2] if workload.image.build is not None else facts.image,
         "command": list(workload.command),
         "workingDir": workload.working_dir,
-        "pods": {
-            pod.role: {"replicas": pod.replicas, "args": list(pod.args), "env": dict(pod.env)} for pod in pods(workload)
-        },
+        "pods": {pod.role: _identity_of(workload, pod) for pod in pods(workload)},
         "data": facts.data_digest,
         "seed": workload.seed,
         "attempt": workload.attempt,
@@ -72,6 +70,11 @@ def identity(workload: Workload, facts: Facts) -> Manifest:
     if workload.nproc_per_node is not None:
         result["nprocPerNode"] = workload.nproc_per_node
     return result
+
+
+def _identity_of(workload: Workload, pod: Pod) -> Manifest:
+    own = {} if pod.command == workload.command else {"command": list(pod.command)}
+    return {"replicas": pod.replicas, "args": list(pod.args), "env": dict(pod.env), **own}
 
 
 def canonical(value: object) -> str:

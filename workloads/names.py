@@ -11,6 +11,7 @@ import re
 from manifests.labels import LIMIT
 from settings.workloads import Workload
 from workloads.errors import WorkloadError
+from workloads.pods import NODE
 
 RUN_DIGITS = 10
 """Hexadecimal digits of a run's hash: among a million runs of one workload, two are alike with a chance of 1 in 2."""
@@ -21,6 +22,11 @@ WRAPPER_DIGITS = 8
 
 _SUFFIX = "-xxxxx"
 """As long as what the API server appends to a `generateName`, of which Jobs make their pods' names."""
+_NAMES_SERVICES = {
+    "JobSet": "JobSet gives it a Service",
+    "PyTorchJob": "the training operator gives each pod a Service",
+    "TrainJob": "JobSet gives it a Service",
+}
 _STARTS_WITH_LETTER = re.compile(r"^[a-z]")
 
 
@@ -54,6 +60,14 @@ def longest_child(workload: Workload, launch: str) -> str:
     name = object_name(workload, launch)
     if workload.kind == "PyTorchJob":
         pods = [f"{name}-{role.lower()}-{each.replicas - 1}" for role, each in workload.roles.items()]
+    elif workload.kind == "TrainJob":
+        nodes = sum(role.replicas for role in workload.roles.values())
+        pods = [f"{name}-{NODE}-0-{nodes - 1}{_SUFFIX}"]
+    elif workload.kind == "JobSet":
+        pods = [
+            f"{name}-{job.name}-{job.replicas - 1}-{(job.completions or job.parallelism) - 1}{_SUFFIX}"
+            for job in workload.replicated_jobs
+        ]
     elif workload.kind == "Pod":
         pods = [name]
     elif indexed(workload):
@@ -80,8 +94,8 @@ def check(workload: Workload, launch: str) -> None:
             f"workload {workload.name}: its longest derived name would be {child} with {len(child)} characters, and "
             f"Kubernetes allows {LIMIT}; shorten the workload's name by {len(child) - LIMIT}"
         )
-    if workload.kind == "PyTorchJob" and not _STARTS_WITH_LETTER.match(object_name(workload, launch)):
+    if workload.kind in _NAMES_SERVICES and not _STARTS_WITH_LETTER.match(object_name(workload, launch)):
         raise WorkloadError(
-            f"workload {workload.name}: the training operator gives each pod a Service of its name, which must begin "
-            "with a letter; put a letter before the workload's name"
+            f"workload {workload.name}: {_NAMES_SERVICES[workload.kind]} of its name, which must begin with a letter; "
+            "put a letter before the workload's name"
         )

@@ -1,5 +1,7 @@
 """The pod template that all kinds of workloads share."""
 
+from collections.abc import Sequence
+
 from manifests import labels
 from manifests.labels import Manifest
 from settings.workloads import Mount, Workload
@@ -36,6 +38,7 @@ def pod_template(
     container: str,
     restart_policy: str | None = None,
     port: Manifest | None = None,
+    given: Sequence[Manifest] = (),
 ) -> Manifest:
     """The template of a role's pods.
 
@@ -46,11 +49,12 @@ def pod_template(
         container: the container's name where the workload gives it none.
         restart_policy: None where the operator sets it.
         port: a port of the container.
+        given: variables of the container that the kind brings, beside the workload's own.
 
     Raises WorkloadError.
 
     """
-    spec: Manifest = {"containers": [_container(workload, pod, launch, container, port)]}
+    spec: Manifest = {"containers": [_container(workload, pod, launch, container, port, given)]}
     if workload.code is not None:
         spec["initContainers"] = [checkout_container(workload.code, launch, pod.resources)]
     if workload.managed:
@@ -92,7 +96,9 @@ def mount_of(pod: Pod, volume: str) -> Mount | None:
     return next((mount for mount in pod.volumes if mount.volume == volume), None)
 
 
-def _container(workload: Workload, pod: Pod, launch: Launch, name: str, port: Manifest | None) -> Manifest:
+def _container(
+    workload: Workload, pod: Pod, launch: Launch, name: str, port: Manifest | None, given: Sequence[Manifest]
+) -> Manifest:
     result: Manifest = {
         "name": name if workload.container is None else workload.container,
         "image": launch.facts.image,
@@ -105,6 +111,13 @@ def _container(workload: Workload, pod: Pod, launch: Launch, name: str, port: Ma
     env = [{"name": key, "value": value} for key, value in pod.env.items()]
     if workload.managed:
         env += _wrapper_env(workload, pod, launch)
+    taken = sorted({each["name"] for each in given} & {*pod.env})
+    if taken:
+        raise WorkloadError(
+            f"workload {workload.name}: env sets {', '.join(taken)}, which a {workload.kind} is given; drop it or "
+            "choose another name"
+        )
+    env += given
     if env:
         result["env"] = env
     if port is not None:
@@ -122,8 +135,8 @@ def _container(workload: Workload, pod: Pod, launch: Launch, name: str, port: Ma
 
 def _program(workload: Workload, pod: Pod) -> Manifest:
     if workload.managed:
-        return {"command": ["python3", f"{WRAPPER_FOLDER}/{WRAPPER_FILE}", "--", *workload.command, *pod.args]}
-    program = {"command": list(workload.command), "args": list(pod.args)}
+        return {"command": ["python3", f"{WRAPPER_FOLDER}/{WRAPPER_FILE}", "--", *pod.command, *pod.args]}
+    program = {"command": list(pod.command), "args": list(pod.args)}
     return {key: words for key, words in program.items() if words}
 
 
@@ -166,7 +179,7 @@ def _run_record(workload: Workload, pod: Pod, launch: Launch) -> Manifest:
         **({} if code is None else {"code": {"git": code.git, "revision": code.revision}}),
         "args": list(pod.args),
         "attempt": workload.attempt,
-        "command": list(workload.command),
+        "command": list(pod.command),
         "commit": launch.facts.commit,
         "data": launch.facts.data_digest,
         "env": dict(pod.env),

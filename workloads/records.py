@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,13 @@ class Ledger:
     launch_name: str
     launch: Mapping[str, Any]
     """The launch's manifest, as it was declared."""
+    companions: tuple[Mapping[str, Any], ...] = ()
+    """The objects that it refers to, as they were declared with it."""
+
+    @property
+    def objects(self) -> tuple[Mapping[str, Any], ...]:
+        """All of them, in the order of their creation."""
+        return (*self.companions, self.launch)
 
 
 def wrapper_config_map(namespace: str, stack: str, source: str) -> Manifest:
@@ -51,20 +58,27 @@ def wrapper_sources(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     return {wrapper_reference(source): source for source in sources if source}
 
 
-def wrapper_of(launch: Mapping[str, Any]) -> str | None:
-    """The name of the wrapper that a launch's pods mount; None for one that is not managed."""
-    spec = launch["spec"]
-    if launch["kind"] == "Pod":
-        pods = [spec]
-    elif "template" in spec:
-        pods = [spec["template"]["spec"]]
-    else:
-        pods = [role["template"]["spec"] for role in spec["pytorchReplicaSpecs"].values()]
-    for pod in pods:
-        for volume in pod.get("volumes", ()):
-            if volume["name"] == WRAPPER_VOLUME:
-                return str(volume["configMap"]["name"])
+def wrapper_of(objects: Iterable[Mapping[str, Any]]) -> str | None:
+    """The name of the wrapper that the pods of a launch and its companions mount; None where they are not managed."""
+    for each in objects:
+        for pod in _pods(each["spec"]):
+            for volume in pod.get("volumes", ()):
+                if volume["name"] == WRAPPER_VOLUME:
+                    return str(volume["configMap"]["name"])
     return None
+
+
+def _pods(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The specs of the pods in the spec of a launch or a companion, whose kinds nest them differently."""
+    if "containers" in spec:
+        yield spec
+    nested = [
+        *(role["template"] for role in spec.get("pytorchReplicaSpecs", {}).values()),
+        *(job["template"] for job in spec.get("replicatedJobs", ())),
+        *([spec["template"]] if "template" in spec else []),
+    ]
+    for template in nested:
+        yield from _pods(template["spec"])
 
 
 def ledger_config_map(stack: str, ledger: Ledger) -> Manifest:
@@ -84,6 +98,7 @@ def ledger_config_map(stack: str, ledger: Ledger) -> Manifest:
             "attempt": str(ledger.attempt),
             "launchName": ledger.launch_name,
             "launch": canonical(ledger.launch),
+            **({"companions": canonical(ledger.companions)} if ledger.companions else {}),
         },
     }
 
@@ -103,6 +118,7 @@ def read_ledger(config_map: Mapping[str, Any]) -> Ledger:
             attempt=int(data["attempt"]),
             launch_name=data["launchName"],
             launch=json.loads(data["launch"]),
+            companions=tuple(json.loads(data.get("companions", "[]"))),
         )
     except (KeyError, ValueError) as error:
         raise WorkloadError(

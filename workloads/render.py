@@ -11,13 +11,14 @@ from pathlib import Path
 from manifests import namespaces, queues, storage, tenants
 from manifests.kueue import kueue
 from manifests.labels import Manifest
-from manifests.operators import OperatorManifests
+from manifests.operators import OperatorManifests, in_order
 from manifests.release import read_release
+from manifests.trainer import jobset, trainer
 from manifests.training_operator import training_operator
 from settings.model import Settings
 from settings.operators import Manifest as ReleaseManifest
 from settings.workloads import Workload
-from workloads.build import manifest, plan
+from workloads.build import companions, manifest, plan
 from workloads.identity import Facts
 from workloads.images import workload_reference
 from workloads.launch import Launch
@@ -37,9 +38,8 @@ class InputsError(ValueError):
 class Inputs:
     """What the manifests depend on beside the settings."""
 
-    kueue: tuple[Manifest, ...] = ()
-    """The objects of Kueue's release; empty when it is not installed from here."""
-    training_operator: tuple[Manifest, ...] = ()
+    releases: Mapping[str, tuple[Manifest, ...]] = field(default_factory=dict)
+    """The objects of the releases of the operators that are installed from here, by the operator's name."""
     images: Mapping[str, str] = field(default_factory=dict)
     """From a folder of this repository to the reference of the image that it makes."""
     data_digests: Mapping[str, str] = field(default_factory=dict)
@@ -57,6 +57,7 @@ class PlannedRun:
     workload: Workload
     launch: Launch
     manifest: Manifest
+    companions: tuple[Manifest, ...] = ()
 
 
 def everything(settings: Settings, inputs: Inputs) -> list[Manifest]:
@@ -78,7 +79,7 @@ def platform(settings: Settings, inputs: Inputs) -> list[Manifest]:
     return [
         *(namespaces.namespace(each, stack) for each in settings.environment.namespaces),
         *(each for team in settings.tenants.teams for each in tenants.rights(team, stack)),
-        *(each for operator in operators(settings, inputs) for each in operator.in_order()),
+        *in_order(operators(settings, inputs).values()),
         *(storage.storage_class(each, stack) for each in settings.storage.classes),
         *(storage.persistent_volume(each, stack) for each in settings.storage.persistent_volumes),
         *(queues.priority_class(each, stack) for each in queued.priority_classes),
@@ -96,19 +97,24 @@ def training(settings: Settings, inputs: Inputs) -> list[Manifest]:
         *(storage.claim(each, settings.stack) for each in settings.storage.volumes),
         *wrappers(settings, inputs),
         *(ledger_config_map(settings.stack, ledger(run)) for run in planned),
-        *(run.manifest for run in planned),
+        *(each for run in planned for each in (*run.companions, run.manifest)),
     ]
 
 
-def operators(settings: Settings, inputs: Inputs) -> list[OperatorManifests]:
-    """The operators in the order of their installation: Kueue's webhooks stand before what others create."""
+def operators(settings: Settings, inputs: Inputs) -> dict[str, OperatorManifests]:
+    """The operators by name, in the order of their installation: Kueue's webhooks stand before what others create."""
     declared = [namespace.name for namespace in settings.environment.namespaces]
-    result = []
-    if settings.operators.kueue is not None:
-        result.append(kueue(inputs.kueue, settings.operators.kueue, settings.stack, declared))
-    if settings.operators.training_operator is not None:
-        wanted = settings.operators.training_operator
-        result.append(training_operator(inputs.training_operator, wanted, settings.stack, declared))
+    installs, releases, stack = settings.operators, inputs.releases, settings.stack
+    result = {}
+    if installs.kueue is not None:
+        result["kueue"] = kueue(releases["kueue"], installs.kueue, stack, declared)
+    if installs.training_operator is not None:
+        release = releases["training-operator"]
+        result["training-operator"] = training_operator(release, installs.training_operator, stack, declared)
+    if installs.jobset is not None:
+        result["jobset"] = jobset(releases["jobset"], installs.jobset, stack, declared)
+    if installs.trainer is not None:
+        result["trainer"] = trainer(releases["trainer"], installs.trainer, stack, declared)
     return result
 
 
@@ -118,7 +124,8 @@ def runs(settings: Settings, inputs: Inputs) -> list[PlannedRun]:
     for workload in settings.workloads.runs:
         launch = plan(workload, settings.stack, facts(workload, inputs, settings.cluster.git_image))
         built = manifest(workload, settings.stack, launch)
-        result.append(PlannedRun(workload=workload, launch=launch, manifest=built))
+        others = companions(workload, settings.stack, launch)
+        result.append(PlannedRun(workload=workload, launch=launch, manifest=built, companions=others))
     return result
 
 
@@ -137,6 +144,7 @@ def ledger(run: PlannedRun) -> Ledger:
         attempt=run.workload.attempt,
         launch_name=run.launch.name,
         launch=run.manifest,
+        companions=run.companions,
     )
 
 
@@ -174,10 +182,10 @@ def read_inputs(settings: Settings, root: Path, *, commit: str, cache: Path | No
     data = _collect(manifests, lambda name: _sha256(root / name), "data.manifest", faults)
     if faults:
         raise InputsError("\n".join(sorted(faults)))
-    kueue_declared, operator_declared = settings.operators.kueue, settings.operators.training_operator
     return Inputs(
-        kueue=() if kueue_declared is None else _release(kueue_declared.manifest, root, cache),
-        training_operator=() if operator_declared is None else _release(operator_declared.manifest, root, cache),
+        releases={
+            name: _release(install.manifest, root, cache) for name, install in settings.operators.installs.items()
+        },
         images=images,
         data_digests=data,
         wrapper=(root / WRAPPER).read_text(encoding="utf-8") if any(each.managed for each in wanted) else "",

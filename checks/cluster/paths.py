@@ -25,6 +25,7 @@ _NAMESPACED = {
     "ConfigMap": "configmaps",
     "Deployment": "deployments",
     "Job": "jobs",
+    "JobSet": "jobsets",
     "LocalQueue": "localqueues",
     "PersistentVolumeClaim": "persistentvolumeclaims",
     "Pod": "pods",
@@ -34,6 +35,8 @@ _NAMESPACED = {
     "Secret": "secrets",
     "Service": "services",
     "ServiceAccount": "serviceaccounts",
+    "TrainJob": "trainjobs",
+    "TrainingRuntime": "trainingruntimes",
 }
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -22,7 +22,7 @@ def wait_until_accepted(manifest: Mapping[str, Any], context: str | None, deadli
 
     Raises ClusterError, with the last answer, when that does not happen in time.
     """
-    run(_wait(manifest, context, deadline_seconds))
+    run(_wait(manifest, context, deadline_seconds, _accepted))
 
 
 async def dry_run(manifests: Sequence[Mapping[str, Any]], context: str | None) -> list[tuple[int, str]]:
@@ -57,14 +57,38 @@ def said(text: str) -> str:
     return str(body.get("message", text)) if isinstance(body, dict) else text
 
 
-async def _wait(manifest: Mapping[str, Any], context: str | None, deadline_seconds: float) -> None:
+def wait_until_runtime_is_seen(trainjob: Mapping[str, Any], context: str | None, deadline_seconds: float = 180) -> None:
+    """Return once Trainer's webhook and Kueue's know the runtime of this TrainJob, which has just been made.
+
+    They look for it in copies of their own, which are behind the cluster for a moment; and Kueue, where it was started
+    before Trainer was installed, notices TrainJobs after up to two minutes. A TrainJob that is refused for another
+    reason is for whoever creates it to report.
+
+    Raises ClusterError as `wait_until_accepted` does.
+    """
+    run(_wait(trainjob, context, deadline_seconds, _judged))
+
+
+def _accepted(status: int, _text: str) -> bool:
+    return status in (httpx.codes.CREATED, httpx.codes.CONFLICT)
+
+
+def _judged(status: int, text: str) -> bool:
+    """Whether an answer is one of the API server or of a webhook that has looked at more than the runtime."""
+    refused = status in (httpx.codes.BAD_REQUEST, httpx.codes.FORBIDDEN, httpx.codes.UNPROCESSABLE_ENTITY)
+    return _accepted(status, text) or (refused and "runtime" not in text.lower())
+
+
+async def _wait(
+    manifest: Mapping[str, Any], context: str | None, deadline_seconds: float, enough: Callable[[int, str], bool]
+) -> None:
     api = await connect(context)
     # The API server itself gives a webhook up to 30 s.
     api.timeout = _TIMEOUT_SECONDS
     end = time.monotonic() + deadline_seconds
     while True:
         status, text = await _create(api, manifest)
-        if status in (httpx.codes.CREATED, httpx.codes.CONFLICT):
+        if enough(status, text):
             return
         answer = f"{status} {text}" if status else text
         if time.monotonic() > end:

@@ -6,16 +6,21 @@ from hashlib import sha256
 from checks.finding import Finding
 from checks.scene import Rule, Scene
 from settings.operators import Manifest
+from workloads.trainjob import misfits
 
 _FRAMEWORKS = {
     "DataLoader": "batch/job",
     "Job": "batch/job",
+    "JobSet": "jobset.x-k8s.io/jobset",
     "Pod": "pod",
     "PyTorchJob": "kubeflow.org/pytorchjob",
+    "TrainJob": "trainer.kubeflow.org/trainjob",
 }
 """Kueue's name of each kind."""
 _SCHEMES = {"PyTorchJob": "pytorchjob"}
 """The training operator's name of each kind that is its own."""
+_SETTING = {"training-operator": "trainingOperator"}
+"""Where a release's name is not the setting's."""
 
 
 def framework_unlisted(scene: Scene) -> Iterator[Finding]:
@@ -49,6 +54,21 @@ def scheme_missing(scene: Scene) -> Iterator[Finding]:
             yield Finding("scheme-missing", "error", f"{path}.kind", message, remedy)
 
 
+def jobset_missing(scene: Scene) -> Iterator[Finding]:
+    """Trainer makes JobSets of TrainJobs: its controller does not run where the cluster has no such kind."""
+    operators = scene.settings.operators
+    if operators.trainer and not operators.jobset:
+        message = "Trainer makes JobSets of TrainJobs, and JobSet is not installed"
+        yield Finding("jobset-missing", "error", "operators.trainer", message, "add `jobset: {}` to operators")
+
+
+def trainjob_misfit(scene: Scene) -> Iterator[Finding]:
+    """What a TrainJob has no place for: roles that differ, restarts that a Job does not know."""
+    for path, run in scene.runs():
+        for misfit in misfits(run) if run.kind == "TrainJob" else ():
+            yield Finding("trainjob-misfit", "error", f"{path}.{misfit.path}", misfit.problem, misfit.remedy)
+
+
 def manifest_missing(scene: Scene) -> Iterator[Finding]:
     """A manifest's file is there."""
     for path, manifest in _manifests(scene):
@@ -72,11 +92,16 @@ def manifest_mismatch(scene: Scene) -> Iterator[Finding]:
 
 
 def _manifests(scene: Scene) -> Iterator[tuple[str, Manifest]]:
-    operators = scene.settings.operators
-    if operators.kueue:
-        yield "operators.kueue.manifest", operators.kueue.manifest
-    if operators.training_operator:
-        yield "operators.trainingOperator.manifest", operators.training_operator.manifest
+    for name, install in scene.settings.operators.installs.items():
+        yield f"operators.{_SETTING.get(name, name)}.manifest", install.manifest
 
 
-RULES: tuple[Rule, ...] = (framework_unlisted, queue_missing, scheme_missing, manifest_missing, manifest_mismatch)
+RULES: tuple[Rule, ...] = (
+    framework_unlisted,
+    queue_missing,
+    scheme_missing,
+    jobset_missing,
+    trainjob_misfit,
+    manifest_missing,
+    manifest_mismatch,
+)

@@ -104,6 +104,8 @@ def namespace_unknown(scene: Scene) -> Iterator[Finding]:
     known = {one.name for one in environment.namespaces} | {*environment.existing.namespaces, *_ALWAYS_THERE}
     known |= {"kueue-system"} if settings.operators.kueue else set()
     known |= {"kubeflow"} if settings.operators.training_operator else set()
+    known |= {"jobset-system"} if settings.operators.jobset else set()
+    known |= {"kubeflow-system"} if settings.operators.trainer else set()
     users = [(path, volume.namespace) for path, volume in each("storage.volumes", settings.storage.volumes)]
     users += [(path, queue.namespace) for path, queue in each("queues.localQueues", settings.queues.local_queues)]
     users += [(path, team.namespace) for path, team in each("tenants.teams", settings.tenants.teams)]

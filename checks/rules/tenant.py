@@ -22,6 +22,8 @@ def tenant_cluster_scoped(scene: Scene) -> Iterator[Finding]:
         "tenants.teams": [one.name for one in settings.tenants.teams],
         "operators.kueue": ["kueue"] if settings.operators.kueue else [],
         "operators.trainingOperator": ["training-operator"] if settings.operators.training_operator else [],
+        "operators.jobset": ["jobset"] if settings.operators.jobset else [],
+        "operators.trainer": ["trainer"] if settings.operators.trainer else [],
     }
     for path, names in declared.items():
         if names:

@@ -1,6 +1,7 @@
 """The images that the local cluster serves: operators, helpers, the base, and workloads of this repository."""
 
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 
 from devcluster.errors import ClusterError
@@ -14,15 +15,16 @@ ROOT, NOBODY = "0:0", "65534:65534"
 
 BUSYBOX = ("docker.io/library/busybox:latest", "docker.io/library/busybox:1.35")
 """What data loaders and the like are called by; 1.35 is Debian 12's version."""
+_OPERATORS = ("kueue", "training-operator", "jobset", "trainer")
 INIT_PYTORCH = "registry.local/trainstack/init-pytorch:1"
 """The training operator's init container: a busybox that does not run as root."""
 GIT = "docker.io/alpine/git:2.47.2"
 """What checks code out where the environment names nothing else; here it is Debian's git."""
 
 
-def operators() -> list[Recipe]:
-    """Images of the controllers, under the names in their release manifests. The programs must have been built."""
-    return [_of_program(manifest) for manifest in MANIFESTS if manifest.name in ("kueue", "training-operator")]
+def operators(names: Collection[str] = _OPERATORS) -> list[Recipe]:
+    """Images of controllers, under the names in their release manifests. The programs must have been built."""
+    return [_of_program(manifest) for manifest in MANIFESTS if manifest.name in names]
 
 
 def helpers() -> list[Recipe]:

@@ -59,6 +59,10 @@ def prose(page: Path) -> str:
     return FENCE.sub("", page.read_text(encoding="utf-8"))
 
 
+FRAMEWORKS = ["batch/job", "kubeflow.org/pytorchjob", "jobset.x-k8s.io/jobset", "trainer.kubeflow.org/trainjob"]
+"""Of a Kueue that manages every kind that the docs show."""
+
+
 def commands(command: TyperCommand | TyperGroup, name: str = "trainstack") -> Iterator[tuple[str, TyperCommand]]:
     """Every command that does something, by its full name."""
     if isinstance(command, TyperGroup):
@@ -195,6 +199,7 @@ def test_every_workload_of_the_docs_loads(block: Block, tmp_path: Path) -> None:
     (tmp_path / "workloads" / "digits").symlink_to(ROOT / "workloads" / "digits")
     (tmp_path / "workloads" / "example" / "workload.yaml").write_text(block.text)
     dev = yaml.safe_load((ROOT / "Pulumi.dev.yaml").read_text())["config"]
+    dev["trainstack:operators"]["kueue"]["configuration"] = {"frameworks": FRAMEWORKS}
     dev["trainstack:workloads"] = {"runs": [{"name": "example", "namespace": "research", "queue": "research"}]}
     (tmp_path / "Pulumi.doc.yaml").write_text(yaml.safe_dump({"config": dev}))
     assert_sound(tmp_path, "doc")

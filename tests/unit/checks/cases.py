@@ -6,7 +6,7 @@ from pathlib import Path
 
 from settings.environment import Environment, Namespace
 from settings.model import Settings
-from settings.operators import Operators
+from settings.operators import Install, Operators
 from settings.queues import Cohort, FlavorQuotas, LocalQueue, ResourceFlavor, ResourceGroup
 from settings.workloads import Data, Image, Resources, Role
 from tests.unit.make import (
@@ -214,6 +214,21 @@ CASES = {
         "workloads.runs[train].kind",
         "the training operator is installed without pytorchjob: the cluster has no PyTorchJob",
         "add pytorchjob to operators.trainingOperator.schemes",
+    ),
+    "jobset-missing": Case(
+        make_settings(operators=Operators(trainer=Install(manifest=make_manifest()))),
+        "operators.trainer",
+        "Trainer makes JobSets of TrainJobs, and JobSet is not installed",
+        "add `jobset: {}` to operators",
+    ),
+    "trainjob-misfit": Case(
+        make_settings(
+            make_distributed(kind="TrainJob", roles={"Master": Role(), "Worker": Role(args=("--b",))}),
+            operators=Operators(),
+        ),
+        "workloads.runs[train].roles.Worker.args",
+        "differs from Master's, and a TrainJob has one kind of node",
+        "say the same in all roles, or let the kind be PyTorchJob",
     ),
     "manifest-missing": Case(
         make_settings(

@@ -205,6 +205,16 @@ def make_pod(phase: str, **spec: Any) -> dict[str, Any]:
         pytest.param(make_pod("Running"), "running", id="pod running"),
         pytest.param(make_pod("Succeeded"), "succeeded", id="pod succeeded"),
         pytest.param(make_pod("Failed"), "failed", id="pod failed"),
+        pytest.param(make_body("TrainJob", {"suspend": True}, ("Suspended", "True")), "queued", id="train suspended"),
+        pytest.param(make_body("TrainJob", {"suspend": False}, ("Suspended", "False")), "running", id="train resumed"),
+        pytest.param(make_body("TrainJob", {}, ("Complete", "True")), "succeeded", id="train complete"),
+        pytest.param(make_body("TrainJob", {}, ("Failed", "True")), "failed", id="train failed"),
+        pytest.param(
+            make_body("JobSet", {"suspend": True}, ("StartupPolicyCompleted", "False")), "queued", id="set suspended"
+        ),
+        pytest.param(make_body("JobSet", {"suspend": False}), "running", id="set resumed"),
+        pytest.param(make_body("JobSet", {}, ("Completed", "True")), "succeeded", id="set completed"),
+        pytest.param(make_body("JobSet", {}, ("Failed", "True")), "failed", id="set failed"),
     ],
 )
 def test_the_state_of_a_live_object(body: dict[str, Any], phase: Phase) -> None:

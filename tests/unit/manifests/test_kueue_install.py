@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from manifests.kueue import configuration, kueue
-from manifests.operators import OperatorError
+from manifests.operators import OperatorError, in_order
 from settings.operators import ControllerResources, Kueue, KueueConfiguration, WaitForPodsReady
 from tests.unit.make import make_kueue, make_manifest
 from tests.unit.manifests.restricted import violations
@@ -73,7 +73,7 @@ def kinds(manifests: tuple[dict[str, Any], ...]) -> list[str]:
 def test_objects_are_staged_in_the_order_that_an_install_needs() -> None:
     """CRDs; what the controller needs, its namespace first; the controller; the API that it serves."""
     installed = kueue(make_release(), make_kueue(), "dev")
-    assert kinds(installed.in_order()) == [
+    assert kinds(in_order([installed])) == [
         "CustomResourceDefinition",
         "Namespace",
         "ServiceAccount",
@@ -92,13 +92,13 @@ def test_every_object_carries_our_mark() -> None:
     """Beside the labels that the release gave it."""
     installed = kueue(make_release(), make_kueue(), "dev")
     assert installed.crds[0]["metadata"]["labels"] == {"a": "b", **MARK}
-    assert all(MARK.items() <= manifest["metadata"]["labels"].items() for manifest in installed.in_order())
+    assert all(MARK.items() <= manifest["metadata"]["labels"].items() for manifest in in_order([installed]))
 
 
 def test_a_namespace_that_the_environment_declares_is_left_to_it() -> None:
     """Two declarations of one object would fight."""
     installed = kueue(make_release(), make_kueue(), "dev", ["kueue-system"])
-    assert "Namespace" not in kinds(installed.in_order())
+    assert "Namespace" not in kinds(in_order([installed]))
 
 
 def test_the_controller_is_adapted_and_hardened() -> None:

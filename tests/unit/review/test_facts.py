@@ -7,7 +7,11 @@ import pytest
 from manifests.tenants import rights
 from review.facts import WORDS, Fact, Step, View, facts
 from settings.tenants import Team
+from settings.workloads import ReplicatedJob
+from tests.unit.make import make_distributed, make_run
 from tests.unit.review.samples import make_claim, make_job, make_quota
+from tests.unit.workloads.launches import make_launch
+from workloads.build import companions, manifest
 
 LIVE = View(live=True)
 
@@ -34,6 +38,21 @@ def test_a_bare_pod_is_a_launch_too() -> None:
     labels = {**unnamed["labels"], "trainstack.dev/launch": "train-1-2"}
     generated = {**job, "metadata": {**unnamed, "generateName": "train-", "labels": labels}}
     assert said(Step("create", None, generated)) == said(Step("create", None, job))
+
+
+def test_a_launch_of_any_kind_says_what_it_asks_for() -> None:
+    """Its companion says nothing of its own."""
+    jobs = (ReplicatedJob(name="driver"), ReplicatedJob(name="workers", replicas=2, parallelism=2, completions=4))
+    declared = {
+        "PyTorchJob": (make_distributed(), "3 pods, cpu 1500m, memory 3Gi"),
+        "TrainJob": (make_distributed(kind="TrainJob"), "3 pods, cpu 1500m, memory 3Gi"),
+        "JobSet": (make_run(kind="JobSet", managed=False, replicated_jobs=jobs), "5 pods, cpu 5, memory 5Gi"),
+    }
+    for kind, (workload, size) in declared.items():
+        objects = [*companions(workload, "dev", make_launch()), manifest(workload, "dev", make_launch())]
+        assert said(*(Step("create", None, each) for each in objects)) == [
+            f"Launches run train-1 ({kind} research/train-1-2): {size}."
+        ]
 
 
 def test_a_run_that_goes_is_stopped_only_when_it_is_named() -> None:

@@ -259,7 +259,7 @@ def test_all_faults_are_told_sorted_by_file_and_line(tmp_path: Path) -> None:
             [
                 (
                     "Pulumi.test.yaml:4: workloads.runs[train].kind: is missing; "
-                    "add `kind:` (Pod or Job or PyTorchJob or DataLoader)"
+                    "add `kind:` (Pod or Job or PyTorchJob or DataLoader or TrainJob or JobSet)"
                 ),
             ],
         ),
@@ -297,11 +297,11 @@ def test_all_faults_are_told_sorted_by_file_and_line(tmp_path: Path) -> None:
             [
                 (
                     "Pulumi.test.yaml:4: workloads.runs[train]: a Pod has no backoffLimit; "
-                    "leave it out (kinds that have it: Job, PyTorchJob, DataLoader)"
+                    "leave it out (kinds that have it: Job, PyTorchJob, DataLoader, TrainJob, JobSet)"
                 ),
                 (
                     "Pulumi.test.yaml:4: workloads.runs[train]: a Pod has no roles; "
-                    "leave it out (kinds that have it: PyTorchJob)"
+                    "leave it out (kinds that have it: PyTorchJob, TrainJob)"
                 ),
             ],
         ),

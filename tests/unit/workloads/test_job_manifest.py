@@ -12,7 +12,6 @@ from tests.unit.manifests.restricted import violations
 from tests.unit.workloads.launches import LAUNCH_LABELS, OBJECT_LABELS, make_launch
 from workloads.build import manifest
 from workloads.errors import WorkloadError
-from workloads.records import wrapper_of
 
 
 def environment(workload: Workload, **facts: Any) -> dict[str, str]:
@@ -212,7 +211,7 @@ def test_a_managed_job_of_several_runs_gives_each_an_index(managed: bool, comple
 
 
 def test_a_bare_pod_is_recorded_too() -> None:
-    """The template of a Job's pods, as a Pod of its own; a wrapper is found in it."""
+    """The template of a Job's pods, as a Pod of its own."""
     workload = make_run(kind="Pod", annotations={"note": "b"}, active_deadline_seconds=60)
     built, job = manifest(workload, "dev", make_launch()), manifest(make_run(), "dev", make_launch())
     assert built == {
@@ -221,8 +220,6 @@ def test_a_bare_pod_is_recorded_too() -> None:
         "metadata": {**job["metadata"], "annotations": {"note": "b", "pulumi.com/skipAwait": "true"}},
         "spec": {**job["spec"]["template"]["spec"], "activeDeadlineSeconds": 60},
     }
-    assert wrapper_of(built) == wrapper_of(job) == "trainstack-wrapper-0"
-    assert wrapper_of(manifest(make_run(kind="Pod", managed=False), "dev", make_launch())) is None
 
 
 def test_suspend_is_left_to_kueue() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from settings.workloads import Role, Workload
+from settings.workloads import ReplicatedJob, Role, Workload
 from tests.unit.make import make_distributed, make_run
 from workloads.errors import WorkloadError
 from workloads.names import check, launch_name, longest_child, object_name, run_id
@@ -25,6 +25,9 @@ def test_the_longest_child_of_each_kind() -> None:
     roles = {"Master": Role(), "Worker": Role(replicas=100)}
     assert longest_child(make_distributed(), "x") == "x-master-0"
     assert longest_child(make_distributed(roles=roles), "x") == "x-worker-99"
+    assert longest_child(make_distributed(kind="TrainJob", roles=roles), "x") == "x-node-0-100-xxxxx"
+    jobs = (ReplicatedJob(name="driver"), ReplicatedJob(name="a", replicas=1001, parallelism=1001))
+    assert longest_child(make_run(kind="JobSet", managed=False, replicated_jobs=jobs), "x") == "x-a-1000-1000-xxxxx"
     assert longest_child(make_run(), "x") == "x-xxxxx"
     assert longest_child(make_run(completions=11), "x") == "x-10-xxxxx"
     assert longest_child(make_run(completions=11, managed=False), "x") == "x-xxxxx"
@@ -38,6 +41,8 @@ def test_the_longest_child_of_each_kind() -> None:
         (make_distributed(), 36),
         (make_distributed(workers=11), 35),
         (make_distributed(roles={"Master": Role()}), 36),
+        (make_distributed(kind="TrainJob"), 30),
+        (make_run(kind="JobSet", replicated_jobs=(ReplicatedJob(name="node"),)), 30),
     ],
 )
 def test_a_name_may_be_as_long_as_its_longest_child_allows(workload: Workload, limit: int) -> None:
@@ -47,11 +52,12 @@ def test_a_name_may_be_as_long_as_its_longest_child_allows(workload: Workload, l
         check(workload, name_of("n" * (limit + 1)))
 
 
-def test_a_pytorchjob_must_begin_with_a_letter() -> None:
-    """The operator names Services after it; a Job may begin with a digit."""
+@pytest.mark.parametrize("kind", ["PyTorchJob", "TrainJob"])
+def test_what_gets_a_service_must_begin_with_a_letter(kind: str) -> None:
+    """Operators name Services after it; a Job may begin with a digit."""
     check(make_run(), name_of("3d"))
     with pytest.raises(WorkloadError, match="put a letter before the workload's name"):
-        check(make_distributed(), name_of("3d"))
+        check(make_distributed(kind=kind), name_of("3d"))
 
 
 @pytest.mark.parametrize(

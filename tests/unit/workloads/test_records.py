@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from tests.unit.make import make_run
+from settings.workloads import ReplicatedJob, Workload
+from tests.unit.make import make_distributed, make_run
 from tests.unit.workloads.launches import make_launch
 from workloads.build import manifest
 from workloads.errors import WorkloadError
-from workloads.records import Ledger, ledger_config_map, read_ledger, wrapper_config_map, wrapper_reference
+from workloads.records import Ledger, ledger_config_map, read_ledger, wrapper_config_map, wrapper_of, wrapper_reference
 
 MARK = {"app.kubernetes.io/managed-by": "trainstack", "trainstack.dev/stack": "dev"}
 
@@ -55,6 +56,25 @@ def test_a_ledger_is_read_as_it_was_written() -> None:
     """A frozen launch is declared again from it, to the letter."""
     ledger = make_ledger(launch=manifest(make_run(env={"A": "ü $$"}), "dev", make_launch()))
     assert read_ledger(ledger_config_map("dev", ledger)) == ledger
+    both = make_ledger(companions=({"kind": "TrainingRuntime", "metadata": {"name": "train-1-2"}},))
+    assert read_ledger(ledger_config_map("dev", both)) == both
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        make_run(),
+        make_run(kind="Pod"),
+        make_distributed(),
+        make_run(kind="JobSet", replicated_jobs=(ReplicatedJob(name="node"),)),
+    ],
+)
+def test_a_launch_tells_which_wrapper_its_pods_mount(workload: Workload) -> None:
+    """However its kind nests the pods; an unmanaged one has none."""
+    ledger = make_ledger(launch=manifest(workload, "dev", make_launch()))
+    assert wrapper_of(ledger.objects) == "trainstack-wrapper-0"
+    verbatim = workload.model_copy(update={"managed": False})
+    assert wrapper_of([manifest(verbatim, "dev", make_launch())]) is None
 
 
 @pytest.mark.parametrize("data", [None, {"run": "train-1"}, {"attempt": "x"}, {"launch": "{"}])

@@ -95,8 +95,8 @@ def test_inputs_are_read_from_the_project(tmp_path: Path) -> None:
     data = Data(manifest="data.json", volume="training", path="data")
     workload = make_run(image=Image(build="mine"), data=data)
     inputs = read_inputs(make_settings(workload, operators=operators), tmp_path, commit="abc")
-    assert inputs.kueue == ({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kueue-system"}},)
-    assert inputs.training_operator == ()
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kueue-system"}}
+    assert inputs.releases == {"kueue": (namespace,)}
     assert inputs.data_digests == {"data.json": hashlib.sha256(b"{}").hexdigest()}
     assert inputs.images["mine"].partition(":")[0].endswith("/mine")
     assert (inputs.wrapper, inputs.commit) == ("print()", "abc")

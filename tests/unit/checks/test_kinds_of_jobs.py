@@ -1,0 +1,52 @@
+"""JobSets and TrainJobs as those see them who look from outside."""
+
+from typing import Any
+
+from checks.kinds import KINDS, Replicas, claims
+from checks.pods import pod_views
+from settings.workloads import ReplicatedJob
+from tests.unit.make import make_distributed, make_run
+from tests.unit.workloads.launches import make_launch
+from workloads.build import manifest
+
+DRIVER, WORKERS = ReplicatedJob(name="driver"), ReplicatedJob(name="workers", replicas=2, parallelism=2)
+COUNTS = {"ready": 0, "succeeded": 0, "failed": 0, "active": 0, "suspended": 0}
+
+
+def make_live(kind: str, **status: Any) -> dict[str, Any]:
+    """A live launch of this kind, a JobSet of a driver and workers, with this status."""
+    jobs = {"managed": False, "replicated_jobs": (DRIVER, WORKERS)}
+    workload = make_run(kind=kind, **jobs) if kind == "JobSet" else make_distributed(kind=kind)
+    return {**manifest(workload, "dev", make_launch()), "status": status}
+
+
+def make_pod(name: str, job: str, index: int) -> dict[str, Any]:
+    """A pod of a JobSet's Job."""
+    labels = {
+        "jobset.sigs.k8s.io/replicatedjob-name": job,
+        "batch.kubernetes.io/job-completion-index": str(index),
+    }
+    return {"metadata": {"name": name, "uid": name, "labels": labels}, "status": {"phase": "Running"}}
+
+
+def test_their_jobs_are_counted_by_the_name_that_they_are_declared_under() -> None:
+    """Also before their controllers have counted any."""
+    counted = [{**COUNTS, "name": "driver", "succeeded": 1}, {**COUNTS, "name": "workers", "active": 2}]
+    expected = (Replicas("driver", 1, succeeded=1), Replicas("workers", 2, active=2))
+    assert KINDS["JobSet"].replicas(make_live("JobSet", replicatedJobsStatus=counted)) == expected
+    assert KINDS["JobSet"].replicas(make_live("JobSet")) == (Replicas("driver", 1), Replicas("workers", 2))
+    counted = [{**COUNTS, "name": "node", "failed": 1}]
+    assert KINDS["TrainJob"].replicas(make_live("TrainJob", jobsStatus=counted)) == (Replicas("node", 1, failed=1),)
+
+
+def test_their_pods_have_the_job_as_role_and_an_index() -> None:
+    """By which `logs` chooses; node 0, which a TrainJob's log is read from, is the first."""
+    pods = [make_pod(f"x-node-0-{index}", "node", index) for index in (10, 2, 0)]
+    found = pod_views(pods, "TrainJob")
+    assert [(view.role, view.index) for view in found] == [("node", 0), ("node", 2), ("node", 10)]
+
+
+def test_a_jobset_tells_what_it_mounts_and_a_trainjob_leaves_that_to_its_runtime() -> None:
+    """Volumes are the runtime's."""
+    assert claims(make_live("JobSet")) == ("training",)
+    assert claims(make_live("TrainJob")) == ()

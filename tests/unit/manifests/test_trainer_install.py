@@ -1,0 +1,88 @@
+"""The installs of JobSet and Trainer, from releases in small, and what all operators together are installed in."""
+
+from typing import Any
+
+import pytest
+
+from manifests.labels import CONFIG_HASH
+from manifests.operators import OperatorError, in_order, short_hash
+from manifests.trainer import jobset, trainer
+from settings.operators import ControllerResources, Install
+from tests.unit.make import make_manifest
+from tests.unit.manifests.restricted import violations
+
+NAMES = {
+    jobset: ("jobset-controller-manager", "jobset-manager-config", "jobset-system"),
+    trainer: ("kubeflow-trainer-controller-manager", "kubeflow-trainer-config", "kubeflow-system"),
+}
+MARK = {"app.kubernetes.io/managed-by": "trainstack", "trainstack.dev/stack": "dev"}
+
+
+def make_release(controller: str, config_map: str, namespace: str) -> list[dict[str, Any]]:
+    """A release in small, in an order in which it could not be installed."""
+    container = {
+        "name": "manager",
+        "image": "controller:v1",
+        "resources": {"requests": {"cpu": "500m", "memory": "128Mi"}},
+        "securityContext": {"readOnlyRootFilesystem": True},
+    }
+    template = {"metadata": {}, "spec": {"containers": [container]}}
+    return [
+        {
+            "kind": "Deployment",
+            "metadata": {"name": controller, "namespace": namespace},
+            "spec": {"template": template},
+        },
+        {"kind": "ValidatingWebhookConfiguration", "metadata": {"name": "v"}, "webhooks": [{"rules": [{}]}]},
+        {
+            "kind": "ConfigMap",
+            "metadata": {"name": config_map, "namespace": namespace},
+            "data": {"controller_manager_config.yaml": "kind: Configuration"},
+        },
+        {"kind": "CustomResourceDefinition", "metadata": {"name": f"{controller}s.example.org"}},
+        {"kind": "Namespace", "metadata": {"name": namespace}},
+    ]
+
+
+@pytest.mark.parametrize("install", NAMES)
+def test_the_controller_is_hardened_and_asks_for_less(install: Any) -> None:
+    """And restarts when its configuration changes, which it reads once."""
+    declared = Install(manifest=make_manifest(), image="controller@sha256:0", requests=ControllerResources(cpu="50m"))
+    (deployment,) = install(make_release(*NAMES[install]), declared, "dev").deployments
+    template = deployment["spec"]["template"]
+    assert deployment["metadata"]["labels"] == MARK
+    assert deployment["spec"]["replicas"] == 1
+    assert template["metadata"]["annotations"] == {CONFIG_HASH: short_hash("kind: Configuration")}
+    assert template["spec"]["containers"] == [
+        {
+            "name": "manager",
+            "image": "controller@sha256:0",
+            "imagePullPolicy": "IfNotPresent",
+            "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}},
+            "securityContext": {
+                "readOnlyRootFilesystem": True,
+                "allowPrivilegeEscalation": False,
+                "capabilities": {"drop": ["ALL"]},
+            },
+        }
+    ]
+    assert violations(template["spec"]) == []
+
+
+@pytest.mark.parametrize("install", NAMES)
+def test_another_release_is_refused(install: Any) -> None:
+    """This code knows what it adapts."""
+    controller, config_map, namespace = NAMES[install]
+    declared = Install(manifest=make_manifest())
+    for release in (make_release("x", config_map, namespace), make_release(controller, "x", namespace)):
+        with pytest.raises(OperatorError, match=r"the release manifest holds no (Deployment|ConfigMap)"):
+            install(release, declared, "dev")
+
+
+def test_the_definitions_of_all_operators_come_first() -> None:
+    """Kueue, the first of them, looks for the kinds that it manages when it starts."""
+    declared = Install(manifest=make_manifest())
+    installs = [install(make_release(*names), declared, "dev") for install, names in NAMES.items()]
+    kinds = [manifest["kind"] for manifest in in_order(installs)]
+    setup = ["Namespace", "ConfigMap", "ValidatingWebhookConfiguration", "Deployment"]
+    assert kinds == ["CustomResourceDefinition", "CustomResourceDefinition", *setup, *setup]

@@ -1,0 +1,150 @@
+"""Workloads as JobSets."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from settings.jobsets import DependsOn, FailurePolicy, FailurePolicyRule, Network, SuccessPolicy
+from settings.workloads import ReplicatedJob, Workload
+from tests.unit.make import make_run
+from tests.unit.manifests.restricted import violations
+from tests.unit.workloads.launches import LAUNCH_LABELS, OBJECT_LABELS, make_launch
+from workloads.build import manifest
+from workloads.identity import identity
+
+
+def make_jobset(*jobs: ReplicatedJob, **changes: Any) -> Workload:
+    """`make_run` as an unmanaged JobSet of these Jobs, on no volume."""
+    base = {"kind": "JobSet", "managed": False, "record": None, "volumes": (), "security": "baseline"}
+    return make_run(**{**base, "replicated_jobs": jobs, **changes})
+
+
+def spec_of(workload: Workload) -> dict[str, Any]:
+    """What the JobSet says."""
+    spec: dict[str, Any] = manifest(workload, "dev", make_launch())["spec"]
+    return spec
+
+
+def make_pod(command: list[str], restart: dict[str, str], **container: Any) -> dict[str, Any]:
+    """The template of a pod that runs this command."""
+    described = {
+        "name": "training",
+        "image": "python:3.11",
+        "command": command,
+        "resources": {"requests": {"cpu": "1", "memory": "1Gi"}},
+        **container,
+    }
+    return {"metadata": {"labels": LAUNCH_LABELS}, "spec": {"containers": [described], **restart}}
+
+
+def test_a_driver_and_its_workers() -> None:
+    """The set succeeds with its driver, and starts anew when a worker fails; each Job has a command of its own."""
+    workload = make_jobset(
+        ReplicatedJob(name="driver", command=("python3", "drive.py"), restart_policy="Never"),
+        ReplicatedJob(
+            name="workers",
+            replicas=2,
+            parallelism=4,
+            args=("--b",),
+            backoff_limit=0,
+            depends_on=(DependsOn(name="driver", status="Ready"),),
+        ),
+        success_policy=SuccessPolicy(operator="All", target_replicated_jobs=("driver",)),
+        failure_policy=FailurePolicy(
+            max_restarts=3,
+            rules=(FailurePolicyRule(action="FailJobSet", target_replicated_jobs=("driver",)),),
+        ),
+        network=Network(subdomain="training"),
+        ttl_seconds_after_finished=60,
+    )
+    driver = {
+        "completionMode": "Indexed",
+        "completions": 1,
+        "parallelism": 1,
+        "template": make_pod(["python3", "drive.py"], {"restartPolicy": "Never"}),
+    }
+    workers = {
+        "completionMode": "Indexed",
+        "completions": 4,
+        "parallelism": 4,
+        "template": make_pod(["python3", "train.py"], {}, args=["--b"]),
+        "backoffLimit": 0,
+    }
+    assert manifest(workload, "dev", make_launch()) == {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "train-1-2", "namespace": "research", "labels": OBJECT_LABELS},
+        "spec": {
+            "replicatedJobs": [
+                {"name": "driver", "replicas": 1, "template": {"spec": driver}},
+                {
+                    "name": "workers",
+                    "replicas": 2,
+                    "template": {"spec": workers},
+                    "dependsOn": [{"name": "driver", "status": "Ready"}],
+                },
+            ],
+            "successPolicy": {"operator": "All", "targetReplicatedJobs": ["driver"]},
+            "failurePolicy": {
+                "maxRestarts": 3,
+                "rules": [{"action": "FailJobSet", "targetReplicatedJobs": ["driver"]}],
+            },
+            "network": {"subdomain": "training"},
+            "ttlSecondsAfterFinished": 60,
+        },
+    }
+
+
+def test_the_pods_of_a_managed_set_are_the_ranks_of_its_run() -> None:
+    """Rank 0 keeps the record; the others find it by the set's own Service."""
+    workload = make_run(kind="JobSet", replicated_jobs=(ReplicatedJob(name="node", parallelism=3),), run_as_user=1000)
+    (job,) = spec_of(workload)["replicatedJobs"]
+    pod = job["template"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    told = {entry["name"]: entry.get("value") for entry in container["env"]}
+    assert container["command"] == ["python3", "/opt/trainstack/run.py", "--", "python3", "train.py"]
+    assert told["MASTER_ADDR"] == "train-1-2-node-0-0.train-1-2"
+    assert (told["WORLD_SIZE"], told["TRAINSTACK_RECORD"]) == ("3", "/mnt/training/runs")
+    assert job["template"]["spec"]["backoffLimit"] == 0
+    assert violations(pod) == []
+
+
+def test_how_many_pods_must_succeed_and_with_what_command_is_the_runs_identity() -> None:
+    """How many stand at once is not."""
+
+    def of(**changes: Any) -> Any:
+        return identity(make_jobset(ReplicatedJob(name="a", completions=4, **changes)), make_launch().facts)
+
+    assert of(parallelism=2) == of(parallelism=4)
+    assert of(command=("sh",)) != of()
+    assert of(replicas=2) != of()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"replicated_jobs": ()}, "a JobSet needs replicatedJobs"),
+        ({"kind": "Job"}, "a Job has no replicatedJobs"),
+        (
+            {"success_policy": SuccessPolicy(operator="Any", target_replicated_jobs=("b",))},
+            "successPolicy names b, which is none of replicatedJobs: correct the name",
+        ),
+        (
+            {"replicated_jobs": (ReplicatedJob(name="a", depends_on=(DependsOn(name="c", status="Ready"),)),)},
+            "dependsOn names c, which is none of replicatedJobs: correct the name",
+        ),
+        (
+            {"managed": True, "replicated_jobs": (ReplicatedJob(name="a"), ReplicatedJob(name="b"))},
+            "the ranks of a managed JobSet are the pods of one Job, and this has several: leave one entry",
+        ),
+        (
+            {"managed": True, "replicated_jobs": (ReplicatedJob(name="a", replicas=2),)},
+            "the ranks of a managed JobSet are the pods of one Job, and this has several: leave one entry",
+        ),
+    ],
+)
+def test_a_set_that_cannot_be_is_refused(changes: dict[str, Any], said: str) -> None:
+    """By the settings, before anything is built."""
+    with pytest.raises(ValidationError, match=said):
+        make_jobset(ReplicatedJob(name="a"), **changes)

@@ -1,0 +1,199 @@
+"""Workloads as TrainJobs, each with its TrainingRuntime."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from settings.workloads import Resources, Role, Workload
+from tests.unit.make import make_distributed, make_mount
+from tests.unit.manifests.restricted import violations
+from tests.unit.workloads.launches import LAUNCH_LABELS, OBJECT_LABELS, make_launch
+from workloads.build import companions, manifest, plan
+from workloads.errors import WorkloadError
+from workloads.records import Ledger, wrapper_of
+
+RANKS = [
+    {"name": "MASTER_ADDR", "value": "train-1-2-node-0-0.train-1-2"},
+    {"name": "MASTER_PORT", "value": "29500"},
+    {"name": "WORLD_SIZE", "value": "3"},
+    {
+        "name": "RANK",
+        "valueFrom": {
+            "fieldRef": {
+                "apiVersion": "v1",
+                "fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']",
+            }
+        },
+    },
+]
+"""What each of three nodes is told: the variables that a PyTorchJob's pods have."""
+
+
+def make_trainjob(**changes: Any) -> Workload:
+    """`make_distributed` by another word."""
+    return make_distributed(kind="TrainJob", **changes)
+
+
+def runtime_of(workload: Workload) -> dict[str, Any]:
+    """The workload's one companion."""
+    (runtime,) = companions(workload, "dev", make_launch())
+    return runtime
+
+
+def job_of(workload: Workload) -> dict[str, Any]:
+    """The Job in the workload's runtime."""
+    (job,) = runtime_of(workload)["spec"]["template"]["spec"]["replicatedJobs"]
+    spec: dict[str, Any] = job["template"]["spec"]
+    return spec
+
+
+def test_what_differs_is_the_jobs_and_the_pods_are_the_runtimes() -> None:
+    """`suspend` and `podTemplateOverrides` are Kueue's; volumes would be lost there, so the runtime has them."""
+    workload = make_trainjob(managed=False, record=None, args=("--a",), env={"A": "1"}, annotations={"n": "m"})
+    assert manifest(workload, "dev", make_launch()) == {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "train-1-2", "namespace": "research", "labels": OBJECT_LABELS},
+        "spec": {
+            "runtimeRef": {"apiGroup": "trainer.kubeflow.org", "kind": "TrainingRuntime", "name": "train-1-2"},
+            "trainer": {
+                "numNodes": 3,
+                "numProcPerNode": 1,
+                "image": "python:3.11",
+                "command": ["python3", "train.py"],
+                "args": ["--a"],
+                "env": [{"name": "A", "value": "1"}, *RANKS],
+                "resourcesPerNode": {"requests": {"cpu": "500m", "memory": "1Gi"}},
+            },
+        },
+    }
+    container = {
+        "name": "node",
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        "volumeMounts": [{"name": "training", "mountPath": "/mnt/training"}],
+    }
+    pod = {
+        "containers": [container],
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "volumes": [{"name": "training", "persistentVolumeClaim": {"claimName": "training"}}],
+    }
+    template = {"metadata": {"labels": LAUNCH_LABELS, "annotations": {"n": "m"}}, "spec": pod}
+    trains = {
+        "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
+        "spec": {"template": template},
+    }
+    own = {key: OBJECT_LABELS[key] for key in ("app.kubernetes.io/managed-by", "trainstack.dev/stack")}
+    assert companions(workload, "dev", make_launch()) == (
+        {
+            "apiVersion": "trainer.kubeflow.org/v1alpha1",
+            "kind": "TrainingRuntime",
+            "metadata": {"name": "train-1-2", "namespace": "research", "labels": {**LAUNCH_LABELS, **own}},
+            "spec": {
+                "mlPolicy": {"numNodes": 3, "torch": {"numProcPerNode": 1}},
+                "template": {"spec": {"replicatedJobs": [{"name": "node", "template": trains}]}},
+            },
+        },
+    )
+
+
+def test_a_managed_run_is_recorded_by_node_0() -> None:
+    """The wrapper goes by RANK, as in a PyTorchJob; it comes by the runtime, which says which one it is."""
+    workload = make_trainjob(run_as_user=1000, backoff_limit=3, active_deadline_seconds=60)
+    launched = manifest(workload, "dev", make_launch())
+    trainer = launched["spec"]["trainer"]
+    assert trainer["command"] == ["python3", "/opt/trainstack/run.py", "--", "python3", "train.py"]
+    told = {entry["name"]: entry.get("value") for entry in trainer["env"]}
+    assert told["TRAINSTACK_RECORD"] == "/mnt/training/runs"
+    assert (told["WORLD_SIZE"], told["RANK"], told["TRAINSTACK_POD"]) == ("3", None, None)
+    job = job_of(workload)
+    assert (job["backoffLimit"], job["activeDeadlineSeconds"]) == (3, 60)
+    assert violations(job["template"]["spec"]) == []
+    ledger = Ledger(
+        run_id="train-1",
+        workload="train",
+        namespace="research",
+        attempt=1,
+        launch_name="train-1-2",
+        launch=launched,
+        companions=companions(workload, "dev", make_launch()),
+    )
+    assert wrapper_of(ledger.objects) == "trainstack-wrapper-0"
+
+
+def test_a_launch_is_named_after_both_of_its_objects() -> None:
+    """A field that only the runtime has makes another launch of the same run."""
+    facts = make_launch().facts
+    once, again = (plan(make_trainjob(shared_memory=size), "dev", facts) for size in (None, "1Gi"))
+    assert once.run_id == again.run_id
+    assert once.name != again.name
+
+
+@pytest.mark.parametrize(
+    ("worker", "field"),
+    [
+        ({"args": ("--b",)}, "args"),
+        ({"env": {"A": "2"}}, "env"),
+        ({"volumes": ()}, "volumes"),
+        ({"resources": Resources(limits={"nvidia.com/gpu": "1"})}, "resources"),
+        ({"annotations": {"n": "m"}}, "annotations"),
+        ({"restart_policy": "Never"}, "restartPolicy"),
+    ],
+)
+def test_roles_that_differ_are_refused_with_the_field(worker: dict[str, Any], field: str) -> None:
+    """A TrainJob's nodes are all alike."""
+    workload = make_trainjob(roles={"Master": Role(), "Worker": Role(replicas=2, **worker)})
+    said = (
+        rf"^workload train: roles\.Worker\.{field} differs from Master's, and a TrainJob has one kind of node; say the "
+        r"same in all roles, or let the kind be PyTorchJob$"
+    )
+    with pytest.raises(WorkloadError, match=said):
+        manifest(workload, "dev", make_launch())
+    with pytest.raises(WorkloadError, match=said):
+        companions(workload, "dev", make_launch())
+
+
+def test_what_is_said_in_each_role_alike_is_no_difference() -> None:
+    """It counts what the pods get, not where it is written."""
+    output = make_mount(volume="output", mount_path="/output")
+    role: dict[str, Any] = {"env": {"A": "1"}, "volumes": (make_mount(), output)}
+    workload = make_trainjob(roles={"Master": Role(**role), "Worker": Role(replicas=2, **role)})
+    assert manifest(workload, "dev", make_launch())["spec"]["trainer"]["env"][0] == {"name": "A", "value": "1"}
+    assert [volume["name"] for volume in job_of(workload)["template"]["spec"]["volumes"]][:2] == ["training", "output"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"env": {"PET_NNODES": "1"}}, "env sets PET_NNODES, which Trainer sets; drop it"),
+        ({"env": {"RANK": "1"}}, "env sets RANK, which a TrainJob is given"),
+        ({"roles": {"Master": Role(restart_policy="Always")}}, r"roles\.Master\.restartPolicy is Always"),
+    ],
+)
+def test_what_a_trainjob_has_no_place_for_is_refused(changes: dict[str, Any], said: str) -> None:
+    """Never dropped without a word."""
+    with pytest.raises(WorkloadError, match=f"^workload train: {said}"):
+        manifest(make_trainjob(**changes), "dev", make_launch())
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"ttl_seconds_after_finished": 60}, "a TrainJob has no ttlSecondsAfterFinished: leave it out"),
+        ({"container": "pytorch"}, "the container of a TrainJob is called node, not pytorch: leave out container"),
+        ({"naming": "generated"}, "the nodes of a TrainJob find the first one by its name: let naming be derived or"),
+        ({"roles": {"Worker": Role()}}, r"a TrainJob needs roles\.Master: add it"),
+    ],
+)
+def test_a_trainjob_that_cannot_be_is_refused(changes: dict[str, Any], said: str) -> None:
+    """By the settings, before anything is built."""
+    with pytest.raises(ValidationError, match=said):
+        make_trainjob(**changes)
+
+
+def test_nodes_find_the_first_one_by_the_name_that_the_object_has() -> None:
+    """Which is not the launch's under `naming: fixed`; the runtime is the launch's alone all the same."""
+    spec = manifest(make_trainjob(naming="fixed"), "dev", make_launch())["spec"]
+    told = {entry["name"]: entry.get("value") for entry in spec["trainer"]["env"]}
+    assert told["MASTER_ADDR"] == "train-node-0-0.train"
+    assert spec["runtimeRef"]["name"] == "train-1-2"
