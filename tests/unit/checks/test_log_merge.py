@@ -1,6 +1,6 @@
 """Logs of several replicas: merged by time, and resumed without losing or repeating a line."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from checks.log_merge import Cursor, merged
@@ -15,7 +15,6 @@ def test_lines_are_merged_by_time_and_stay_in_their_logs_order() -> None:
     assert [line.text for _, line in merged(logs)] == ["a1", "b1", "a2", "a3", "b2"]
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=40), st.lists(st.integers(0, 40), max_size=6))
 def test_a_stream_that_breaks_anywhere_loses_and_repeats_nothing(tenths: list[int], breaks: list[int]) -> None:
     """The server gives whole seconds; lines of one moment are told once."""
@@ -37,7 +36,6 @@ def test_a_rotated_log_hides_no_new_line() -> None:
     assert cursor.take(LogLine(SECOND + 7, "after the rotation"))
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=30, unique=True), st.integers(1, 30), st.integers(0, 30))
 def test_a_log_of_which_only_the_end_was_told_goes_on_after_it(tenths: list[int], tail: int, cut: int) -> None:
     """What went before the end is told neither then nor later, and nothing after it is lost."""

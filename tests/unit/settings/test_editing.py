@@ -95,7 +95,7 @@ def test_what_cannot_be_added_to_is_a_fault(text: str, fault: str) -> None:
 NAMES = st.text("abcdefgh-", min_size=1, max_size=8)
 
 
-@settings(deadline=None, max_examples=30)  # each example writes the file several times
+@settings(max_examples=30)  # each example writes the file several times
 @given(st.lists(NAMES, max_size=4), NAMES, st.sampled_from(["flavors", "cohorts", "localQueues", "clusterQueues"]))
 def test_the_result_is_the_old_value_and_the_new_element(words: list[str], name: str, field: str) -> None:
     """Whatever stands there: parsed, the file differs by the element alone."""
