@@ -112,9 +112,8 @@ def _look_patiently(session: Session, run: str | None) -> list[RunView]:
 
 
 def ending(session: Session, found: Sequence[RunView]) -> list[RunView]:
-    """Those launches that end by themselves: a data loader without a command only waits to be used."""
-    runs = session.settings.workloads.runs
-    loaders = {each.name for each in runs if each.kind == "DataLoader" and not each.command}
+    """Those launches that end by themselves: a data loader is there to be used, whatever its command waits with."""
+    loaders = {each.name for each in session.settings.workloads.runs if each.kind == "DataLoader"}
     return [view for view in found if view.launch.run_id.rpartition("-")[0] not in loaders]
 
 
