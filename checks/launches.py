@@ -119,7 +119,9 @@ def decide(
                     "reaches its next launch"
                 )
         elif succeeded and not active:
-            launches.append(_named(succeeded[0].launch, before, wanted) or wanted)
+            kept = _named(succeeded[0].launch, before, wanted)
+            (settled if kept is None else launches).append(kept or wanted)
+            notes.extend([_settled_late(succeeded[0])] if kept is None else [])
         elif found:
             launches.append(_named(wanted.launch_name, before, wanted) or wanted)
         elif before is not None:
@@ -146,6 +148,13 @@ def _stops(launch: LiveLaunch, now: datetime) -> str:
         f"{_state(launch, now)} and this change would delete it, because its definition was edited or removed. "
         f"Undo the edit, wait for it (trainstack wait {launch.run_id}), or let it be stopped: "
         f"trainstack:workloads: stop: [{launch.run_id}]"
+    )
+
+
+def _settled_late(launch: LiveLaunch) -> str:
+    return (
+        f"{launch.run_id} has succeeded as {launch.launch}, which an interrupted `up` left without a ledger: it is "
+        "settled, and its object goes; raise its `attempt` to train again"
     )
 
 

@@ -92,19 +92,19 @@ def _options(manifest: Mapping[str, Any], args: RunsArgs) -> pulumi.ResourceOpti
     """
     metadata = manifest["metadata"]
     launch = metadata["labels"][LAUNCH]
+    there = args.live.get(launch)
+    # A launch is never edited. The commit that it is recorded with is not in its name: where no ledger tells the old
+    # one, an edit of that alone would replace an active Job.
+    kept = ["metadata", "spec"] if there is not None else []
     if "generateName" in metadata:
-        there = args.live.get(launch)
-        return pulumi.ResourceOptions(
-            provider=args.generating,
-            # What an interrupted `up` made and did not write down is taken over by its label; of what is in the state
-            # it is the same object, and no import. It is a launch, so nothing of it is ever edited.
-            import_=there,
-            ignore_changes=["metadata", "spec"] if there is not None else [],
-        )
+        # What an interrupted `up` made and did not write down is taken over by its label; of what is in the state it is
+        # the same object, and no import.
+        return pulumi.ResourceOptions(provider=args.generating, import_=there, ignore_changes=kept)
     if metadata["name"] == launch:
-        return pulumi.ResourceOptions()
+        return pulumi.ResourceOptions(ignore_changes=kept)
     hook = pulumi.ResourceHook(f"{metadata['namespace']}/{launch}-name-is-free", lambda _: args.name_is_free(manifest))
     return pulumi.ResourceOptions(
+        ignore_changes=kept,
         replace_on_changes=[_LAUNCH_LABEL],
         delete_before_replace=True,
         hooks=pulumi.ResourceHookBinding(before_create=[hook]),

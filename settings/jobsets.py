@@ -88,6 +88,9 @@ def faults_of_jobs(jobs: Sequence[Job], success: SuccessPolicy | None, failure: 
         "dependsOn": [before.name for job in jobs for before in job.depends_on],
     }
     known = {job.name for job in jobs}
+    for name in sorted(known):
+        if sum(job.name == name for job in jobs) > 1:
+            yield f"replicatedJobs has several entries called {name}: give each a name of its own"
     for where, names in named.items():
         yield from (
             f"{where} names {name}, which is none of replicatedJobs: correct the name"

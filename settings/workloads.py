@@ -166,7 +166,7 @@ class Workload(Section):
     """Raise it to train again what has run already."""
     depends_on: tuple[DnsLabel, ...] = ()
     """Workloads of the same namespace whose runs must have ended well before this one is launched: a run that fills a
-    volume, a data loader. Ended well means succeeded, or removed after its launch."""
+    volume, a data loader. Ended well means succeeded; of a data loader, removed after its launch."""
     code: Code | None = None
     """A git checkout for the pods; None: the image holds the program."""
     data: Data | None = None
@@ -246,7 +246,8 @@ _FIELDS_OF: dict[str, tuple[str, ...]] = {
 def _faults_of_kind(workload: Workload) -> Iterator[str]:
     kind, roles = workload.kind, workload.roles
     for field, kinds in _FIELDS_OF.items():
-        if field in workload.model_fields_set and getattr(workload, field) and kind not in kinds:
+        default = Workload.model_fields[field].get_default(call_default_factory=True)
+        if field in workload.model_fields_set and getattr(workload, field) != default and kind not in kinds:
             yield f"a {kind} has no {to_camel(field)}: leave it out (kinds that have it: {', '.join(kinds)})"
     if kind == "JobSet":
         yield from faults_of_jobs(workload.replicated_jobs, workload.success_policy, workload.failure_policy)

@@ -76,7 +76,8 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
     live = read_runs(settings)
     # Without its half no run is declared: one that is active would be deleted.
     runs = render.runs(settings, inputs) if "training" in settings.environment.halves else ()
-    held = dependencies.waiting(_dependencies(runs), live.live, live.ledgers)
+    loaders = {run.launch.run_id for run in runs if run.workload.kind == "DataLoader"}
+    held = dependencies.waiting(_dependencies(runs), loaders, live.live, live.ledgers)
     decision = launches.decide(
         [render.ledger(run) for run in runs if run.launch.run_id not in held],
         live.live,
@@ -119,7 +120,7 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
         notes=(
             *(str(each) for each in findings if each.severity != "error" and each.id not in answered),
             *decision.notes,
-            *(dependencies.note(run, others) for run, others in held.items()),
+            *(dependencies.note(run, others, live.live, live.ledgers) for run, others in held.items()),
             *ownership.taken_over(declared, marks, adopted, stack),
         ),
     )

@@ -69,6 +69,17 @@ def identity(workload: Workload, facts: Facts) -> Manifest:
         result["elastic"] = [workload.elastic.min_replicas, workload.elastic.max_replicas]
     if workload.nproc_per_node is not None:
         result["nprocPerNode"] = workload.nproc_per_node
+    if workload.replicated_jobs:
+        result["jobs"] = {
+            job.name: {
+                "counts": [job.replicas, job.completions or job.parallelism],
+                "after": [[each.name, each.status] for each in job.depends_on],
+            }
+            for job in workload.replicated_jobs
+        }
+    if workload.success_policy is not None:
+        policy = workload.success_policy
+        result["successPolicy"] = [policy.operator, sorted(policy.target_replicated_jobs)]
     return result
 
 

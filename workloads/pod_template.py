@@ -16,6 +16,8 @@ CONTAINER = "training"
 WRAPPER_FOLDER = "/opt/trainstack"
 """Where the wrapper stands in a managed pod."""
 WRAPPER_FILE = "run.py"
+SHARED_MEMORY_FOLDER = "/dev/shm"  # noqa: S108 (the container's own)
+"""Where a pod with `sharedMemory` has it."""
 GRACE_SECONDS = 60
 """How long a managed pod has, after SIGTERM, to write its checkpoint."""
 
@@ -223,7 +225,7 @@ def _mounts(workload: Workload, pod: Pod) -> list[Manifest]:
     if workload.managed:
         mounts.append({"name": WRAPPER_VOLUME, "mountPath": WRAPPER_FOLDER, "readOnly": True})
     if workload.shared_memory is not None:
-        mounts.append({"name": _SHARED_MEMORY_VOLUME, "mountPath": "/dev/shm"})  # noqa: S108 (the container's own)
+        mounts.append({"name": _SHARED_MEMORY_VOLUME, "mountPath": SHARED_MEMORY_FOLDER})
     return mounts
 
 

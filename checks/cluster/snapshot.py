@@ -35,7 +35,8 @@ def run_namespaces(settings: Settings) -> tuple[str | None, ...]:
     """
     if settings.environment.profile == "owner":
         return (None,)
-    names = {each.name for each in settings.environment.namespaces}
+    environment = settings.environment
+    names = {*(each.name for each in environment.namespaces), *environment.existing.namespaces}
     names |= {volume.namespace for volume in settings.storage.volumes}
     names |= {run.namespace for run in settings.workloads.runs}
     return tuple(sorted(names))

@@ -7,6 +7,7 @@ from checks.finding import Finding
 from checks.scene import Rule, Scene, pod_sets
 from settings.storage import Volume
 from settings.workloads import Workload
+from workloads.pod_template import SHARED_MEMORY_FOLDER, WRAPPER_FOLDER
 
 
 def volume_one_pod(scene: Scene) -> Iterator[Finding]:
@@ -32,6 +33,8 @@ def mount_duplicate(scene: Scene) -> Iterator[Finding]:
     for path, run in scene.runs():
         for pods in pod_sets(path, run):
             places = [mount.mount_path for mount in pods.mounts] + ([run.code.mount_path] if run.code else [])
+            places += [WRAPPER_FOLDER] if run.managed else []
+            places += [SHARED_MEMORY_FOLDER] if run.shared_memory is not None else []
             for place, count in Counter(each.rstrip("/") or "/" for each in places).items():
                 if count > 1:
                     message = f"{place} is a mount path {count} times"
@@ -40,7 +43,7 @@ def mount_duplicate(scene: Scene) -> Iterator[Finding]:
                         "error",
                         pods.mounts_path,
                         message,
-                        "give each volume, and the code, its own path",
+                        "give each volume, and the code, its own path; some are the stack's own",
                     )
 
 

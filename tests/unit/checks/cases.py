@@ -271,7 +271,7 @@ CASES = {
         make_settings(make_run(volumes=(make_mount(), make_mount(mount_path="/mnt/training/")))),
         "workloads.runs[train].volumes",
         "/mnt/training is a mount path 2 times",
-        "give each volume, and the code, its own path",
+        "give each volume, and the code, its own path; some are the stack's own",
     ),
     "record-unmounted": Case(
         make_settings(make_run(volumes=(make_mount(read_only=True),))),

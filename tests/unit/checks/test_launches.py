@@ -59,6 +59,8 @@ def outcome(
         pytest.param([("failed", SECOND)], [SECOND], (), ([SECOND], [SECOND], 0, 0), id="failed, unedited: stays"),
         pytest.param([("succeeded", FIRST)], [FIRST], (), ([FIRST], [FIRST], 0, 0), id="succeeded, edited: stays"),
         pytest.param([("succeeded", SECOND)], [SECOND], (), ([SECOND], [SECOND], 0, 0), id="succeeded, unedited"),
+        pytest.param([("succeeded", SECOND)], [], (), ([SECOND], [SECOND], 0, 0), id="succeeded, `up` was interrupted"),
+        pytest.param([("succeeded", FIRST)], [], (), ([], [SECOND], 0, 1), id="the same, then edited: settled"),
         pytest.param(
             [("failed", FIRST), ("running", SECOND)],
             [FIRST],

@@ -119,6 +119,9 @@ def test_how_many_pods_must_succeed_and_with_what_command_is_the_runs_identity()
     assert of(parallelism=2) == of(parallelism=4)
     assert of(command=("sh",)) != of()
     assert of(replicas=2) != of()
+    # As many pods, but in four Jobs of one, each with a rank of its own, instead of in one.
+    whole, parts = ReplicatedJob(name="a", parallelism=4), ReplicatedJob(name="a", replicas=4)
+    assert identity(make_jobset(whole), make_launch().facts) != identity(make_jobset(parts), make_launch().facts)
 
 
 @pytest.mark.parametrize(
@@ -126,6 +129,10 @@ def test_how_many_pods_must_succeed_and_with_what_command_is_the_runs_identity()
     [
         ({"replicated_jobs": ()}, "a JobSet needs replicatedJobs"),
         ({"kind": "Job"}, "a Job has no replicatedJobs"),
+        (
+            {"replicated_jobs": (ReplicatedJob(name="a"), ReplicatedJob(name="a", replicas=2))},
+            "replicatedJobs has several entries called a",
+        ),
         (
             {"success_policy": SuccessPolicy(operator="Any", target_replicated_jobs=("b",))},
             "successPolicy names b, which is none of replicatedJobs: correct the name",
