@@ -128,7 +128,8 @@ def test_digits_train_as_a_trainjob_of_three_nodes(up: Project) -> None:
     assert digits["spec"]["suspend"] is True
     (pods,) = kueue_workload(up, digits)["spec"]["podSets"]
     assert (pods["name"], pods["count"]) == ("node", 3)
-    assert "queued in research" in up.trainstack("status").text
+    (view,) = json.loads(up.trainstack("status", "--json").out)
+    assert (view["launch"]["phase"], view["queue"]) == ("queued", "research")
     quiet(up)
 
     open_queue(up)
