@@ -2,7 +2,7 @@
 
 import typer
 
-from cli import adopt, check, cluster, compare, deploy, events, files, logs, render, runs, status, teams
+from cli import adopt, check, cluster, compare, deploy, events, files, logs, pin, render, runs, status, teams
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -15,6 +15,7 @@ app.command()(deploy.destroy)
 app.command()(deploy.env)
 app.command()(check.check)
 app.command()(render.render)
+app.command()(pin.pin)
 app.command()(status.status)
 app.command()(runs.wait)
 app.command()(logs.logs)

@@ -21,7 +21,6 @@ from manifests.labels import RUN, WORKLOAD, Manifest
 from settings.errors import SettingsError
 from settings.load import Loaded, load_with_places
 from settings.operators import Operators
-from stacks.program import CACHE
 from workloads import render
 
 _STYLES = {"error": "red", "warning": "yellow", "unknown": "dim"}
@@ -108,7 +107,7 @@ def _manifests(session: Session, loaded: Loaded) -> list[Manifest]:
     settings = loaded.settings
     for attempt in (settings, settings.model_copy(update={"operators": Operators()})):
         try:
-            inputs = render.read_inputs(attempt, session.root, commit="", cache=session.root / CACHE)
+            inputs = render.read_inputs(attempt, session.root, commit="", cache=session.root / render.CACHE)
             return render.everything(attempt, inputs)
         except ValueError:
             continue

@@ -79,21 +79,28 @@ def destroy(
 ) -> None:
     """Take an environment down. What its settings retain (volumes, definitions) stays, and is named.
 
+    Refused as long as they protect a volume.
+
     Examples:
 
       trainstack destroy -s dev
     """
     session = Session.open(stack)
     context = session.settings.cluster.context
-    if not yes:
-        typer.confirm(f"Destroy everything of {stack} but what it retains?", abort=True, err=True)
     try:
         reach(context)
-        kept = outputs(session).get("retained", [])
+        state = outputs(session)
+        if protected := state.get("protected"):
+            fail(
+                f"{stack} holds what is protected, so nothing of it is destroyed: {', '.join(protected)}; if it is to "
+                f"go, set `protect: false` in Pulumi.{stack}.yaml, run `trainstack up -s {stack}`, and destroy then"
+            )
+        if not yes:
+            typer.confirm(f"Destroy everything of {stack} but what it retains?", abort=True, err=True)
         pulumi(session, "destroy", "--yes", "--skip-preview")
     except (ToolchainError, ClusterError) as error:
         fail(str(error))
-    for each in kept:
+    for each in state.get("retained", []):
         out.print(f"stays: {each}", markup=False)
 
 

@@ -178,7 +178,7 @@ def loader_job(settings: Settings, namespace: str, volume: str, mark: str) -> Ma
         backoff_limit=0,
         ttl_seconds_after_finished=0,
     )
-    facts = Facts(image=chosen.image, data_digest=None, wrapper="", commit="")
+    facts = Facts(image=settings.pinned(chosen.image), data_digest=None, wrapper="", commit="")
     job = manifest(workload, settings.stack, Launch(run_id=mark, name=mark, facts=facts))
     job["metadata"]["labels"].pop(RUN)
     return job

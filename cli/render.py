@@ -12,7 +12,8 @@ from manifests.release import ReleaseError
 from review.declared import as_yaml, declared
 from settings.errors import SettingsError
 from settings.load import explain as explain_settings
-from stacks.program import CACHE, commit
+from stacks.program import commit
+from workloads.render import CACHE
 
 
 def render(

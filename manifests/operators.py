@@ -2,8 +2,8 @@
 
 import copy
 import hashlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from manifests.labels import CONFIG_HASH, Manifest, mark
@@ -74,6 +74,11 @@ def staged(objects: Iterable[Manifest], stack: str, declared_namespaces: Iterabl
     )
 
 
+def pinned(operator: OperatorManifests, pin: Callable[[str], str]) -> OperatorManifests:
+    """The operator with the images of its controllers as `pin` gives them. What has a digest is pulled once."""
+    return replace(operator, deployments=tuple(_pinned(each, pin) for each in operator.deployments))
+
+
 def find(objects: Iterable[Manifest], kind: str, name: str) -> Manifest:
     """The object of a release with this kind and name.
 
@@ -142,6 +147,15 @@ def controller(
         manager["args"] = [*manager.get("args", []), *args]
     _request(manager, "cpu", requests.cpu)
     _request(manager, "memory", requests.memory)
+    return result
+
+
+def _pinned(deployment: Manifest, pin: Callable[[str], str]) -> Manifest:
+    result = copy.deepcopy(deployment)
+    for each in result["spec"]["template"]["spec"]["containers"]:
+        image = pin(each["image"])
+        if image != each["image"]:
+            each["image"], each["imagePullPolicy"] = image, "IfNotPresent"
     return result
 
 

@@ -24,6 +24,9 @@ Labels = dict[str, str]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 """A sha256 in 64 lower-case hexadecimal digits."""
 
+ImageDigest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+"""What an image's content is called in a registry: `sha256:` and 64 lower-case hexadecimal digits."""
+
 
 class Toleration(Section):
     """A pod's permission to stand on a tainted node.

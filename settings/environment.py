@@ -35,3 +35,6 @@ class Environment(Section):
     namespaces: tuple[Namespace, ...] = ()
     existing: Existing = Existing()
     """Namespaces and classes that are there already."""
+    pinned: bool = False
+    """Refuse an image that is known by a tag alone: each needs a digest, its own or that of `pins/<environment>.yaml`,
+    which `trainstack pin` writes."""

@@ -3,6 +3,8 @@
 `Pulumi.<stack>.yaml` holds the sections under `config:` as `trainstack:<section>`; what environments share stands in
 `defaults.yaml` (a section each at the top level) and, for a run, in `workloads/<base>/workload.yaml`, where the base is
 the run's `from`, or else its name. They are laid over each other by the rule of `settings.merge`, the environment last.
+`pins/<stack>.yaml`, where there is one, holds the digests of the environment's images.
+
 One exception: an entry under `operators` of `defaults.yaml` is a template, taken only where the environment's own
 `operators` names it (`kueue: {}` will do), since an environment that lists no operator wants none installed.
 """
@@ -24,6 +26,8 @@ from settings.words import findings_of
 PROJECT = "trainstack:"
 SECTIONS = ("environment", "cluster", "storage", "queues", "operators", "tenants", "workloads")
 DEFAULTS = "defaults.yaml"
+PINS = "pins"
+"""The folder of the files with digests; also the place that their entries have beside the sections."""
 STACK_FILE_KEYS = ("config", "environment", "secretsprovider", "encryptedkey", "encryptionsalt")
 """What the Pulumi engine itself takes at the top of a stack's file."""
 
@@ -76,6 +80,11 @@ def stacks(root: Path) -> tuple[str, ...]:
     return tuple(sorted(file.name.removeprefix("Pulumi.").removesuffix(".yaml") for file in files))
 
 
+def pins_file(stack: str) -> str:
+    """The file with the digests of an environment's images, relative to the project."""
+    return f"{PINS}/{stack}.yaml"
+
+
 def _tree(
     root: Path, stack: str, engine: Mapping[str, str] | None, findings: list[Finding]
 ) -> tuple[Node, Mapping[int, Finding]]:
@@ -84,7 +93,15 @@ def _tree(
     shared = _defaults(root, own, findings)
     merged = merge(shared, own)
     tree, bases = _with_bases(root, merged, findings)
-    return prune(tree), bases
+    pins = _pins(root, stack, findings)
+    return prune(Node({**tree.entries, **pins}, tree.where)), bases
+
+
+def _pins(root: Path, stack: str, findings: list[Finding]) -> dict[str, Node]:
+    try:
+        return {PINS: read(root, pins_file(stack), findings)}
+    except FileNotFoundError:
+        return {}
 
 
 def _entries(tree: Node) -> dict[str, object]:

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from settings.base import DnsLabel, DnsName, Section
+from settings.base import DnsLabel, DnsName, ImageDigest, Section
 from settings.environment import Environment
 from settings.operators import Operators
 from settings.queues import Queues
@@ -51,3 +51,10 @@ class Settings(Section):
     operators: Operators = Operators()
     tenants: Tenants = Tenants()
     workloads: Workloads = Field(default_factory=Workloads)
+    pins: dict[str, ImageDigest] = Field(default_factory=dict)
+    """From an image's reference to the digest that it stands for: the environment's file `pins/<stack>.yaml`."""
+
+    def pinned(self, reference: str) -> str:
+        """The reference with its digest, `name:tag@sha256:…`; as it is where it has one, or none is pinned."""
+        digest = self.pins.get(reference)
+        return reference if digest is None or "@" in reference else f"{reference}@{digest}"

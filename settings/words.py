@@ -34,6 +34,7 @@ _PATTERNS = {
         "use lower-case letters, digits, '-' and '.', with a letter or digit at both ends of each part"
     ),
     r"^[0-9a-f]{64}$": "write the sha256 in 64 lower-case hexadecimal digits",
+    r"^sha256:[0-9a-f]{64}$": "take the line out, and let `trainstack pin` write it",
     r"^v[0-9]+\.[0-9]+\.[0-9]+$": "write a version such as v1.2.3",
     r"^https://": "write an address that begins with https://",
     "^(auto|cpu|gpu|[1-9][0-9]*)$": 'write a number in quotes, such as "2", or one of auto, cpu, gpu',
@@ -136,7 +137,7 @@ def _keys(steps: Sequence[str | int]) -> list[str]:
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
         return []
     keys = [field.alias or name for name, field in model.model_fields.items()]
-    return [key for key in keys if model is not Settings or key != "stack"]
+    return [key for key in keys if model is not Settings or key not in ("stack", "pins")]
 
 
 def _type_at(steps: Sequence[str | int]) -> Any:

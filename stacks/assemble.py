@@ -47,6 +47,9 @@ def assemble(program: Program) -> Mapping[str, pulumi.Input[Any]]:
         )
         outputs.update(training(settings, runs, after, opts))
         outputs["waiting"] = {run: list(others) for run, others in program.waiting.items()}
+        outputs["protected"] = [
+            f"PersistentVolumeClaim {each.namespace}/{each.name}" for each in settings.storage.volumes if each.protect
+        ]
     outputs["retained"] = [
         f"{each.kind} {f'{each.namespace}/' if each.namespace else ''}{each.name}: {each.reason}"
         for each in program.retained

@@ -22,9 +22,6 @@ from settings.model import Settings
 from workloads import render
 from workloads.records import Ledger, ledger_config_map, wrapper_config_map, wrapper_of, wrapper_reference
 
-CACHE = Path(".trainstack/cache")
-"""Parsed releases, below the project's root."""
-
 
 class Refused(Exception):  # noqa: N818 (it says what happened to the change)
     """The change must not go on: every reason, each with its remedy."""
@@ -71,7 +68,7 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
     faults = [str(each) for each in findings if each.severity == "error"]
     if faults:
         raise Refused("\n".join(faults))
-    inputs = render.read_inputs(settings, root, commit=commit(root), cache=root / CACHE)
+    inputs = render.read_inputs(settings, root, commit=commit(root), cache=root / render.CACHE)
     installs = render.operators(settings, inputs)
     live = read_runs(settings)
     # Without its half no run is declared: one that is active would be deleted.

@@ -15,7 +15,8 @@ class Facts:
     """What a launch depends on beside the settings; read from files and git at the edge."""
 
     image: str
-    """The image's reference. For an image of this repository its tag names the content of its folder, code included."""
+    """The image's reference, with its digest where one is pinned. For an image of this repository the tag names the
+    content of its folder, code included."""
     data_digest: str | None
     """The sha256 of the data's committed manifest; None for a workload without `data`."""
     wrapper: str
@@ -35,7 +36,8 @@ def identity(workload: Workload, facts: Facts) -> Manifest:
     """What would change a run's result.
 
     kind          whether, and by which protocol, its processes work together
-    image         libraries; for an image of this repository also the code, by its tag
+    image         libraries; for an image of this repository also the code, by its tag; for one that is pinned its
+                  digest, since a tag that moved is other content
     command       the program
     workingDir    which files the program finds by relative paths
     pods          for each role: how many (the world size, or a Job's completions), arguments and environment, in which
@@ -53,8 +55,7 @@ def identity(workload: Workload, facts: Facts) -> Manifest:
     """
     result: Manifest = {
         "kind": workload.kind,
-        # Wherever the registry is: the same content is the same image.
-        "image": facts.image.rpartition("/")[2] if workload.image.build is not None else facts.image,
+        "image": _content(facts.image) if workload.image.build is not None else facts.image,
         "command": list(workload.command),
         "workingDir": workload.working_dir,
         "pods": {pod.role: _identity_of(workload, pod) for pod in pods(workload)},
@@ -86,6 +87,11 @@ def identity(workload: Workload, facts: Facts) -> Manifest:
 def _identity_of(workload: Workload, pod: Pod) -> Manifest:
     own = {} if pod.command == workload.command else {"command": list(pod.command)}
     return {"replicas": pod.replicas, "args": list(pod.args), "env": dict(pod.env), **own}
+
+
+def _content(reference: str) -> str:
+    """Name and tag of an image of this repository: the same content wherever the registry is, pinned or not."""
+    return reference.partition("@")[0].rpartition("/")[2]
 
 
 def canonical(value: object) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from manifests import namespaces, queues, storage, tenants
 from manifests.kueue import kueue
 from manifests.labels import Manifest
-from manifests.operators import OperatorManifests, in_order
+from manifests.operators import OperatorManifests, in_order, pinned
 from manifests.release import read_release
 from manifests.trainer import jobset, trainer
 from manifests.training_operator import training_operator
@@ -26,6 +26,8 @@ from workloads.records import Ledger, ledger_config_map, wrapper_config_map, wra
 
 WRAPPER = Path("workloads/wrapper/run.py")
 """The wrapper's source, relative to the project."""
+CACHE = Path(".trainstack/cache")
+"""Parsed releases, relative to the project."""
 DOWNLOADS = Path(".trainstack/manifests")
 """Where the releases that are given by URL are kept, named by their sha256, relative to the project."""
 
@@ -102,27 +104,31 @@ def training(settings: Settings, inputs: Inputs) -> list[Manifest]:
 
 
 def operators(settings: Settings, inputs: Inputs) -> dict[str, OperatorManifests]:
-    """The operators by name, in the order of their installation: Kueue's webhooks stand before what others create."""
+    """The operators by name, in the order of their installation: Kueue's webhooks stand before what others create.
+
+    Their images bear their digests, where there are pins.
+    """
     declared = [namespace.name for namespace in settings.environment.namespaces]
     installs, releases, stack = settings.operators, inputs.releases, settings.stack
     result = {}
     if installs.kueue is not None:
         result["kueue"] = kueue(releases["kueue"], installs.kueue, stack, declared)
     if installs.training_operator is not None:
-        release = releases["training-operator"]
-        result["training-operator"] = training_operator(release, installs.training_operator, stack, declared)
+        wanted, release = installs.training_operator, releases["training-operator"]
+        init = {"init_container_image": settings.pinned(wanted.init_container_image)}
+        result["training-operator"] = training_operator(release, wanted.model_copy(update=init), stack, declared)
     if installs.jobset is not None:
         result["jobset"] = jobset(releases["jobset"], installs.jobset, stack, declared)
     if installs.trainer is not None:
         result["trainer"] = trainer(releases["trainer"], installs.trainer, stack, declared)
-    return result
+    return {name: pinned(operator, settings.pinned) for name, operator in result.items()}
 
 
 def runs(settings: Settings, inputs: Inputs) -> list[PlannedRun]:
     """The runs as they would be launched now."""
     result = []
     for workload in settings.workloads.runs:
-        launch = plan(workload, settings.stack, facts(workload, inputs, settings.cluster.git_image))
+        launch = plan(workload, settings.stack, facts(workload, settings, inputs))
         built = manifest(workload, settings.stack, launch)
         others = companions(workload, settings.stack, launch)
         result.append(PlannedRun(workload=workload, launch=launch, manifest=built, companions=others))
@@ -148,16 +154,20 @@ def ledger(run: PlannedRun) -> Ledger:
     )
 
 
-def facts(workload: Workload, inputs: Inputs, git_image: str) -> Facts:
-    """What a workload's launch depends on beside its settings."""
-    image = workload.image.name if workload.image.build is None else inputs.images[workload.image.build]
+def facts(workload: Workload, settings: Settings, inputs: Inputs) -> Facts:
+    """What a workload's launch depends on beside its own settings. Images bear their digests, where there are pins."""
     return Facts(
-        image=image or "",
+        image=settings.pinned(image(workload, inputs)),
         data_digest=None if workload.data is None else inputs.data_digests[workload.data.manifest],
         wrapper=wrapper_reference(inputs.wrapper),
         commit=inputs.commit,
-        git_image=None if workload.code is None else git_image,
+        git_image=None if workload.code is None else settings.pinned(settings.cluster.git_image),
     )
+
+
+def image(workload: Workload, inputs: Inputs) -> str:
+    """The reference of a workload's image, as settings or the content of its folder say it."""
+    return workload.image.name or inputs.images[workload.image.build or ""]
 
 
 def read_inputs(settings: Settings, root: Path, *, commit: str, cache: Path | None = None) -> Inputs:

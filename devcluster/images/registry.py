@@ -34,13 +34,17 @@ def target(name: str) -> Target:
     """
     if "@" in name:
         raise ClusterError(f"{name}: an image cannot be served under a digest of another; give a tag")
-    host, slash, rest = name.partition("/")
-    if not slash or not ("." in host or ":" in host or host == "localhost"):
-        host, rest = DEFAULT_HOST, name
-    repository, colon, tag = rest.partition(":")
-    if host == DEFAULT_HOST and "/" not in repository:
+    registry = host(name)
+    repository, colon, tag = name.removeprefix(f"{registry}/").partition(":")
+    if registry == DEFAULT_HOST and "/" not in repository:
         repository = f"library/{repository}"
     return Target(repository, tag if colon else "latest")
+
+
+def host(name: str) -> str:
+    """The host, with port, that an image name is of; DEFAULT_HOST where it names none."""
+    first, slash, _ = name.partition("/")
+    return first if slash and ("." in first or ":" in first or first == "localhost") else DEFAULT_HOST
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,12 @@ from cli.app import app
 from cli.session import Session
 from settings.load import load_with_places, stacks
 from settings.merge import merge, plain
+from settings.operators import Operators
 from settings.source import read
 from toolchain import debian
 from toolchain.versions import collect
+from workloads.render import read_inputs
+from workloads.used_images import used_images
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md")))
@@ -211,10 +214,31 @@ def test_every_other_block_is_of_a_known_kind() -> None:
     assert plain_yaml == []
 
 
-@pytest.mark.parametrize("stack", stacks(ROOT))
+UNPINNED = ("prod", "staging")
+"""Environments that want their images by digest. Their pins come from the registry that serves the cluster, which is
+their owner's: the repository holds none, and an invented one would be worse than none."""
+
+
+@pytest.mark.parametrize("stack", sorted({*stacks(ROOT)} - {*UNPINNED}))
 def test_every_environment_of_the_repository_loads(stack: str) -> None:
     """Each `Pulumi.<env>.yaml`, without an error of the preflight."""
     assert_sound(ROOT, stack)
+
+
+@pytest.mark.parametrize("stack", UNPINNED)
+def test_an_environment_to_be_pinned_lacks_its_pins_alone(stack: str) -> None:
+    """The preflight finds one `image-unpinned` for each of its images and nothing else; with pins it finds nothing."""
+    loaded = load_with_places(ROOT, stack)
+    settings = loaded.settings
+    without = settings.model_copy(update={"operators": Operators()})
+    used = used_images(without, read_inputs(without, ROOT, commit=""))
+    found = [each for each in check(settings, ROOT, loaded.places) if each.id not in NEEDS_TOOLS]
+    assert {each.id for each in found} == {"image-unpinned"}
+    assert {each.path for each in found if not each.path.startswith("operators.")} == {each.path for each in used}
+    digest = f"sha256:{'0' * 64}"
+    pins = {each.message.split()[2]: digest for each in found}
+    pinned = settings.model_copy(update={"pins": pins})
+    assert [str(each) for each in check(pinned, ROOT) if each.id not in NEEDS_TOOLS] == []
 
 
 def test_every_json_block_is_json() -> None:

@@ -315,6 +315,17 @@ CASES = {
         "there is no settings/Dockerfile",
         "write it, or name an image that exists with `image: {name: …}`",
     ),
+    "image-unpinned": Case(
+        make_settings(
+            make_run(),
+            environment=Environment(namespaces=(Namespace(name="research"),), pinned=True),
+            operators=Operators(),
+            pins={"busybox:1.35": f"sha256:{'1' * 64}"},
+        ),
+        "workloads.runs[train].image.name",
+        "the image python:3.11 has no digest, and none in pins/test.yaml",
+        "run `trainstack pin -s test`",
+    ),
     "tenant-cluster-scoped": Case(
         make_settings(
             environment=Environment(profile="tenant", namespaces=(Namespace(name="research"),)),

@@ -155,3 +155,25 @@ def test_another_wrapper_is_another_launch_and_another_commit_is_not() -> None:
     before = plan(make_run(), "dev", make_facts())
     assert plan(make_run(), "dev", make_facts(wrapper="trainstack-wrapper-1")).name != before.name
     assert plan(make_run(), "dev", make_facts(commit="b")).name == before.name
+
+
+DIGEST = f"sha256:{'1' * 64}"
+
+
+def test_the_digest_of_a_named_image_counts() -> None:
+    """A tag that moved is other content; without a pin the id is what it always was."""
+    ids = [run_id(make_run(), make_facts(image=image)) for image in ("python:3.11", f"python:3.11@{DIGEST}")]
+    assert ids[0] == "train-b501a8a0e4"
+    assert ids[1] != ids[0]
+    assert run_id(make_run(), make_facts(image=f"python:3.11@sha256:{'2' * 64}")) not in ids
+
+
+def test_the_digest_of_an_image_of_this_repository_does_not() -> None:
+    """Its tag names its content already, in whatever registry: pinning it is another launch of the same run."""
+    built = make_run(image=Image(build="workloads/digits"))
+    plain, pinned = (
+        plan(built, "dev", make_facts(image=f"registry.local/trainstack/digits:0123{suffix}"))
+        for suffix in ("", f"@{DIGEST}")
+    )
+    assert plain.run_id == pinned.run_id == "train-5d897915eb"
+    assert plain.name != pinned.name

@@ -1,0 +1,34 @@
+"""Images of an environment that wants them all by digest."""
+
+from collections.abc import Iterator
+
+from checks.finding import Finding
+from checks.scene import Rule, Scene
+from settings.load import pins_file
+from settings.operators import Operators
+from workloads import render
+from workloads.used_images import UsedImage, used_images
+
+
+def image_unpinned(scene: Scene) -> Iterator[Finding]:
+    """Where `environment.pinned` says so, every image has a pin or is given by digest."""
+    settings = scene.settings
+    for image in _used(scene) if settings.environment.pinned else ():
+        if not image.by_digest and image.reference not in settings.pins:
+            message = f"the image {image.reference} has no digest, and none in {pins_file(settings.stack)}"
+            remedy = f"run `trainstack pin -s {settings.stack}`"
+            yield Finding("image-unpinned", "error", image.path, message, remedy)
+
+
+def _used(scene: Scene) -> list[UsedImage]:
+    """The images, as far as the files are there that name them: other rules tell of those that are not."""
+    for settings in (scene.settings, scene.settings.model_copy(update={"operators": Operators()})):
+        try:
+            inputs = render.read_inputs(settings, scene.root, commit="", cache=scene.root / render.CACHE)
+            return used_images(settings, inputs)
+        except (ValueError, OSError):
+            continue
+    return []
+
+
+RULES: tuple[Rule, ...] = (image_unpinned,)

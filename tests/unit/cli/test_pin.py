@@ -1,0 +1,174 @@
+"""`trainstack pin`: what it writes, when it writes nothing, and what it says."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from cli import pin as command
+from cli.app import app
+from cli.registry import RegistryError
+from settings.load import load
+
+ENVIRONMENT = """\
+config:
+  trainstack:environment:
+    pinned: true
+    namespaces: [{name: lab}]
+  trainstack:storage:
+    classes: [{name: shared, provisioner: example.org/nfs}]
+    volumes: [{name: data, namespace: lab, storageClass: shared, size: 1Gi, accessModes: [ReadWriteMany]}]
+  trainstack:workloads:
+    runs:
+      - name: hello
+        kind: Job
+        namespace: lab
+        managed: false
+        image: {name: "example.org/hello:1"}
+        volumes: [{volume: data, mountPath: /data}]
+      - name: fixed
+        kind: Job
+        namespace: lab
+        managed: false
+        image: {name: "example.org/fixed@sha256:%s"}
+""" % ("f" * 64)
+FILE = "pins/lab.yaml"
+
+
+def digest(digit: str) -> str:
+    """A digest."""
+    return f"sha256:{digit * 64}"
+
+
+class Served:
+    """Registries that have these images."""
+
+    def __init__(self) -> None:
+        self.images = {"busybox:1.35": digest("b"), "example.org/hello:1": digest("1")}
+
+    def digest(self, reference: str) -> str:
+        """What the tag names."""
+        if reference not in self.images:
+            raise RegistryError(f"{reference}: example.org has no such image; push it")
+        return self.images[reference]
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with an environment to be pinned, as the current folder."""
+    (tmp_path / "Pulumi.yaml").touch()
+    (tmp_path / "Pulumi.lab.yaml").write_text(ENVIRONMENT)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+    return tmp_path
+
+
+@pytest.fixture
+def served(root: Path, monkeypatch: pytest.MonkeyPatch) -> Served:
+    """The registries that the command asks."""
+    registries = Served()
+    monkeypatch.setattr(command, "_registries", lambda _: registries)
+    return registries
+
+
+def pin(*words: str) -> Result:
+    """Run the command."""
+    return CliRunner().invoke(app, ["pin", *words, "-s", "lab"], env={"COLUMNS": "200"})
+
+
+def test_pins_are_written_for_every_image_that_has_no_digest(root: Path, served: Served) -> None:
+    """And read again with the environment, which is sound then."""
+    assert CliRunner().invoke(app, ["check", "-s", "lab"]).exit_code == 1
+    done = pin()
+    assert done.exit_code == 0, done.output
+    head, *lines = (root / FILE).read_text().splitlines()
+    assert head.startswith("# What each image's tag named")
+    assert lines == [f"busybox:1.35: {digest('b')}", f"example.org/hello:1: {digest('1')}"]
+    settings = load(root, "lab")
+    assert settings.pins == served.images
+    assert settings.pinned("example.org/hello:1") == f"example.org/hello:1@{digest('1')}"
+    assert CliRunner().invoke(app, ["check", "-s", "lab"]).exit_code == 0
+
+
+def test_unchanged_pins_are_not_written_again(root: Path, served: Served) -> None:
+    """The file is the same file."""
+    pin()
+    before = (root / FILE).stat()
+    done = pin()
+    assert (done.exit_code, (root / FILE).stat().st_ino) == (0, before.st_ino)
+    assert "2 kept" in done.output
+    assert pin("--check").exit_code == 0
+
+
+def test_a_tag_that_moved_is_told(root: Path, served: Served) -> None:
+    """`--check` fails and writes nothing; without it the new digest is pinned, and what nobody uses goes."""
+    pin()
+    (root / FILE).write_text((root / FILE).read_text() + f"old:1: {digest('0')}\n")
+    before = (root / FILE).read_bytes()
+    served.images["example.org/hello:1"] = digest("2")
+    done = pin("--check")
+    assert done.exit_code == 1
+    assert f"moved   example.org/hello:1  {digest('2')} (was {digest('1')})" in done.output
+    assert f"{FILE}: 1 moved, 1 unused; run `trainstack pin -s lab`" in done.output
+    assert (root / FILE).read_bytes() == before
+    assert pin().exit_code == 0
+    assert load(root, "lab").pins == served.images
+
+
+def test_missing_pins_fail_the_check(root: Path, served: Served) -> None:
+    """With the command that mends it."""
+    done = pin("--check")
+    assert done.exit_code == 1
+    assert f"{FILE}: 2 new; run `trainstack pin -s lab`" in done.output
+    assert not (root / "pins").exists()
+
+
+def test_one_image_without_an_answer_and_nothing_is_written(root: Path, served: Served) -> None:
+    """All such images are told at once, each with its setting."""
+    served.images.clear()
+    done = pin()
+    assert done.exit_code == 1
+    assert "cluster.loader.image: busybox:1.35: example.org has no such image" in done.output
+    assert "workloads.runs[hello].image.name: example.org/hello:1" in done.output
+    assert not (root / "pins").exists()
+
+
+def test_another_fault_of_the_environment_comes_first(root: Path, served: Served) -> None:
+    """Which images it uses is known only when its files are right."""
+    file = root / "Pulumi.lab.yaml"
+    file.write_text(file.read_text().replace("volume: data", "volume: dta"))
+    done = pin()
+    assert done.exit_code == 1
+    assert "[volume-unknown]" in done.output
+    assert "image-unpinned" not in done.output
+
+
+def test_the_result_for_programs(root: Path, served: Served) -> None:
+    """Every image with its digest, what it was, and what became of it."""
+    done = pin("--json")
+    assert json.loads(done.stdout) == {
+        "file": FILE,
+        "changed": True,
+        "pins": [
+            {"image": "busybox:1.35", "digest": digest("b"), "was": None, "state": "new"},
+            {"image": "example.org/hello:1", "digest": digest("1"), "was": None, "state": "new"},
+        ],
+    }
+
+
+def test_a_damaged_pin_is_told_with_its_line(root: Path, served: Served) -> None:
+    """As every value of an environment."""
+    pin()
+    (root / FILE).write_text("a:1: sha256:12\n")
+    done = pin()
+    assert done.exit_code == 1
+    assert f'{FILE}:1: pins["a:1"]: has the wrong form (value "sha256:12"); take the line out' in done.output
+
+
+def test_without_a_cluster_the_local_one_is_to_be_started(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its registry serves the images of whoever has no KUBECONFIG."""
+    monkeypatch.delenv("KUBECONFIG")
+    done = pin()
+    assert done.exit_code == 1
+    assert "run `trainstack cluster up`" in done.output

@@ -1,0 +1,126 @@
+"""Which images an environment uses, and what its manifests call them once they are pinned."""
+
+from typing import Any
+
+from manifests.labels import Manifest
+from settings.code import Code
+from settings.environment import Environment
+from settings.model import Cluster, Settings
+from settings.operators import Operators
+from settings.workloads import Image
+from tests.unit.make import make_kueue, make_run, make_settings, make_training_operator
+from workloads.render import Inputs, everything, operators
+from workloads.used_images import UsedImage, used_images
+
+DIGEST = f"sha256:{'1' * 64}"
+BUILT = "registry.local/trainstack/mine:0123"
+CODE = Code(git="https://git.example.org/a.git", revision="0" * 40, mount_path="/code")
+
+
+def make_deployment(name: str, container: str, image: str) -> Manifest:
+    """A controller as a release has it."""
+    pod = {"containers": [{"name": container, "image": image, "imagePullPolicy": "Always"}]}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name},
+        "spec": {"template": {"metadata": {}, "spec": pod}},
+    }
+
+
+def make_inputs() -> Inputs:
+    """Two small releases, and the image of a folder."""
+    config: Manifest = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "kueue-manager-config"},
+        "data": {"controller_manager_config.yaml": "{}"},
+    }
+    crd: Manifest = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "pytorchjobs.kubeflow.org"},
+        "spec": {"names": {"plural": "pytorchjobs"}},
+    }
+    return Inputs(
+        releases={
+            "kueue": (config, make_deployment("kueue-controller-manager", "manager", "example.org/kueue:v1")),
+            "training-operator": (
+                crd,
+                make_deployment("training-operator", "training-operator", "example.org/operator:v1"),
+            ),
+        },
+        images={"mine": BUILT},
+    )
+
+
+def make_environment(**changes: Any) -> Settings:
+    """An environment with an image of every origin."""
+    install = Operators(kueue=make_kueue(), training_operator=make_training_operator())
+    runs = (make_run(code=CODE), make_run(name="built", image=Image(build="mine")))
+    return make_settings(*runs, **{"operators": install, **changes})
+
+
+def images_of(manifest: object) -> set[str]:
+    """Every image of a manifest's containers."""
+    if isinstance(manifest, dict):
+        own = {manifest["image"]} if isinstance(manifest.get("image"), str) else set()
+        return own.union(*(images_of(each) for each in manifest.values()))
+    return set().union(*(images_of(each) for each in manifest)) if isinstance(manifest, list | tuple) else set()
+
+
+def test_every_image_is_found_with_the_setting_that_brings_it_in() -> None:
+    """Of runs, of controllers, and of what pods need beside their program."""
+    assert used_images(make_environment(), make_inputs()) == [
+        UsedImage("alpine/git:2.47.2", "cluster.gitImage"),
+        UsedImage("busybox:1.35", "cluster.loader.image"),
+        UsedImage("busybox:1.35.0", "operators.trainingOperator.initContainerImage"),
+        UsedImage("example.org/kueue:v1", "operators.kueue.image"),
+        UsedImage("example.org/operator:v1", "operators.trainingOperator.image"),
+        UsedImage("python:3.11", "workloads.runs[train].image.name"),
+        UsedImage(BUILT, "workloads.runs[built].image.build", "mine"),
+    ]
+
+
+def test_an_override_stands_for_the_image_of_the_release() -> None:
+    """And one that has a digest needs no pin."""
+    image = f"mirror.example.org/kueue@{DIGEST}"
+    settings = make_environment(operators=Operators(kueue=make_kueue().model_copy(update={"image": image})))
+    (found,) = (each for each in used_images(settings, make_inputs()) if each.path == "operators.kueue.image")
+    assert (found.reference, found.by_digest) == (image, True)
+
+
+def test_a_half_alone_has_its_own_images() -> None:
+    """A team does not pin the platform's controllers."""
+    settings = make_environment(environment=Environment(halves=("training",)))
+    assert not [each for each in used_images(settings, make_inputs()) if each.path.startswith("operators.")]
+
+
+def test_pinned_every_manifest_names_digests() -> None:
+    """Tag and digest; what has moved since is not pulled, and what cannot move is not pulled again."""
+    settings, inputs = make_environment(), make_inputs()
+    pins = {each.reference: DIGEST for each in used_images(settings, inputs)}
+    pinned = settings.model_copy(update={"pins": pins})
+    loader = "busybox:1.35"
+    assert images_of(everything(pinned, inputs)) == {
+        f"{each}@{DIGEST}" for each in pins if each not in (loader, "busybox:1.35.0")
+    }
+    kueue, operator = (install.deployments[0] for install in operators(pinned, inputs).values())
+    (manager,) = kueue["spec"]["template"]["spec"]["containers"]
+    assert (manager["image"], manager["imagePullPolicy"]) == (f"example.org/kueue:v1@{DIGEST}", "IfNotPresent")
+    (container,) = operator["spec"]["template"]["spec"]["containers"]
+    assert f"--pytorch-init-container-image=busybox:1.35.0@{DIGEST}" in container["args"]
+    assert used_images(pinned, inputs) == used_images(settings, inputs)
+
+
+def test_without_pins_nothing_is_another() -> None:
+    """A pin of an image that nobody uses changes no object."""
+    settings, inputs = make_environment(), make_inputs()
+    other = settings.model_copy(update={"pins": {"else:1": DIGEST}})
+    assert everything(other, inputs) == everything(settings, inputs)
+
+
+def test_what_has_a_digest_keeps_it() -> None:
+    """A pin does not speak for another content."""
+    settings = make_settings(pins={f"a@{DIGEST}": f"sha256:{'2' * 64}"}, cluster=Cluster())
+    assert settings.pinned(f"a@{DIGEST}") == f"a@{DIGEST}"
