@@ -88,7 +88,7 @@ def running(
             while script_.output.read(_CHUNK):
                 pass
         except (tarfile.TarError, BrokenPipeError, BrokenConnectionError) as error:
-            broken = str(error) or type(error).__name__
+            broken = "kubectl takes no more" if isinstance(error, BrokenPipeError) else str(error)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_LAST_WORDS_SECONDS)
             process.kill()
