@@ -67,7 +67,6 @@ def test_objects_have_the_names_that_were_asked_for_and_are_launched_once(lab: P
         forget(project, "several")
         before = uids(project)
         assert project.changes() == {"import": 1, "create": 1}
-        committed_without_a_ledger(project, "fixed-job")
         done = project.up()
         assert done.code == 0, done.text
         assert uids(project) == before
@@ -131,14 +130,6 @@ def forget(project: Project, name: str) -> None:
     assert done.code == 0, done.text
     done = project.kubectl("delete", "configmap", "-n", NAMESPACE, f"run-{label.rpartition('-')[0]}")
     assert done.code == 0, done.text
-
-
-def committed_without_a_ledger(project: Project, name: str) -> None:
-    """Nothing tells the commit any more that an active run is recorded with, and it is another one now."""
-    done = project.kubectl("delete", "configmap", "-n", NAMESPACE, f"run-{run_id(launch(project, name))}")
-    assert done.code == 0, done.text
-    author = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
-    assert project.run(["git", *author, "commit", "--quiet", "--allow-empty", "-m", "another"]).code == 0
 
 
 def ended(project: Project) -> None:

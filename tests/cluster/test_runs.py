@@ -174,12 +174,27 @@ def edited_wrapper(project: Project) -> Iterator[None]:
         file.write_text(before)
 
 
+def committed_without_a_ledger(project: Project, name: str) -> None:
+    """Nothing tells the commit any more that an active run is recorded with, and it is another one now."""
+    done = project.kubectl("delete", "configmap", "-n", NAMESPACE, f"run-{run_id(launch(project, name))}")
+    assert done.code == 0, done.text
+    author = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
+    assert project.run(["git", *author, "commit", "--quiet", "--allow-empty", "-m", "another"]).code == 0
+
+
 def test_an_active_run_goes_on_unless_the_change_names_it(lab: Project) -> None:
     """Memory reaches the next launch; an edit of what is trained is refused, and goes through with `stop`."""
     with team(lab, "active", managed("fit", WAITS), bare("loader", "DataLoader")) as project:
         (loader,) = await_pods(project, "loader", 1)
         await_pods(project, "fit", 1)
         first = launch(project, "fit")
+
+        committed_without_a_ledger(project, "fit")
+        done = project.up("--refresh")
+        assert done.code == 0, done.text
+        assert uid(launch(project, "fit")) == uid(first)
+        assert run_id(first) in ledgers(project)
+        quiet(project)
 
         edit_run(project, "fit", lambda run: run["resources"]["requests"].update(memory="65Mi"))
         noted = project.up("--refresh", "--expect-no-changes")
