@@ -16,7 +16,7 @@ from cli.console import err, fail
 from cli.loader import Loader
 from cli.progress import Advance, bar
 from cli.remote import BrokenConnectionError
-from cli.trees import Stat, Tree, inside, local, local_digests, remote, remote_digests
+from cli.trees import Stat, Tree, inside, local, local_digests, remote, remote_digests, unreadable
 
 T = TypeVar("T")
 
@@ -69,7 +69,8 @@ def fetch(loader: Loader, path: str, target: Path | None = None) -> Brought:
 
     Files called DONE come when all others are here and checked. Links are told, not followed.
 
-    Raises through `fail` when there is no such folder, or when what arrived is not what was sent.
+    Raises through `fail` when there is no such folder, when a file there cannot be read, or when what arrived is not
+    what was sent. What arrived whole stays.
     """
     try:
         job = _Fetch(loader=loader, path=path, target=target)
@@ -81,12 +82,16 @@ def fetch(loader: Loader, path: str, target: Path | None = None) -> Brought:
 def listing(loader: Loader, path: str) -> dict[str, dict[str, str | int]]:
     """The sha256 and size of every file below a folder of the volume, or of the one file, by its relative path.
 
-    Empty where there is none. Raises through `fail` when the list did not arrive whole.
+    Empty where there is none. Raises through `fail` when the list did not arrive whole, or a file cannot be read.
     """
 
     def attempt() -> dict[str, dict[str, str | int]]:
         tree = remote(loader, path)
-        found = remote_digests(loader, _parent(path) if tree.kind == "file" else path, tree.files)
+        folder = _parent(path) if tree.kind == "file" else path
+        found = remote_digests(loader, folder, tree.files)
+        if missing := [name for name in tree.files if name not in found]:
+            now = remote(loader, path).files
+            _refuse_unreadable(loader, folder, {name: now[name] for name in missing if name in now})
         return {name: {"sha256": digest, "size": tree.files[name].size} for name, digest in found.items()}
 
     return _persevering(loader, attempt, lambda: 0)
@@ -119,6 +124,15 @@ def _size(path: Path) -> int | None:
 
 def _differs(wanted: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
     return [name for name in wanted if found.get(name) != wanted[name]]
+
+
+def _refuse_unreadable(loader: Loader, folder: str, files: Mapping[str, Stat]) -> None:
+    """End the command when one of the files, that are still there, had no digest since it cannot be read."""
+    if names := unreadable(loader, folder, files):
+        fail(
+            f"{len(names)} files in {folder} on the volume cannot be read, {names[0]!r} for one. What arrived whole "
+            "stays; make them readable for the data loader's user, or see to the disk, and run the same command again"
+        )
 
 
 def _not_what_was_sent(names: list[str], where: str) -> BrokenConnectionError:
@@ -181,7 +195,7 @@ class _Upload(_Transfer):
         if alike:
             found = remote_digests(self.loader, folder, alike)
             here = local_digests({name: paths[name] for name in alike})
-            self.verified.update((name, alike[name]) for name in alike if found.get(name) == here.get(name))
+            self.verified.update((name, alike[name]) for name in found if found[name] == here.get(name))
         missing = {name: state for name, state in files.items() if (name, state) not in self.verified}
         self.needed.update(missing)
         self.brought.where = folder
@@ -299,7 +313,7 @@ class _Fetch(_Transfer):
         """Fetch files and check them. Those that a run wrote to meanwhile are told, unless the run is finished."""
         if not files:
             return
-        # A small one without a digest is gone meanwhile.
+        # A small one without a digest is gone meanwhile, or cannot be read.
         small = {name: digests[name] for name, state in files.items() if state.size < parts.BIG and name in digests}
         big = {name: state for name, state in files.items() if state.size >= parts.BIG}
         with bar(f"fetching {len(files)} files", sum(each.size for each in files.values())) as advance:
@@ -309,8 +323,10 @@ class _Fetch(_Transfer):
             for name, state in big.items():
                 parts.receive(self.loader, folder, target, name, state, meter)
         wrong = _differs(small, local_digests({name: target / name for name in small}))
-        suspect = [*wrong, *big, *(name for name in files if name not in small and name not in big)]
+        without = [name for name in files if name not in small and name not in big]
+        suspect = [*wrong, *big, *without]
         now = remote(self.loader, self.path).files if suspect else {}
+        _refuse_unreadable(self.loader, folder, {name: now[name] for name in without if name in now})
         changed = [name for name in suspect if now.get(name) != files[name]]
         # What has not changed there was damaged on its way; and what is finished should not change at all.
         if damaged := [name for name in wrong if name not in changed]:

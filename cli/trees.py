@@ -44,7 +44,7 @@ elif [ -f "$1" ]; then
 fi
 echo '{_END}'
 """
-# Ten thousand names are too many for a command line. A file that is gone meanwhile has no digest.
+# Ten thousand names are too many for a command line. A file that is gone meanwhile, or cannot be read, has no digest.
 _HASH = f"""cd "$1" || exit
 set --
 while IFS= read -r name; do
@@ -154,6 +154,12 @@ def remote_digests(loader: Loader, folder: str, files: Mapping[str, Stat]) -> di
     if line != _END:
         raise BrokenConnectionError("the check of the volume's files has no end")
     return found
+
+
+def unreadable(loader: Loader, folder: str, files: Mapping[str, Stat]) -> list[str]:
+    """Which of the files, that had no digest but are still there, have none again. Raises BrokenConnectionError."""
+    again = remote_digests(loader, folder, files)
+    return [name for name in files if name not in again]
 
 
 def local_digests(paths: Mapping[str, Path]) -> dict[str, str]:

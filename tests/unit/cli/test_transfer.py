@@ -289,3 +289,55 @@ def test_a_file_for_a_folder_is_told_before_anything_is_sent(
         upload(LOADER, source, "data")
     assert "nothing is sent" in capsys.readouterr().err
     assert contents(volume.root) == before
+
+
+def close_to_reading(volume: FakeVolume, name: str) -> None:
+    """Let the pod's sha256sum fail on files of such a name, as on one that it may not read.
+
+    For root, whom the tests may be run by, no mode closes a file. busybox's shell would run its own sha256sum.
+    """
+    program = volume.programs / "sha256sum"
+    real = program.readlink()
+    program.unlink()
+    program.write_text(
+        "#!/bin/sh\n"
+        'for each in "$@"; do\n'
+        f'  case $each in *{name}) echo "sha256sum: $each: Permission denied" >&2; failed=1;;\n'
+        f'  *) {real} "$each";; esac\n'
+        "done\n"
+        "exit $failed\n"
+    )
+    program.chmod(0o755)
+
+
+@pytest.mark.parametrize("grows", [False, True], ids=["still", "written to"])
+def test_a_file_that_cannot_be_read_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, grows: bool
+) -> None:
+    """It is not taken for gone; the others come all the same, but not what says that all is there."""
+    volume = make_volume(tmp_path, monkeypatch, "gnu")
+    run = write(volume.root / "run", RUN)
+    close_to_reading(volume, "model.pt")
+    if grows:
+        volume.giving(f'echo more >> {run}/result/model.pt; pod "$@"')
+    with pytest.raises(typer.Exit):
+        fetch(LOADER, "run", tmp_path / "target")
+    assert "1 files in run on the volume cannot be read, 'result/model.pt' for one" in capsys.readouterr().err
+    assert sorted(path.name for path in (tmp_path / "target").rglob("*") if path.is_file()) == [
+        "rank-0.log",
+        "run.json",
+    ]
+
+    with pytest.raises(typer.Exit):
+        listing(LOADER, "run")
+    assert "cannot be read, 'result/model.pt' for one" in capsys.readouterr().err
+
+
+def test_a_file_that_is_gone_meanwhile_is_no_fault(tmp_path: Path, volume: FakeVolume) -> None:
+    """It is told as changed, and no list has it."""
+    run = write(volume.root / "run", RUN)
+    (run / "_SUCCESS").unlink()
+    volume.kubectl_does(f'case "$*" in *sha256sum*) rm -f {run}/result/model.pt;; esac; pod "$@"')
+    assert fetch(LOADER, "run", tmp_path / "target").changed == ("result/model.pt",)
+    write(run, RUN)
+    assert sorted(listing(LOADER, "run")) == ["_SUCCESS", "logs/rank-0.log", "run.json"]
