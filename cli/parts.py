@@ -64,6 +64,7 @@ IFS= read -r said || true
 if [ "$said" != whole ]; then exit {KILLED}; fi
 mkdir -p "${{name%/*}}"
 if [ -h "$name" ]; then rm -f "$name"; fi
+if [ -d "$name" ]; then echo "$name is a folder on the volume, so no file can be" >&2; exit 1; fi
 touch -d "@$time" "$part"
 mv -f "$part" "$name"
 rmdir {PARTIAL} 2>/dev/null || true

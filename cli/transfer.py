@@ -186,7 +186,7 @@ class _Upload(_Transfer):
         """Bring what is not there yet. Raises BrokenConnectionError, OSError."""
         wanted = local(self.source)
         folder, there, files, paths = self._destination(wanted)
-        self._refuse(wanted, folder, there)
+        self._refuse(wanted, files, folder, there)
         alike = {
             name: state
             for name, state in files.items()
@@ -218,7 +218,7 @@ class _Upload(_Transfer):
             there = remote(self.loader, folder)
         return folder, there, {name: wanted.files[self.source.name]}, {name: self.source}
 
-    def _refuse(self, wanted: Tree, folder: str, there: Tree) -> None:
+    def _refuse(self, wanted: Tree, files: Iterable[str], folder: str, there: Tree) -> None:
         """End the command when something cannot be sent."""
         odd = [*wanted.others, *(name for name in (*wanted.files, *wanted.folders) if "\n" in name)]
         if odd:
@@ -230,7 +230,8 @@ class _Upload(_Transfer):
             fail(f"{self.source} holds no file; nothing is sent")
         if there.kind == "file":
             fail(f"{folder} is a file on the volume, so no folder can be; nothing is sent. Choose another path")
-        other = [name for name in wanted.files if wanted.kind == "folder" and name in set(there.folders)]
+        folders = set(there.folders)
+        other = [name for name in files if name in folders]
         other += [name for name in wanted.folders if name in there.files]
         if other:
             fail(

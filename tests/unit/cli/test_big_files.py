@@ -196,3 +196,16 @@ def test_a_source_that_is_written_to_is_told(
         upload(LOADER, tmp_path / "source", "data")
     assert "was changed while it was sent" in capsys.readouterr().err
     assert not (volume.root / "data" / NAME).exists()
+
+
+def test_a_folder_that_appears_at_the_files_name_is_told(
+    tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The file is not moved into it."""
+    make_big(tmp_path / "source").rename(tmp_path / "source" / "model.pt")
+    folder = volume.root / "data" / "model.pt"
+    volume.kubectl_does(f'case "$*" in *truncate*) mkdir -p {folder};; esac; pod "$@"')
+    with pytest.raises(typer.Exit):
+        upload(LOADER, tmp_path / "source", "data")
+    assert "is a folder on the volume" in capsys.readouterr().err
+    assert list(folder.iterdir()) == []

@@ -341,3 +341,16 @@ def test_a_file_that_is_gone_meanwhile_is_no_fault(tmp_path: Path, volume: FakeV
     assert fetch(LOADER, "run", tmp_path / "target").changed == ("result/model.pt",)
     write(run, RUN)
     assert sorted(listing(LOADER, "run")) == ["_SUCCESS", "logs/rank-0.log", "run.json"]
+
+
+def test_one_file_is_not_put_where_a_folder_of_its_name_is(
+    tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Which is told before anything is sent."""
+    source = write(tmp_path, {"a.pt": "weights"}) / "a.pt"
+    write(volume.root, {"models/a.pt/inner": "before"})
+    before = contents(volume.root)
+    with pytest.raises(typer.Exit):
+        upload(LOADER, source, "models")
+    assert "'a.pt' is a file on one side and a folder on the other" in capsys.readouterr().err
+    assert contents(volume.root) == before
