@@ -104,9 +104,15 @@ def remote(loader: Loader, folder: str) -> Tree:
 
 
 def local(source: Path) -> Tree:
-    """What a folder of this machine holds, or that a file is one. Raises OSError where it cannot be read."""
+    """What a folder of this machine holds, or that a file is one. Raises OSError where it cannot be read.
+
+    Ends the command where it is neither: what comes out of a pipe can be read once, and has no size.
+    """
     if not source.is_dir():
-        return Tree(files={source.name: stat(source)}, kind="file")
+        found = stat(source)
+        if not source.is_file():
+            fail(f"{source} is neither a file nor a folder, but a pipe or the like; nothing is sent. Make a file of it")
+        return Tree(files={source.name: found}, kind="file")
     files: dict[str, Stat] = {}
     folders: list[str] = []
     others: list[str] = []

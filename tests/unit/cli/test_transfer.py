@@ -354,3 +354,14 @@ def test_one_file_is_not_put_where_a_folder_of_its_name_is(
         upload(LOADER, source, "models")
     assert "'a.pt' is a file on one side and a folder on the other" in capsys.readouterr().err
     assert contents(volume.root) == before
+
+
+def test_a_source_that_is_neither_file_nor_folder_is_told(
+    tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is not sent as an empty file."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(typer.Exit):
+        upload(LOADER, tmp_path / "pipe", "data/")
+    assert "pipe is neither a file nor a folder" in capsys.readouterr().err
+    assert contents(volume.root) == {}
