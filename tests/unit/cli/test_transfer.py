@@ -173,6 +173,34 @@ def test_a_list_that_is_not_whole_is_not_used(
     assert "run the same command again" in said
 
 
+def test_a_file_that_goes_while_it_is_listed_is_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An active run renames its checkpoints."""
+    volume = make_volume(tmp_path, monkeypatch, "gnu")
+    stat = volume.programs / "stat"
+    real = stat.readlink()
+    stat.unlink()
+    stat.write_text(f'#!/bin/sh\nrm -f {volume.root}/run/result/model.pt\nexec {real} "$@"\n')
+    stat.chmod(0o755)
+    write(volume.root / "run", RUN)
+    assert sorted(listing(LOADER, "run")) == ["_SUCCESS", "logs/rank-0.log", "run.json"]
+
+
+def test_a_folder_of_the_volume_that_cannot_be_listed_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is in it is not taken for gone."""
+    volume = make_volume(tmp_path, monkeypatch, "gnu")
+    find = volume.programs / "find"
+    real = find.readlink()
+    find.unlink()
+    find.write_text(f'#!/bin/sh\n{real} "$@"\necho "find: ./logs: Permission denied" >&2\nexit 1\n')
+    find.chmod(0o755)
+    write(volume.root / "run", RUN)
+    with pytest.raises(typer.Exit):
+        listing(LOADER, "run")
+    assert "not all of run on the volume can be listed: find: ./logs: Permission denied" in capsys.readouterr().err
+
+
 def test_a_folder_that_is_not_there_has_no_files(volume: FakeVolume) -> None:
     """Which is no fault."""
     assert listing(LOADER, "nowhere") == {}
