@@ -5,8 +5,10 @@ times it is made anew by itself. Names may be any that a file system takes, also
 a line break are refused, before anything is sent.
 """
 
+import itertools
+import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
@@ -181,6 +183,9 @@ class _Upload(_Transfer):
     source: Path
     folder: str
     last: str | None
+    command: str = field(default_factory=lambda: secrets.token_hex(4))
+    """By which the parts that it writes to are known."""
+    tries: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def attempt(self) -> Brought:
         """Bring what is not there yet. Raises BrokenConnectionError, OSError."""
@@ -255,11 +260,11 @@ class _Upload(_Transfer):
         with bar(f"sending {len(files)} big files", sum(each.size for each in files.values())) as advance:
             meter = self.meter(advance)
             for name, state in files.items():
-                offset = 0
-                if parts.key(name, state) in there.parts:
-                    offset = parts.resumable(self.loader, paths[name], folder, name, state)
+                offset, taker = 0, f"{self.command}-{next(self.tries)}"
+                if parts.begun(name, state, there.parts):
+                    offset = parts.resumable(self.loader, paths[name], folder, name, state, taker)
                     meter.resumed(offset)
-                parts.send(self.loader, paths[name], folder, name, state, offset, meter)
+                parts.send(self.loader, paths[name], folder, name, state, taker, offset, meter)
                 self.verified.add((name, state))
 
 
