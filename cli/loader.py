@@ -5,6 +5,7 @@ What a killed command leaves behind ends by itself.
 """
 
 import json
+import re
 import secrets
 import signal
 import threading
@@ -17,7 +18,7 @@ from urllib.parse import quote
 
 import typer
 
-from checks.cluster.client import ClusterError, read
+from checks.cluster.client import ClusterError, reach, read
 from checks.cluster.progress import describe_pod
 from cli.console import err, fail, step
 from cli.kubectl import command, exec_words, kubectl
@@ -39,6 +40,8 @@ _QUEUE_SECONDS = 24 * 3600
 _PAUSE_SECONDS = 0.5
 _SILENT_SECONDS = 5
 _STOPPED = 128
+_REFUSED = re.compile(r"Error from server \((AlreadyExists|BadRequest|Forbidden|Invalid|NotFound|Unauthorized)\)")
+"""The cluster has said no: nothing was made."""
 # As the first process of its container it alone, and the sleep that it waits with, means that nothing is done in it.
 # 143, the status of a process that SIGTERM ended: a loader that was stopped has not completed.
 _WAIT = """trap 'exit 143' TERM
@@ -88,8 +91,15 @@ class Loader:
 
 @contextmanager
 def data_loader(settings: Settings, namespace: str, volume: str) -> Iterator[Loader]:
-    """A data loader with the volume at MOUNT, for as long as the block runs."""
+    """A data loader with the volume at MOUNT, for as long as the block runs.
+
+    Raises through `fail` when the cluster cannot be reached, and when no loader starts.
+    """
     context = settings.cluster.context
+    try:
+        reach(context)
+    except ClusterError as error:
+        fail(str(error))
     marks: list[str] = []
 
     def start() -> str:
@@ -99,7 +109,10 @@ def data_loader(settings: Settings, namespace: str, volume: str) -> Iterator[Loa
         job = loader_job(settings, namespace, volume, mark)
         made = kubectl("create", "-o", "json", "-f", "-", context=context, stdin=json.dumps(job).encode())
         if made.returncode:
-            fail(f"no data loader can be started in {namespace}: {made.stderr.decode(errors='replace').strip()}")
+            said = made.stderr.decode(errors="replace").strip()
+            if _REFUSED.search(said):
+                marks.remove(mark)
+            fail(f"no data loader can be started in {namespace}: {said}")
         live = json.loads(made.stdout)
         with step(f"waiting for data loader {namespace}/{live['metadata']['name']}", "5 s once the queue lets it in"):
             return _running_pod(live, mark, context)
@@ -136,6 +149,8 @@ def _stoppable() -> Iterator[None]:
 
 def _remove(namespace: str, marks: Sequence[str], context: str | None) -> None:
     """Delete loaders by their marks: their names may not be known."""
+    if not marks:
+        return
     chosen = f"{LAUNCH} in ({', '.join(marks)})"
     words = ("delete", "job", "-n", namespace, "-l", chosen, "--wait=false", "--ignore-not-found")
     done = kubectl(*words, context=context)

@@ -1,10 +1,13 @@
 """The data loader's Job, and what is said while it waits."""
 
+import subprocess
+from pathlib import Path
+
 import pytest
 import typer
 
-from cli import progress
-from cli.loader import LOOK_SECONDS, Loader, _waits, loader_job
+from cli import loader, progress
+from cli.loader import LOOK_SECONDS, Loader, _waits, data_loader, loader_job
 from cli.progress import bar
 from settings.model import Cluster
 from settings.model import Loader as LoaderSettings
@@ -98,3 +101,51 @@ def test_a_log_gets_lines_for_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     with bar("sending 1 files", 2_000_000_000, 500_000_000) as advance:
         advance(500_000_000)
     assert capsys.readouterr().err.startswith("  sending 1 files: 1.0 GB of 2.0 GB")
+
+
+def kubectl_says(monkeypatch: pytest.MonkeyPatch, error: str) -> list[str]:
+    """Let every kubectl fail with these words; its verbs are in what is returned."""
+    verbs: list[str] = []
+
+    def kubectl(verb: str, *_: str, **__: object) -> "subprocess.CompletedProcess[bytes]":
+        verbs.append(verb)
+        return subprocess.CompletedProcess((), 1, b"", error.encode())
+
+    monkeypatch.setattr(loader, "kubectl", kubectl)
+    return verbs
+
+
+def test_a_cluster_that_cannot_be_reached_is_told_before_a_loader_is_made(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In our words; and nothing is said of a loader that could not be deleted, since there was none."""
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    verbs = kubectl_says(monkeypatch, "The connection to the server localhost:8080 was refused")
+    with pytest.raises(typer.Exit), data_loader(make_settings(), "research", "training"):
+        pass
+    said = capsys.readouterr().err
+    assert "no kubeconfig at" in said
+    assert "deleted" not in said
+    assert verbs == []
+
+
+@pytest.mark.parametrize(
+    ("error", "verbs"),
+    [
+        ("Error from server (Forbidden): jobs.batch is forbidden", ["create"]),
+        ("error: unexpected EOF", ["create", "delete"]),
+    ],
+    ids=["refused", "unknown"],
+)
+def test_a_loader_is_removed_only_where_it_may_have_been_made(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: str, verbs: list[str]
+) -> None:
+    """And what may be left is told."""
+    monkeypatch.setattr(loader, "reach", lambda _: None)
+    called = kubectl_says(monkeypatch, error)
+    with pytest.raises(typer.Exit), data_loader(make_settings(), "research", "training"):
+        pass
+    said = capsys.readouterr().err
+    assert f"no data loader can be started in research: {error}" in said
+    assert ("could not be deleted" in said) == ("delete" in verbs)
+    assert called == verbs
