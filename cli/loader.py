@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 import typer
 
-from checks.cluster.client import ClusterError, reach, read
+from checks.cluster.client import FORBIDDEN, NOT_FOUND, ClusterError, reach, read
 from checks.cluster.progress import describe_pod
 from cli.console import err, fail, step
 from cli.kubectl import command, exec_words, kubectl
@@ -202,23 +202,37 @@ def loader_job(settings: Settings, namespace: str, volume: str, mark: str) -> Ma
 def _running_pod(job: Mapping[str, Any], mark: str, context: str | None) -> str:
     """The loader's pod, once it runs; why it does not yet is said as it changes."""
     namespace, name, uid = (job["metadata"][key] for key in ("namespace", "name", "uid"))
+    itself = f"/apis/batch/v1/namespaces/{namespace}/jobs/{name}"
     pods = f"/api/v1/namespaces/{namespace}/pods?labelSelector={quote(f'{LAUNCH}={mark}')}"
     of_job = quote(f"kueue.x-k8s.io/job-uid={uid}")
     held = f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{namespace}/workloads?labelSelector={of_job}"
     queue = job["metadata"]["labels"].get(QUEUE)
     began = time.monotonic()
-    said = state = ""
+    said = state = seen = ""
     while True:
         try:
-            answers = read([pods, held], context)
+            answers = read([itself, pods, held], context)
         except ClusterError as error:
             state, limit = str(error), _START_SECONDS
         else:
+            if answers[pods].status == FORBIDDEN:
+                return fail(
+                    f"these credentials may not list pods in {namespace}, which a data loader needs; ask "
+                    "who manages the cluster for that right, and for the one to create pods/exec"
+                )
             found = answers[pods].body.get("items", [])
             running = [pod for pod in found if _runs(pod) and pod["metadata"]["ownerReferences"][0]["uid"] == uid]
             if running:
                 return str(running[0]["metadata"]["name"])
-            waits = "" if found else _waits(answers[held].body.get("items", []), queue)
+            seen = ", ".join(describe_pod(pod) for pod in found) or seen
+            live = answers[itself].body
+            if ended := "deleted" if answers[itself].status == NOT_FOUND else _failed(live):
+                return fail(
+                    f"data loader {namespace}/{name} has ended: {ended}; its pod at last: {seen or 'none was seen'}. "
+                    f"See why: kubectl get events -n {namespace}"
+                )
+            suspended = live.get("spec", {}).get("suspend", False)
+            waits = "" if found else _waits(answers[held].body.get("items", []), queue, suspended=suspended)
             state = waits or ", ".join(describe_pod(pod) for pod in found) or "it has no pod yet"
             limit = _QUEUE_SECONDS if waits else _START_SECONDS
         if state != said and time.monotonic() - began > _SILENT_SECONDS:
@@ -236,10 +250,18 @@ def _runs(pod: Mapping[str, Any]) -> bool:
     return pod.get("status", {}).get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
 
 
-def _waits(workloads: Sequence[Mapping[str, Any]], queue: str | None) -> str:
-    """Why Kueue holds the loader back, in its words; "" where it does not."""
+def _failed(job: Mapping[str, Any]) -> str:
+    """Why a Job has failed, or ended otherwise, in its controller's words; "" where it has not."""
+    for each in job.get("status", {}).get("conditions", ()):
+        if each["type"] in ("Failed", "Complete") and each["status"] == "True":
+            return f"{each['type']}, {each.get('reason', '')} {each.get('message', '')}".strip(", ")
+    return ""
+
+
+def _waits(workloads: Sequence[Mapping[str, Any]], queue: str | None, *, suspended: bool) -> str:
+    """Why Kueue holds the loader back, in its words; "" where it does not, or has nothing to do with it."""
     conditions = {each["type"]: each for one in workloads for each in one.get("status", {}).get("conditions", ())}
-    if queue is None or conditions.get("Admitted", {}).get("status") == "True":
+    if queue is None or not (workloads or suspended) or conditions.get("Admitted", {}).get("status") == "True":
         return ""
     reason = conditions.get("QuotaReserved", {}).get("message", "Kueue has not said why")
     return f"queued in {queue}: {reason}"

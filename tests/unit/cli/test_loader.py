@@ -1,14 +1,17 @@
 """The data loader's Job, and what is said while it waits."""
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import typer
 
+from checks.cluster.client import Answer
 from cli import loader, progress
-from cli.loader import LOOK_SECONDS, Loader, _waits, data_loader, loader_job
+from cli.loader import LOOK_SECONDS, Loader, _running_pod, _waits, data_loader, loader_job
 from cli.progress import bar
+from manifests.labels import QUEUE
 from settings.model import Cluster
 from settings.model import Loader as LoaderSettings
 from settings.workloads import Resources
@@ -84,7 +87,13 @@ def test_an_environment_says_what_its_loader_is() -> None:
 )
 def test_why_a_loader_waits_is_kueues_reason(conditions: list[dict[str, str]], said: str) -> None:
     """And there is none once it is admitted."""
-    assert _waits([{"status": {"conditions": conditions}}], "research") == said
+    assert _waits([{"status": {"conditions": conditions}}], "research", suspended=True) == said
+
+
+def test_a_loader_is_queued_only_where_kueue_has_to_do_with_it() -> None:
+    """Not where there is no Workload, and nobody holds the Job back."""
+    assert _waits([], "research", suspended=False) == ""
+    assert _waits([], "research", suspended=True) == "queued in research: Kueue has not said why"
 
 
 @pytest.mark.parametrize("path", ["../other", "data/../../etc", "caf\udce9"])
@@ -149,3 +158,51 @@ def test_a_loader_is_removed_only_where_it_may_have_been_made(
     assert f"no data loader can be started in research: {error}" in said
     assert ("could not be deleted" in said) == ("delete" in verbs)
     assert called == verbs
+
+
+JOB = {"metadata": {"namespace": "research", "name": "loader-1", "uid": "1", "labels": {QUEUE: "research"}}}
+POD = {"metadata": {"name": "loader-1-abc", "ownerReferences": [{"uid": "1"}]}, "status": {"phase": "Failed"}}
+FAILED = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "Job has reached its limit"}
+
+
+def ends_with(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *answers: tuple[Answer, Answer]
+) -> str:
+    """How the wait for a loader ends whose Job, and list of pods, are answered so, one after the other."""
+    left = list(answers)
+
+    def read(paths: Sequence[str], _: str | None) -> dict[str, Answer]:
+        job, pods = left.pop(0)
+        return dict(zip(paths, (job, pods, Answer(200, {"items": []})), strict=True))
+
+    monkeypatch.setattr(loader, "read", read)
+    monkeypatch.setattr(loader, "_PAUSE_SECONDS", 0)
+    with pytest.raises(typer.Exit):
+        _running_pod(JOB, "loader-1", None)
+    assert left == []
+    return capsys.readouterr().err
+
+
+def test_a_loader_that_has_failed_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The Job's reason is told, and what its pod was."""
+    failed = Answer(200, {"status": {"conditions": [FAILED]}})
+    said = ends_with(monkeypatch, capsys, (failed, Answer(200, {"items": [POD]})))
+    assert "Failed, BackoffLimitExceeded Job has reached its limit; its pod at last: loader-1-abc Failed" in said
+
+
+def test_a_loader_that_is_gone_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As one that failed is at once, by its TTL: the last that was seen of its pod is told."""
+    there, gone = Answer(200, {}), Answer(404, {})
+    said = ends_with(monkeypatch, capsys, (there, Answer(200, {"items": [POD]})), (gone, Answer(200, {"items": []})))
+    assert "has ended: deleted; its pod at last: loader-1-abc Failed" in said
+
+
+def test_a_loader_whose_pods_may_not_be_seen_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The right that is missing is named."""
+    assert "may not list pods in research" in ends_with(monkeypatch, capsys, (Answer(200, {}), Answer(403, {})))
