@@ -15,7 +15,7 @@ from typing import IO
 
 from cli.console import fail
 from cli.loader import Loader
-from cli.remote import KILLED, BrokenConnectionError, answer, running
+from cli.remote import KILLED, BrokenConnectionError, running
 from cli.trees import PARTIAL, Stat, inside, stat
 
 BIG = 64 << 20
@@ -115,8 +115,10 @@ wait
 class Meter:
     """Who wants to know how far a file is."""
 
+    compared: Callable[[int], None]
+    """So many more bytes are there already, and the same."""
     resumed: Callable[[int], None]
-    """So many bytes were there already."""
+    """The file goes on behind so many bytes."""
     sent: Callable[[int], None]
     """So many more went through the connection."""
     reached: Callable[[str, int], None]
@@ -133,7 +135,7 @@ def begun(name: str, state: Stat, there: Collection[str]) -> bool:
     return any(part.partition(".")[0] == key(name, state) for part in there)
 
 
-def resumable(loader: Loader, path: Path, folder: str, name: str, state: Stat, taker: str) -> int:
+def resumable(loader: Loader, path: Path, folder: str, name: str, state: Stat, taker: str, meter: Meter) -> int:
     """How many bytes of a file of this machine are on the volume already, each chunk compared.
 
     The part is the taker's then: the name of the command, a dash, and the number of its try. None is there for others
@@ -141,9 +143,9 @@ def resumable(loader: Loader, path: Path, folder: str, name: str, state: Stat, t
 
     Raises BrokenConnectionError.
     """
-    said = answer(loader, _WHAT, _CLAIM, folder, str(state.size), key(name, state), taker)
-    with path.open("rb") as file:
-        return _same(file, _digests(said), state.size)
+    words = (str(state.size), key(name, state), taker)
+    with path.open("rb") as file, running(loader, _WHAT, _CLAIM, folder, *words, given=b"") as script:
+        return _same(file, script.output, state.size, meter)
 
 
 def send(
@@ -185,17 +187,13 @@ def receive(loader: Loader, folder: str, target: Path, name: str, state: Stat, m
     part = target / PARTIAL / key(name, state)
     part.parent.mkdir(parents=True, exist_ok=True)
     part.touch()
-    offset = 0
+    offset, asked = 0, b"./" + os.fsencode(name) + b"\n"
     if have := part.stat().st_size:
         # Only as many as there are here, or the far side would read all of it.
         end = have if have == state.size else have // CHUNK * CHUNK
-        with part.open("rb") as file:
-            asked = b"./" + os.fsencode(name) + b"\n"
-            said = answer(loader, _WHAT, _CHECK, folder, str(end), given=asked)
-            offset = _same(file, _digests(said), state.size)
-        meter.resumed(offset)
+        with part.open("rb") as file, running(loader, _WHAT, _CHECK, folder, str(end), given=asked) as script:
+            offset = _same(file, script.output, state.size, meter)
     words = (str(state.size), str(offset))
-    asked = b"./" + os.fsencode(name) + b"\n"
     with part.open("r+b") as file, running(loader, "fetch", _GIVE, folder, *words, given=asked) as script:
         file.seek(offset)
         digests = []
@@ -249,15 +247,13 @@ def _expect(heard: IO[bytes], digest: str, name: str) -> None:
         raise BrokenConnectionError(f"a part of {name!r} is not what was sent")
 
 
-def _digests(said: bytes) -> list[str]:
-    return [line[:64].decode(errors="replace") for line in said.splitlines()]
-
-
-def _same(file: IO[bytes], digests: list[str], size: int) -> int:
-    """How many bytes from the beginning on are, chunk by chunk, what these digests say."""
+def _same(file: IO[bytes], heard: IO[bytes], size: int, meter: Meter) -> int:
+    """How many bytes from the beginning on are, chunk by chunk, what the digests say that the far side tells."""
     offset = 0
-    for count, digest in zip(_chunks(0, size), digests, strict=False):
-        if hashlib.sha256(file.read(count)).hexdigest() != digest:
+    for count, line in zip(_chunks(0, size), heard, strict=False):
+        if hashlib.sha256(file.read(count)).hexdigest() != line[:64].decode(errors="replace"):
             break
         offset += count
+        meter.compared(count)
+    meter.resumed(offset)
     return offset

@@ -170,12 +170,11 @@ class _Transfer:
         def resumed(size: int) -> None:
             # In a later try it is what this command has sent itself.
             self.brought.resumed_bytes += size if first else 0
-            advance(size)
 
         def reached(name: str, offset: int) -> None:
             self.reached[name] = max(offset, self.reached.get(name, 0))
 
-        return parts.Meter(resumed=resumed, sent=sent, reached=reached)
+        return parts.Meter(compared=advance, resumed=resumed, sent=sent, reached=reached)
 
 
 @dataclass(kw_only=True)
@@ -262,8 +261,7 @@ class _Upload(_Transfer):
             for name, state in files.items():
                 offset, taker = 0, f"{self.command}-{next(self.tries)}"
                 if parts.begun(name, state, there.parts):
-                    offset = parts.resumable(self.loader, paths[name], folder, name, state, taker)
-                    meter.resumed(offset)
+                    offset = parts.resumable(self.loader, paths[name], folder, name, state, taker, meter)
                 parts.send(self.loader, paths[name], folder, name, state, taker, offset, meter)
                 self.verified.add((name, state))
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 import typer
+from rich.filesize import decimal
 
-from cli import parts, transfer
+from cli import parts, progress, transfer
 from cli.parts import CHUNK
 from cli.transfer import fetch, upload
 from cli.trees import PARTIAL
@@ -115,6 +116,27 @@ def test_the_next_command_goes_on(tmp_path: Path, volume: FakeVolume, monkeypatc
     fetched = fetch(LOADER, "data", tmp_path / "target")
     assert (fetched.resumed_bytes, fetched.sent_bytes) == (2 * CHUNK, SIZE - 2 * CHUNK)
     assert (tmp_path / "target" / NAME).read_bytes() == source.read_bytes()
+
+
+@pytest.mark.parametrize("way", ["upload", "fetch"])
+def test_what_is_there_already_is_seen_chunk_by_chunk(
+    tmp_path: Path, volume: FakeVolume, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], way: str
+) -> None:
+    """While it is compared, which takes minutes for a file of many: not when all of it is."""
+    monkeypatch.setattr(transfer, "PAUSES_SECONDS", ())
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0)
+    make_big(tmp_path / "source" if way == "upload" else volume.root / "data")
+
+    def again() -> None:
+        upload(LOADER, tmp_path / "source", "data") if way == "upload" else fetch(LOADER, "data", tmp_path / "target")
+
+    (cut_upload if way == "upload" else cut_fetch)(volume, tmp_path)
+    with pytest.raises(typer.Exit):
+        again()
+    capsys.readouterr()
+    again()
+    said = capsys.readouterr().err
+    assert f"big files: {decimal(CHUNK)} of" in said if way == "upload" else f"1 files: {decimal(CHUNK)} of" in said
 
 
 @pytest.mark.parametrize("what", ["the source", "the part"])
