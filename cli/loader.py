@@ -5,6 +5,7 @@ What a killed command leaves behind ends by itself.
 """
 
 import json
+import re
 import secrets
 import signal
 import threading
@@ -17,7 +18,7 @@ from urllib.parse import quote
 
 import typer
 
-from checks.cluster.client import ClusterError, read
+from checks.cluster.client import FORBIDDEN, NOT_FOUND, ClusterError, reach, read
 from checks.cluster.progress import describe_pod
 from cli.console import err, fail, step
 from cli.kubectl import command, exec_words, kubectl
@@ -39,6 +40,8 @@ _QUEUE_SECONDS = 24 * 3600
 _PAUSE_SECONDS = 0.5
 _SILENT_SECONDS = 5
 _STOPPED = 128
+_REFUSED = re.compile(r"Error from server \((AlreadyExists|BadRequest|Forbidden|Invalid|NotFound|Unauthorized)\)")
+"""The cluster has said no: nothing was made."""
 # As the first process of its container it alone, and the sleep that it waits with, means that nothing is done in it.
 # 143, the status of a process that SIGTERM ended: a loader that was stopped has not completed.
 _WAIT = """trap 'exit 143' TERM
@@ -88,8 +91,15 @@ class Loader:
 
 @contextmanager
 def data_loader(settings: Settings, namespace: str, volume: str) -> Iterator[Loader]:
-    """A data loader with the volume at MOUNT, for as long as the block runs."""
+    """A data loader with the volume at MOUNT, for as long as the block runs.
+
+    Raises through `fail` when the cluster cannot be reached, and when no loader starts.
+    """
     context = settings.cluster.context
+    try:
+        reach(context)
+    except ClusterError as error:
+        fail(str(error))
     marks: list[str] = []
 
     def start() -> str:
@@ -99,7 +109,10 @@ def data_loader(settings: Settings, namespace: str, volume: str) -> Iterator[Loa
         job = loader_job(settings, namespace, volume, mark)
         made = kubectl("create", "-o", "json", "-f", "-", context=context, stdin=json.dumps(job).encode())
         if made.returncode:
-            fail(f"no data loader can be started in {namespace}: {made.stderr.decode(errors='replace').strip()}")
+            said = made.stderr.decode(errors="replace").strip()
+            if _REFUSED.search(said):
+                marks.remove(mark)
+            fail(f"no data loader can be started in {namespace}: {said}")
         live = json.loads(made.stdout)
         with step(f"waiting for data loader {namespace}/{live['metadata']['name']}", "5 s once the queue lets it in"):
             return _running_pod(live, mark, context)
@@ -136,6 +149,8 @@ def _stoppable() -> Iterator[None]:
 
 def _remove(namespace: str, marks: Sequence[str], context: str | None) -> None:
     """Delete loaders by their marks: their names may not be known."""
+    if not marks:
+        return
     chosen = f"{LAUNCH} in ({', '.join(marks)})"
     words = ("delete", "job", "-n", namespace, "-l", chosen, "--wait=false", "--ignore-not-found")
     done = kubectl(*words, context=context)
@@ -187,23 +202,37 @@ def loader_job(settings: Settings, namespace: str, volume: str, mark: str) -> Ma
 def _running_pod(job: Mapping[str, Any], mark: str, context: str | None) -> str:
     """The loader's pod, once it runs; why it does not yet is said as it changes."""
     namespace, name, uid = (job["metadata"][key] for key in ("namespace", "name", "uid"))
+    itself = f"/apis/batch/v1/namespaces/{namespace}/jobs/{name}"
     pods = f"/api/v1/namespaces/{namespace}/pods?labelSelector={quote(f'{LAUNCH}={mark}')}"
     of_job = quote(f"kueue.x-k8s.io/job-uid={uid}")
     held = f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{namespace}/workloads?labelSelector={of_job}"
     queue = job["metadata"]["labels"].get(QUEUE)
     began = time.monotonic()
-    said = state = ""
+    said = state = seen = ""
     while True:
         try:
-            answers = read([pods, held], context)
+            answers = read([itself, pods, held], context)
         except ClusterError as error:
             state, limit = str(error), _START_SECONDS
         else:
+            if answers[pods].status == FORBIDDEN:
+                return fail(
+                    f"these credentials may not list pods in {namespace}, which a data loader needs; ask "
+                    "who manages the cluster for that right, and for the one to create pods/exec"
+                )
             found = answers[pods].body.get("items", [])
             running = [pod for pod in found if _runs(pod) and pod["metadata"]["ownerReferences"][0]["uid"] == uid]
             if running:
                 return str(running[0]["metadata"]["name"])
-            waits = "" if found else _waits(answers[held].body.get("items", []), queue)
+            seen = ", ".join(describe_pod(pod) for pod in found) or seen
+            live = answers[itself].body
+            if ended := "deleted" if answers[itself].status == NOT_FOUND else _failed(live):
+                return fail(
+                    f"data loader {namespace}/{name} has ended: {ended}; its pod at last: {seen or 'none was seen'}. "
+                    f"See why: kubectl get events -n {namespace}"
+                )
+            suspended = live.get("spec", {}).get("suspend", False)
+            waits = "" if found else _waits(answers[held].body.get("items", []), queue, suspended=suspended)
             state = waits or ", ".join(describe_pod(pod) for pod in found) or "it has no pod yet"
             limit = _QUEUE_SECONDS if waits else _START_SECONDS
         if state != said and time.monotonic() - began > _SILENT_SECONDS:
@@ -221,10 +250,18 @@ def _runs(pod: Mapping[str, Any]) -> bool:
     return pod.get("status", {}).get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
 
 
-def _waits(workloads: Sequence[Mapping[str, Any]], queue: str | None) -> str:
-    """Why Kueue holds the loader back, in its words; "" where it does not."""
+def _failed(job: Mapping[str, Any]) -> str:
+    """Why a Job has failed, or ended otherwise, in its controller's words; "" where it has not."""
+    for each in job.get("status", {}).get("conditions", ()):
+        if each["type"] in ("Failed", "Complete") and each["status"] == "True":
+            return f"{each['type']}, {each.get('reason', '')} {each.get('message', '')}".strip(", ")
+    return ""
+
+
+def _waits(workloads: Sequence[Mapping[str, Any]], queue: str | None, *, suspended: bool) -> str:
+    """Why Kueue holds the loader back, in its words; "" where it does not, or has nothing to do with it."""
     conditions = {each["type"]: each for one in workloads for each in one.get("status", {}).get("conditions", ())}
-    if queue is None or conditions.get("Admitted", {}).get("status") == "True":
+    if queue is None or not (workloads or suspended) or conditions.get("Admitted", {}).get("status") == "True":
         return ""
     reason = conditions.get("QuotaReserved", {}).get("message", "Kueue has not said why")
     return f"queued in {queue}: {reason}"

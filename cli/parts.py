@@ -1,20 +1,21 @@
 """Big files, in chunks: each is checked by sha256 on both sides, and a file goes on behind the last one that is whole.
 
 What has arrived lies in the folder PARTIAL, under a name made of the file's and of which state of it that is, so two
-states are never mixed.
+states are never mixed. Two commands may send the same file to a volume at once: who writes to a part first gives it a
+name of its own, so that the other finds none, and afterwards gives it back.
 """
 
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from cli.console import fail
 from cli.loader import Loader
-from cli.remote import KILLED, BrokenConnectionError, answer, running
+from cli.remote import KILLED, BrokenConnectionError, running
 from cli.trees import PARTIAL, Stat, inside, stat
 
 BIG = 64 << 20
@@ -22,6 +23,8 @@ BIG = 64 << 20
 CHUNK = 16 << 20
 """At most two of them are sent again after a break. The far side starts three programs for each."""
 
+_IDLE_MINUTES = 1
+"""Whoever has not touched a part of his for longer is taken for dead, and another may take it."""
 _SLICE = 1 << 20
 _DIGEST_LINE = 64 + len("  -\n")
 # Names come as the first line of the input: kubectl's arguments have to be text.
@@ -30,33 +33,52 @@ read_() {{ dd if="$1" bs=1M iflag=skip_bytes,count_bytes,fullblock skip="$2" cou
 set -e
 cd "$1"
 """
-# The digests of those chunks of a file of size $2 that are wholly there.
-_CHECK = f"""{_LOOP}
-IFS= read -r name
-if [ ! -f "$name" ]; then exit; fi
+_WHAT = "check of what is there already"
+_SUMS = """if [ ! -f "$name" ]; then exit; fi
 have=$(stat -c %s "$name") offset=0
 while [ $offset -lt "$2" ]; do
   next $offset "$2"
+  keep
   if [ $((offset + count)) -gt "$have" ]; then break; fi
   read_ "$name" $offset $count | sha256sum
   offset=$((offset + count))
 done
 """
+# The digests of those chunks of a file of size $2 that are wholly there.
+_CHECK = f"""{_LOOP}
+keep() {{ :; }}
+IFS= read -r name
+{_SUMS}"""
+# The same of the part $3, once it has the name $3.$4: one that was given back, that of an earlier try of this command,
+# or a dead one's. Touched first, since it must not seem dead itself.
+_CLAIM = f"""{_LOOP}
+cd {PARTIAL} 2>/dev/null || exit 0
+name=$3.$4
+keep() {{ touch -c "$name"; }}
+for each in "$3" "$3.${{4%-*}}"-* $(find . -name "$3.*" -mmin +{_IDLE_MINUTES}); do
+  if [ -f "$each" ] && touch -c "$each" && mv "$each" "$name" 2>/dev/null; then break; fi
+done
+{_SUMS}"""
 # While one chunk arrives the one before it is read back and hashed. `whole` is the sender's word that all digests are
-# right. A part that is gone has been finished by somebody else: dd would begin it anew, with a hole. It ends as if
+# right. A part that is gone, or another, was taken by somebody else: dd would begin it anew, with a hole. It ends as if
 # killed where its input does, so that another try is made.
 _TAKE = f"""mkdir -p "$1/{PARTIAL}"
 {_LOOP}
-size=$2 offset=$3 part={PARTIAL}/$4 time=$5
+size=$2 offset=$3 free={PARTIAL}/$4 part={PARTIAL}/$4.$5 time=$6
 IFS= read -r name
-truncate -s "$offset" "$part"
+if [ "$offset" = 0 ]; then : > "$part"; fi
+truncate -c -s "$offset" "$part"
+inode=$(stat -c %i "$part") || exit {KILLED}
+ours() {{ if [ "$(stat -c %i "$part" 2>/dev/null)" != "$inode" ]; then exit {KILLED}; fi; }}
+trap 'if [ -f "$part" ] && [ ! -e "$free" ]; then mv "$part" "$free"; fi' EXIT
 while [ "$offset" -lt "$size" ]; do
   next "$offset" "$size"
-  if [ ! -f "$part" ]; then exit {KILLED}; fi
+  ours
   dd of="$part" bs=1M iflag=count_bytes,fullblock oflag=seek_bytes count=$count seek="$offset" conv=notrunc status=none
   wait
   read_ "$part" "$offset" $count | sha256sum &
   offset=$((offset + count))
+  ours
   if [ "$(stat -c %s "$part")" -lt "$offset" ]; then exit {KILLED}; fi
 done
 wait
@@ -64,6 +86,8 @@ IFS= read -r said || true
 if [ "$said" != whole ]; then exit {KILLED}; fi
 mkdir -p "${{name%/*}}"
 if [ -h "$name" ]; then rm -f "$name"; fi
+if [ -d "$name" ]; then echo "$name is a folder on the volume, so no file can be" >&2; exit 1; fi
+ours
 touch -d "@$time" "$part"
 mv -f "$part" "$name"
 rmdir {PARTIAL} 2>/dev/null || true
@@ -91,8 +115,10 @@ wait
 class Meter:
     """Who wants to know how far a file is."""
 
+    compared: Callable[[int], None]
+    """So many more bytes are there already, and the same."""
     resumed: Callable[[int], None]
-    """So many bytes were there already."""
+    """The file goes on behind so many bytes."""
     sent: Callable[[int], None]
     """So many more went through the connection."""
     reached: Callable[[str, int], None]
@@ -104,22 +130,32 @@ def key(name: str, state: Stat) -> str:
     return hashlib.sha256(b"\0".join([os.fsencode(name), str(state.size).encode(), state.stamp.encode()])).hexdigest()
 
 
-def resumable(loader: Loader, path: Path, folder: str, name: str, state: Stat) -> int:
+def begun(name: str, state: Stat, there: Collection[str]) -> bool:
+    """Whether the volume holds a part of a file, whoever writes to it."""
+    return any(part.partition(".")[0] == key(name, state) for part in there)
+
+
+def resumable(loader: Loader, path: Path, folder: str, name: str, state: Stat, taker: str, meter: Meter) -> int:
     """How many bytes of a file of this machine are on the volume already, each chunk compared.
+
+    The part is the taker's then: the name of the command, a dash, and the number of its try. None is there for others
+    than the one who writes to it.
 
     Raises BrokenConnectionError.
     """
-    part = f"{PARTIAL}/{key(name, state)}"
-    with path.open("rb") as file:
-        return _same(file, _digests(loader, folder, part, state.size), state.size)
+    words = (str(state.size), key(name, state), taker)
+    with path.open("rb") as file, running(loader, _WHAT, _CLAIM, folder, *words, given=b"") as script:
+        return _same(file, script.output, state.size, meter)
 
 
-def send(loader: Loader, path: Path, folder: str, name: str, state: Stat, offset: int, meter: Meter) -> None:
-    """Send a file from this offset on; it gets its name there when every chunk is what was read here.
+def send(
+    loader: Loader, path: Path, folder: str, name: str, state: Stat, taker: str, offset: int, meter: Meter
+) -> None:
+    """Send a file from this offset of the taker's part on; it gets its name when every chunk is what was read here.
 
     Ends the command when the file was changed meanwhile. Raises BrokenConnectionError.
     """
-    words = (str(state.size), str(offset), key(name, state), str(int(path.stat().st_mtime)))
+    words = (str(state.size), str(offset), key(name, state), taker, str(int(path.stat().st_mtime)))
     with path.open("rb") as file, running(loader, "upload", _TAKE, folder, *words) as script:
         file.seek(offset)
         told, heard = script.input, script.output
@@ -151,15 +187,13 @@ def receive(loader: Loader, folder: str, target: Path, name: str, state: Stat, m
     part = target / PARTIAL / key(name, state)
     part.parent.mkdir(parents=True, exist_ok=True)
     part.touch()
-    offset = 0
+    offset, asked = 0, b"./" + os.fsencode(name) + b"\n"
     if have := part.stat().st_size:
         # Only as many as there are here, or the far side would read all of it.
         end = have if have == state.size else have // CHUNK * CHUNK
-        with part.open("rb") as file:
-            offset = _same(file, _digests(loader, folder, name, end), state.size)
-        meter.resumed(offset)
+        with part.open("rb") as file, running(loader, _WHAT, _CHECK, folder, str(end), given=asked) as script:
+            offset = _same(file, script.output, state.size, meter)
     words = (str(state.size), str(offset))
-    asked = b"./" + os.fsencode(name) + b"\n"
     with part.open("r+b") as file, running(loader, "fetch", _GIVE, folder, *words, given=asked) as script:
         file.seek(offset)
         digests = []
@@ -213,17 +247,13 @@ def _expect(heard: IO[bytes], digest: str, name: str) -> None:
         raise BrokenConnectionError(f"a part of {name!r} is not what was sent")
 
 
-def _digests(loader: Loader, folder: str, name: str, size: int) -> list[str]:
-    asked = b"./" + os.fsencode(name) + b"\n"
-    lines = answer(loader, "check of what is there already", _CHECK, folder, str(size), given=asked).splitlines()
-    return [line[:64].decode(errors="replace") for line in lines]
-
-
-def _same(file: IO[bytes], digests: list[str], size: int) -> int:
-    """How many bytes from the beginning on are, chunk by chunk, what these digests say."""
+def _same(file: IO[bytes], heard: IO[bytes], size: int, meter: Meter) -> int:
+    """How many bytes from the beginning on are, chunk by chunk, what the digests say that the far side tells."""
     offset = 0
-    for count, digest in zip(_chunks(0, size), digests, strict=False):
-        if hashlib.sha256(file.read(count)).hexdigest() != digest:
+    for count, line in zip(_chunks(0, size), heard, strict=False):
+        if hashlib.sha256(file.read(count)).hexdigest() != line[:64].decode(errors="replace"):
             break
         offset += count
+        meter.compared(count)
+    meter.resumed(offset)
     return offset

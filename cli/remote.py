@@ -106,12 +106,6 @@ def running(
             _judge(what, said, broken, process.returncode)
 
 
-def answer(loader: Loader, what: str, script: str, folder: str, *arguments: str, given: bytes = b"") -> bytes:
-    """All that a script says. Ends the command, or raises BrokenConnectionError, as `running` does."""
-    with running(loader, what, script, folder, *arguments, given=given) as script_:
-        return script_.output.read()
-
-
 def _judge(what: str, said: str, broken: str, code: int) -> None:
     exit_ = _EXIT.search(said)
     if (exit_ and int(exit_[1]) < KILLED) or "(Forbidden)" in said:

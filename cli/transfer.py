@@ -5,8 +5,10 @@ times it is made anew by itself. Names may be any that a file system takes, also
 a line break are refused, before anything is sent.
 """
 
+import itertools
+import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
@@ -16,7 +18,7 @@ from cli.console import err, fail
 from cli.loader import Loader
 from cli.progress import Advance, bar
 from cli.remote import BrokenConnectionError
-from cli.trees import Stat, Tree, inside, local, local_digests, remote, remote_digests
+from cli.trees import Stat, Tree, inside, local, local_digests, remote, remote_digests, unreadable
 
 T = TypeVar("T")
 
@@ -69,7 +71,8 @@ def fetch(loader: Loader, path: str, target: Path | None = None) -> Brought:
 
     Files called DONE come when all others are here and checked. Links are told, not followed.
 
-    Raises through `fail` when there is no such folder, or when what arrived is not what was sent.
+    Raises through `fail` when there is no such folder, when a file there cannot be read, or when what arrived is not
+    what was sent. What arrived whole stays.
     """
     try:
         job = _Fetch(loader=loader, path=path, target=target)
@@ -81,12 +84,16 @@ def fetch(loader: Loader, path: str, target: Path | None = None) -> Brought:
 def listing(loader: Loader, path: str) -> dict[str, dict[str, str | int]]:
     """The sha256 and size of every file below a folder of the volume, or of the one file, by its relative path.
 
-    Empty where there is none. Raises through `fail` when the list did not arrive whole.
+    Empty where there is none. Raises through `fail` when the list did not arrive whole, or a file cannot be read.
     """
 
     def attempt() -> dict[str, dict[str, str | int]]:
         tree = remote(loader, path)
-        found = remote_digests(loader, _parent(path) if tree.kind == "file" else path, tree.files)
+        folder = _parent(path) if tree.kind == "file" else path
+        found = remote_digests(loader, folder, tree.files)
+        if missing := [name for name in tree.files if name not in found]:
+            now = remote(loader, path).files
+            _refuse_unreadable(loader, folder, {name: now[name] for name in missing if name in now})
         return {name: {"sha256": digest, "size": tree.files[name].size} for name, digest in found.items()}
 
     return _persevering(loader, attempt, lambda: 0)
@@ -119,6 +126,15 @@ def _size(path: Path) -> int | None:
 
 def _differs(wanted: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
     return [name for name in wanted if found.get(name) != wanted[name]]
+
+
+def _refuse_unreadable(loader: Loader, folder: str, files: Mapping[str, Stat]) -> None:
+    """End the command when one of the files, that are still there, had no digest since it cannot be read."""
+    if names := unreadable(loader, folder, files):
+        fail(
+            f"{len(names)} files in {folder} on the volume cannot be read, {names[0]!r} for one. What arrived whole "
+            "stays; make them readable for the data loader's user, or see to the disk, and run the same command again"
+        )
 
 
 def _not_what_was_sent(names: list[str], where: str) -> BrokenConnectionError:
@@ -154,12 +170,11 @@ class _Transfer:
         def resumed(size: int) -> None:
             # In a later try it is what this command has sent itself.
             self.brought.resumed_bytes += size if first else 0
-            advance(size)
 
         def reached(name: str, offset: int) -> None:
             self.reached[name] = max(offset, self.reached.get(name, 0))
 
-        return parts.Meter(resumed=resumed, sent=sent, reached=reached)
+        return parts.Meter(compared=advance, resumed=resumed, sent=sent, reached=reached)
 
 
 @dataclass(kw_only=True)
@@ -167,12 +182,15 @@ class _Upload(_Transfer):
     source: Path
     folder: str
     last: str | None
+    command: str = field(default_factory=lambda: secrets.token_hex(4))
+    """By which the parts that it writes to are known."""
+    tries: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def attempt(self) -> Brought:
         """Bring what is not there yet. Raises BrokenConnectionError, OSError."""
         wanted = local(self.source)
         folder, there, files, paths = self._destination(wanted)
-        self._refuse(wanted, folder, there)
+        self._refuse(wanted, files, folder, there)
         alike = {
             name: state
             for name, state in files.items()
@@ -181,7 +199,7 @@ class _Upload(_Transfer):
         if alike:
             found = remote_digests(self.loader, folder, alike)
             here = local_digests({name: paths[name] for name in alike})
-            self.verified.update((name, alike[name]) for name in alike if found.get(name) == here.get(name))
+            self.verified.update((name, alike[name]) for name in found if found[name] == here.get(name))
         missing = {name: state for name, state in files.items() if (name, state) not in self.verified}
         self.needed.update(missing)
         self.brought.where = folder
@@ -204,7 +222,7 @@ class _Upload(_Transfer):
             there = remote(self.loader, folder)
         return folder, there, {name: wanted.files[self.source.name]}, {name: self.source}
 
-    def _refuse(self, wanted: Tree, folder: str, there: Tree) -> None:
+    def _refuse(self, wanted: Tree, files: Iterable[str], folder: str, there: Tree) -> None:
         """End the command when something cannot be sent."""
         odd = [*wanted.others, *(name for name in (*wanted.files, *wanted.folders) if "\n" in name)]
         if odd:
@@ -216,7 +234,8 @@ class _Upload(_Transfer):
             fail(f"{self.source} holds no file; nothing is sent")
         if there.kind == "file":
             fail(f"{folder} is a file on the volume, so no folder can be; nothing is sent. Choose another path")
-        other = [name for name in wanted.files if wanted.kind == "folder" and name in set(there.folders)]
+        folders = set(there.folders)
+        other = [name for name in files if name in folders]
         other += [name for name in wanted.folders if name in there.files]
         if other:
             fail(
@@ -240,11 +259,10 @@ class _Upload(_Transfer):
         with bar(f"sending {len(files)} big files", sum(each.size for each in files.values())) as advance:
             meter = self.meter(advance)
             for name, state in files.items():
-                offset = 0
-                if parts.key(name, state) in there.parts:
-                    offset = parts.resumable(self.loader, paths[name], folder, name, state)
-                    meter.resumed(offset)
-                parts.send(self.loader, paths[name], folder, name, state, offset, meter)
+                offset, taker = 0, f"{self.command}-{next(self.tries)}"
+                if parts.begun(name, state, there.parts):
+                    offset = parts.resumable(self.loader, paths[name], folder, name, state, taker, meter)
+                parts.send(self.loader, paths[name], folder, name, state, taker, offset, meter)
                 self.verified.add((name, state))
 
 
@@ -299,7 +317,7 @@ class _Fetch(_Transfer):
         """Fetch files and check them. Those that a run wrote to meanwhile are told, unless the run is finished."""
         if not files:
             return
-        # A small one without a digest is gone meanwhile.
+        # A small one without a digest is gone meanwhile, or cannot be read.
         small = {name: digests[name] for name, state in files.items() if state.size < parts.BIG and name in digests}
         big = {name: state for name, state in files.items() if state.size >= parts.BIG}
         with bar(f"fetching {len(files)} files", sum(each.size for each in files.values())) as advance:
@@ -309,8 +327,10 @@ class _Fetch(_Transfer):
             for name, state in big.items():
                 parts.receive(self.loader, folder, target, name, state, meter)
         wrong = _differs(small, local_digests({name: target / name for name in small}))
-        suspect = [*wrong, *big, *(name for name in files if name not in small and name not in big)]
+        without = [name for name in files if name not in small and name not in big]
+        suspect = [*wrong, *big, *without]
         now = remote(self.loader, self.path).files if suspect else {}
+        _refuse_unreadable(self.loader, folder, {name: now[name] for name in without if name in now})
         changed = [name for name in suspect if now.get(name) != files[name]]
         # What has not changed there was damaged on its way; and what is finished should not change at all.
         if damaged := [name for name in wrong if name not in changed]:

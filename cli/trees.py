@@ -14,19 +14,22 @@ from typing import Literal
 from cli.console import fail
 from cli.loader import Loader
 from cli.progress import bar
-from cli.remote import BrokenConnectionError, answer, running
+from cli.remote import BrokenConnectionError, running
 
 PARTIAL = ".trainstack-partial"
 """The folder of what has not arrived whole, below the one it belongs to. Neither listed nor sent."""
 
 _FILE, _FILES, _FOLDERS, _OTHERS, _PARTS, _END = " file", " files", " folders", " others", " parts", " end"
+_LACKS = " end, but it lacks something"
 """Lines between the parts of a list. Every other line begins with a size or with `./`."""
 # Names with a line break come first: where there is one, the rest cannot be read. A list without its last line is not
-# whole, whatever kubectl's exit code says. lost+found, at the root of some volumes, is root's alone.
-_LIST = f"""set -e
-seek() {{ find . \\( -path ./lost+found -o -name {PARTIAL} \\) -prune -o "$@"; }}
+# whole, whatever kubectl's exit code says. lost+found, at the root of some volumes, is root's alone. What a program
+# could not list, since it is gone meanwhile or may not be read, is on the second output.
+_LIST = f"""export LC_ALL=C
+end='{_END}'
+seek() {{ find . \\( -path ./lost+found -o -name {PARTIAL} \\) -prune -o "$@" || end='{_LACKS}'; }}
 if [ -d "$1" ]; then
-  cd "$1"
+  cd "$1" || exit
   seek -name '*
 *' -print
   echo '{_FILES}'
@@ -36,15 +39,17 @@ if [ -d "$1" ]; then
   echo '{_OTHERS}'
   seek ! -type f ! -type d -print
   echo '{_PARTS}'
-  if [ -d {PARTIAL} ]; then find ./{PARTIAL} -type f -print; fi
+  if [ -d {PARTIAL} ]; then find ./{PARTIAL} -type f -print || end='{_LACKS}'; fi
 elif [ -f "$1" ]; then
-  cd "${{1%/*}}"
+  cd "${{1%/*}}" || exit
   echo '{_FILE}'
-  stat -c '%s %i,%Y,%Z %n' "./${{1##*/}}"
+  stat -c '%s %i,%Y,%Z %n' "./${{1##*/}}" || end='{_LACKS}'
 fi
-echo '{_END}'
+echo "$end"
 """
-# Ten thousand names are too many for a command line. A file that is gone meanwhile has no digest.
+_GONE = ("No such file or directory", "Stale file handle")
+"""What is said of a file that another program has removed, or given another name, since its name was read."""
+# Ten thousand names are too many for a command line. A file that is gone meanwhile, or cannot be read, has no digest.
 _HASH = f"""cd "$1" || exit
 set --
 while IFS= read -r name; do
@@ -80,11 +85,26 @@ class Tree:
 
 
 def remote(loader: Loader, folder: str) -> Tree:
-    """What a folder of the volume holds; nothing where it does not exist. Raises BrokenConnectionError."""
-    text = os.fsdecode(answer(loader, f"list of the volume's files in {folder}", _LIST, folder))
-    if not text.endswith(f"{_END}\n"):
+    """What a folder of the volume holds; nothing where it does not exist.
+
+    What goes meanwhile may be in it or not. Ends the command when something cannot be listed. Raises
+    BrokenConnectionError.
+    """
+    with running(loader, f"list of the volume's files in {folder}", _LIST, folder, given=b"") as script:
+        text = os.fsdecode(script.output.read())
+        # kubectl has told all that it had to tell when it ends.
+        script.process.wait()
+        script.errors.seek(0)
+        said = script.errors.read().decode(errors="replace").splitlines()
+    if text.endswith(f"{_LACKS}\n"):
+        lacks = [line for line in said if line.startswith(("find: ", "stat: ")) and not line.endswith(_GONE)]
+        if lacks:
+            fail(
+                f"not all of {folder} on the volume can be listed: {lacks[0]}. Mend that and run the same command again"
+            )
+    elif not text.endswith(f"{_END}\n"):
         raise BrokenConnectionError(f"the list of the volume's files in {folder} has no end")
-    text = text.removesuffix(f"{_END}\n")
+    text = text.removesuffix(f"{_END}\n").removesuffix(f"{_LACKS}\n")
     if text.startswith(f"{_FILE}\n"):
         return Tree(files=dict(map(_entry, _lines(text)[1:])), kind="file")
     if not text:
@@ -104,9 +124,15 @@ def remote(loader: Loader, folder: str) -> Tree:
 
 
 def local(source: Path) -> Tree:
-    """What a folder of this machine holds, or that a file is one. Raises OSError where it cannot be read."""
+    """What a folder of this machine holds, or that a file is one. Raises OSError where it cannot be read.
+
+    Ends the command where it is neither: what comes out of a pipe can be read once, and has no size.
+    """
     if not source.is_dir():
-        return Tree(files={source.name: stat(source)}, kind="file")
+        found = stat(source)
+        if not source.is_file():
+            fail(f"{source} is neither a file nor a folder, but a pipe or the like; nothing is sent. Make a file of it")
+        return Tree(files={source.name: found}, kind="file")
     files: dict[str, Stat] = {}
     folders: list[str] = []
     others: list[str] = []
@@ -154,6 +180,12 @@ def remote_digests(loader: Loader, folder: str, files: Mapping[str, Stat]) -> di
     if line != _END:
         raise BrokenConnectionError("the check of the volume's files has no end")
     return found
+
+
+def unreadable(loader: Loader, folder: str, files: Mapping[str, Stat]) -> list[str]:
+    """Which of the files, that had no digest but are still there, have none again. Raises BrokenConnectionError."""
+    again = remote_digests(loader, folder, files)
+    return [name for name in files if name not in again]
 
 
 def local_digests(paths: Mapping[str, Path]) -> dict[str, str]:

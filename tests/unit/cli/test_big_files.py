@@ -2,12 +2,15 @@
 
 import os
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import typer
+from rich.filesize import decimal
 
-from cli import parts, transfer
+from cli import parts, progress, transfer
 from cli.parts import CHUNK
 from cli.transfer import fetch, upload
 from cli.trees import PARTIAL
@@ -115,6 +118,27 @@ def test_the_next_command_goes_on(tmp_path: Path, volume: FakeVolume, monkeypatc
     assert (tmp_path / "target" / NAME).read_bytes() == source.read_bytes()
 
 
+@pytest.mark.parametrize("way", ["upload", "fetch"])
+def test_what_is_there_already_is_seen_chunk_by_chunk(
+    tmp_path: Path, volume: FakeVolume, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], way: str
+) -> None:
+    """While it is compared, which takes minutes for a file of many: not when all of it is."""
+    monkeypatch.setattr(transfer, "PAUSES_SECONDS", ())
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0)
+    make_big(tmp_path / "source" if way == "upload" else volume.root / "data")
+
+    def again() -> None:
+        upload(LOADER, tmp_path / "source", "data") if way == "upload" else fetch(LOADER, "data", tmp_path / "target")
+
+    (cut_upload if way == "upload" else cut_fetch)(volume, tmp_path)
+    with pytest.raises(typer.Exit):
+        again()
+    capsys.readouterr()
+    again()
+    said = capsys.readouterr().err
+    assert f"big files: {decimal(CHUNK)} of" in said if way == "upload" else f"1 files: {decimal(CHUNK)} of" in said
+
+
 @pytest.mark.parametrize("what", ["the source", "the part"])
 def test_only_the_same_bytes_are_gone_on_from(
     tmp_path: Path, volume: FakeVolume, monkeypatch: pytest.MonkeyPatch, what: str
@@ -196,3 +220,73 @@ def test_a_source_that_is_written_to_is_told(
         upload(LOADER, tmp_path / "source", "data")
     assert "was changed while it was sent" in capsys.readouterr().err
     assert not (volume.root / "data" / NAME).exists()
+
+
+def test_a_folder_that_appears_at_the_files_name_is_told(
+    tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The file is not moved into it."""
+    make_big(tmp_path / "source").rename(tmp_path / "source" / "model.pt")
+    folder = volume.root / "data" / "model.pt"
+    volume.kubectl_does(f'case "$*" in *truncate*) mkdir -p {folder};; esac; pod "$@"')
+    with pytest.raises(typer.Exit):
+        upload(LOADER, tmp_path / "source", "data")
+    assert "is a folder on the volume" in capsys.readouterr().err
+    assert list(folder.iterdir()) == []
+
+
+def test_two_that_send_the_same_file_at_once_do_not_share_a_part(tmp_path: Path, volume: FakeVolume) -> None:
+    """Each sends all of it, none cuts off what the other has been told is there, and both are done at the first try."""
+    source = make_big(tmp_path / "source")
+    first, going, go = tmp_path / "first", tmp_path / "going", tmp_path / "go"
+    halt = f"head -c {5 * CHUNK // 2}; : > {going}; while [ ! -e {go} ]; do sleep 0.05; done; cat"
+    halted = f'[ -e {first} ] || {{ : > {first}; {{ {halt}; }} | pod "$@"; exit; }}'
+    volume.kubectl_does(f'case "$*" in *truncate*) {halted};; esac; pod "$@"')
+    with ThreadPoolExecutor(1) as pool:
+        one = pool.submit(upload, LOADER, tmp_path / "source", "data")
+        deadline = time.monotonic() + 60
+        while not going.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        try:
+            other = upload(LOADER, tmp_path / "source", "data")
+        finally:
+            go.touch()
+        assert (other.resumed_bytes, other.sent_bytes) == (0, SIZE)
+        assert (one.result().resumed_bytes, one.result().sent_bytes) == (0, SIZE)
+    assert (volume.root / "data" / NAME).read_bytes() == source.read_bytes()
+    assert not (volume.root / "data" / PARTIAL).exists()
+
+
+@pytest.mark.parametrize("image", ["busybox", "gnu"])
+@pytest.mark.parametrize("minutes", [0, 5], ids=["alive", "dead"])
+def test_a_part_is_taken_from_the_dead_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minutes: int, image: str
+) -> None:
+    """A command that was killed together with its loader gave nothing back."""
+    volume = make_volume(tmp_path, monkeypatch, image)
+    monkeypatch.setattr(transfer, "PAUSES_SECONDS", ())
+    source = make_big(tmp_path / "source")
+    cut_upload(volume, tmp_path)
+    with pytest.raises(typer.Exit):
+        upload(LOADER, tmp_path / "source", "data")
+    (part,) = (volume.root / "data" / PARTIAL).iterdir()
+    taken = part.rename(f"{part}.0a1b2c3d-1")
+    os.utime(taken, (time.time() - 60 * minutes,) * 2)
+    sent = upload(LOADER, tmp_path / "source", "data")
+    assert sent.resumed_bytes == (2 * CHUNK if minutes else 0)
+    assert (volume.root / "data" / NAME).read_bytes() == source.read_bytes()
+    assert taken.exists() == (not minutes)
+
+
+def test_a_part_that_another_takes_is_not_written_on(
+    tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its writer notices, and begins another: the file has no hole."""
+    source = make_big(tmp_path / "source")
+    partial = volume.root / "data" / PARTIAL
+    take = f'for each in {partial}/*; do mv "$each" {tmp_path}/taken; done'
+    cut_once(volume, tmp_path, "truncate", f'{{ head -c {5 * CHUNK // 2}; {take}; cat; }} | pod "$@"; exit')
+    upload(LOADER, tmp_path / "source", "data")
+    assert "the upload broke off" in capsys.readouterr().err
+    assert (volume.root / "data" / NAME).read_bytes() == source.read_bytes()

@@ -1,11 +1,17 @@
 """The data loader's Job, and what is said while it waits."""
 
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
 import pytest
 import typer
 
-from cli import progress
-from cli.loader import LOOK_SECONDS, Loader, _waits, loader_job
+from checks.cluster.client import Answer
+from cli import loader, progress
+from cli.loader import LOOK_SECONDS, Loader, _running_pod, _waits, data_loader, loader_job
 from cli.progress import bar
+from manifests.labels import QUEUE
 from settings.model import Cluster
 from settings.model import Loader as LoaderSettings
 from settings.workloads import Resources
@@ -81,7 +87,13 @@ def test_an_environment_says_what_its_loader_is() -> None:
 )
 def test_why_a_loader_waits_is_kueues_reason(conditions: list[dict[str, str]], said: str) -> None:
     """And there is none once it is admitted."""
-    assert _waits([{"status": {"conditions": conditions}}], "research") == said
+    assert _waits([{"status": {"conditions": conditions}}], "research", suspended=True) == said
+
+
+def test_a_loader_is_queued_only_where_kueue_has_to_do_with_it() -> None:
+    """Not where there is no Workload, and nobody holds the Job back."""
+    assert _waits([], "research", suspended=False) == ""
+    assert _waits([], "research", suspended=True) == "queued in research: Kueue has not said why"
 
 
 @pytest.mark.parametrize("path", ["../other", "data/../../etc", "caf\udce9"])
@@ -98,3 +110,99 @@ def test_a_log_gets_lines_for_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     with bar("sending 1 files", 2_000_000_000, 500_000_000) as advance:
         advance(500_000_000)
     assert capsys.readouterr().err.startswith("  sending 1 files: 1.0 GB of 2.0 GB")
+
+
+def kubectl_says(monkeypatch: pytest.MonkeyPatch, error: str) -> list[str]:
+    """Let every kubectl fail with these words; its verbs are in what is returned."""
+    verbs: list[str] = []
+
+    def kubectl(verb: str, *_: str, **__: object) -> "subprocess.CompletedProcess[bytes]":
+        verbs.append(verb)
+        return subprocess.CompletedProcess((), 1, b"", error.encode())
+
+    monkeypatch.setattr(loader, "kubectl", kubectl)
+    return verbs
+
+
+def test_a_cluster_that_cannot_be_reached_is_told_before_a_loader_is_made(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In our words; and nothing is said of a loader that could not be deleted, since there was none."""
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    verbs = kubectl_says(monkeypatch, "The connection to the server localhost:8080 was refused")
+    with pytest.raises(typer.Exit), data_loader(make_settings(), "research", "training"):
+        pass
+    said = capsys.readouterr().err
+    assert "no kubeconfig at" in said
+    assert "deleted" not in said
+    assert verbs == []
+
+
+@pytest.mark.parametrize(
+    ("error", "verbs"),
+    [
+        ("Error from server (Forbidden): jobs.batch is forbidden", ["create"]),
+        ("error: unexpected EOF", ["create", "delete"]),
+    ],
+    ids=["refused", "unknown"],
+)
+def test_a_loader_is_removed_only_where_it_may_have_been_made(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: str, verbs: list[str]
+) -> None:
+    """And what may be left is told."""
+    monkeypatch.setattr(loader, "reach", lambda _: None)
+    called = kubectl_says(monkeypatch, error)
+    with pytest.raises(typer.Exit), data_loader(make_settings(), "research", "training"):
+        pass
+    said = capsys.readouterr().err
+    assert f"no data loader can be started in research: {error}" in said
+    assert ("could not be deleted" in said) == ("delete" in verbs)
+    assert called == verbs
+
+
+JOB = {"metadata": {"namespace": "research", "name": "loader-1", "uid": "1", "labels": {QUEUE: "research"}}}
+POD = {"metadata": {"name": "loader-1-abc", "ownerReferences": [{"uid": "1"}]}, "status": {"phase": "Failed"}}
+FAILED = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "Job has reached its limit"}
+
+
+def ends_with(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *answers: tuple[Answer, Answer]
+) -> str:
+    """How the wait for a loader ends whose Job, and list of pods, are answered so, one after the other."""
+    left = list(answers)
+
+    def read(paths: Sequence[str], _: str | None) -> dict[str, Answer]:
+        job, pods = left.pop(0)
+        return dict(zip(paths, (job, pods, Answer(200, {"items": []})), strict=True))
+
+    monkeypatch.setattr(loader, "read", read)
+    monkeypatch.setattr(loader, "_PAUSE_SECONDS", 0)
+    with pytest.raises(typer.Exit):
+        _running_pod(JOB, "loader-1", None)
+    assert left == []
+    return capsys.readouterr().err
+
+
+def test_a_loader_that_has_failed_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The Job's reason is told, and what its pod was."""
+    failed = Answer(200, {"status": {"conditions": [FAILED]}})
+    said = ends_with(monkeypatch, capsys, (failed, Answer(200, {"items": [POD]})))
+    assert "Failed, BackoffLimitExceeded Job has reached its limit; its pod at last: loader-1-abc Failed" in said
+
+
+def test_a_loader_that_is_gone_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As one that failed is at once, by its TTL: the last that was seen of its pod is told."""
+    there, gone = Answer(200, {}), Answer(404, {})
+    said = ends_with(monkeypatch, capsys, (there, Answer(200, {"items": [POD]})), (gone, Answer(200, {"items": []})))
+    assert "has ended: deleted; its pod at last: loader-1-abc Failed" in said
+
+
+def test_a_loader_whose_pods_may_not_be_seen_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The right that is missing is named."""
+    assert "may not list pods in research" in ends_with(monkeypatch, capsys, (Answer(200, {}), Answer(403, {})))

@@ -173,6 +173,34 @@ def test_a_list_that_is_not_whole_is_not_used(
     assert "run the same command again" in said
 
 
+def test_a_file_that_goes_while_it_is_listed_is_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An active run renames its checkpoints."""
+    volume = make_volume(tmp_path, monkeypatch, "gnu")
+    stat = volume.programs / "stat"
+    real = stat.readlink()
+    stat.unlink()
+    stat.write_text(f'#!/bin/sh\nrm -f {volume.root}/run/result/model.pt\nexec {real} "$@"\n')
+    stat.chmod(0o755)
+    write(volume.root / "run", RUN)
+    assert sorted(listing(LOADER, "run")) == ["_SUCCESS", "logs/rank-0.log", "run.json"]
+
+
+def test_a_folder_of_the_volume_that_cannot_be_listed_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is in it is not taken for gone."""
+    volume = make_volume(tmp_path, monkeypatch, "gnu")
+    find = volume.programs / "find"
+    real = find.readlink()
+    find.unlink()
+    find.write_text(f'#!/bin/sh\n{real} "$@"\necho "find: ./logs: Permission denied" >&2\nexit 1\n')
+    find.chmod(0o755)
+    write(volume.root / "run", RUN)
+    with pytest.raises(typer.Exit):
+        listing(LOADER, "run")
+    assert "not all of run on the volume can be listed: find: ./logs: Permission denied" in capsys.readouterr().err
+
+
 def test_a_folder_that_is_not_there_has_no_files(volume: FakeVolume) -> None:
     """Which is no fault."""
     assert listing(LOADER, "nowhere") == {}
@@ -289,3 +317,79 @@ def test_a_file_for_a_folder_is_told_before_anything_is_sent(
         upload(LOADER, source, "data")
     assert "nothing is sent" in capsys.readouterr().err
     assert contents(volume.root) == before
+
+
+def close_to_reading(volume: FakeVolume, name: str) -> None:
+    """Let the pod's sha256sum fail on files of such a name, as on one that it may not read.
+
+    For root, whom the tests may be run by, no mode closes a file. busybox's shell would run its own sha256sum.
+    """
+    program = volume.programs / "sha256sum"
+    real = program.readlink()
+    program.unlink()
+    program.write_text(
+        "#!/bin/sh\n"
+        'for each in "$@"; do\n'
+        f'  case $each in *{name}) echo "sha256sum: $each: Permission denied" >&2; failed=1;;\n'
+        f'  *) {real} "$each";; esac\n'
+        "done\n"
+        "exit $failed\n"
+    )
+    program.chmod(0o755)
+
+
+@pytest.mark.parametrize("grows", [False, True], ids=["still", "written to"])
+def test_a_file_that_cannot_be_read_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, grows: bool
+) -> None:
+    """It is not taken for gone; the others come all the same, but not what says that all is there."""
+    volume = make_volume(tmp_path, monkeypatch, "gnu")
+    run = write(volume.root / "run", RUN)
+    close_to_reading(volume, "model.pt")
+    if grows:
+        volume.giving(f'echo more >> {run}/result/model.pt; pod "$@"')
+    with pytest.raises(typer.Exit):
+        fetch(LOADER, "run", tmp_path / "target")
+    assert "1 files in run on the volume cannot be read, 'result/model.pt' for one" in capsys.readouterr().err
+    assert sorted(path.name for path in (tmp_path / "target").rglob("*") if path.is_file()) == [
+        "rank-0.log",
+        "run.json",
+    ]
+
+    with pytest.raises(typer.Exit):
+        listing(LOADER, "run")
+    assert "cannot be read, 'result/model.pt' for one" in capsys.readouterr().err
+
+
+def test_a_file_that_is_gone_meanwhile_is_no_fault(tmp_path: Path, volume: FakeVolume) -> None:
+    """It is told as changed, and no list has it."""
+    run = write(volume.root / "run", RUN)
+    (run / "_SUCCESS").unlink()
+    volume.kubectl_does(f'case "$*" in *sha256sum*) rm -f {run}/result/model.pt;; esac; pod "$@"')
+    assert fetch(LOADER, "run", tmp_path / "target").changed == ("result/model.pt",)
+    write(run, RUN)
+    assert sorted(listing(LOADER, "run")) == ["_SUCCESS", "logs/rank-0.log", "run.json"]
+
+
+def test_one_file_is_not_put_where_a_folder_of_its_name_is(
+    tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Which is told before anything is sent."""
+    source = write(tmp_path, {"a.pt": "weights"}) / "a.pt"
+    write(volume.root, {"models/a.pt/inner": "before"})
+    before = contents(volume.root)
+    with pytest.raises(typer.Exit):
+        upload(LOADER, source, "models")
+    assert "'a.pt' is a file on one side and a folder on the other" in capsys.readouterr().err
+    assert contents(volume.root) == before
+
+
+def test_a_source_that_is_neither_file_nor_folder_is_told(
+    tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is not sent as an empty file."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(typer.Exit):
+        upload(LOADER, tmp_path / "pipe", "data/")
+    assert "pipe is neither a file nor a folder" in capsys.readouterr().err
+    assert contents(volume.root) == {}
