@@ -18,6 +18,7 @@ class LogLine:
     nanoseconds: int
     """Since 1970, in UTC: a log's order is finer than a microsecond."""
     text: str
+    """As a terminal shows it: of a progress bar, which overwrites itself, what it said last."""
 
     @property
     def at(self) -> datetime:
@@ -43,7 +44,8 @@ class Progress:
 
 def log_lines(text: str) -> list[LogLine]:
     """The lines of a log that was asked for with timestamps; what bears none is left out."""
-    return [line for line in map(log_line, text.splitlines()) if line is not None]
+    # Not splitlines, for which more than the line feed ends a line: what follows has no stamp.
+    return [line for line in map(log_line, text.split("\n")) if line is not None]
 
 
 def log_line(text: str) -> LogLine | None:
@@ -53,7 +55,8 @@ def log_line(text: str) -> LogLine | None:
     if match is None:
         return None
     second = datetime.fromisoformat(match["second"] + match["zone"])
-    return LogLine(int(second.timestamp()) * 10**9 + int((match["fraction"] or "").ljust(9, "0")), words)
+    shown = words.rstrip("\r").rpartition("\r")[2]
+    return LogLine(int(second.timestamp()) * 10**9 + int((match["fraction"] or "").ljust(9, "0")), shown)
 
 
 def progress(lines: Sequence[LogLine], started: datetime | None, now: datetime) -> Progress | None:

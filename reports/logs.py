@@ -71,7 +71,8 @@ def parse(lines: Iterable[str], *, timestamps: bool = False) -> Log:
     """Read a log.
 
     Args:
-        lines: the log, of one attempt or of several after each other: a step that two tell counts once.
+        lines: the log, split at line feeds alone, of one attempt or of several after each other: a step that two tell
+            counts once.
         timestamps: each line begins with its time, as the API server gives a pod's log when asked to. The duration of
             an epoch comes from them where the log itself does not tell it.
 
@@ -79,7 +80,9 @@ def parse(lines: Iterable[str], *, timestamps: bool = False) -> Log:
     reader = _Reader()
     for line in lines:
         time, text = _timed(line) if timestamps else (None, line)
-        reader.read(text.strip(), time)
+        # What a carriage return overwrote was told too.
+        for piece in text.split("\r"):
+            reader.read(piece.strip(), time)
     return reader.log()
 
 

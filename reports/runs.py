@@ -97,7 +97,7 @@ def from_record(folder: Path, run_id: str) -> Run:
         if match := _LOG_NAME.fullmatch(file.name):
             texts.setdefault(int(match["rank"]), []).append(file.read_text(encoding="utf-8", errors="replace"))
     # A run that was resumed has a log of each attempt.
-    logs = {rank: parse("".join(parts).splitlines()) for rank, parts in texts.items()}
+    logs = {rank: parse("\n".join(parts).split("\n")) for rank, parts in texts.items()}
     metrics = _metrics(folder / METRICS)
     told: dict[str, float] = {}
     epochs = dict(logs[0].epochs) if 0 in logs else {}
@@ -152,7 +152,7 @@ def from_logs(
         notes: what there is to say of where the logs come from.
 
     """
-    logs = {rank: parse(text.splitlines(), timestamps=True) for rank, text in texts.items()}
+    logs = {rank: parse(text.split("\n"), timestamps=True) for rank, text in texts.items()}
     first = logs.get(0)
     return Run(
         run_id=run_id,
@@ -171,7 +171,7 @@ def from_logs(
 
 def with_logs(run: Run, texts: Mapping[int, str]) -> Run:
     """A run from its record, with the logs of those ranks that had no volume to write theirs to."""
-    more = {rank: parse(text.splitlines(), timestamps=True) for rank, text in texts.items() if rank not in run.logs}
+    more = {rank: parse(text.split("\n"), timestamps=True) for rank, text in texts.items() if rank not in run.logs}
     return replace(run, logs={**run.logs, **more})
 
 
@@ -204,7 +204,9 @@ def _metrics(file: Path) -> list[dict[str, float]]:
     if not file.is_file():
         return []
     found = []
-    for index, line in enumerate(file.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
+    # Not splitlines: JSON may hold what else ends a line.
+    text = file.read_text(encoding="utf-8", errors="replace").removesuffix("\n")
+    for index, line in enumerate(text.split("\n") if text else (), start=1):
         try:
             values = json.loads(line)
         except ValueError as error:

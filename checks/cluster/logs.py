@@ -1,7 +1,7 @@
 """Reading the logs of pods, once or for as long as they are written."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -144,12 +144,23 @@ async def _stream(api: Api, source: Source, cursor: Cursor) -> AsyncGenerator[Lo
             _refuse(response.status_code, source)
             if response.status_code != httpx.codes.OK:  # its container has not started, or its node is away
                 return
-            async for text in response.aiter_lines():
+            async for text in _lines(response.aiter_text()):
                 line = log_line(text)
                 if line is not None and cursor.take(line):
                     yield line
     except (httpx.TransportError, APITimeoutError, OSError):
         return
+
+
+async def _lines(pieces: AsyncIterable[str]) -> AsyncGenerator[str]:
+    """The lines of a stream. Not `aiter_lines`, for which more than the line feed ends a line."""
+    begun = ""
+    async for piece in pieces:
+        *whole, begun = (begun + piece).split("\n")
+        for line in whole:
+            yield line
+    if begun:
+        yield begun
 
 
 async def _text(api: Api, source: Source, more: str) -> str:

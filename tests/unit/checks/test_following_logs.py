@@ -129,6 +129,12 @@ def test_a_stream_that_breaks_off_is_taken_up_where_it_was(server: Server, cuts:
     assert followed() == list(server.lines)
 
 
+def test_a_stream_is_split_at_line_feeds_alone(server: Server) -> None:
+    """A progress bar is one line, and so is what holds another separator."""
+    server.lines = ("\r 10%\r100%", "a\x0cb\x85c\u2028d", "end")
+    assert followed() == ["100%", "a\x0cb\x85c\u2028d", "end"]
+
+
 def test_the_log_of_a_container_that_was_started_again_is_told_on(server: Server) -> None:
     """What it wrote before, and was not told yet, first."""
     server.previous, server.lines = ("a", "b", "c", "d", "e", "f"), ("g", "h")

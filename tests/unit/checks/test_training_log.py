@@ -57,6 +57,17 @@ def test_without_a_rate_nothing_is_said_of_the_time_left() -> None:
     assert (found.epoch, found.epochs, found.step, found.steps, found.seconds_left) == (1, 4, None, None, None)
 
 
+def test_only_a_line_feed_ends_a_line() -> None:
+    """What else some libraries take for an end is part of the text; a progress bar's last word is its line."""
+    stamp = "2026-01-02T03:00:00Z"
+    log = f"{stamp} \repoch 1/3 step 1/10\repoch 1/3 step 10/10\n{stamp} a\x0cb\x85c\u2028d\n{stamp} dos\r\n"
+    lines = log_lines(log)
+    assert [line.text for line in lines] == ["epoch 1/3 step 10/10", "a\x0cb\x85c\u2028d", "dos"]
+    found = progress(lines, None, START)
+    assert found is not None
+    assert found.fraction == pytest.approx(1 / 3)
+
+
 def test_lines_bear_the_moment_to_the_nanosecond() -> None:
     """Whatever the zone and the number of digits; a line without one is no line of a log with timestamps."""
     second = int(START.timestamp()) * 10**9
