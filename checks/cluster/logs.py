@@ -68,7 +68,7 @@ async def follow_log(api: Api, source: Source, cursor: Cursor, say: Say) -> None
 
     Raises RightsError where the log may not be read.
     """
-    restarts = 0
+    restarts: int | None = None
     while True:
         try:
             state = await _state(api, source)
@@ -77,7 +77,8 @@ async def follow_log(api: Api, source: Source, cursor: Cursor, say: Say) -> None
             continue
         if state is None:
             return
-        if state.restarts != restarts and cursor.last:
+        # Earlier restarts than the first look are none of ours: what was told before is of the container as it is now.
+        if restarts is not None and state.restarts != restarts:
             await _rest(api, source, cursor, say, "&previous=true")
             cursor.anew()
         restarts = state.restarts
