@@ -11,7 +11,7 @@ import typer
 from kr8s.asyncio import Api
 from rich.text import Text
 
-from checks.cluster.client import ClusterError, RightsError, connect, get_all
+from checks.cluster.client import ClusterError, connect, get_all
 from checks.cluster.logs import Source, follow_log, read_logs
 from checks.cluster.paths import location
 from checks.cluster.progress import view_all
@@ -21,7 +21,7 @@ from checks.log_merge import Cursor, merged
 from checks.run_view import RunView
 from checks.training_log import LogLine
 from cli.console import err, fail, out, quiet_interrupt
-from cli.runs import PAUSE_SECONDS, RunArgument, bodies_of, chosen, matching
+from cli.runs import PAUSE_SECONDS, Patience, RunArgument, bodies_of, chosen, matching, tell
 from cli.session import Session, StackOption
 from workloads.records import wrapper_of
 
@@ -196,14 +196,14 @@ async def _follow(session: Session, bodies: Sequence[Mapping[str, Any]], wanted:
     api = await connect(session.settings.cluster.context)
     printer, tasks = _Printer(), dict[Source, asyncio.Task[None]]()
     said: dict[str, str] = {}
+    patience = Patience(session)
     while True:
         try:
             live, views = await _look(api, session, bodies)
-        except RightsError:
-            raise
         except ClusterError as error:
-            _tell(said, "", f"{error}; asking again")
+            patience.missed(error)
         else:
+            patience.heard()
             await _follow_new(api, views, wanted, printer, tasks)
             for view in (each for each in views if not each.pods or any(pod.problems for pod in each.pods)):
                 _tell(said, view.launch.name, f"{view.launch.run_id}: {view.summary()}")
@@ -241,4 +241,4 @@ def _tell(said: dict[str, str], about: str, line: str) -> None:
     """Say something about a launch once, until there is something else to say."""
     if said.get(about) != line:
         said[about] = line
-        err.print(f"  {line}", markup=False)
+        tell(line)

@@ -1,12 +1,13 @@
 """Which runs a command is about, what they are doing, and `trainstack wait`."""
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, TypeVar
 
 import typer
 
-from checks.cluster.client import ClusterError, RightsError
+from checks.cluster.client import ClusterError, PermanentError
 from checks.cluster.progress import view_runs
 from checks.cluster.snapshot import read_launches, run_namespaces
 from checks.launches import LiveLaunch, live_launch, utc_now
@@ -14,10 +15,12 @@ from checks.run_view import RunView
 from cli.console import err, fail
 from cli.session import Session, StackOption
 
+T = TypeVar("T")
+
 PAUSE_SECONDS = 1.0
 """Between two looks at the cluster."""
 _PATIENCE_SECONDS = 300
-"""How long a cluster that does not answer is waited for; a control plane's upgrade takes minutes."""
+"""How long `wait` waits for a cluster that does not answer; a control plane's upgrade takes minutes."""
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id or its beginning, or a workload's name.")]
 
@@ -93,22 +96,51 @@ def wait(
     follow(Session.open(stack), run, timeout)
 
 
-def _look_patiently(session: Session, run: str | None) -> list[RunView]:
-    """The launches, as soon as the cluster answers. Ends the command when it does not for long."""
-    end = time.monotonic() + _PATIENCE_SECONDS
-    said = ""
-    while True:
-        try:
-            return look(session, run)
-        except RightsError as error:
+def tell(line: str) -> None:
+    """Say something on the way."""
+    err.print(f"  {line}", markup=False)
+
+
+@dataclass
+class Patience:
+    """What those who watch make of a cluster that does not answer: they say so once and ask again.
+
+    The runs go on without us, so that ends no watch, but for what will not mend itself: a missing kubeconfig or right.
+    """
+
+    session: Session
+    seconds: float | None = None
+    """How long it may be silent; None: for ever."""
+    tell: Callable[[str], None] = tell
+    _since: float | None = field(default=None, init=False)
+    _said: str = field(default="", init=False)
+
+    def missed(self, error: ClusterError) -> None:
+        """There was no answer. Ends the command where it is of no use, or too late, to ask again."""
+        if isinstance(error, PermanentError):
             fail(str(error))
-        except ClusterError as error:
-            if time.monotonic() > end:
-                fail(f"{error}; the runs go on without us. Look again with: trainstack status -s {session.stack}")
-            if said != str(error):
-                said = str(error)
-                err.print(f"  {error}; asking again", markup=False)
-            time.sleep(PAUSE_SECONDS)
+        self._since = self._since or time.monotonic()
+        if self.seconds is not None and time.monotonic() - self._since > self.seconds:
+            fail(f"{error}; the runs go on without us. Look again with: trainstack status -s {self.session.stack}")
+        if self._said != str(error):
+            self._said = str(error)
+            self.tell(f"{error}; asking again")
+
+    def heard(self) -> None:
+        """There was one."""
+        self._since, self._said = None, ""
+
+    def ask(self, question: Callable[[], T]) -> T:
+        """The answer, as soon as there is one."""
+        while True:
+            try:
+                answer = question()
+            except ClusterError as error:
+                self.missed(error)
+                time.sleep(PAUSE_SECONDS)
+            else:
+                self.heard()
+                return answer
 
 
 def ending(session: Session, found: Sequence[RunView]) -> list[RunView]:
@@ -125,8 +157,9 @@ def follow(session: Session, run: str | None, timeout: int) -> list[RunView]:
     """
     end = time.monotonic() + timeout
     said: dict[str, str] = {}
+    patience = Patience(session, _PATIENCE_SECONDS)
     while True:
-        found = ending(session, _look_patiently(session, run))
+        found = ending(session, patience.ask(lambda: look(session, run)))
         if run is not None and not found:
             fail(f"{run} is a data loader: it waits until it is deleted, or its deadline ends it")
         for view in found:
@@ -134,7 +167,7 @@ def follow(session: Session, run: str | None, timeout: int) -> list[RunView]:
             line = f"{view.launch.run_id}: {'' if done is None else f'{done:.0%} '}{view.summary()}"
             if said.get(view.launch.name) != line:
                 said[view.launch.name] = line
-                err.print(f"  {line}", markup=False)
+                tell(line)
         if not any(view.launch.active for view in found):
             break
         if time.monotonic() > end:

@@ -11,7 +11,7 @@ import httpx
 from kr8s import APITimeoutError
 from kr8s.asyncio import Api
 
-from checks.cluster.client import FORBIDDEN, ClusterError, RightsError, get, get_text
+from checks.cluster.client import FORBIDDEN, ClusterError, PermanentError, RightsError, get, get_text
 from checks.log_merge import Cursor
 from checks.training_log import LogLine, log_line, log_lines
 
@@ -66,12 +66,14 @@ async def follow_log(api: Api, source: Source, cursor: Cursor, say: Say) -> None
     A stream that breaks off is taken up where it was, without a line lost or told twice; so is the log of a container
     that was started again, whose earlier log is told to its end first.
 
-    Raises RightsError where the log may not be read.
+    Raises RightsError where the log may not be read, PermanentError where nothing may be any more.
     """
     restarts: int | None = None
     while True:
         try:
             state = await _state(api, source)
+        except PermanentError:
+            raise
         except ClusterError:  # it is away for a while; the run goes on without us
             await asyncio.sleep(_PAUSE_SECONDS)
             continue

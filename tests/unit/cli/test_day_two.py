@@ -9,14 +9,14 @@ import pytest
 import typer
 from rich.console import Console
 
-from checks.cluster.client import ClusterError, RightsError
+from checks.cluster.client import ClusterError, PermanentError, RightsError
 from checks.cluster.logs import Source
 from checks.kinds import Replicas
 from checks.launches import LiveLaunch, Phase
 from checks.pods import PodView
 from checks.run_view import ClaimUse, Condition, RunView
 from checks.training_log import LogLine, Progress
-from cli import logs, runs, status
+from cli import events, logs, runs, status
 from cli.console import WIDE, duration, quiet_interrupt
 from cli.session import Session
 from tests.unit.make import make_settings
@@ -117,11 +117,11 @@ def test_spans_of_time_for_people(seconds: float, words: str) -> None:
 class Looks:
     """Answers of the cluster, one after the other; the last one again and again."""
 
-    def __init__(self, *answers: list[RunView] | ClusterError) -> None:
+    def __init__(self, *answers: Any) -> None:
         """Take the answers."""
         self.answers = list(answers)
 
-    def __call__(self, *_: object, **__: object) -> list[RunView]:
+    def __call__(self, *_: object, **__: object) -> Any:
         """The next."""
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, ClusterError):
@@ -134,7 +134,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Session:
     """A session of an environment without files, in which nobody waits."""
     session = Session(Path(), "test")
     monkeypatch.setattr(Session, "settings", make_settings())
-    for module in (status, runs):
+    for module in (status, runs, events, logs):
         monkeypatch.setattr(module, "PAUSE_SECONDS", 0)
     return session
 
@@ -166,16 +166,47 @@ def test_a_wait_tells_each_change_once_and_fails_with_the_reason(
     assert "failed: large-1e55a0c0de (BackoffLimitExceeded: it failed too often)" in said
 
 
-def test_a_missing_right_ends_a_wait_at_once(
-    session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("error", [RightsError("no right to list jobs"), PermanentError("no kubeconfig at /no")])
+def test_what_will_not_mend_itself_ends_every_watch_at_once(
+    session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: ClusterError
 ) -> None:
     """Asking again would not help."""
+    monkeypatch.setattr(Session, "open", lambda _: session)
     for module in (status, runs):
-        monkeypatch.setattr(module, "look", Looks(RightsError("no right to list jobs")))
-    for command in (lambda: runs.follow(session, None, 60), lambda: status._watch(session, None)):
+        monkeypatch.setattr(module, "look", Looks(error))
+    monkeypatch.setattr(events, "_read", Looks(error))
+    commands = (
+        lambda: runs.follow(session, None, 60),
+        lambda: status._watch(session, None),
+        lambda: events.events(watch=True),
+    )
+    for command in commands:
         with pytest.raises(typer.Exit):
             command()
-        assert "error: no right to list jobs" in capsys.readouterr().err
+        assert f"error: {error}" in capsys.readouterr().err
+
+
+def test_events_are_watched_through_a_silence(
+    session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is told once."""
+    monkeypatch.setattr(Session, "open", lambda _: session)
+    running, ended = (make_view("a-0123456789", phase).launch for phase in ("running", "succeeded"))
+    silent = ClusterError("no answer")
+    monkeypatch.setattr(events, "_read", Looks(silent, ([running], []), silent, silent, ([ended], [])))
+    events.events(watch=True)
+    assert capsys.readouterr().err.splitlines() == ["  no answer; asking again"] * 2
+
+
+def test_a_wait_gives_up_on_a_cluster_that_stays_silent(
+    session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After a while, with what to do later."""
+    monkeypatch.setattr(runs, "_PATIENCE_SECONDS", -1)
+    monkeypatch.setattr(runs, "look", Looks(ClusterError("no answer")))
+    with pytest.raises(typer.Exit):
+        runs.follow(session, None, 60)
+    assert "no answer; the runs go on without us. Look again with: trainstack status -s test" in capsys.readouterr().err
 
 
 def test_log_lines_bear_their_replica(capsys: pytest.CaptureFixture[str]) -> None:
