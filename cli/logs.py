@@ -21,7 +21,7 @@ from checks.log_merge import Cursor, merged
 from checks.run_view import RunView
 from checks.training_log import LogLine
 from cli.console import err, fail, out, quiet_interrupt
-from cli.runs import PAUSE_SECONDS, Patience, RunArgument, bodies_of, chosen, matching, tell
+from cli.runs import PAUSE_SECONDS, Patience, RunArgument, bodies_of, chosen, gone, matching, tell
 from cli.session import Session, StackOption
 from workloads.records import wrapper_of
 
@@ -195,6 +195,8 @@ async def _follow(session: Session, bodies: Sequence[Mapping[str, Any]], wanted:
     """Print what there is, merged, and then each line as it comes, until the run has ended."""
     api = await connect(session.settings.cluster.context)
     printer, tasks = _Printer(), dict[Source, asyncio.Task[None]]()
+    launches = [live_launch(body) for body in bodies]
+    active = {launch.name for launch in launches if launch.active}
     said: dict[str, str] = {}
     patience = Patience(session)
     while True:
@@ -204,6 +206,7 @@ async def _follow(session: Session, bodies: Sequence[Mapping[str, Any]], wanted:
             patience.missed(error)
         else:
             patience.heard()
+            active -= {view.launch.name for view in views if not view.launch.active}
             await _follow_new(api, views, wanted, printer, tasks)
             for view in (each for each in views if not each.pods or any(pod.problems for pod in each.pods)):
                 _tell(said, view.launch.name, f"{view.launch.run_id}: {view.summary()}")
@@ -211,10 +214,13 @@ async def _follow(session: Session, bodies: Sequence[Mapping[str, Any]], wanted:
                 break
         await asyncio.sleep(PAUSE_SECONDS)
     await asyncio.gather(*tasks.values())
-    if not tasks:
-        _nothing(session, live or bodies, views, wanted)
     for view in views:
         err.print(f"{view.launch.run_id}: {view.launch.phase}", markup=False)
+    here = {view.launch.name for view in views}
+    if lost := [launch.run_id for launch in launches if launch.name in active - here]:
+        fail(gone(session, lost))
+    if not tasks:
+        _nothing(session, live or bodies, views, wanted)
 
 
 async def _follow_new(

@@ -1,8 +1,10 @@
 """How the day-two commands show what they are given: tables, details, labels of log lines, the end of a watch."""
 
+import asyncio
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +21,9 @@ from checks.training_log import LogLine, Progress
 from cli import events, logs, runs, status
 from cli.console import WIDE, duration, quiet_interrupt
 from cli.session import Session
+from tests.unit.checks.live import make_launch_body
 from tests.unit.make import make_settings
+from workloads.records import Ledger
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 PAGE = Path(__file__).parents[3] / "docs" / "day-two.md"
@@ -158,7 +162,7 @@ def test_a_wait_tells_each_change_once_and_fails_with_the_reason(
     failed = Condition("Failed", "True", "BackoffLimitExceeded", NOW, "it failed too often")
     queued = VIEWS[1:2]
     ended = [make_view("large-1e55a0c0de", "failed", conditions=(failed,))]
-    monkeypatch.setattr(runs, "look", Looks(queued, queued, ended))
+    monkeypatch.setattr(runs, "_look_if_there", Looks(queued, queued, ended))
     with pytest.raises(typer.Exit):
         runs.follow(session, None, 60)
     said = capsys.readouterr().err
@@ -172,8 +176,8 @@ def test_what_will_not_mend_itself_ends_every_watch_at_once(
 ) -> None:
     """Asking again would not help."""
     monkeypatch.setattr(Session, "open", lambda _: session)
-    for module in (status, runs):
-        monkeypatch.setattr(module, "look", Looks(error))
+    monkeypatch.setattr(status, "look", Looks(error))
+    monkeypatch.setattr(runs, "_look_if_there", Looks(error))
     monkeypatch.setattr(events, "_read", Looks(error))
     commands = (
         lambda: runs.follow(session, None, 60),
@@ -203,10 +207,93 @@ def test_a_wait_gives_up_on_a_cluster_that_stays_silent(
 ) -> None:
     """After a while, with what to do later."""
     monkeypatch.setattr(runs, "_PATIENCE_SECONDS", -1)
-    monkeypatch.setattr(runs, "look", Looks(ClusterError("no answer")))
+    monkeypatch.setattr(runs, "_look_if_there", Looks(ClusterError("no answer")))
     with pytest.raises(typer.Exit):
         runs.follow(session, None, 60)
     assert "no answer; the runs go on without us. Look again with: trainstack status -s test" in capsys.readouterr().err
+
+
+def make_ledger(run_id: str, *, managed: bool) -> Ledger:
+    """What remembers a launch; a managed one's pods mount the wrapper."""
+    volumes = [{"name": "trainstack-wrapper", "configMap": {"name": "wrapper"}}] if managed else []
+    return Ledger(
+        run_id=run_id,
+        workload=run_id.rpartition("-")[0],
+        namespace="research",
+        attempt=1,
+        launch_name=f"{run_id}-abcdef",
+        launch={"spec": {"containers": [], "volumes": volumes}},
+    )
+
+
+def remembered(monkeypatch: pytest.MonkeyPatch, *ledgers: Ledger) -> None:
+    """A cluster that holds these ledgers and no launch."""
+    monkeypatch.setattr(runs, "read_runs", lambda _: SimpleNamespace(ledgers=ledgers, live=()))
+
+
+UNSEEN = "its object is gone, and its end was not seen; "
+
+
+@pytest.mark.parametrize("word", [None, "a"])
+def test_a_run_that_vanishes_before_its_end_was_seen_fails_a_wait(
+    session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], word: str | None
+) -> None:
+    """It may have failed. What tells of it is named: its record, or nothing."""
+    names = ["a-0123456789", "a-1123456789", "a-2123456789"]
+    running = [make_view(name, "running") for name in names]
+    monkeypatch.setattr(runs, "_look_if_there", Looks([*running, make_view("a-3123456789", "running")], []))
+    remembered(monkeypatch, make_ledger(names[0], managed=True), make_ledger(names[1], managed=False))
+    with pytest.raises(typer.Exit) as caught:
+        runs.follow(session, word, 60)
+    assert caught.value.exit_code == 1
+    said = capsys.readouterr().err
+    assert f"{names[0]}: {UNSEEN}its record tells how it ended: trainstack fetch {names[0]} -s test" in said
+    assert f"{names[1]}: {UNSEEN}an unmanaged run keeps no record" in said
+    assert f"{names[2]}: {UNSEEN}nothing remembers its launch either" in said
+
+
+def test_a_run_that_ended_before_it_vanished_is_no_fault(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is one that was launched again."""
+    first = [make_view("a-0123456789", "running"), make_view("b-0123456789", "succeeded")]
+    monkeypatch.setattr(runs, "_look_if_there", Looks(first, [make_view("a-0123456789", "succeeded")]))
+    assert [view.launch.run_id for view in runs.follow(session, None, 60)] == ["a-0123456789"]
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [("a", f"a-0123456789: {UNSEEN}its record tells how it ended: trainstack fetch a-"), ("b", "no run 'b' has an ob")],
+)
+def test_waiting_for_a_run_without_an_object_tells_what_is_left(
+    session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], word: str, message: str
+) -> None:
+    """Where it was launched at all."""
+    monkeypatch.setattr(runs, "_look_if_there", Looks([]))
+    remembered(monkeypatch, make_ledger("a-0123456789", managed=True))
+    with pytest.raises(typer.Exit):
+        runs.follow(session, word, 60)
+    assert message in capsys.readouterr().err
+
+
+def test_following_the_logs_of_a_run_that_is_deleted_says_so(
+    session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was queued, and had no pods."""
+    body = make_launch_body()
+    run_id = body["metadata"]["labels"]["trainstack.dev/run"]
+    answers = Looks(([body], [make_view(run_id, "queued")]), ([], []))
+
+    async def nothing(*_: object) -> None:
+        return
+
+    async def look(*_: object) -> Any:
+        return answers()
+
+    monkeypatch.setattr(logs, "connect", nothing)
+    monkeypatch.setattr(logs, "_look", look)
+    remembered(monkeypatch)
+    with pytest.raises(typer.Exit):
+        asyncio.run(logs._follow(session, [body], logs._Wanted(None, None, None, None)))
+    assert f"{run_id}: {UNSEEN}nothing remembers" in capsys.readouterr().err
 
 
 def test_log_lines_bear_their_replica(capsys: pytest.CaptureFixture[str]) -> None:
