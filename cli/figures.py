@@ -138,13 +138,21 @@ def _container(pod: Pod) -> dict[str, Any]:
     return container
 
 
+def _restarts(pod: Pod) -> int:
+    """How often the one that trains was started again in its pod."""
+    statuses = pod["status"].get("containerStatuses") or ()
+    return next((each["restartCount"] for each in statuses if each["name"] == _container(pod)["name"]), 0)
+
+
 def _logs(session: Session, namespace: str, by_rank: Mapping[int, Pod]) -> dict[int, str]:
     texts = {}
     with step(f"reading the logs of {len(by_rank)} pods"):
         for rank, pod in by_rank.items():
             query = f"container={quote(_container(pod)['name'])}&timestamps=true"
             path = f"/api/v1/namespaces/{namespace}/pods/{pod['metadata']['name']}/log?{query}"
+            # The node keeps the log of the last start before too; what lacks still is told by `Run.partial`.
+            paths = [f"{path}&previous=true", path] if _restarts(pod) else [path]
             # Empty where there is no right to it, or the node has it no more: then the rank has no log.
-            if text := read_text(path, session.settings.cluster.context):
+            if text := "\n".join(filter(None, (read_text(each, session.settings.cluster.context) for each in paths))):
                 texts[rank] = text
     return texts

@@ -55,8 +55,19 @@ class Run:
 
     @property
     def steps(self) -> dict[int, int | None]:
-        """The steps of each replica over all epochs, by rank; None where its log is missing or tells of none."""
-        return {rank: _steps(self.logs.get(rank)) for rank in range(self.world_size)}
+        """The steps of each replica over all epochs, by rank; None where its log is missing, partial or tells none."""
+        partial = self.partial
+        return {rank: None if rank in partial else _steps(self.logs.get(rank)) for rank in range(self.world_size)}
+
+    @property
+    def partial(self) -> list[int]:
+        """The ranks whose logs lack an epoch, before their last, that another's log tells of.
+
+        Their containers were started again more than once, say, and the first logs are gone.
+        """
+        told = {rank: {number for number, each in log.epochs.items() if each.steps} for rank, log in self.logs.items()}
+        every = set().union(*told.values())
+        return sorted(rank for rank, own in told.items() if any(each < max(own, default=0) for each in every - own))
 
     @property
     def counted(self) -> str:

@@ -67,6 +67,13 @@ def test_a_worker_without_the_volume_is_read_from_its_pod(tmp_path: Path) -> Non
     assert (heard.steps, heard.silent) == ({0: 28, 1: None, 2: 28}, [1])
 
 
+def test_a_replica_that_is_behind_lacks_nothing() -> None:
+    """Of a run that still trains: only what lies before its last epoch was lost."""
+    logs = {0: make_stamped(make_log(epochs=3)), 1: make_stamped(make_log(epochs=2)), 2: make_stamped("no epoch")}
+    run = from_logs("d-0123456789", logs, workload="d", finished=False, world_size=3, definition=None)
+    assert (run.partial, run.steps) == ([], {0: 42, 1: 28, 2: None})
+
+
 def test_a_program_without_metrics_is_read_from_its_log(tmp_path: Path) -> None:
     """And that is said."""
     run = from_record(make_record(tmp_path / "run", {"0.pod-1": make_classic()}), "mnist-0123456789")
