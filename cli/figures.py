@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 from checks.cluster.client import ClusterError, read, read_text
 from checks.cluster.snapshot import Runs, read_runs
+from checks.trainer import trainer
 from cli.console import fail, step
 from cli.files import fetch_run
 from cli.session import Session
@@ -133,9 +134,9 @@ def _environment(pod: Pod) -> dict[str, str]:
 
 
 def _container(pod: Pod) -> dict[str, Any]:
-    """The one that trains: what others add stands behind it."""
-    container: dict[str, Any] = pod["spec"]["containers"][0]
-    return container
+    """The one that trains."""
+    containers: dict[str, dict[str, Any]] = {each["name"]: each for each in pod["spec"]["containers"]}
+    return containers[trainer(list(containers))]
 
 
 def _restarts(pod: Pod) -> int:

@@ -19,6 +19,7 @@ from checks.cluster.snapshot import read_launches, read_runs, run_namespaces
 from checks.launches import live_launch, utc_now
 from checks.log_merge import Cursor, merged
 from checks.run_view import RunView
+from checks.trainer import trainer
 from checks.training_log import LogLine
 from cli.console import err, fail, out, quiet_interrupt
 from cli.runs import PAUSE_SECONDS, Patience, RunArgument, bodies_of, chosen, gone, matching, tell
@@ -140,8 +141,8 @@ def _sources(views: Sequence[RunView], wanted: _Wanted, printer: _Printer) -> li
                 continue
             for container in pod.containers:
                 source = Source(view.launch.namespace, pod.name, pod.uid, container)
-                # The last container trains; what prepares the pod says so.
-                also = "" if container == pod.containers[-1] else f" {container}"
+                # What prepares the pod, or stands beside the one that trains, says so.
+                also = "" if container == trainer(pod.containers) else f" {container}"
                 printer.name(source, f"{launch}{pod.role}-{pod.index}{also}")
                 found.append(source)
     return found

@@ -14,6 +14,7 @@ from checks.cluster.client import Answer, ClusterError, connect, get_all, get_te
 from checks.kinds import claims
 from checks.pods import pod_views, problems
 from checks.run_view import RunObjects, RunView, run_view
+from checks.trainer import trainer
 from checks.training_log import LogLine, log_lines
 from checks.waiting import Queueing, preemptor
 from manifests import labels
@@ -206,7 +207,7 @@ async def _log(api: Api, body: Body, pods: Sequence[Body]) -> Sequence[LogLine]:
     if first is None or first.phase in ("Pending", "Unknown"):
         return ()
     pod = next(each for each in pods if each["metadata"]["name"] == first.name)
-    metadata, container = pod["metadata"], pod["spec"]["containers"][0]["name"]
+    metadata, container = pod["metadata"], trainer([each["name"] for each in pod["spec"]["containers"]])
     path = (
         f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/log"
         f"?container={container}&tailLines={_LINES}&timestamps=true"

@@ -309,6 +309,11 @@ def test_log_lines_bear_their_replica(capsys: pytest.CaptureFixture[str]) -> Non
         "worker-1 init │ [bold]epoch 1/2[/bold]",
         "worker-1      │ [bold]epoch 1/2[/bold]",
     ]
+    injected = make_view("a-0123456789", "running", pods=(make_pod("worker", 1, containers=("pytorch", "proxy")),))
+    assert [printer.labels[each] for each in logs._sources([injected], wanted, printer)] == [
+        "worker-1",
+        "worker-1 proxy",
+    ]
     logs._sources([view, make_view("b-0123456789", "queued")], wanted, printer)
     assert printer.labels[sources[1]] == "a-0123456789-abcdef/worker-1"
 

@@ -26,12 +26,12 @@ ID = "0123456789"
 
 
 def make_pod(name: str, phase: str = "Succeeded", created: str = "2026-11-21T12:00:00Z", **env: str) -> dict[str, Any]:
-    """A pod of one container with these variables; another container stands behind it."""
+    """A pod of one container with these variables; others stand before and behind it."""
     variables = [{"name": key, "value": value} for key, value in env.items()]
     train = {"name": "pytorch", "image": "mnist:1", "args": ["--backend=gloo"], "env": variables}
     return {
         "metadata": {"name": name, "creationTimestamp": created, "labels": {}},
-        "spec": {"containers": [train, {"name": "sidecar", "image": "other"}]},
+        "spec": {"containers": [{"name": "proxy", "image": "p"}, train, {"name": "sidecar", "image": "other"}]},
         "status": {"phase": phase},
     }
 
