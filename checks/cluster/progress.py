@@ -29,7 +29,7 @@ Body = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class _Asked:
+class Asked:
     """The paths that one launch is read from."""
 
     workloads: str
@@ -78,7 +78,7 @@ async def view_all(
     with_log: bool = True,
 ) -> list[RunView]:
     """As `view_runs`, for those who have a connection; `with_log`: read the ends of logs too."""
-    asked = [_asked(body) for body in bodies]
+    asked = [paths_of(body) for body in bodies]
     answers = await get_all(api, (path for each in asked for path in each))
     workloads = [_newest(answers[each.workloads]) for each in asked]
     pods = [_items(answers[each.pods]) for each in asked]
@@ -114,7 +114,8 @@ async def view_all(
     ]
 
 
-def _asked(body: Body) -> _Asked:
+def paths_of(body: Body) -> Asked:
+    """Where what belongs to a launch is."""
     metadata = body["metadata"]
     within = f"namespaces/{metadata['namespace']}"
     queue = metadata["labels"].get(labels.QUEUE)
@@ -122,7 +123,7 @@ def _asked(body: Body) -> _Asked:
         quote(f"{_JOB_UID}={metadata['uid']}"),
         quote(f"{labels.LAUNCH}={metadata['labels'][labels.LAUNCH]}"),
     )
-    return _Asked(
+    return Asked(
         workloads=f"{_KUEUE}/{within}/workloads?labelSelector={of_job}",
         pods=f"/api/v1/{within}/pods?labelSelector={of_launch}",
         local_queue=f"{_KUEUE}/{within}/localqueues/{queue}" if queue else None,
