@@ -15,7 +15,7 @@ from checks.cluster.snapshot import read_launches, run_namespaces
 from checks.events import EventView
 from checks.launches import LiveLaunch, live_launch, utc_now
 from cli.console import age, err, fail, quiet_interrupt, show, show_json
-from cli.runs import PAUSE_SECONDS, OptionalRun, bodies_of, chosen
+from cli.runs import PAUSE_SECONDS, OptionalRun, Patience, bodies_of, chosen
 from cli.session import JsonOption, Session, StackOption
 
 
@@ -43,14 +43,15 @@ def events(
         fail("--watch is for people: leave it out, or --json")
     with quiet_interrupt():
         try:
-            launches, found = _read(session, run)
+            patience = Patience(session)
+            launches, found = patience.ask(lambda: _read(session, run)) if watch else _read(session, run)
             if as_json:
                 show_json([asdict(each) for each in found])
                 return
             if found or not watch:
                 _show(found, launches)
             if watch:
-                _watch(session, run, launches, found)
+                _watch(session, run, patience, launches, found)
         except ClusterError as error:
             fail(str(error))
 
@@ -65,12 +66,14 @@ def _read(session: Session, run: str | None) -> tuple[list[LiveLaunch], list[Eve
     )
 
 
-def _watch(session: Session, run: str | None, launches: list[LiveLaunch], found: list[EventView]) -> None:
+def _watch(
+    session: Session, run: str | None, patience: Patience, launches: list[LiveLaunch], found: list[EventView]
+) -> None:
     """Print what is new, or was counted again, until no run is active any more."""
     counts = {each.key: each.count for each in found}
     while any(launch.active for launch in launches):
         time.sleep(PAUSE_SECONDS)
-        launches, found = _read(session, run)
+        launches, found = patience.ask(lambda: _read(session, run))
         new = [each for each in found if counts.get(each.key) != each.count]
         if new:
             _show(new, launches, header=False)

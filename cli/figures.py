@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 from checks.cluster.client import ClusterError, read, read_text
 from checks.cluster.snapshot import Runs, read_runs
+from checks.trainer import trainer
 from cli.console import fail, step
 from cli.files import fetch_run
 from cli.session import Session
@@ -133,9 +134,15 @@ def _environment(pod: Pod) -> dict[str, str]:
 
 
 def _container(pod: Pod) -> dict[str, Any]:
-    """The one that trains: what others add stands behind it."""
-    container: dict[str, Any] = pod["spec"]["containers"][0]
-    return container
+    """The one that trains."""
+    containers: dict[str, dict[str, Any]] = {each["name"]: each for each in pod["spec"]["containers"]}
+    return containers[trainer(list(containers))]
+
+
+def _restarts(pod: Pod) -> int:
+    """How often the one that trains was started again in its pod."""
+    statuses = pod["status"].get("containerStatuses") or ()
+    return next((each["restartCount"] for each in statuses if each["name"] == _container(pod)["name"]), 0)
 
 
 def _logs(session: Session, namespace: str, by_rank: Mapping[int, Pod]) -> dict[int, str]:
@@ -144,7 +151,9 @@ def _logs(session: Session, namespace: str, by_rank: Mapping[int, Pod]) -> dict[
         for rank, pod in by_rank.items():
             query = f"container={quote(_container(pod)['name'])}&timestamps=true"
             path = f"/api/v1/namespaces/{namespace}/pods/{pod['metadata']['name']}/log?{query}"
+            # The node keeps the log of the last start before too; what lacks still is told by `Run.partial`.
+            paths = [f"{path}&previous=true", path] if _restarts(pod) else [path]
             # Empty where there is no right to it, or the node has it no more: then the rank has no log.
-            if text := read_text(path, session.settings.cluster.context):
+            if text := "\n".join(filter(None, (read_text(each, session.settings.cluster.context) for each in paths))):
                 texts[rank] = text
     return texts

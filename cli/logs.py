@@ -11,7 +11,7 @@ import typer
 from kr8s.asyncio import Api
 from rich.text import Text
 
-from checks.cluster.client import ClusterError, RightsError, connect, get_all
+from checks.cluster.client import ClusterError, connect, get_all
 from checks.cluster.logs import Source, follow_log, read_logs
 from checks.cluster.paths import location
 from checks.cluster.progress import view_all
@@ -19,9 +19,10 @@ from checks.cluster.snapshot import read_launches, read_runs, run_namespaces
 from checks.launches import live_launch, utc_now
 from checks.log_merge import Cursor, merged
 from checks.run_view import RunView
+from checks.trainer import trainer
 from checks.training_log import LogLine
 from cli.console import err, fail, out, quiet_interrupt
-from cli.runs import PAUSE_SECONDS, RunArgument, bodies_of, chosen, matching
+from cli.runs import PAUSE_SECONDS, Patience, RunArgument, bodies_of, chosen, gone, matching, tell
 from cli.session import Session, StackOption
 from workloads.records import wrapper_of
 
@@ -140,8 +141,8 @@ def _sources(views: Sequence[RunView], wanted: _Wanted, printer: _Printer) -> li
                 continue
             for container in pod.containers:
                 source = Source(view.launch.namespace, pod.name, pod.uid, container)
-                # The last container trains; what prepares the pod says so.
-                also = "" if container == pod.containers[-1] else f" {container}"
+                # What prepares the pod, or stands beside the one that trains, says so.
+                also = "" if container == trainer(pod.containers) else f" {container}"
                 printer.name(source, f"{launch}{pod.role}-{pod.index}{also}")
                 found.append(source)
     return found
@@ -195,15 +196,18 @@ async def _follow(session: Session, bodies: Sequence[Mapping[str, Any]], wanted:
     """Print what there is, merged, and then each line as it comes, until the run has ended."""
     api = await connect(session.settings.cluster.context)
     printer, tasks = _Printer(), dict[Source, asyncio.Task[None]]()
+    launches = [live_launch(body) for body in bodies]
+    active = {launch.name for launch in launches if launch.active}
     said: dict[str, str] = {}
+    patience = Patience(session)
     while True:
         try:
             live, views = await _look(api, session, bodies)
-        except RightsError:
-            raise
         except ClusterError as error:
-            _tell(said, "", f"{error}; asking again")
+            patience.missed(error)
         else:
+            patience.heard()
+            active -= {view.launch.name for view in views if not view.launch.active}
             await _follow_new(api, views, wanted, printer, tasks)
             for view in (each for each in views if not each.pods or any(pod.problems for pod in each.pods)):
                 _tell(said, view.launch.name, f"{view.launch.run_id}: {view.summary()}")
@@ -211,10 +215,13 @@ async def _follow(session: Session, bodies: Sequence[Mapping[str, Any]], wanted:
                 break
         await asyncio.sleep(PAUSE_SECONDS)
     await asyncio.gather(*tasks.values())
-    if not tasks:
-        _nothing(session, live or bodies, views, wanted)
     for view in views:
         err.print(f"{view.launch.run_id}: {view.launch.phase}", markup=False)
+    here = {view.launch.name for view in views}
+    if lost := [launch.run_id for launch in launches if launch.name in active - here]:
+        fail(gone(session, lost))
+    if not tasks:
+        _nothing(session, live or bodies, views, wanted)
 
 
 async def _follow_new(
@@ -241,4 +248,4 @@ def _tell(said: dict[str, str], about: str, line: str) -> None:
     """Say something about a launch once, until there is something else to say."""
     if said.get(about) != line:
         said[about] = line
-        err.print(f"  {line}", markup=False)
+        tell(line)

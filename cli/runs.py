@@ -1,23 +1,27 @@
 """Which runs a command is about, what they are doing, and `trainstack wait`."""
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, TypeVar
 
 import typer
 
-from checks.cluster.client import ClusterError, RightsError
+from checks.cluster.client import ClusterError, PermanentError
 from checks.cluster.progress import view_runs
-from checks.cluster.snapshot import read_launches, run_namespaces
+from checks.cluster.snapshot import read_launches, read_runs, run_namespaces
 from checks.launches import LiveLaunch, live_launch, utc_now
 from checks.run_view import RunView
 from cli.console import err, fail
 from cli.session import Session, StackOption
+from workloads.records import Ledger, wrapper_of
+
+T = TypeVar("T")
 
 PAUSE_SECONDS = 1.0
 """Between two looks at the cluster."""
 _PATIENCE_SECONDS = 300
-"""How long a cluster that does not answer is waited for; a control plane's upgrade takes minutes."""
+"""How long `wait` waits for a cluster that does not answer; a control plane's upgrade takes minutes."""
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id or its beginning, or a workload's name.")]
 
@@ -41,17 +45,30 @@ def views(session: Session, run: str | None = None, *, volume_use: bool = False)
 
 def look(session: Session, run: str | None = None, *, volume_use: bool = False) -> list[RunView]:
     """As `views`, but raises ClusterError."""
+    return _viewed(session, launch_bodies(session, run), volume_use=volume_use)
+
+
+def _look_if_there(session: Session, run: str | None) -> list[RunView]:
+    """As `look`, but a run that has no object is no fault."""
+    bodies = _bodies(session)
+    return _viewed(session, bodies_of(matching([live_launch(body) for body in bodies], run), bodies))
+
+
+def _viewed(session: Session, found: Sequence[Mapping[str, Any]], *, volume_use: bool = False) -> list[RunView]:
     settings = session.settings
-    found = launch_bodies(session, run)
     owner = settings.environment.profile == "owner"
     return view_runs(found, settings.cluster.context, utc_now(), cluster_wide=owner, volume_use=volume_use)
 
 
 def launch_bodies(session: Session, run: str | None) -> list[Mapping[str, Any]]:
     """The live objects of a run's launches, or of all. Raises ClusterError; ends the command when the run has none."""
-    settings = session.settings
-    bodies = read_launches(settings.stack, run_namespaces(settings), settings.cluster.context)
+    bodies = _bodies(session)
     return bodies_of(chosen([live_launch(body) for body in bodies], run), bodies)
+
+
+def _bodies(session: Session) -> list[dict[str, Any]]:
+    settings = session.settings
+    return read_launches(settings.stack, run_namespaces(settings), settings.cluster.context)
 
 
 def bodies_of(launches: Sequence[LiveLaunch], bodies: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -63,9 +80,40 @@ def chosen(launches: Sequence[LiveLaunch], run: str | None) -> list[LiveLaunch]:
     """The launches of one run, or all. Ends the command when the run has none."""
     found = matching(launches, run)
     if run is not None and not found:
-        known = ", ".join(sorted({launch.run_id for launch in launches})) or "none"
-        fail(f"no run {run!r} has an object in the cluster (there are: {known}); its record is on its volume")
+        fail(_none(launches, run))
     return found
+
+
+def _none(launches: Sequence[LiveLaunch], run: str) -> str:
+    known = ", ".join(sorted({launch.run_id for launch in launches})) or "none"
+    return f"no run {run!r} has an object in the cluster (there are: {known}); its record is on its volume"
+
+
+def gone(session: Session, run_ids: Iterable[str]) -> str:
+    """What there is to say of runs whose objects went away before one saw their end: whether a record tells it."""
+    try:
+        ledgers = {ledger.run_id: ledger for ledger in read_runs(session.settings).ledgers}
+    except ClusterError as error:
+        return f"{', '.join(run_ids)}: the object is gone, and its end was not seen; {error}"
+    return "\n".join(_unseen(session, run_id, ledgers.get(run_id)) for run_id in run_ids)
+
+
+def _unseen(session: Session, run_id: str, ledger: Ledger | None) -> str:
+    if ledger is None:
+        left = "nothing remembers its launch either: it was stopped, or destroyed"
+    elif wrapper_of(ledger.objects) is None:
+        left = "an unmanaged run keeps no record"
+    else:
+        left = f"its record tells how it ended: trainstack fetch {run_id} -s {session.stack}"
+    return f"{run_id}: its object is gone, and its end was not seen; {left}"
+
+
+def _without_object(session: Session, run: str) -> str:
+    """What there is to say of a run that was named and has no object. Raises ClusterError."""
+    known = read_runs(session.settings)
+    launched = [each for each in known.ledgers if each.workload == run]
+    launched = launched or [each for each in known.ledgers if each.run_id.startswith(run)]
+    return "\n".join(_unseen(session, each.run_id, each) for each in launched) or _none(known.live, run)
 
 
 def matching(launches: Sequence[LiveLaunch], run: str | None) -> list[LiveLaunch]:
@@ -93,22 +141,51 @@ def wait(
     follow(Session.open(stack), run, timeout)
 
 
-def _look_patiently(session: Session, run: str | None) -> list[RunView]:
-    """The launches, as soon as the cluster answers. Ends the command when it does not for long."""
-    end = time.monotonic() + _PATIENCE_SECONDS
-    said = ""
-    while True:
-        try:
-            return look(session, run)
-        except RightsError as error:
+def tell(line: str) -> None:
+    """Say something on the way."""
+    err.print(f"  {line}", markup=False)
+
+
+@dataclass
+class Patience:
+    """What those who watch make of a cluster that does not answer: they say so once and ask again.
+
+    The runs go on without us, so that ends no watch, but for what will not mend itself: a missing kubeconfig or right.
+    """
+
+    session: Session
+    seconds: float | None = None
+    """How long it may be silent; None: for ever."""
+    tell: Callable[[str], None] = tell
+    _since: float | None = field(default=None, init=False)
+    _said: str = field(default="", init=False)
+
+    def missed(self, error: ClusterError) -> None:
+        """There was no answer. Ends the command where it is of no use, or too late, to ask again."""
+        if isinstance(error, PermanentError):
             fail(str(error))
-        except ClusterError as error:
-            if time.monotonic() > end:
-                fail(f"{error}; the runs go on without us. Look again with: trainstack status -s {session.stack}")
-            if said != str(error):
-                said = str(error)
-                err.print(f"  {error}; asking again", markup=False)
-            time.sleep(PAUSE_SECONDS)
+        self._since = self._since or time.monotonic()
+        if self.seconds is not None and time.monotonic() - self._since > self.seconds:
+            fail(f"{error}; the runs go on without us. Look again with: trainstack status -s {self.session.stack}")
+        if self._said != str(error):
+            self._said = str(error)
+            self.tell(f"{error}; asking again")
+
+    def heard(self) -> None:
+        """There was one."""
+        self._since, self._said = None, ""
+
+    def ask(self, question: Callable[[], T]) -> T:
+        """The answer, as soon as there is one."""
+        while True:
+            try:
+                answer = question()
+            except ClusterError as error:
+                self.missed(error)
+                time.sleep(PAUSE_SECONDS)
+            else:
+                self.heard()
+                return answer
 
 
 def ending(session: Session, found: Sequence[RunView]) -> list[RunView]:
@@ -120,21 +197,28 @@ def ending(session: Session, found: Sequence[RunView]) -> list[RunView]:
 def follow(session: Session, run: str | None, timeout: int) -> list[RunView]:
     """Show every change until all chosen launches have ended. Ends the command when one failed or time is up.
 
-    A cluster that does not answer for a while is told once and asked again. A data loader only waits to be used, so
-    nobody waits for it.
+    A cluster that does not answer for a while is told once and asked again. A run whose object goes away before its
+    end was seen counts as failed: it may have. A data loader only waits to be used, so nobody waits for it.
     """
     end = time.monotonic() + timeout
     said: dict[str, str] = {}
+    seen: dict[str, None] = {}
+    """The runs that were active at some look, in order."""
+    patience = Patience(session, _PATIENCE_SECONDS)
     while True:
-        found = ending(session, _look_patiently(session, run))
-        if run is not None and not found:
+        here = patience.ask(lambda: _look_if_there(session, run))
+        found = ending(session, here)
+        if run is not None and here and not found:
             fail(f"{run} is a data loader: it waits until it is deleted, or its deadline ends it")
+        if run is not None and not here and not seen:
+            fail(patience.ask(lambda: _without_object(session, run)))
+        seen |= dict.fromkeys(view.launch.run_id for view in found if view.launch.active)
         for view in found:
             done = view.done_fraction
             line = f"{view.launch.run_id}: {'' if done is None else f'{done:.0%} '}{view.summary()}"
             if said.get(view.launch.name) != line:
                 said[view.launch.name] = line
-                err.print(f"  {line}", markup=False)
+                tell(line)
         if not any(view.launch.active for view in found):
             break
         if time.monotonic() > end:
@@ -143,8 +227,19 @@ def follow(session: Session, run: str | None, timeout: int) -> list[RunView]:
                 f"trainstack status -s {session.stack}"
             )
         time.sleep(PAUSE_SECONDS)
+    if faults := _faults(session, found, seen):
+        fail("\n".join(faults))
+    return found
+
+
+def _faults(session: Session, found: Sequence[RunView], seen: Iterable[str]) -> list[str]:
+    """What did not end well: of the launches that are there, and of the runs that were active at some look."""
+    faults = []
     failed = [view for view in found if view.launch.phase == "failed"]
     if failed:
         reasons = [f"{view.launch.run_id} ({view.failure or 'no reason given'})" for view in failed]
-        fail(f"failed: {', '.join(reasons)}. Read why: trainstack logs {failed[0].launch.run_id} -s {session.stack}")
-    return found
+        first = failed[0].launch.run_id
+        faults.append(f"failed: {', '.join(reasons)}. Read why: trainstack logs {first} -s {session.stack}")
+    if lost := [run_id for run_id in seen if run_id not in {view.launch.run_id for view in found}]:
+        faults.append(gone(session, lost))
+    return faults

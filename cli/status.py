@@ -14,11 +14,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from checks.cluster.client import ClusterError, RightsError
 from checks.launches import utc_now
 from checks.run_view import ClaimUse, RunView
 from cli.console import WIDE, age, duration, err, fail, out, quiet_interrupt, show, show_json
-from cli.runs import PAUSE_SECONDS, OptionalRun, ending, look, views
+from cli.runs import PAUSE_SECONDS, OptionalRun, Patience, ending, look, views
 from cli.session import JsonOption, Session, StackOption
 
 _STYLES = {"queued": "yellow", "running": "cyan", "succeeded": "green", "failed": "red"}
@@ -75,25 +74,14 @@ def _shown(found: Sequence[RunView], stack: str, run: str | None) -> RenderableT
 
 def _watch(session: Session, run: str | None) -> None:
     """Draw the same place again until nothing is left that could end by itself; then say how it ended."""
-    problem = ""
     with Live(console=out, auto_refresh=False) as live:
+        patience = Patience(session, tell=lambda line: live.update(Text(line, style="yellow"), refresh=True))
         while True:
-            try:
-                found = look(session, run, volume_use=run is not None)
-                problem = ""
-            except RightsError as error:
-                fail(str(error))
-            except ClusterError as error:
-                problem = f"{error}; asking again"
-            else:
-                shown = _shown(found, session.stack, run)
-            if problem:
-                live.update(Text(problem, style="yellow"), refresh=True)
-            else:
-                live.update(shown, refresh=True)
-                left = ending(session, found)
-                if not any(view.launch.active for view in left):
-                    break
+            found = patience.ask(lambda: look(session, run, volume_use=run is not None))
+            live.update(_shown(found, session.stack, run), refresh=True)
+            left = ending(session, found)
+            if not any(view.launch.active for view in left):
+                break
             time.sleep(PAUSE_SECONDS)
     err.print(ended(left), markup=False)
 

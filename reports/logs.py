@@ -3,7 +3,7 @@
 These forms are understood, also behind what a logger puts before them, but for the last; docs/runs.md has them too:
 
     world size 3 rank 0
-    epoch 3/12 step 20/45 loss 0.1234
+    epoch 3/12 step 20/45 loss 0.1234        and  epoch 3/12
     epoch 3/12 done train_loss 0.1 val_loss 0.1 val_accuracy 0.97 seconds 0.21
     test loss 0.0479 accuracy 0.9916
     Train Epoch: 1 [640/60000 (1%)] loss=2.2975          and  Loss: 2.300039
@@ -16,13 +16,13 @@ The first four are those of workloads/digits, the others those of PyTorch's MNIS
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
 from statistics import fmean
 from typing import Literal
 
+from checks.training_log import Position, position, timed
+
 _WORLD = re.compile(r"\bworld size (?P<size>\d+)\b")
-_STEP = re.compile(r"\bepoch (?P<epoch>\d+)/\d+ step (?P<step>\d+)/\d+")
-_DONE = re.compile(r"\bepoch (?P<epoch>\d+)/\d+ done\b(?P<values>.*)")
+_DONE = re.compile(r"\bepoch \d+/\d+ done\b(?P<values>.*)")
 _TESTED = re.compile(r"\btest loss (?P<loss>\S+) accuracy (?P<accuracy>\S+)")
 _CLASSIC = re.compile(
     r"\bTrain Epoch: (?P<epoch>\d+) \[(?P<images>\d+)/\d+ \([\d.]+%\)\]\s+[Ll]oss[:=]\s*(?P<loss>\S+)"
@@ -71,15 +71,18 @@ def parse(lines: Iterable[str], *, timestamps: bool = False) -> Log:
     """Read a log.
 
     Args:
-        lines: the log, of one attempt or of several after each other: a step that two tell counts once.
+        lines: the log, split at line feeds alone, of one attempt or of several after each other: a step that two tell
+            counts once.
         timestamps: each line begins with its time, as the API server gives a pod's log when asked to. The duration of
             an epoch comes from them where the log itself does not tell it.
 
     """
     reader = _Reader()
     for line in lines:
-        time, text = _timed(line) if timestamps else (None, line)
-        reader.read(text.strip(), time)
+        time, text = timed(line) if timestamps else (None, line)
+        # What a carriage return overwrote was told too.
+        for piece in text.split("\r"):
+            reader.read(piece.strip(), time)
     return reader.log()
 
 
@@ -92,22 +95,16 @@ class _Reader:
         self.world: int | None = None
         self.images: dict[int, dict[int, float]] = {}
         """Of the classic form: by epoch, the loss at each number of images."""
-        self.times: dict[int, list[datetime]] = {}
-        """By epoch, when it told of its first step and when it told of anything last."""
+        self.times: dict[int, list[int]] = {}
+        """By epoch, when it was told of first and when last, in nanoseconds since 1970."""
         self.test: tuple[float | None, float | None] = None, None
 
-    def read(self, text: str, time: datetime | None) -> None:
-        if match := _STEP.search(text):
-            self._in_epoch(match, time)
-            known = self.epochs.get(self.current, Epoch())
-            self._add(Epoch(steps=max(int(match["step"]), known.steps or 0)))
-        elif match := _DONE.search(text):
-            self._in_epoch(match, time)
-            words = match["values"].split()
-            values = {key: number(value) for key, value in zip(words[::2], words[1::2], strict=False)}
-            self._add(epoch_of(values))
-        elif match := _CLASSIC.search(text):
-            self._in_epoch(match, time)
+    def read(self, text: str, time: int | None) -> None:
+        if found := position(text):
+            self._in_epoch(found.epoch, time)
+            self._add(self._told(found, text))
+        if match := _CLASSIC.search(text):
+            self._in_epoch(int(match["epoch"]), time)
             self.images.setdefault(self.current, {})[int(match["images"])] = number(match["loss"])
         elif match := _TESTED.search(text):
             self.test = number(match["loss"]), number(match["accuracy"])
@@ -141,18 +138,27 @@ class _Reader:
             test_accuracy=self.test[1],
         )
 
-    def _in_epoch(self, match: re.Match[str], time: datetime | None) -> None:
-        self.current = int(match["epoch"])
+    def _told(self, found: Position, text: str) -> Epoch:
+        """What a line with a position tells of its epoch."""
+        if found.step is not None:
+            known = self.epochs.get(self.current, Epoch())
+            return Epoch(steps=max(found.step, known.steps or 0))
+        match = _DONE.search(text)
+        words = match["values"].split() if match else ()
+        return epoch_of({key: number(value) for key, value in zip(words[::2], words[1::2], strict=False)})
+
+    def _in_epoch(self, epoch: int, time: int | None) -> None:
+        self.current = epoch
         self._saw(time)
 
-    def _evaluated(self, loss: float | None, accuracy: float, time: datetime | None) -> None:
+    def _evaluated(self, loss: float | None, accuracy: float, time: int | None) -> None:
         """The classic form tests after each epoch; the last test is the result."""
         self.test = loss, accuracy
         if self.current:
             self._add(Epoch(loss=loss, accuracy=accuracy))
             self._saw(time)
 
-    def _saw(self, time: datetime | None) -> None:
+    def _saw(self, time: int | None) -> None:
         if time is not None:
             self.times.setdefault(self.current, [time])[1:] = [time]
 
@@ -160,9 +166,9 @@ class _Reader:
         self.epochs[self.current] = self.epochs.get(self.current, Epoch()).with_(told)
 
     def _duration(self, epoch: int) -> float | None:
-        """To the first step of the next epoch; of the last one, to what it told last."""
+        """In seconds, to the first line of the next epoch; of the last one, to what it told last."""
         begin, end = self.times[epoch][0], self.times.get(epoch + 1, self.times[epoch][-1:])[0]
-        return (end - begin).total_seconds() or None
+        return (end - begin) / 10**9 or None
 
 
 def epoch_of(values: Mapping[str, float]) -> Epoch:
@@ -181,12 +187,3 @@ def number(text: str) -> float:
         return float(text.rstrip(",;%"))
     except ValueError:
         return float("nan")
-
-
-def _timed(line: str) -> tuple[datetime | None, str]:
-    word, _, text = line.partition(" ")
-    try:
-        time = datetime.fromisoformat(word)
-    except ValueError:
-        return None, line
-    return (time, text) if time.tzinfo else (None, line)

@@ -55,8 +55,19 @@ class Run:
 
     @property
     def steps(self) -> dict[int, int | None]:
-        """The steps of each replica over all epochs, by rank; None where its log is missing or tells of none."""
-        return {rank: _steps(self.logs.get(rank)) for rank in range(self.world_size)}
+        """The steps of each replica over all epochs, by rank; None where its log is missing, partial or tells none."""
+        partial = self.partial
+        return {rank: None if rank in partial else _steps(self.logs.get(rank)) for rank in range(self.world_size)}
+
+    @property
+    def partial(self) -> list[int]:
+        """The ranks whose logs lack an epoch, before their last, that another's log tells of.
+
+        Their containers were started again more than once, say, and the first logs are gone.
+        """
+        told = {rank: {number for number, each in log.epochs.items() if each.steps} for rank, log in self.logs.items()}
+        every = set().union(*told.values())
+        return sorted(rank for rank, own in told.items() if any(each < max(own, default=0) for each in every - own))
 
     @property
     def counted(self) -> str:
@@ -97,7 +108,7 @@ def from_record(folder: Path, run_id: str) -> Run:
         if match := _LOG_NAME.fullmatch(file.name):
             texts.setdefault(int(match["rank"]), []).append(file.read_text(encoding="utf-8", errors="replace"))
     # A run that was resumed has a log of each attempt.
-    logs = {rank: parse("".join(parts).splitlines()) for rank, parts in texts.items()}
+    logs = {rank: parse("\n".join(parts).split("\n")) for rank, parts in texts.items()}
     metrics = _metrics(folder / METRICS)
     told: dict[str, float] = {}
     epochs = dict(logs[0].epochs) if 0 in logs else {}
@@ -152,7 +163,7 @@ def from_logs(
         notes: what there is to say of where the logs come from.
 
     """
-    logs = {rank: parse(text.splitlines(), timestamps=True) for rank, text in texts.items()}
+    logs = {rank: parse(text.split("\n"), timestamps=True) for rank, text in texts.items()}
     first = logs.get(0)
     return Run(
         run_id=run_id,
@@ -171,7 +182,7 @@ def from_logs(
 
 def with_logs(run: Run, texts: Mapping[int, str]) -> Run:
     """A run from its record, with the logs of those ranks that had no volume to write theirs to."""
-    more = {rank: parse(text.splitlines(), timestamps=True) for rank, text in texts.items() if rank not in run.logs}
+    more = {rank: parse(text.split("\n"), timestamps=True) for rank, text in texts.items() if rank not in run.logs}
     return replace(run, logs={**run.logs, **more})
 
 
@@ -204,7 +215,9 @@ def _metrics(file: Path) -> list[dict[str, float]]:
     if not file.is_file():
         return []
     found = []
-    for index, line in enumerate(file.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
+    # Not splitlines: JSON may hold what else ends a line.
+    text = file.read_text(encoding="utf-8", errors="replace").removesuffix("\n")
+    for index, line in enumerate(text.split("\n") if text else (), start=1):
         try:
             values = json.loads(line)
         except ValueError as error:

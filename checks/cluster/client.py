@@ -37,8 +37,12 @@ class ClusterError(Exception):
     """The cluster cannot be read. Says which one, why, and what to do about it."""
 
 
-class RightsError(ClusterError):
-    """These credentials may not do that: asking again is of no use. Says who can grant it."""
+class PermanentError(ClusterError):
+    """Asking again is of no use: a person has to change something, the kubeconfig for one."""
+
+
+class RightsError(PermanentError):
+    """These credentials may not do that. Says who can grant it."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ def read(paths: Sequence[str], context: str | None, *, metadata_only: bool = Fal
         metadata_only: ask for names and labels alone; a CRD is 200 KB otherwise.
 
     Raises:
-        ClusterError: no kubeconfig, an unknown context, an unreachable server, expired credentials.
+        ClusterError: an unreachable server; PermanentError: no kubeconfig, an unknown context, expired credentials.
 
     """
     return run(_read(paths, context, metadata_only=metadata_only))
@@ -102,7 +106,7 @@ async def connect(context: str | None) -> kr8s.asyncio.Api:
     """A client for the kubeconfig's cluster."""
     file = kubeconfig_path()
     if not _exists(file):
-        raise ClusterError(
+        raise PermanentError(
             f"no kubeconfig at {file}; set KUBECONFIG to your cluster's file, or start the local cluster: "
             "trainstack cluster up"
         )
@@ -112,7 +116,7 @@ async def connect(context: str | None) -> kr8s.asyncio.Api:
     except (KeyError, ValueError, TypeError, OSError, IndexError, yaml.YAMLError) as error:
         where = f"context {context!r} of {file}" if context else file
         remedy = "; the environment names it in trainstack:cluster: context" if context else ""
-        raise ClusterError(
+        raise PermanentError(
             f"{where} is not a usable kubeconfig ({error}); see what is in it: kubectl config get-contexts{remedy}"
         ) from error
     except (httpx.TransportError, APITimeoutError) as error:
@@ -121,8 +125,8 @@ async def connect(context: str | None) -> kr8s.asyncio.Api:
         server, status = "the kubeconfig's server", 0
         if error.response is not None:
             server, status = error.response.url.netloc.decode(), error.response.status_code
-        problem = _problem(server, "/version", status) or f"the cluster at {server}: {error}"
-        raise ClusterError(problem) from error
+        refusal = RightsError if status == FORBIDDEN else ClusterError
+        raise _problem(server, "/version", status) or refusal(f"the cluster at {server}: {error}") from error
     api.timeout = _TIMEOUT_SECONDS
     return api
 
@@ -152,15 +156,15 @@ def _unreachable(server: str, error: Exception) -> ClusterError:
     )
 
 
-def _problem(server: str, path: str, status: int) -> str | None:
+def _problem(server: str, path: str, status: int) -> ClusterError | None:
     """What an answer of this status means that holds neither an object nor the lack of one."""
     if status == httpx.codes.UNAUTHORIZED:
-        return (
+        return PermanentError(
             f"the cluster at {server} does not accept the credentials in {kubeconfig_path()}; renew them, or point "
             "KUBECONFIG at another file"
         )
     if status == httpx.codes.TOO_MANY_REQUESTS or status >= httpx.codes.INTERNAL_SERVER_ERROR:
-        return f"the cluster at {server} answered {status} to {path}; try again when it is well"
+        return ClusterError(f"the cluster at {server} answered {status} to {path}; try again when it is well")
     return None
 
 
@@ -223,5 +227,5 @@ async def _fetch(
     except (httpx.TransportError, ssl.SSLError, APITimeoutError) as error:
         raise _unreachable(api.auth.server, error) from error
     if problem := _problem(api.auth.server, path, status):
-        raise ClusterError(problem)
+        raise problem
     return status, text

@@ -2,14 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
 
 from checks.cluster.client import Answer, RightsError, read
+from checks.cluster.progress import paths_of
 from checks.events import EventView, events_of
-from checks.kinds import claims
-from manifests import labels
-
-_JOB_UID = "kueue.x-k8s.io/job-uid"
 
 
 def read_events(bodies: Sequence[Mapping[str, Any]], all_names: Sequence[str], context: str | None) -> list[EventView]:
@@ -23,17 +19,9 @@ def read_events(bodies: Sequence[Mapping[str, Any]], all_names: Sequence[str], c
     Raises ClusterError; RightsError where events may not be read.
 
     """
-    lists, objects = [], []
-    for body in bodies:
-        metadata = body["metadata"]
-        within = f"namespaces/{metadata['namespace']}"
-        of_launch, of_job = (
-            quote(f"{labels.LAUNCH}={metadata['labels'][labels.LAUNCH]}"),
-            quote(f"{_JOB_UID}={metadata['uid']}"),
-        )
-        lists.append(f"/api/v1/{within}/pods?labelSelector={of_launch}")
-        lists.append(f"/apis/kueue.x-k8s.io/v1beta2/{within}/workloads?labelSelector={of_job}")
-        objects += [f"/api/v1/{within}/persistentvolumeclaims/{name}" for name in claims(body)]
+    asked = [paths_of(body) for body in bodies]
+    lists = [path for each in asked for path in (each.pods, each.workloads)]
+    objects = [path for each in asked for path in each.claims.values()]
     namespaces = dict.fromkeys(body["metadata"]["namespace"] for body in bodies)
     wanted = {namespace: f"/api/v1/namespaces/{namespace}/events" for namespace in namespaces}
     answers = read([*wanted.values(), *lists, *objects], context)

@@ -1,7 +1,7 @@
 """Reading the logs of pods, once or for as long as they are written."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,7 +11,7 @@ import httpx
 from kr8s import APITimeoutError
 from kr8s.asyncio import Api
 
-from checks.cluster.client import FORBIDDEN, ClusterError, RightsError, get, get_text
+from checks.cluster.client import FORBIDDEN, ClusterError, PermanentError, RightsError, get, get_text
 from checks.log_merge import Cursor
 from checks.training_log import LogLine, log_line, log_lines
 
@@ -66,18 +66,21 @@ async def follow_log(api: Api, source: Source, cursor: Cursor, say: Say) -> None
     A stream that breaks off is taken up where it was, without a line lost or told twice; so is the log of a container
     that was started again, whose earlier log is told to its end first.
 
-    Raises RightsError where the log may not be read.
+    Raises RightsError where the log may not be read, PermanentError where nothing may be any more.
     """
-    restarts = 0
+    restarts: int | None = None
     while True:
         try:
             state = await _state(api, source)
+        except PermanentError:
+            raise
         except ClusterError:  # it is away for a while; the run goes on without us
             await asyncio.sleep(_PAUSE_SECONDS)
             continue
         if state is None:
             return
-        if state.restarts != restarts and cursor.last:
+        # Earlier restarts than the first look are none of ours: what was told before is of the container as it is now.
+        if restarts is not None and state.restarts != restarts:
             await _rest(api, source, cursor, say, "&previous=true")
             cursor.anew()
         restarts = state.restarts
@@ -144,12 +147,23 @@ async def _stream(api: Api, source: Source, cursor: Cursor) -> AsyncGenerator[Lo
             _refuse(response.status_code, source)
             if response.status_code != httpx.codes.OK:  # its container has not started, or its node is away
                 return
-            async for text in response.aiter_lines():
+            async for text in _lines(response.aiter_text()):
                 line = log_line(text)
                 if line is not None and cursor.take(line):
                     yield line
     except (httpx.TransportError, APITimeoutError, OSError):
         return
+
+
+async def _lines(pieces: AsyncIterable[str]) -> AsyncGenerator[str]:
+    """The lines of a stream. Not `aiter_lines`, for which more than the line feed ends a line."""
+    begun = ""
+    async for piece in pieces:
+        *whole, begun = (begun + piece).split("\n")
+        for line in whole:
+            yield line
+    if begun:
+        yield begun
 
 
 async def _text(api: Api, source: Source, more: str) -> str:

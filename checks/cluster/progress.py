@@ -14,6 +14,7 @@ from checks.cluster.client import Answer, ClusterError, connect, get_all, get_te
 from checks.kinds import claims
 from checks.pods import pod_views, problems
 from checks.run_view import RunObjects, RunView, run_view
+from checks.trainer import trainer
 from checks.training_log import LogLine, log_lines
 from checks.waiting import Queueing, preemptor
 from manifests import labels
@@ -28,7 +29,7 @@ Body = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class _Asked:
+class Asked:
     """The paths that one launch is read from."""
 
     workloads: str
@@ -77,7 +78,7 @@ async def view_all(
     with_log: bool = True,
 ) -> list[RunView]:
     """As `view_runs`, for those who have a connection; `with_log`: read the ends of logs too."""
-    asked = [_asked(body) for body in bodies]
+    asked = [paths_of(body) for body in bodies]
     answers = await get_all(api, (path for each in asked for path in each))
     workloads = [_newest(answers[each.workloads]) for each in asked]
     pods = [_items(answers[each.pods]) for each in asked]
@@ -113,7 +114,8 @@ async def view_all(
     ]
 
 
-def _asked(body: Body) -> _Asked:
+def paths_of(body: Body) -> Asked:
+    """Where what belongs to a launch is."""
     metadata = body["metadata"]
     within = f"namespaces/{metadata['namespace']}"
     queue = metadata["labels"].get(labels.QUEUE)
@@ -121,7 +123,7 @@ def _asked(body: Body) -> _Asked:
         quote(f"{_JOB_UID}={metadata['uid']}"),
         quote(f"{labels.LAUNCH}={metadata['labels'][labels.LAUNCH]}"),
     )
-    return _Asked(
+    return Asked(
         workloads=f"{_KUEUE}/{within}/workloads?labelSelector={of_job}",
         pods=f"/api/v1/{within}/pods?labelSelector={of_launch}",
         local_queue=f"{_KUEUE}/{within}/localqueues/{queue}" if queue else None,
@@ -206,7 +208,7 @@ async def _log(api: Api, body: Body, pods: Sequence[Body]) -> Sequence[LogLine]:
     if first is None or first.phase in ("Pending", "Unknown"):
         return ()
     pod = next(each for each in pods if each["metadata"]["name"] == first.name)
-    metadata, container = pod["metadata"], pod["spec"]["containers"][0]["name"]
+    metadata, container = pod["metadata"], trainer([each["name"] for each in pod["spec"]["containers"]])
     path = (
         f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/log"
         f"?container={container}&tailLines={_LINES}&timestamps=true"

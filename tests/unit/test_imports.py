@@ -21,7 +21,8 @@ ALLOWED = {
     # The names of images are the workloads': the program names the same images that the local cluster builds.
     "devcluster": ("devcluster", "toolchain", "workloads.images"),
     "review": ("review", "checks", "workloads", "manifests", "settings"),
-    "reports": ("reports",),
+    # What a line of a log tells is the same for those who watch a run and for those who report of it.
+    "reports": ("reports", "checks.training_log"),
     "cli": (
         "cli",
         "reports",

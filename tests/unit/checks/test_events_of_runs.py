@@ -1,8 +1,14 @@
 """The events of runs: those of their objects, told once, in the order of time."""
 
+from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
+from checks.cluster.client import Answer
+from checks.cluster.events import read_events
 from checks.events import events_of
+from tests.unit.checks.live import LAUNCH, make_launch_body, make_pod, make_workload
 
 
 def make_event(name: str, minute: int, uid: str = "", **changes: Any) -> dict[str, Any]:
@@ -47,3 +53,25 @@ def test_events_come_in_the_order_of_time() -> None:
     """By when they were seen last."""
     late = make_event("x", 9, "1", reason="Killing")
     assert told(late, make_event("x", 3, "1")) == [("x", "Pulled", 1, 3), ("x", "Killing", 1, 9)]
+
+
+def test_events_are_asked_for_where_the_status_looks_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A launch's pods, Workload and claims; what is there is known by its uid."""
+    asked: list[str] = []
+
+    def read(paths: Sequence[str], _: str | None) -> dict[str, Answer]:
+        asked.extend(paths)
+        items = {"/pods?": [make_pod("x")], "/workloads?": [make_workload()], "/events": [make_event("x", 1, "x")]}
+        found = {path: next((items[part] for part in items if part in path), None) for path in paths}
+        return {path: Answer(404 if each is None else 200, {"items": each or []}) for path, each in found.items()}
+
+    monkeypatch.setattr("checks.cluster.events.read", read)
+    body = make_launch_body()
+    assert [each.name for each in read_events([body], [LAUNCH], None)] == ["x"]
+    within = "namespaces/research"
+    assert asked == [
+        f"/api/v1/{within}/events",
+        f"/api/v1/{within}/pods?labelSelector=trainstack.dev/launch%3D{LAUNCH}",
+        f"/apis/kueue.x-k8s.io/v1beta2/{within}/workloads?labelSelector=kueue.x-k8s.io/job-uid%3Djob-uid",
+        f"/api/v1/{within}/persistentvolumeclaims/training",
+    ]

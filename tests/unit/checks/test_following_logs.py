@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from checks.cluster.client import ClusterError, connect
-from checks.cluster.logs import Source, follow_log
+from checks.cluster.logs import Source, follow_log, read_logs
 from checks.log_merge import Cursor
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -31,6 +31,8 @@ class Server(ThreadingHTTPServer):
     """After how many lines of all its log each stream breaks off; then none does."""
     restarts_after = 10**6
     """The stream after which the container has been started again."""
+    restarts = 0
+    """How often it had been before."""
     status = 200
     streams = 0
 
@@ -57,7 +59,7 @@ class Handler(BaseHTTPRequestHandler):
             ended = self.server.streams > len(self.server.cuts)
             status = {
                 "phase": "Succeeded" if ended else "Running",
-                "containerStatuses": [{"name": "training", "restartCount": int(restarted)}],
+                "containerStatuses": [{"name": "training", "restartCount": self.server.restarts + restarted}],
             }
             self._send(json.dumps({"metadata": {"uid": "uid-1"}, "status": status}))
         else:
@@ -110,13 +112,17 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         made.shutdown()
 
 
-def followed(source: Source = SOURCE) -> list[str]:
-    """The lines that are told of the container, to its end."""
+def followed(source: Source = SOURCE, *, after: int = 0) -> list[str]:
+    """The lines that are told of the container, to its end; `after`: so many were told before."""
     told: list[str] = []
+    cursor = Cursor()
 
     async def follow() -> None:
         api = await connect(None)
-        await follow_log(api, source, Cursor(), lambda _, line: told.append(line.text))
+        if after:
+            for line in (await read_logs(api, [source]))[source][:after]:
+                cursor.take(line)
+        await follow_log(api, source, cursor, lambda _, line: told.append(line.text))
 
     asyncio.run(follow())
     return told
@@ -129,11 +135,30 @@ def test_a_stream_that_breaks_off_is_taken_up_where_it_was(server: Server, cuts:
     assert followed() == list(server.lines)
 
 
+def test_a_stream_is_split_at_line_feeds_alone(server: Server) -> None:
+    """A progress bar is one line, and so is what holds another separator."""
+    server.lines = ("\r 10%\r100%", "a\x0cb\x85c\u2028d", "end")
+    assert followed() == ["100%", "a\x0cb\x85c\u2028d", "end"]
+
+
 def test_the_log_of_a_container_that_was_started_again_is_told_on(server: Server) -> None:
     """What it wrote before, and was not told yet, first."""
     server.previous, server.lines = ("a", "b", "c", "d", "e", "f"), ("g", "h")
     server.cuts, server.restarts_after = (5,), 1
     assert followed() == list("abcdefgh")
+
+
+def test_restarts_before_the_first_look_repeat_nothing(server: Server) -> None:
+    """What was told of the container as it is now stays told."""
+    server.lines, server.restarts = ("a", "b", "c", "d", "e"), 2
+    assert followed(after=3) == ["d", "e"]
+
+
+def test_a_container_that_failed_before_its_first_line_was_told_is_told_whole(server: Server) -> None:
+    """It ended and was started again between two looks."""
+    server.previous, server.lines = ("a", "b"), ("c",)
+    server.cuts, server.restarts_after = (0,), 1
+    assert followed() == list("abc")
 
 
 def test_a_pod_that_took_the_name_of_another_is_not_its_log(server: Server) -> None:

@@ -13,7 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from checks.cluster.client import ClusterError, reach, read
+from checks.cluster.client import ClusterError, PermanentError, reach, read
 from checks.cluster.snapshot import read_labels, read_launches
 from devcluster.certificates import embedded, kubeconfig
 
@@ -100,7 +100,24 @@ def test_a_server_that_refuses_is_named_with_the_reason(server: Server, status: 
     server.status, server.open = status, ()
     with pytest.raises(ClusterError, match=said) as caught:
         reach(None)
+    assert isinstance(caught.value, PermanentError) == (status in (401, 403))
     assert f"127.0.0.1:{server.server_port}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "context"), [(None, None), ("", None), ("clusters: [", None), ("[]", None), (..., "unknown")]
+)
+def test_a_kubeconfig_that_is_none_will_not_mend_itself(
+    server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: object, context: str | None
+) -> None:
+    """Nor will a context that it does not have."""
+    file = tmp_path / "other"
+    if isinstance(content, str):
+        file.write_text(content)
+    if content is not ...:
+        monkeypatch.setenv("KUBECONFIG", str(file))
+    with pytest.raises(PermanentError, match="kubeconfig"):
+        reach(context)
 
 
 @pytest.mark.parametrize("status", [403, 410, 429, 500])

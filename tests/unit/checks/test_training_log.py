@@ -20,6 +20,10 @@ def make_log(*told: tuple[float, str]) -> list[LogLine]:
         ("epoch 3/12", 0.25),
         ("epoch 3/12 step 20/40 loss 0.1", 2.5 / 12),
         ("epoch 12/12 step 40/40", 1.0),
+        ("INFO epoch 3/12 done seconds 1", 0.25),
+        ("starting epoch 3/12", 2 / 12),
+        ("Beginning epoch 1/12", 0.0),
+        ("myepoch 3/12", None),
         ("epoch 0/0", None),
         ("epoch 1/2 step 0/0", None),
         ("nothing of the kind", None),
@@ -55,6 +59,17 @@ def test_without_a_rate_nothing_is_said_of_the_time_left() -> None:
     found = progress(make_log((10, "epoch 1/4")), None, START)
     assert found is not None
     assert (found.epoch, found.epochs, found.step, found.steps, found.seconds_left) == (1, 4, None, None, None)
+
+
+def test_only_a_line_feed_ends_a_line() -> None:
+    """What else some libraries take for an end is part of the text; a progress bar's last word is its line."""
+    stamp = "2026-01-02T03:00:00Z"
+    log = f"{stamp} \repoch 1/3 step 1/10\repoch 1/3 step 10/10\n{stamp} a\x0cb\x85c\u2028d\n{stamp} dos\r\n"
+    lines = log_lines(log)
+    assert [line.text for line in lines] == ["epoch 1/3 step 10/10", "a\x0cb\x85c\u2028d", "dos"]
+    found = progress(lines, None, START)
+    assert found is not None
+    assert found.fraction == pytest.approx(1 / 3)
 
 
 def test_lines_bear_the_moment_to_the_nanosecond() -> None:

@@ -1,25 +1,29 @@
 """How the day-two commands show what they are given: tables, details, labels of log lines, the end of a watch."""
 
+import asyncio
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import typer
 from rich.console import Console
 
-from checks.cluster.client import ClusterError, RightsError
+from checks.cluster.client import ClusterError, PermanentError, RightsError
 from checks.cluster.logs import Source
 from checks.kinds import Replicas
 from checks.launches import LiveLaunch, Phase
 from checks.pods import PodView
 from checks.run_view import ClaimUse, Condition, RunView
 from checks.training_log import LogLine, Progress
-from cli import logs, runs, status
+from cli import events, logs, runs, status
 from cli.console import WIDE, duration, quiet_interrupt
 from cli.session import Session
+from tests.unit.checks.live import make_launch_body
 from tests.unit.make import make_settings
+from workloads.records import Ledger
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 PAGE = Path(__file__).parents[3] / "docs" / "day-two.md"
@@ -117,11 +121,11 @@ def test_spans_of_time_for_people(seconds: float, words: str) -> None:
 class Looks:
     """Answers of the cluster, one after the other; the last one again and again."""
 
-    def __init__(self, *answers: list[RunView] | ClusterError) -> None:
+    def __init__(self, *answers: Any) -> None:
         """Take the answers."""
         self.answers = list(answers)
 
-    def __call__(self, *_: object, **__: object) -> list[RunView]:
+    def __call__(self, *_: object, **__: object) -> Any:
         """The next."""
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, ClusterError):
@@ -134,7 +138,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Session:
     """A session of an environment without files, in which nobody waits."""
     session = Session(Path(), "test")
     monkeypatch.setattr(Session, "settings", make_settings())
-    for module in (status, runs):
+    for module in (status, runs, events, logs):
         monkeypatch.setattr(module, "PAUSE_SECONDS", 0)
     return session
 
@@ -158,7 +162,7 @@ def test_a_wait_tells_each_change_once_and_fails_with_the_reason(
     failed = Condition("Failed", "True", "BackoffLimitExceeded", NOW, "it failed too often")
     queued = VIEWS[1:2]
     ended = [make_view("large-1e55a0c0de", "failed", conditions=(failed,))]
-    monkeypatch.setattr(runs, "look", Looks(queued, queued, ended))
+    monkeypatch.setattr(runs, "_look_if_there", Looks(queued, queued, ended))
     with pytest.raises(typer.Exit):
         runs.follow(session, None, 60)
     said = capsys.readouterr().err
@@ -166,16 +170,130 @@ def test_a_wait_tells_each_change_once_and_fails_with_the_reason(
     assert "failed: large-1e55a0c0de (BackoffLimitExceeded: it failed too often)" in said
 
 
-def test_a_missing_right_ends_a_wait_at_once(
-    session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("error", [RightsError("no right to list jobs"), PermanentError("no kubeconfig at /no")])
+def test_what_will_not_mend_itself_ends_every_watch_at_once(
+    session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: ClusterError
 ) -> None:
     """Asking again would not help."""
-    for module in (status, runs):
-        monkeypatch.setattr(module, "look", Looks(RightsError("no right to list jobs")))
-    for command in (lambda: runs.follow(session, None, 60), lambda: status._watch(session, None)):
+    monkeypatch.setattr(Session, "open", lambda _: session)
+    monkeypatch.setattr(status, "look", Looks(error))
+    monkeypatch.setattr(runs, "_look_if_there", Looks(error))
+    monkeypatch.setattr(events, "_read", Looks(error))
+    commands = (
+        lambda: runs.follow(session, None, 60),
+        lambda: status._watch(session, None),
+        lambda: events.events(watch=True),
+    )
+    for command in commands:
         with pytest.raises(typer.Exit):
             command()
-        assert "error: no right to list jobs" in capsys.readouterr().err
+        assert f"error: {error}" in capsys.readouterr().err
+
+
+def test_events_are_watched_through_a_silence(
+    session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is told once."""
+    monkeypatch.setattr(Session, "open", lambda _: session)
+    running, ended = (make_view("a-0123456789", phase).launch for phase in ("running", "succeeded"))
+    silent = ClusterError("no answer")
+    monkeypatch.setattr(events, "_read", Looks(silent, ([running], []), silent, silent, ([ended], [])))
+    events.events(watch=True)
+    assert capsys.readouterr().err.splitlines() == ["  no answer; asking again"] * 2
+
+
+def test_a_wait_gives_up_on_a_cluster_that_stays_silent(
+    session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After a while, with what to do later."""
+    monkeypatch.setattr(runs, "_PATIENCE_SECONDS", -1)
+    monkeypatch.setattr(runs, "_look_if_there", Looks(ClusterError("no answer")))
+    with pytest.raises(typer.Exit):
+        runs.follow(session, None, 60)
+    assert "no answer; the runs go on without us. Look again with: trainstack status -s test" in capsys.readouterr().err
+
+
+def make_ledger(run_id: str, *, managed: bool) -> Ledger:
+    """What remembers a launch; a managed one's pods mount the wrapper."""
+    volumes = [{"name": "trainstack-wrapper", "configMap": {"name": "wrapper"}}] if managed else []
+    return Ledger(
+        run_id=run_id,
+        workload=run_id.rpartition("-")[0],
+        namespace="research",
+        attempt=1,
+        launch_name=f"{run_id}-abcdef",
+        launch={"spec": {"containers": [], "volumes": volumes}},
+    )
+
+
+def remembered(monkeypatch: pytest.MonkeyPatch, *ledgers: Ledger) -> None:
+    """A cluster that holds these ledgers and no launch."""
+    monkeypatch.setattr(runs, "read_runs", lambda _: SimpleNamespace(ledgers=ledgers, live=()))
+
+
+UNSEEN = "its object is gone, and its end was not seen; "
+
+
+@pytest.mark.parametrize("word", [None, "a"])
+def test_a_run_that_vanishes_before_its_end_was_seen_fails_a_wait(
+    session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], word: str | None
+) -> None:
+    """It may have failed. What tells of it is named: its record, or nothing."""
+    names = ["a-0123456789", "a-1123456789", "a-2123456789"]
+    running = [make_view(name, "running") for name in names]
+    monkeypatch.setattr(runs, "_look_if_there", Looks([*running, make_view("a-3123456789", "running")], []))
+    remembered(monkeypatch, make_ledger(names[0], managed=True), make_ledger(names[1], managed=False))
+    with pytest.raises(typer.Exit) as caught:
+        runs.follow(session, word, 60)
+    assert caught.value.exit_code == 1
+    said = capsys.readouterr().err
+    assert f"{names[0]}: {UNSEEN}its record tells how it ended: trainstack fetch {names[0]} -s test" in said
+    assert f"{names[1]}: {UNSEEN}an unmanaged run keeps no record" in said
+    assert f"{names[2]}: {UNSEEN}nothing remembers its launch either" in said
+
+
+def test_a_run_that_ended_before_it_vanished_is_no_fault(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is one that was launched again."""
+    first = [make_view("a-0123456789", "running"), make_view("b-0123456789", "succeeded")]
+    monkeypatch.setattr(runs, "_look_if_there", Looks(first, [make_view("a-0123456789", "succeeded")]))
+    assert [view.launch.run_id for view in runs.follow(session, None, 60)] == ["a-0123456789"]
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [("a", f"a-0123456789: {UNSEEN}its record tells how it ended: trainstack fetch a-"), ("b", "no run 'b' has an ob")],
+)
+def test_waiting_for_a_run_without_an_object_tells_what_is_left(
+    session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], word: str, message: str
+) -> None:
+    """Where it was launched at all."""
+    monkeypatch.setattr(runs, "_look_if_there", Looks([]))
+    remembered(monkeypatch, make_ledger("a-0123456789", managed=True))
+    with pytest.raises(typer.Exit):
+        runs.follow(session, word, 60)
+    assert message in capsys.readouterr().err
+
+
+def test_following_the_logs_of_a_run_that_is_deleted_says_so(
+    session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was queued, and had no pods."""
+    body = make_launch_body()
+    run_id = body["metadata"]["labels"]["trainstack.dev/run"]
+    answers = Looks(([body], [make_view(run_id, "queued")]), ([], []))
+
+    async def nothing(*_: object) -> None:
+        return
+
+    async def look(*_: object) -> Any:
+        return answers()
+
+    monkeypatch.setattr(logs, "connect", nothing)
+    monkeypatch.setattr(logs, "_look", look)
+    remembered(monkeypatch)
+    with pytest.raises(typer.Exit):
+        asyncio.run(logs._follow(session, [body], logs._Wanted(None, None, None, None)))
+    assert f"{run_id}: {UNSEEN}nothing remembers" in capsys.readouterr().err
 
 
 def test_log_lines_bear_their_replica(capsys: pytest.CaptureFixture[str]) -> None:
@@ -190,6 +308,11 @@ def test_log_lines_bear_their_replica(capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().out.splitlines() == [
         "worker-1 init │ [bold]epoch 1/2[/bold]",
         "worker-1      │ [bold]epoch 1/2[/bold]",
+    ]
+    injected = make_view("a-0123456789", "running", pods=(make_pod("worker", 1, containers=("pytorch", "proxy")),))
+    assert [printer.labels[each] for each in logs._sources([injected], wanted, printer)] == [
+        "worker-1",
+        "worker-1 proxy",
     ]
     logs._sources([view, make_view("b-0123456789", "queued")], wanted, printer)
     assert printer.labels[sources[1]] == "a-0123456789-abcdef/worker-1"

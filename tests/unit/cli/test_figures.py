@@ -16,6 +16,7 @@ from checks.launches import utc_now as now
 from cli import compare as command
 from cli import figures
 from cli.session import Session
+from reports.comparison import compare as compare_runs
 from reports.runs import Definition
 from settings.model import Settings
 from tests.unit.reports.make import make_classic, make_log, make_record, make_stamped
@@ -25,12 +26,12 @@ ID = "0123456789"
 
 
 def make_pod(name: str, phase: str = "Succeeded", created: str = "2026-11-21T12:00:00Z", **env: str) -> dict[str, Any]:
-    """A pod of one container with these variables; another container stands behind it."""
+    """A pod of one container with these variables; others stand before and behind it."""
     variables = [{"name": key, "value": value} for key, value in env.items()]
     train = {"name": "pytorch", "image": "mnist:1", "args": ["--backend=gloo"], "env": variables}
     return {
         "metadata": {"name": name, "creationTimestamp": created, "labels": {}},
-        "spec": {"containers": [train, {"name": "sidecar", "image": "other"}]},
+        "spec": {"containers": [{"name": "proxy", "image": "p"}, train, {"name": "sidecar", "image": "other"}]},
         "status": {"phase": phase},
     }
 
@@ -43,6 +44,7 @@ class Cluster:
         self.live: list[LiveLaunch] = []
         self.pods: dict[str, list[dict[str, Any]]] = {}
         self.logs: dict[str, str] = {}
+        self.previous: dict[str, str] = {}
         monkeypatch.setattr(figures, "read_runs", lambda _: SimpleNamespace(ledgers=self.ledgers, live=self.live))
         monkeypatch.setattr(figures, "read", self._read)
         monkeypatch.setattr(figures, "read_text", self._read_text)
@@ -66,8 +68,9 @@ class Cluster:
         return {path: Answer(200, {"items": self.pods[run]})}
 
     def _read_text(self, path: str, _: str | None) -> str:
+        path, previous, _ = path.partition("&previous=true")
         assert path.endswith("/log?container=pytorch&timestamps=true")
-        return self.logs[path.split("/")[6]]
+        return (self.previous if previous else self.logs)[path.split("/")[6]]
 
 
 @pytest.fixture
@@ -188,6 +191,28 @@ def test_workers_without_the_volume_are_read_from_their_pods_where_there_are_any
 
         monkeypatch.setattr(figures, "read", away)
     assert figures.figures(session, [run_id])[0].steps == {0: 28, 1: 28 if reachable else None}
+
+
+@pytest.mark.parametrize(("restarts", "steps"), [(1, 28), (0, None)])
+def test_a_worker_that_was_started_again_is_read_from_both_logs(
+    session: Session, cluster: Cluster, restarts: int, steps: int | None
+) -> None:
+    """What lacks still leaves its steps unknown, and that is said."""
+    pods = [make_pod(f"p{rank}", RANK=str(rank), WORLD_SIZE="2") for rank in range(2)]
+    pods[1]["status"]["containerStatuses"] = [
+        {"name": "sidecar", "restartCount": 5},
+        {"name": "pytorch", "restartCount": restarts},
+    ]
+    run_id = cluster.add("digits", *pods, log=make_log())
+    whole = make_stamped(make_log()).splitlines(keepends=True)
+    # It was stopped in its second epoch, and took that up again.
+    cluster.previous["p1"], cluster.logs["p1"] = "".join(whole[:6]).rstrip("\n"), "".join(whole[5:])
+    (make_record(session.results / run_id, {"0.m-1": make_log()}, world_size=2) / "_SUCCESS").touch()
+    (run,) = figures.figures(session, [run_id])
+    assert run.steps == {0: 28, 1: steps}
+    notes = compare_runs([run]).notes
+    assert any("the log of rank 1 lacks epochs that other ranks tell of" in note for note in notes) == (steps is None)
+    assert not any("in a form that is known here" in note for note in notes if "rank 1" in note)
 
 
 @pytest.fixture

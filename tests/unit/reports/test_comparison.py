@@ -67,6 +67,13 @@ def test_runs_of_one_workload_are_told_apart_by_id() -> None:
     assert [row.name for row in compare(runs).rows] == ["digits-0123456789", "digits-abcdef0123", "together"]
 
 
+def test_accuracies_differ_as_decimals_do() -> None:
+    """0.98 is 0.02 more than 0.96, though not in binary."""
+    other = make_run("together", world=3, steps=8, test_accuracy=0.98)
+    (sentence,) = compare([make_run("alone", test_accuracy=0.96), other]).in_words()
+    assert "accuracy 0.9800 against 0.9600 (the same within 0.02)" in sentence
+
+
 def test_accuracies_that_differ_are_said_to() -> None:
     """By more than one of 50 images."""
     worse = make_run("together", world=3, steps=8, test_accuracy=0.9)

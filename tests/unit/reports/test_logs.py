@@ -68,6 +68,20 @@ def test_timestamps_tell_how_long_an_epoch_took() -> None:
     assert [epoch.seconds for epoch in log.epochs.values()] == [9.0, 6.0]
 
 
+def test_a_line_with_an_epoch_may_tell_of_the_test_too() -> None:
+    """Both count."""
+    log = parse(["epoch 2/2 test loss 0.1 accuracy 0.9"])
+    assert (log.epochs, log.test_loss, log.test_accuracy) == ({2: Epoch()}, 0.1, 0.9)
+
+
+def test_epochs_without_steps_are_epochs_too() -> None:
+    """As they are to the status: what is told of them is when they were."""
+    log = parse(
+        make_stamped("starting epoch 1/2\nepoch 1/2\nstarting epoch 2/2\nx\nepoch 2/2\n").split("\n"), timestamps=True
+    )
+    assert log.epochs == {1: Epoch(seconds=2.0), 2: Epoch(seconds=2.0)}
+
+
 def test_what_the_log_itself_tells_of_time_counts_more_than_timestamps() -> None:
     """It is of the training alone."""
     log = parse(make_stamped(make_log()).splitlines(), timestamps=True)

@@ -46,12 +46,32 @@ def test_the_attempts_of_a_replica_are_one_training(tmp_path: Path) -> None:
     assert from_record(make_record(tmp_path / "run", logs, METRICS), "digits-0123456789").steps == {0: 28}
 
 
+def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
+    """A progress bar stands before what a program says of its epoch, and JSON holds other separators."""
+    bars = make_log().replace("epoch 1/2 done", "10%\r100%\u2028\repoch 1/2 done")
+    folder = make_record(tmp_path / "run", {"0.pod-1": bars}, METRICS)
+    told = folder / "result" / "metrics.jsonl"
+    told.write_text('{"note": "a\u2028b", "epoch": 1, "seconds": 3}\n', encoding="utf-8")
+    run = from_record(folder, "digits-0123456789")
+    assert (run.steps, run.epochs[1].seconds, run.epochs[2].seconds) == ({0: 28}, 3.0, 0.22)
+    stamped = make_stamped(make_log()).replace("epoch 1/2 done", "10%\r100%\u2028\repoch 1/2 done")
+    live = from_logs("d-1", {0: stamped}, workload="d", finished=True, world_size=1, definition=None)
+    assert (live.steps, live.epochs[1].seconds) == ({0: 28}, 0.21)
+
+
 def test_a_worker_without_the_volume_is_read_from_its_pod(tmp_path: Path) -> None:
     """The record has no log of it; without the pod its steps are not known, which is not none."""
     run = from_record(make_record(tmp_path / "run", {"0.m-1": make_log()}, METRICS, world_size=3), "digits-0123456789")
     assert (run.steps, run.silent) == ({0: 28, 1: None, 2: None}, [1, 2])
     heard = with_logs(run, {0: "", 2: make_stamped(make_log())})
     assert (heard.steps, heard.silent) == ({0: 28, 1: None, 2: 28}, [1])
+
+
+def test_a_replica_that_is_behind_lacks_nothing() -> None:
+    """Of a run that still trains: only what lies before its last epoch was lost."""
+    logs = {0: make_stamped(make_log(epochs=3)), 1: make_stamped(make_log(epochs=2)), 2: make_stamped("no epoch")}
+    run = from_logs("d-0123456789", logs, workload="d", finished=False, world_size=3, definition=None)
+    assert (run.partial, run.steps) == ([], {0: 42, 1: 28, 2: None})
 
 
 def test_a_program_without_metrics_is_read_from_its_log(tmp_path: Path) -> None:
