@@ -10,6 +10,7 @@ from checks.adoption.found import Body, Found
 from settings.base import Section
 from settings.editing import Entry
 from settings.model import Settings
+from settings.quantities import amount
 
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _PROVISIONED = "pv.kubernetes.io/provisioned-by"
@@ -104,16 +105,26 @@ def _storage(names: _Names, found: Found, result: Adoption) -> None:
 
 
 def _of_claim(volume: Body, claim: Body) -> bool:
-    """Whether somebody made the volume for the claim: bound to it, or free and such as it asks for."""
+    """Whether somebody made the volume for the claim: it is the claim's, or free and what the claim's selector names.
+
+    A free volume of the same class alone may be meant for anybody.
+    """
     if (volume["metadata"].get("annotations") or {}).get(_PROVISIONED):
         return False
-    spec, asked = volume["spec"], claim["spec"]
-    if spec.get("claimRef"):
-        return bool(asked.get("volumeName") == volume["metadata"]["name"])
-    wanted = (asked.get("selector") or {}).get("matchLabels") or {}
-    held = volume["metadata"].get("labels") or {}
-    same_class = bool(spec.get("storageClassName") == asked.get("storageClassName"))
-    return same_class and not asked.get("volumeName") and wanted.items() <= held.items()
+    spec, asked, own = volume["spec"], claim["spec"], claim["metadata"]
+    if held := spec.get("claimRef"):
+        # Bound, or kept for it by hand, then without a uid; another uid is of a claim of that name that is gone.
+        same = (held.get("namespace"), held.get("name")) == (own["namespace"], own["name"])
+        return same and held.get("uid") in (None, "", own.get("uid"))
+    selector = asked.get("selector") or {}
+    if asked.get("volumeName") or not selector.get("matchLabels") or selector.get("matchExpressions"):
+        return False
+    return bool(
+        spec.get("storageClassName") == asked.get("storageClassName")
+        and selector["matchLabels"].items() <= (volume["metadata"].get("labels") or {}).items()
+        and {*asked["accessModes"]} <= {*spec["accessModes"]}
+        and amount(asked["resources"]["requests"]["storage"]) <= amount(spec["capacity"]["storage"])
+    )
 
 
 def _queues(names: _Names, found: Found, result: Adoption) -> None:
