@@ -90,18 +90,27 @@ def _claims(names: _Names, found: Found, result: Adoption) -> None:
 def _storage(names: _Names, found: Found, result: Adoption) -> None:
     """Volumes made by hand for these claims, and the classes that nobody else uses."""
     wanted = {live["spec"].get("storageClassName") for live in found.claims}
-    others = {live["spec"].get("storageClassName") for live in found.foreign_claims}
     for live in found.classes:
-        name = live["metadata"]["name"]
-        default = (live["metadata"].get("annotations") or {}).get(_DEFAULT_CLASS) == "true"
-        if name in wanted and (default or name in others):
-            why = "is the cluster's default" if default else "is used by claims of other namespaces"
+        if live["metadata"]["name"] not in wanted:
+            continue
+        if why := _of_others(live, found):
             _leave(live, f"{why}; it is only named", result)
-        elif name in wanted:
+        else:
             _take(kinds.STORAGE_CLASS, live, names, result)
     for live in found.persistent_volumes:
         if any(_of_claim(live, claim) for claim in found.claims):
             _take(kinds.PERSISTENT_VOLUME, live, names, result)
+
+
+def _of_others(storage_class: Body, found: Found) -> str | None:
+    """Why a class is not this namespace's alone, so that no `destroy` of ours may remove it."""
+    metadata = storage_class["metadata"]
+    if (metadata.get("annotations") or {}).get(_DEFAULT_CLASS) == "true":
+        return "is the cluster's default"
+    if found.foreign_claims is None:
+        return "may be used by claims of other namespaces, which may not be read"
+    used = any(live["spec"].get("storageClassName") == metadata["name"] for live in found.foreign_claims)
+    return "is used by claims of other namespaces" if used else None
 
 
 def _of_claim(volume: Body, claim: Body) -> bool:

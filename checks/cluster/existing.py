@@ -34,7 +34,8 @@ _WHERE = {
 def read_existing(namespace: str, context: str | None) -> Found | None:
     """Everything that `trainstack adopt` looks at; None where there is no such namespace.
 
-    What may not be read is told in `unreadable`, and counts as not there. Raises ClusterError as `client.read` does.
+    What may not be read is told in `unreadable`, and counts as not there; the claims of other namespaces are None then.
+    Raises ClusterError as `client.read` does.
     """
     asked = {
         name: paths.collection(version, kind, namespace if within else None)
@@ -46,9 +47,10 @@ def read_existing(namespace: str, context: str | None) -> Found | None:
         return None
     bodies = {name: _items(name, answers[path]) for name, path in asked.items() if name != "namespace"}
     everywhere = bodies.pop("all_claims")
+    others = tuple(each for each in everywhere if each["metadata"]["namespace"] != namespace)
     return Found(
         namespace=namespace,
-        foreign_claims=tuple(each for each in everywhere if each["metadata"]["namespace"] != namespace),
+        foreign_claims=others if answers[asked["all_claims"]].found else None,
         operators=tuple(_operators(answers[_DEPLOYMENTS].body.get("items", []))),
         unreadable=tuple(_unreadable(asked, answers[_GROUP], {name: answers[path] for name, path in asked.items()})),
         **bodies,
@@ -64,7 +66,8 @@ def _items(name: str, answer: Answer) -> tuple[Body, ...]:
 def _unreadable(asked: dict[str, str], group: Answer, answers: dict[str, Answer]) -> Iterator[str]:
     for name, path in asked.items():
         if answers[name].status == FORBIDDEN and name != "namespace":
-            yield f"{path.rpartition('/')[2]} may not be read ({path}), so none is taken over"
+            without = "no class" if name == "all_claims" else "none"
+            yield f"{path.rpartition('/')[2]} may not be read ({path}), so {without} is taken over"
     served = [each["version"] for each in group.body.get("versions", ())]
     if group.found and "v1beta2" not in served:
         yield f"Kueue serves {', '.join(served)} and not v1beta2, so no queue is taken over: upgrade Kueue to v0.15"

@@ -137,7 +137,7 @@ def test_each_half_takes_what_it_holds() -> None:
 
 
 def test_a_class_that_others_use_is_only_named() -> None:
-    """Or that is the cluster's default: one team does not take it from the others."""
+    """Or may use, where that is not known, or that is the default: one team does not take it from the others."""
     other = make_claim()
     other["metadata"]["namespace"] = "audio"
     shared = Found(namespace="vision", claims=(make_claim(),), classes=(CLASS,), foreign_claims=(other,))
@@ -146,6 +146,11 @@ def test_a_class_that_others_use_is_only_named() -> None:
         "StorageClass fast": "is used by claims of other namespaces; it is only named"
     }
     assert named in entries(make_empty(), shared)
+    unknown = Found(namespace="vision", claims=(make_claim(),), classes=(CLASS,), foreign_claims=None)
+    assert left(make_empty(), unknown) == {
+        "StorageClass fast": "may be used by claims of other namespaces, which may not be read; it is only named"
+    }
+    assert named in entries(make_empty(), unknown)
     default = {"storageclass.kubernetes.io/is-default-class": "true"}
     usual = {**CLASS, "metadata": {**CLASS["metadata"], "annotations": default}}
     found = Found(namespace="vision", claims=(make_claim(),), classes=(usual,))
