@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from checks.adoption import entries as kinds
-from checks.adoption.entries import Element, Kind, obstacle, unsaid
+from checks.adoption.entries import Element, Kind, obstacle, spec, unsaid
 from checks.adoption.found import Body, Found
 from settings.base import Section
 from settings.editing import Entry
@@ -82,7 +82,8 @@ def _claims(names: _Names, found: Found, result: Adoption) -> None:
     settings = names.settings
     known = {one.name for one in settings.storage.classes} | {*settings.environment.existing.storage_classes}
     known |= {_name(entry) for entry in result.entries if entry.path == kinds.STORAGE_CLASS.path}
-    wanted = {str(live["spec"]["storageClassName"]) for live in taken}
+    # A claim that is declared already may say no class while it is live.
+    wanted = {str(live["spec"]["storageClassName"]) for live in taken if live["spec"].get("storageClassName")}
     for name in sorted(wanted - known):
         result.entries.append(Entry(("environment", "existing", "storageClasses"), name))
 
@@ -120,8 +121,8 @@ def _of_claim(volume: Body, claim: Body) -> bool:
     """
     if (volume["metadata"].get("annotations") or {}).get(_PROVISIONED):
         return False
-    spec, asked, own = volume["spec"], claim["spec"], claim["metadata"]
-    if held := spec.get("claimRef"):
+    offered, asked, own = volume["spec"], claim["spec"], claim["metadata"]
+    if held := offered.get("claimRef"):
         # Bound, or kept for it by hand, then without a uid; another uid is of a claim of that name that is gone.
         same = (held.get("namespace"), held.get("name")) == (own["namespace"], own["name"])
         return same and held.get("uid") in (None, "", own.get("uid"))
@@ -129,10 +130,10 @@ def _of_claim(volume: Body, claim: Body) -> bool:
     if asked.get("volumeName") or not selector.get("matchLabels") or selector.get("matchExpressions"):
         return False
     return bool(
-        spec.get("storageClassName") == asked.get("storageClassName")
+        offered.get("storageClassName") == asked.get("storageClassName")
         and selector["matchLabels"].items() <= (volume["metadata"].get("labels") or {}).items()
-        and {*asked["accessModes"]} <= {*spec["accessModes"]}
-        and amount(asked["resources"]["requests"]["storage"]) <= amount(spec["capacity"]["storage"])
+        and {*asked["accessModes"]} <= {*offered["accessModes"]}
+        and amount(asked["resources"]["requests"]["storage"]) <= amount(offered["capacity"]["storage"])
     )
 
 
@@ -140,21 +141,21 @@ def _queues(names: _Names, found: Found, result: Adoption) -> None:
     """The namespace's local queues with the chain below each; nothing that stands on what cannot be declared."""
     for live in found.priority_classes:
         _take(kinds.PRIORITY_CLASS, live, names, result)
-    wanted = {live["spec"]["clusterQueue"] for live in found.local_queues}
+    wanted = {spec(live).get("clusterQueue") for live in found.local_queues}
     queues = [live for live in found.cluster_queues if live["metadata"]["name"] in wanted]
     # What only a queue uses that stays others' stays theirs too.
     sound = [live for live in queues if _sound(kinds.CLUSTER_QUEUE, live, names)]
-    flavors = {each["name"] for live in sound for one in live["spec"]["resourceGroups"] for each in one["flavors"]}
+    flavors = {each["name"] for live in sound for one in spec(live)["resourceGroups"] for each in one["flavors"]}
     for live in found.flavors:
         if live["metadata"]["name"] in flavors:
             _take(kinds.FLAVOR, live, names, result)
     whole = [live for live in sound if _missing(names, live, result, kinds.FLAVOR) is None]
-    _cohorts(names, found, {live["spec"]["cohortName"] for live in whole if live["spec"].get("cohortName")}, result)
+    _cohorts(names, found, {spec(live)["cohortName"] for live in whole if spec(live).get("cohortName")}, result)
     for live in queues:
         lacks = _missing(names, live, result, kinds.FLAVOR) or _missing(names, live, result, kinds.COHORT)
         _take(kinds.CLUSTER_QUEUE, live, names, result, lacks)
     for live in found.local_queues:
-        below = live["spec"]["clusterQueue"]
+        below = str(spec(live).get("clusterQueue"))
         lacks = None if _declared(names, kinds.CLUSTER_QUEUE, below, result) else f"cluster queue {below}"
         _take(kinds.LOCAL_QUEUE, live, names, result, lacks)
 
@@ -164,7 +165,7 @@ def _cohorts(names: _Names, found: Found, wanted: set[str], result: Adoption) ->
     by_name = {live["metadata"]["name"]: live for live in found.cohorts}
     line = sorted(wanted)
     for name in line:
-        parent = (by_name[name].get("spec") or {}).get("parentName") if name in by_name else None
+        parent = spec(by_name[name]).get("parentName") if name in by_name else None
         if parent is not None and parent not in line:
             line.append(parent)
     for name in reversed(line):
@@ -177,11 +178,11 @@ def _cohorts(names: _Names, found: Found, wanted: set[str], result: Adoption) ->
 
 def _missing(names: _Names, queue: Body, result: Adoption, kind: Kind) -> str | None:
     """The first flavor or cohort below a cluster queue that the environment would not declare."""
-    spec = queue["spec"]
+    said = spec(queue)
     if kind is kinds.FLAVOR:
-        what, used = "flavor", [each["name"] for one in spec.get("resourceGroups") or () for each in one["flavors"]]
+        what, used = "flavor", [each["name"] for one in said.get("resourceGroups") or () for each in one["flavors"]]
     else:
-        what, used = "cohort", [spec["cohortName"]] if spec.get("cohortName") else []
+        what, used = "cohort", [said["cohortName"]] if said.get("cohortName") else []
     return next((f"{what} {name}" for name in used if not _declared(names, kind, name, result)), None)
 
 

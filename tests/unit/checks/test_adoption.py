@@ -192,6 +192,33 @@ def test_what_stands_on_something_that_is_not_there_is_left_with_all_above_it() 
     assert entries(make_empty(), found) == []
 
 
+def test_what_says_nothing_is_left_with_a_reason() -> None:
+    """The API server accepts a queue without a spec, and an old claim without a class."""
+    nothing: tuple[dict[str, Any], ...] = ({"spec": {}}, {}, {"spec": None})
+    for spec in nothing:
+        local = make_live(KUEUE, "LocalQueue", "q", "vision", **spec)
+        cluster = make_live(KUEUE, "ClusterQueue", "gpu", **spec)
+        found = Found(namespace="default", local_queues=(local,), cluster_queues=(cluster,))
+        assert left(make_empty(), found) == {
+            "LocalQueue vision/q": "says what the settings cannot: no clusterQueue, which is needed"
+        }
+        used = Found(namespace="default", local_queues=(make_local_queue(),), cluster_queues=(cluster,))
+        assert left(make_empty(), used) == {
+            "ClusterQueue gpu": "says what the settings cannot: no resourceGroups, which is needed",
+            "LocalQueue vision/q": "stands on cluster queue gpu, which test does not declare",
+        }
+
+
+def test_a_declared_claim_without_a_class_is_left_as_declared() -> None:
+    """No class is named for it."""
+    ours = make_claim("training", storageClassName=None)
+    for spec in (ours["spec"], {key: each for key, each in ours["spec"].items() if key != "storageClassName"}):
+        live = {**ours, "metadata": {**ours["metadata"], "namespace": "research"}, "spec": spec}
+        done = adopt(make_settings(), Found(namespace="research", claims=(live,)))
+        assert done.left == {"PersistentVolumeClaim research/training": "is declared by test already"}
+        assert done.entries == []
+
+
 def test_a_queue_for_no_namespace_is_not_one_for_all() -> None:
     """No selector selects none, and an empty one selects every namespace."""
     nobody = make_queue()
