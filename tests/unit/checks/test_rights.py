@@ -120,7 +120,7 @@ def test_what_is_there_is_read_whole_and_what_may_not_be_read_is_told(monkeypatc
             "deployments": Answer(200, {"items": [deployment(image) for image in images]}),
         },
     )
-    found = read_existing("vision", None)
+    found = read_existing("vision", None, cluster_wide=True)
     assert found is not None
     assert [each["metadata"]["name"] for each in found.foreign_claims or ()] == ["audio"]
     assert [(each.name, each.version) for each in found.operators] == [
@@ -132,7 +132,7 @@ def test_what_is_there_is_read_whole_and_what_may_not_be_read_is_told(monkeypatc
         "Kueue serves v1beta1 and not v1beta2, so no queue is taken over: upgrade Kueue to v0.15",
     )
     make_answers(monkeypatch, {"nowhere": Answer(404, {})})
-    assert read_existing("nowhere", None) is None
+    assert read_existing("nowhere", None, cluster_wide=True) is None
 
 
 def test_claims_of_others_that_may_not_be_read_are_not_taken_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +142,7 @@ def test_claims_of_others_that_may_not_be_read_are_not_taken_for_none(monkeypatc
     kueue = Answer(404, {})
     answers = {everywhere: Answer(403, {}), "persistentvolumeclaims": Answer(200, own), "kueue.x-k8s.io": kueue}
     make_answers(monkeypatch, answers)
-    found = read_existing("vision", None)
+    found = read_existing("vision", None, cluster_wide=True)
     assert found is not None
     assert (len(found.claims), found.foreign_claims) == (1, None)
     assert found.unreadable == (f"persistentvolumeclaims may not be read ({everywhere}), so no class is taken over",)

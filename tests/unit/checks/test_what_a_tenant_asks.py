@@ -13,6 +13,7 @@ import yaml
 from checks.cluster.client import RightsError
 from checks.cluster.environment import read_environment
 from checks.cluster.events import read_events
+from checks.cluster.existing import read_existing
 from checks.cluster.progress import view_runs
 from checks.cluster.snapshot import read_launches, run_namespaces
 from settings.environment import Environment
@@ -95,11 +96,14 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 def test_nothing_outside_the_tenants_namespaces_is_asked_for(server: Server) -> None:
-    """By status, events and the check of the cluster."""
+    """By status, events, the check of the cluster and adopt."""
     read_launches("dev", run_namespaces(TENANT), None)
     view_runs([BODY], None, datetime.now(UTC), cluster_wide=False, volume_use=True)
     read_events([BODY], [LAUNCH], None)
     read_environment(TENANT, [("workloads.runs[train]", BODY)])
+    found = read_existing("research", None, cluster_wide=False)
+    assert found is not None
+    assert (found.foreign_claims, found.unreadable) == (None, ())
     outside = {path for path in server.asked if "/namespaces/research/" not in path} - {"/version"}
     assert outside == set()
     assert len(server.asked) > 10
