@@ -5,6 +5,7 @@ from typing import Any
 from urllib.parse import quote
 
 from checks.cluster.client import Answer, RightsError, read
+from checks.cluster.companions import companion_paths, companions
 from checks.events import EventView, events_of
 from checks.kinds import claims
 from manifests import labels
@@ -24,6 +25,8 @@ def read_events(bodies: Sequence[Mapping[str, Any]], all_names: Sequence[str], c
 
     """
     lists, objects = [], []
+    runtimes = companion_paths(bodies)
+    beside = read(runtimes, context) if runtimes else {}
     for body in bodies:
         metadata = body["metadata"]
         within = f"namespaces/{metadata['namespace']}"
@@ -33,7 +36,9 @@ def read_events(bodies: Sequence[Mapping[str, Any]], all_names: Sequence[str], c
         )
         lists.append(f"/api/v1/{within}/pods?labelSelector={of_launch}")
         lists.append(f"/apis/kueue.x-k8s.io/v1beta2/{within}/workloads?labelSelector={of_job}")
-        objects += [f"/api/v1/{within}/persistentvolumeclaims/{name}" for name in claims(body)]
+        objects += [
+            f"/api/v1/{within}/persistentvolumeclaims/{name}" for name in claims(body, companions(body, beside))
+        ]
     namespaces = dict.fromkeys(body["metadata"]["namespace"] for body in bodies)
     wanted = {namespace: f"/api/v1/namespaces/{namespace}/events" for namespace in namespaces}
     answers = read([*wanted.values(), *lists, *objects], context)
