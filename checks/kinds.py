@@ -1,10 +1,11 @@
 """What differs between the kinds of launches for those who look at them from outside: one entry a kind."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from workloads.launched_pods import launched_pods
 from workloads.pods import NODE
 
 Body = Mapping[str, Any]
@@ -37,8 +38,8 @@ class LaunchKind:
     index_label: str | None
     """The pods' label with their index within the role, from 0; None where there is one pod."""
     replicas: Callable[[Body], tuple[Replicas, ...]]
-    templates: Callable[[Body], tuple[Body, ...]]
-    """The pod templates; none of a TrainJob, whose runtime has them."""
+    companion: Callable[[Body], Body | None] = lambda _: None
+    """The object that the launch refers to, as far as the launch names it: what is needed to read it."""
 
 
 ONLY_ROLE = "pod"
@@ -84,6 +85,12 @@ def _trainjob_replicas(body: Body) -> tuple[Replicas, ...]:
     return _jobs({NODE: 1}, (body.get("status") or {}).get("jobsStatus"))
 
 
+def _runtime(body: Body) -> Body:
+    """The TrainingRuntime of a TrainJob of ours, which has the pods' volumes."""
+    metadata = {"name": body["spec"]["runtimeRef"]["name"], "namespace": body["metadata"]["namespace"]}
+    return {"apiVersion": body["apiVersion"], "kind": "TrainingRuntime", "metadata": metadata}
+
+
 _JOB_NAME = "jobset.sigs.k8s.io/replicatedjob-name"
 _INDEX = "batch.kubernetes.io/job-completion-index"
 
@@ -96,7 +103,6 @@ KINDS: Mapping[str, LaunchKind] = MappingProxyType(
             role_label=None,
             index_label=_INDEX,
             replicas=_job_replicas,
-            templates=lambda body: (body["spec"]["template"],),
         ),
         "JobSet": LaunchKind(
             api_version="jobset.x-k8s.io/v1alpha2",
@@ -105,9 +111,6 @@ KINDS: Mapping[str, LaunchKind] = MappingProxyType(
             role_label=_JOB_NAME,
             index_label=_INDEX,
             replicas=_jobset_replicas,
-            templates=lambda body: tuple(
-                each["template"]["spec"]["template"] for each in body["spec"]["replicatedJobs"]
-            ),
         ),
         "Pod": LaunchKind(
             api_version="v1",
@@ -116,7 +119,6 @@ KINDS: Mapping[str, LaunchKind] = MappingProxyType(
             role_label=None,
             index_label=None,
             replicas=_pod_replicas,
-            templates=lambda body: (body,),
         ),
         "PyTorchJob": LaunchKind(
             api_version="kubeflow.org/v1",
@@ -125,7 +127,6 @@ KINDS: Mapping[str, LaunchKind] = MappingProxyType(
             role_label="training.kubeflow.org/replica-type",
             index_label="training.kubeflow.org/replica-index",
             replicas=_pytorchjob_replicas,
-            templates=lambda body: tuple(each["template"] for each in body["spec"]["pytorchReplicaSpecs"].values()),
         ),
         "TrainJob": LaunchKind(
             api_version="trainer.kubeflow.org/v1alpha1",
@@ -134,7 +135,7 @@ KINDS: Mapping[str, LaunchKind] = MappingProxyType(
             role_label=_JOB_NAME,
             index_label=_INDEX,
             replicas=_trainjob_replicas,
-            templates=lambda _: (),
+            companion=_runtime,
         ),
     }
 )
@@ -144,12 +145,12 @@ LAUNCHED_AS: Mapping[str, str] = MappingProxyType({"DataLoader": "Job"})
 """The kinds of workloads that are launched as another kind's object."""
 
 
-def claims(body: Body) -> tuple[str, ...]:
-    """The names of the volume claims that a launch's pods mount."""
+def claims(body: Body, companions: Iterable[Body] = ()) -> tuple[str, ...]:
+    """The names of the volume claims that a launch's pods mount; of a TrainJob its runtime has them."""
     volumes = (
         volume
-        for template in KINDS[body["kind"]].templates(body)
-        for volume in template["spec"].get("volumes") or ()
+        for pods in launched_pods(body, companions)
+        for volume in pods.spec.get("volumes") or ()
         if "persistentVolumeClaim" in volume
     )
     return tuple(sorted({str(volume["persistentVolumeClaim"]["claimName"]) for volume in volumes}))

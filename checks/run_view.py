@@ -47,6 +47,8 @@ class RunObjects:
 
     launch: Body
     queueing: Queueing
+    companions: Sequence[Body] = ()
+    """What the launch refers to, as far as it may be read."""
     pods: Sequence[Body] | None = ()
     """None where they may not be read."""
     claims: Mapping[str, Body | None] | None = None
@@ -126,7 +128,7 @@ def run_view(read: RunObjects, now: datetime) -> RunView:
         replicas=KINDS[launch.kind].replicas(body),
         pods=pods,
         pods_known=read.pods is not None,
-        claims=tuple(_claim(name, read) for name in claims(body)),
+        claims=tuple(_claim(name, read) for name in claims(body, read.companions)),
         progress=progress(read.log, _started(read.pods or (), pods), now) if launch.phase == "running" else None,
         last_line=next((line.text for line in reversed(read.log) if line.text.strip()), ""),
     )

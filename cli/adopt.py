@@ -52,7 +52,8 @@ def adopt(
     text, loaded = _before(session.root, file, stack, namespace)
     try:
         with step(f"reading namespace {namespace}", "1 s"):
-            found = read_existing(namespace, loaded.settings.cluster.context)
+            owner = loaded.settings.environment.profile == "owner"
+            found = read_existing(namespace, loaded.settings.cluster.context, cluster_wide=owner)
     except ClusterError as error:
         fail(str(error))
     if found is None:

@@ -129,10 +129,10 @@ def _ready_problem(node: Manifest, since: float) -> str:
     return f"node {name} has not reported yet"
 
 
-def _node_problem(api: Api, spec: ClusterSpec, record: Run) -> str:
+def _node_problem(layout: Layout, api: Api, spec: ClusterSpec, record: Run) -> str:
     """Why a node is not ready or lacks its GPUs or folders; empty if all is well."""
     try:
-        without = folders.absent(spec.node_folders, record.init.pid)
+        without = folders.absent(layout, spec.node_folders, record.init.pid)
         node = api.find(f"/api/v1/nodes/{NODE_NAME}")
         listed = api.request("GET", f"/api/v1/nodes?{simulated.SELECTOR}") if spec.simulated_nodes else {"items": []}
         account = api.find("/api/v1/namespaces/default/serviceaccounts/default")
@@ -165,7 +165,7 @@ def _status(layout: Layout) -> Status:
     )
     cluster = _cluster(layout, record)
     waiting = [c.name for c in components if not c.ready]
-    node_problem = _node_problem(Api(cluster.server, layout.certs), spec or ClusterSpec(), record)
+    node_problem = _node_problem(layout, Api(cluster.server, layout.certs), spec or ClusterSpec(), record)
     problem = f"not ready: {', '.join(waiting)}" if waiting or not components else node_problem
     return Status(
         running=True, ready=not problem, node_ready=not node_problem, cluster=cluster, spec=spec, components=components,

@@ -5,7 +5,6 @@ Standard library only: the supervisor uses it.
 
 import contextlib
 import os
-import re
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
@@ -46,17 +45,34 @@ def remove(folders: Iterable[str], clusters: Collection[str]) -> None:
 
 
 def cover(layout: Layout, folders: Iterable[str]) -> None:
-    """Put folders of the state at the node's paths, in the mount namespace of this process. Safe to repeat."""
-    for folder in absent(folders):
-        source = layout.node_folders / folder.lstrip("/")
+    """Put folders of the state at the node's paths, in the mount namespace of this process. Safe to repeat.
+
+    A disk that this machine has mounted at such a path is covered as any folder is.
+    """
+    for folder in absent(layout, folders):
+        source = _source(layout, folder)
         source.mkdir(parents=True, exist_ok=True)
         source.chmod(WORLD_WRITABLE)
         make(Path(folder), layout.cgroup)
         run("mount", "--bind", str(source), folder)
 
 
-def absent(folders: Iterable[str], pid: int | None = None) -> list[str]:
-    """Those of some folders that are not covered in the mount namespace of a process, by default this one's."""
-    lines = Path("/proc", str(pid or "self"), "mountinfo").read_text().splitlines()
-    mounted = {re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), line.split()[4]) for line in lines}
-    return [folder for folder in folders if os.path.realpath(folder) not in mounted]
+def absent(layout: Layout, folders: Iterable[str], pid: int | None = None) -> list[str]:
+    """Those of some folders that are not the state's own in the mount namespace of a process, by default this one's.
+
+    That something is mounted there says nothing: it may be a disk of this machine.
+    """
+    root = Path("/proc", str(pid or "self"), "root")
+    # Of links, what they name: below that root an absolute one would lead back to this process's folders.
+    return [each for each in folders if not _same(root / os.path.realpath(each)[1:], _source(layout, each))]
+
+
+def _source(layout: Layout, folder: str) -> Path:
+    return layout.node_folders / folder.lstrip("/")
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except FileNotFoundError:
+        return False

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 from manifests.labels import LAUNCH, RUN, Manifest
 from manifests.tenants import TENANT
 from settings.quantities import amount, canonical
+from workloads.launched_pods import launched_pods
 
 Op = Literal["create", "update", "replace", "delete"]
 Meaning = Literal[
@@ -254,33 +255,15 @@ def _size(launch: Manifest) -> str:
     """How many pods stand at once, and what all of them ask for."""
     total: Counter[str] = Counter()
     exact: dict[str, Fraction] = {}
-    for count, asked_each in _pods(launch["spec"]):
-        total["pods"] += count
-        for resources in asked_each:
+    for alike in launched_pods(launch):
+        total["pods"] += alike.count
+        for container in alike.spec["containers"]:
+            resources = container.get("resources", {})
             for name, text in {**resources.get("limits", {}), **resources.get("requests", {})}.items():
-                exact[name] = exact.get(name, Fraction(0)) + count * amount(str(text))
+                exact[name] = exact.get(name, Fraction(0)) + alike.count * amount(str(text))
     pods = total["pods"]
     asked = [f"{name} {_spelt(name, value)}" for name, value in sorted(exact.items())]
     return ", ".join([f"{pods} pod{'' if pods == 1 else 's'}", *asked])
-
-
-def _pods(spec: Mapping[str, Any]) -> Iterator[tuple[int, list[Mapping[str, Any]]]]:
-    """Pods that are alike: how many, and what each of their containers asks for."""
-    if "trainer" in spec:
-        yield spec["trainer"]["numNodes"], [spec["trainer"].get("resourcesPerNode", {})]
-    if "containers" in spec:
-        yield 1, _resources(spec)
-    if "template" in spec:
-        yield min(spec.get("parallelism", 1), spec.get("completions", 1)), _resources(spec["template"]["spec"])
-    for role in spec.get("pytorchReplicaSpecs", {}).values():
-        yield role.get("replicas", 1), _resources(role["template"]["spec"])
-    for jobs in spec.get("replicatedJobs", ()):
-        for count, resources in _pods(jobs["template"]["spec"]):
-            yield count * jobs.get("replicas", 1), resources
-
-
-def _resources(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [container.get("resources", {}) for container in pod["containers"]]
 
 
 def _spelt(name: str, value: Fraction) -> str:

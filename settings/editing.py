@@ -34,11 +34,15 @@ class Entry:
 def with_entries(text: str, entries: Iterable[Entry], project: str = "trainstack:") -> str:
     """The text of an environment's file with these added.
 
+    A file in which maps are not indented by two spaces is written anew as a whole: same data and comments, two spaces.
+
     Raises ValueError when the text is no YAML, or has another value where a list or a map is to be.
     """
     wanted = list(entries)
     if not wanted:
         return text
+    if text and not text.endswith("\n"):
+        text += "\n"
     lines = text.splitlines(keepends=True)
     tree = _parsed(text)
     written = {indent: _dumped(tree, indent).splitlines(keepends=True) for indent in _INDENTS}
@@ -47,17 +51,34 @@ def with_entries(text: str, entries: Iterable[Entry], project: str = "trainstack
     for entry in wanted:
         _add(tree, ("config", f"{project}{entry.path[0]}", *entry.path[1:]), entry, sum(indent))
     edited = _dumped(tree, indent).splitlines(keepends=True)
-    if len(untouched) != len(lines):
-        return "".join(edited)
-    # The library writes a few things in its own way (spaces in brackets, `null`): such lines are taken as they were.
+    whole = "".join(edited)
+    # Lines of people's own indent and of the library's do not fit together everywhere.
+    for kept in (lines, untouched):
+        if len(kept) == len(untouched) and _says(mixed := _mixed(kept, untouched, edited), _parsed(whole)):
+            return mixed
+    return whole
+
+
+def _mixed(kept: Sequence[str], untouched: Sequence[str], edited: Sequence[str]) -> str:
+    """The edited lines, but for those that the edit did not touch, which are kept.
+
+    The library writes a few things in its own way (spaces in brackets, `null`): such lines are taken as they were.
+    """
     result: list[str] = []
     for tag, start, end, first, last in SequenceMatcher(None, untouched, edited, autojunk=False).get_opcodes():
         if tag == "equal":
-            result += lines[start:end]
+            result += kept[start:end]
         else:
             below = _of_what_follows(result, edited[first]) if tag == "insert" else []
             result += [*edited[first:last], *below]
     return "".join(result)
+
+
+def _says(text: str, tree: CommentedMap) -> bool:
+    try:
+        return _parsed(text) == tree
+    except ValueError:
+        return False
 
 
 def _of_what_follows(above: list[str], added: str) -> list[str]:

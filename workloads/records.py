@@ -2,13 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from manifests.labels import LEDGER, RUN, WORKLOAD, WRAPPER, Manifest, metadata
 from workloads.errors import WorkloadError
 from workloads.identity import canonical
+from workloads.launched_pods import launched_pods
 from workloads.names import ledger_name, wrapper_name
 from workloads.pod_template import WRAPPER_FILE, WRAPPER_VOLUME
 
@@ -58,27 +59,17 @@ def wrapper_sources(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     return {wrapper_reference(source): source for source in sources if source}
 
 
-def wrapper_of(objects: Iterable[Mapping[str, Any]]) -> str | None:
-    """The name of the wrapper that the pods of a launch and its companions mount; None where they are not managed."""
-    for each in objects:
-        for pod in _pods(each["spec"]):
-            for volume in pod.get("volumes", ()):
-                if volume["name"] == WRAPPER_VOLUME:
-                    return str(volume["configMap"]["name"])
+def wrapper_of(objects: Sequence[Mapping[str, Any]]) -> str | None:
+    """The name of the wrapper that the pods of a launch mount; None where they are not managed.
+
+    `objects` are as `Ledger.objects` has them: the launch is the last, and its companions stand before it.
+    """
+    *companions, launch = objects
+    for pods in launched_pods(launch, companions):
+        for volume in pods.spec.get("volumes") or ():
+            if volume["name"] == WRAPPER_VOLUME:
+                return str(volume["configMap"]["name"])
     return None
-
-
-def _pods(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The specs of the pods in the spec of a launch or a companion, whose kinds nest them differently."""
-    if "containers" in spec:
-        yield spec
-    nested = [
-        *(role["template"] for role in spec.get("pytorchReplicaSpecs", {}).values()),
-        *(job["template"] for job in spec.get("replicatedJobs", ())),
-        *([spec["template"]] if "template" in spec else []),
-    ]
-    for template in nested:
-        yield from _pods(template["spec"])
 
 
 def ledger_config_map(stack: str, ledger: Ledger) -> Manifest:

@@ -80,6 +80,11 @@ def obstacle(live: Body, stack: str) -> str | None:
     return "is being deleted" if metadata.get("deletionTimestamp") else None
 
 
+def spec(live: Body) -> Mapping[str, Any]:
+    """What the object says; {} where it says nothing, which Kueue accepts."""
+    return live.get("spec") or {}
+
+
 def _in_words(fault: ErrorDetails) -> str:
     place = ".".join(map(str, fault["loc"]))
     return f"no {place}, which is needed" if fault["type"] == "missing" else f"{place} (value {fault['input']!r})"
@@ -118,27 +123,27 @@ def _named(live: Body, **fields: Any) -> Element:
 
 
 def _claim(live: Body) -> Element:
-    spec = live["spec"]
+    said = live["spec"]
     return _named(
         live,
-        storageClass=spec.get("storageClassName"),
-        size=spec["resources"]["requests"]["storage"],
-        accessModes=spec["accessModes"],
-        selector=(spec.get("selector") or {}).get("matchLabels"),
+        storageClass=said.get("storageClassName"),
+        size=said["resources"]["requests"]["storage"],
+        accessModes=said["accessModes"],
+        selector=(said.get("selector") or {}).get("matchLabels"),
         **_labels(live),
     )
 
 
 def _persistent_volume(live: Body) -> Element:
-    spec, host = live["spec"], live["spec"].get("hostPath") or {}
-    terms = ((spec.get("nodeAffinity") or {}).get("required") or {}).get("nodeSelectorTerms") or []
+    said, host = live["spec"], live["spec"].get("hostPath") or {}
+    terms = ((said.get("nodeAffinity") or {}).get("required") or {}).get("nodeSelectorTerms") or []
     asked = [each for term in terms for each in term.get("matchExpressions", [])]
     nodes = asked[0]["values"] if len(asked) == 1 and asked[0]["key"] == HOSTNAME and asked[0].get("values") else []
     element = _named(
         live,
-        storageClass=spec.get("storageClassName"),
-        size=spec["capacity"]["storage"],
-        accessModes=spec["accessModes"],
+        storageClass=said.get("storageClassName"),
+        size=said["capacity"]["storage"],
+        accessModes=said["accessModes"],
         hostPath=host.get("path"),
         node=nodes[0] if nodes else None,
         **_labels(live),
@@ -158,24 +163,24 @@ def _storage_class(live: Body) -> Element:
 
 
 def _flavor(live: Body) -> Element:
-    spec = live.get("spec") or {}
+    said = spec(live)
     return _named(
         live,
-        nodeLabels=spec.get("nodeLabels"),
-        nodeTaints=spec.get("nodeTaints"),
-        tolerations=spec.get("tolerations"),
+        nodeLabels=said.get("nodeLabels"),
+        nodeTaints=said.get("nodeTaints"),
+        tolerations=said.get("tolerations"),
     )
 
 
 def _cohort(live: Body) -> Element:
-    return _named(live, parent=(live.get("spec") or {}).get("parentName"))
+    return _named(live, parent=spec(live).get("parentName"))
 
 
 def _cluster_queue(live: Body) -> Element:
-    spec = live["spec"]
-    preemption = spec.get("preemption") or {}
-    said = {key: each for key, each in preemption.items() if (key, each) != ("borrowWithinCohort", _BORROWING)}
-    asked = (spec.get("namespaceSelector") or {}).get("matchExpressions") or []
+    said = spec(live)
+    preemption = said.get("preemption") or {}
+    evicts = {key: each for key, each in preemption.items() if (key, each) != ("borrowWithinCohort", _BORROWING)}
+    asked = (said.get("namespaceSelector") or {}).get("matchExpressions") or []
     here = [each["values"] for each in asked if each["key"] == NAMESPACE_NAME and each["operator"] == "In"]
     usual = {
         "queueingStrategy": "BestEffortFIFO",
@@ -184,18 +189,18 @@ def _cluster_queue(live: Body) -> Element:
         "flavorFungibility": _FUNGIBILITY,
     }
     plain = ("queueingStrategy", "stopPolicy", "flavorFungibility")
-    fields = {**{key: spec.get(key) for key in plain}, "preemption": said}
+    fields = {**{key: said.get(key) for key in plain}, "preemption": evicts}
     return _named(
         live,
-        cohort=spec.get("cohortName"),
+        cohort=said.get("cohortName"),
         namespaces=here[0] if here else None,
-        resourceGroups=spec.get("resourceGroups"),
+        resourceGroups=said.get("resourceGroups"),
         **{key: each for key, each in fields.items() if each != usual[key]},
     )
 
 
 def _local_queue(live: Body) -> Element:
-    return _named(live, clusterQueue=live["spec"].get("clusterQueue"))
+    return _named(live, clusterQueue=spec(live).get("clusterQueue"))
 
 
 def _priority_class(live: Body) -> Element:

@@ -24,8 +24,8 @@ class Found:
 
     namespace: str
     claims: tuple[Body, ...] = ()
-    foreign_claims: tuple[Body, ...] = ()
-    """The claims of all other namespaces: a class that they use too is not this namespace's alone."""
+    foreign_claims: tuple[Body, ...] | None = ()
+    """The claims of all other namespaces: a class that they use too is not this namespace's alone. None: not known."""
     persistent_volumes: tuple[Body, ...] = ()
     """All of the cluster."""
     classes: tuple[Body, ...] = ()

@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from checks.adoption import entries as kinds
-from checks.adoption.entries import Element, Kind, obstacle, unsaid
+from checks.adoption.entries import Element, Kind, obstacle, spec, unsaid
 from checks.adoption.found import Body, Found
 from settings.base import Section
 from settings.editing import Entry
 from settings.model import Settings
+from settings.quantities import amount
 
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _PROVISIONED = "pv.kubernetes.io/provisioned-by"
@@ -81,7 +82,8 @@ def _claims(names: _Names, found: Found, result: Adoption) -> None:
     settings = names.settings
     known = {one.name for one in settings.storage.classes} | {*settings.environment.existing.storage_classes}
     known |= {_name(entry) for entry in result.entries if entry.path == kinds.STORAGE_CLASS.path}
-    wanted = {str(live["spec"]["storageClassName"]) for live in taken}
+    # A claim that is declared already may say no class while it is live.
+    wanted = {str(live["spec"]["storageClassName"]) for live in taken if live["spec"].get("storageClassName")}
     for name in sorted(wanted - known):
         result.entries.append(Entry(("environment", "existing", "storageClasses"), name))
 
@@ -89,52 +91,71 @@ def _claims(names: _Names, found: Found, result: Adoption) -> None:
 def _storage(names: _Names, found: Found, result: Adoption) -> None:
     """Volumes made by hand for these claims, and the classes that nobody else uses."""
     wanted = {live["spec"].get("storageClassName") for live in found.claims}
-    others = {live["spec"].get("storageClassName") for live in found.foreign_claims}
     for live in found.classes:
-        name = live["metadata"]["name"]
-        default = (live["metadata"].get("annotations") or {}).get(_DEFAULT_CLASS) == "true"
-        if name in wanted and (default or name in others):
-            why = "is the cluster's default" if default else "is used by claims of other namespaces"
+        if live["metadata"]["name"] not in wanted:
+            continue
+        if why := _of_others(live, found):
             _leave(live, f"{why}; it is only named", result)
-        elif name in wanted:
+        else:
             _take(kinds.STORAGE_CLASS, live, names, result)
     for live in found.persistent_volumes:
         if any(_of_claim(live, claim) for claim in found.claims):
             _take(kinds.PERSISTENT_VOLUME, live, names, result)
 
 
+def _of_others(storage_class: Body, found: Found) -> str | None:
+    """Why a class is not this namespace's alone, so that no `destroy` of ours may remove it."""
+    metadata = storage_class["metadata"]
+    if (metadata.get("annotations") or {}).get(_DEFAULT_CLASS) == "true":
+        return "is the cluster's default"
+    if found.foreign_claims is None:
+        return "may be used by claims of other namespaces, which may not be read"
+    used = any(live["spec"].get("storageClassName") == metadata["name"] for live in found.foreign_claims)
+    return "is used by claims of other namespaces" if used else None
+
+
 def _of_claim(volume: Body, claim: Body) -> bool:
-    """Whether somebody made the volume for the claim: bound to it, or free and such as it asks for."""
+    """Whether somebody made the volume for the claim: it is the claim's, or free and what the claim's selector names.
+
+    A free volume of the same class alone may be meant for anybody.
+    """
     if (volume["metadata"].get("annotations") or {}).get(_PROVISIONED):
         return False
-    spec, asked = volume["spec"], claim["spec"]
-    if spec.get("claimRef"):
-        return bool(asked.get("volumeName") == volume["metadata"]["name"])
-    wanted = (asked.get("selector") or {}).get("matchLabels") or {}
-    held = volume["metadata"].get("labels") or {}
-    same_class = bool(spec.get("storageClassName") == asked.get("storageClassName"))
-    return same_class and not asked.get("volumeName") and wanted.items() <= held.items()
+    offered, asked, own = volume["spec"], claim["spec"], claim["metadata"]
+    if held := offered.get("claimRef"):
+        # Bound, or kept for it by hand, then without a uid; another uid is of a claim of that name that is gone.
+        same = (held.get("namespace"), held.get("name")) == (own["namespace"], own["name"])
+        return same and held.get("uid") in (None, "", own.get("uid"))
+    selector = asked.get("selector") or {}
+    if asked.get("volumeName") or not selector.get("matchLabels") or selector.get("matchExpressions"):
+        return False
+    return bool(
+        offered.get("storageClassName") == asked.get("storageClassName")
+        and selector["matchLabels"].items() <= (volume["metadata"].get("labels") or {}).items()
+        and {*asked["accessModes"]} <= {*offered["accessModes"]}
+        and amount(asked["resources"]["requests"]["storage"]) <= amount(offered["capacity"]["storage"])
+    )
 
 
 def _queues(names: _Names, found: Found, result: Adoption) -> None:
     """The namespace's local queues with the chain below each; nothing that stands on what cannot be declared."""
     for live in found.priority_classes:
         _take(kinds.PRIORITY_CLASS, live, names, result)
-    wanted = {live["spec"]["clusterQueue"] for live in found.local_queues}
+    wanted = {spec(live).get("clusterQueue") for live in found.local_queues}
     queues = [live for live in found.cluster_queues if live["metadata"]["name"] in wanted]
     # What only a queue uses that stays others' stays theirs too.
     sound = [live for live in queues if _sound(kinds.CLUSTER_QUEUE, live, names)]
-    flavors = {each["name"] for live in sound for one in live["spec"]["resourceGroups"] for each in one["flavors"]}
+    flavors = {each["name"] for live in sound for one in spec(live)["resourceGroups"] for each in one["flavors"]}
     for live in found.flavors:
         if live["metadata"]["name"] in flavors:
             _take(kinds.FLAVOR, live, names, result)
     whole = [live for live in sound if _missing(names, live, result, kinds.FLAVOR) is None]
-    _cohorts(names, found, {live["spec"]["cohortName"] for live in whole if live["spec"].get("cohortName")}, result)
+    _cohorts(names, found, {spec(live)["cohortName"] for live in whole if spec(live).get("cohortName")}, result)
     for live in queues:
         lacks = _missing(names, live, result, kinds.FLAVOR) or _missing(names, live, result, kinds.COHORT)
         _take(kinds.CLUSTER_QUEUE, live, names, result, lacks)
     for live in found.local_queues:
-        below = live["spec"]["clusterQueue"]
+        below = str(spec(live).get("clusterQueue"))
         lacks = None if _declared(names, kinds.CLUSTER_QUEUE, below, result) else f"cluster queue {below}"
         _take(kinds.LOCAL_QUEUE, live, names, result, lacks)
 
@@ -144,7 +165,7 @@ def _cohorts(names: _Names, found: Found, wanted: set[str], result: Adoption) ->
     by_name = {live["metadata"]["name"]: live for live in found.cohorts}
     line = sorted(wanted)
     for name in line:
-        parent = (by_name[name].get("spec") or {}).get("parentName") if name in by_name else None
+        parent = spec(by_name[name]).get("parentName") if name in by_name else None
         if parent is not None and parent not in line:
             line.append(parent)
     for name in reversed(line):
@@ -157,11 +178,11 @@ def _cohorts(names: _Names, found: Found, wanted: set[str], result: Adoption) ->
 
 def _missing(names: _Names, queue: Body, result: Adoption, kind: Kind) -> str | None:
     """The first flavor or cohort below a cluster queue that the environment would not declare."""
-    spec = queue["spec"]
+    said = spec(queue)
     if kind is kinds.FLAVOR:
-        what, used = "flavor", [each["name"] for one in spec.get("resourceGroups") or () for each in one["flavors"]]
+        what, used = "flavor", [each["name"] for one in said.get("resourceGroups") or () for each in one["flavors"]]
     else:
-        what, used = "cohort", [spec["cohortName"]] if spec.get("cohortName") else []
+        what, used = "cohort", [said["cohortName"]] if said.get("cohortName") else []
     return next((f"{what} {name}" for name in used if not _declared(names, kind, name, result)), None)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from checks.cluster.client import Answer, RightsError, read
+from checks.cluster.companions import companion_paths, companions
 from checks.cluster.progress import paths_of
 from checks.events import EventView, events_of
 
@@ -19,7 +20,9 @@ def read_events(bodies: Sequence[Mapping[str, Any]], all_names: Sequence[str], c
     Raises ClusterError; RightsError where events may not be read.
 
     """
-    asked = [paths_of(body) for body in bodies]
+    runtimes = companion_paths(bodies)
+    beside = read(runtimes, context) if runtimes else {}
+    asked = [paths_of(body, companions(body, beside)) for body in bodies]
     lists = [path for each in asked for path in (each.pods, each.workloads)]
     objects = [path for each in asked for path in each.claims.values()]
     namespaces = dict.fromkeys(body["metadata"]["namespace"] for body in bodies)

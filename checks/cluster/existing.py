@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from checks.adoption.found import Body, Found, Operator
 from checks.cluster import paths
-from checks.cluster.client import FORBIDDEN, Answer, read
+from checks.cluster.client import FORBIDDEN, NOT_FOUND, Answer, read
 
 _KUEUE = "kueue.x-k8s.io/v1beta2"
 _GROUP = "/apis/kueue.x-k8s.io"
@@ -31,26 +31,40 @@ _WHERE = {
 """By field: API version, kind, and whether the namespace's alone are asked for."""
 
 
-def read_existing(namespace: str, context: str | None) -> Found | None:
+def read_existing(namespace: str, context: str | None, *, cluster_wide: bool) -> Found | None:
     """Everything that `trainstack adopt` looks at; None where there is no such namespace.
 
-    What may not be read is told in `unreadable`, and counts as not there. Raises ClusterError as `client.read` does.
+    What may not be read is told in `unreadable`, and counts as not there; the claims of other namespaces are None then.
+
+    Args:
+        namespace: the namespace.
+        context: the kubeconfig's context; None: its current one.
+        cluster_wide: also ask for what is no namespace's, and for claims and controllers in all of them. Never with a
+            tenant's profile, which can take over none of it; whether there is such a namespace is not known then.
+
+    Raises ClusterError as `client.read` does.
+
     """
     asked = {
         name: paths.collection(version, kind, namespace if within else None)
         for name, (version, kind, within) in _WHERE.items()
+        if within or cluster_wide
     }
-    asked["namespace"] += f"/{namespace}"
-    answers = read([*asked.values(), _GROUP, _DEPLOYMENTS], context)
-    if answers[asked["namespace"]].status not in (200, FORBIDDEN):
+    if cluster_wide:
+        asked["namespace"] += f"/{namespace}"
+    answers = read([*asked.values(), *((_GROUP, _DEPLOYMENTS) if cluster_wide else ())], context)
+    if cluster_wide and answers[asked["namespace"]].status not in (200, FORBIDDEN):
         return None
     bodies = {name: _items(name, answers[path]) for name, path in asked.items() if name != "namespace"}
-    everywhere = bodies.pop("all_claims")
+    everywhere = bodies.pop("all_claims", ())
+    others = tuple(each for each in everywhere if each["metadata"]["namespace"] != namespace)
+    nothing = Answer(NOT_FOUND, {})
+    group, deployments = answers.get(_GROUP, nothing), answers.get(_DEPLOYMENTS, nothing)
     return Found(
         namespace=namespace,
-        foreign_claims=tuple(each for each in everywhere if each["metadata"]["namespace"] != namespace),
-        operators=tuple(_operators(answers[_DEPLOYMENTS].body.get("items", []))),
-        unreadable=tuple(_unreadable(asked, answers[_GROUP], {name: answers[path] for name, path in asked.items()})),
+        foreign_claims=others if cluster_wide and answers[asked["all_claims"]].found else None,
+        operators=tuple(_operators(deployments.body.get("items", []))),
+        unreadable=tuple(_unreadable(asked, group, {name: answers[path] for name, path in asked.items()})),
         **bodies,
     )
 
@@ -64,7 +78,8 @@ def _items(name: str, answer: Answer) -> tuple[Body, ...]:
 def _unreadable(asked: dict[str, str], group: Answer, answers: dict[str, Answer]) -> Iterator[str]:
     for name, path in asked.items():
         if answers[name].status == FORBIDDEN and name != "namespace":
-            yield f"{path.rpartition('/')[2]} may not be read ({path}), so none is taken over"
+            without = "no class" if name == "all_claims" else "none"
+            yield f"{path.rpartition('/')[2]} may not be read ({path}), so {without} is taken over"
     served = [each["version"] for each in group.body.get("versions", ())]
     if group.found and "v1beta2" not in served:
         yield f"Kueue serves {', '.join(served)} and not v1beta2, so no queue is taken over: upgrade Kueue to v0.15"

@@ -11,6 +11,7 @@ import httpx
 from kr8s.asyncio import Api
 
 from checks.cluster.client import Answer, ClusterError, connect, get_all, get_text, run
+from checks.cluster.companions import companion_paths, companions
 from checks.kinds import claims
 from checks.pods import pod_views, problems
 from checks.run_view import RunObjects, RunView, run_view
@@ -78,7 +79,9 @@ async def view_all(
     with_log: bool = True,
 ) -> list[RunView]:
     """As `view_runs`, for those who have a connection; `with_log`: read the ends of logs too."""
-    asked = [paths_of(body) for body in bodies]
+    there = await get_all(api, companion_paths(bodies))
+    beside = [companions(body, there) for body in bodies]
+    asked = [paths_of(body, each) for body, each in zip(bodies, beside, strict=True)]
     answers = await get_all(api, (path for each in asked for path in each))
     workloads = [_newest(answers[each.workloads]) for each in asked]
     pods = [_items(answers[each.pods]) for each in asked]
@@ -96,6 +99,7 @@ async def view_all(
         run_view(
             RunObjects(
                 launch=body,
+                companions=beside[index],
                 queueing=Queueing(
                     workload=workloads[index],
                     local_queue=queues[index],
@@ -114,8 +118,8 @@ async def view_all(
     ]
 
 
-def paths_of(body: Body) -> Asked:
-    """Where what belongs to a launch is."""
+def paths_of(body: Body, beside: Sequence[Body]) -> Asked:
+    """Where what belongs to a launch is; `beside`: its companions."""
     metadata = body["metadata"]
     within = f"namespaces/{metadata['namespace']}"
     queue = metadata["labels"].get(labels.QUEUE)
@@ -128,7 +132,7 @@ def paths_of(body: Body) -> Asked:
         pods=f"/api/v1/{within}/pods?labelSelector={of_launch}",
         local_queue=f"{_KUEUE}/{within}/localqueues/{queue}" if queue else None,
         pending=f"{_VISIBILITY}/{within}/localqueues/{queue}/pendingworkloads" if queue else None,
-        claims={name: f"/api/v1/{within}/persistentvolumeclaims/{name}" for name in claims(body)},
+        claims={name: f"/api/v1/{within}/persistentvolumeclaims/{name}" for name in claims(body, beside)},
     )
 
 

@@ -137,7 +137,7 @@ def test_each_half_takes_what_it_holds() -> None:
 
 
 def test_a_class_that_others_use_is_only_named() -> None:
-    """Or that is the cluster's default: one team does not take it from the others."""
+    """Or may use, where that is not known, or that is the default: one team does not take it from the others."""
     other = make_claim()
     other["metadata"]["namespace"] = "audio"
     shared = Found(namespace="vision", claims=(make_claim(),), classes=(CLASS,), foreign_claims=(other,))
@@ -146,6 +146,11 @@ def test_a_class_that_others_use_is_only_named() -> None:
         "StorageClass fast": "is used by claims of other namespaces; it is only named"
     }
     assert named in entries(make_empty(), shared)
+    unknown = Found(namespace="vision", claims=(make_claim(),), classes=(CLASS,), foreign_claims=None)
+    assert left(make_empty(), unknown) == {
+        "StorageClass fast": "may be used by claims of other namespaces, which may not be read; it is only named"
+    }
+    assert named in entries(make_empty(), unknown)
     default = {"storageclass.kubernetes.io/is-default-class": "true"}
     usual = {**CLASS, "metadata": {**CLASS["metadata"], "annotations": default}}
     found = Found(namespace="vision", claims=(make_claim(),), classes=(usual,))
@@ -187,6 +192,33 @@ def test_what_stands_on_something_that_is_not_there_is_left_with_all_above_it() 
     assert entries(make_empty(), found) == []
 
 
+def test_what_says_nothing_is_left_with_a_reason() -> None:
+    """The API server accepts a queue without a spec, and an old claim without a class."""
+    nothing: tuple[dict[str, Any], ...] = ({"spec": {}}, {}, {"spec": None})
+    for spec in nothing:
+        local = make_live(KUEUE, "LocalQueue", "q", "vision", **spec)
+        cluster = make_live(KUEUE, "ClusterQueue", "gpu", **spec)
+        found = Found(namespace="default", local_queues=(local,), cluster_queues=(cluster,))
+        assert left(make_empty(), found) == {
+            "LocalQueue vision/q": "says what the settings cannot: no clusterQueue, which is needed"
+        }
+        used = Found(namespace="default", local_queues=(make_local_queue(),), cluster_queues=(cluster,))
+        assert left(make_empty(), used) == {
+            "ClusterQueue gpu": "says what the settings cannot: no resourceGroups, which is needed",
+            "LocalQueue vision/q": "stands on cluster queue gpu, which test does not declare",
+        }
+
+
+def test_a_declared_claim_without_a_class_is_left_as_declared() -> None:
+    """No class is named for it."""
+    ours = make_claim("training", storageClassName=None)
+    for spec in (ours["spec"], {key: each for key, each in ours["spec"].items() if key != "storageClassName"}):
+        live = {**ours, "metadata": {**ours["metadata"], "namespace": "research"}, "spec": spec}
+        done = adopt(make_settings(), Found(namespace="research", claims=(live,)))
+        assert done.left == {"PersistentVolumeClaim research/training": "is declared by test already"}
+        assert done.entries == []
+
+
 def test_a_queue_for_no_namespace_is_not_one_for_all() -> None:
     """No selector selects none, and an empty one selects every namespace."""
     nobody = make_queue()
@@ -212,17 +244,23 @@ def test_a_queue_that_evicts_to_borrow_keeps_that() -> None:
     assert fields(CLUSTER_QUEUE, preferring) == ["flavorFungibility.preference (value 'PreemptionOverBorrowing')"]
 
 
+def make_volume(name: str = "pv", **changes: Any) -> dict[str, Any]:
+    """A volume on a folder, of the class `fast` and held by nobody."""
+    spec = {
+        "accessModes": ["ReadWriteMany"],
+        "capacity": {"storage": "1Gi"},
+        "hostPath": {"path": "/data", "type": ""},
+        "persistentVolumeReclaimPolicy": "Retain",
+        "storageClassName": "fast",
+        "volumeMode": "Filesystem",
+    }
+    return make_live("v1", "PersistentVolume", name, spec={**spec, **changes})
+
+
 def test_a_volume_on_a_host_keeps_its_kind() -> None:
     """Made without a type, on one node or on every one; another reclaim policy or source is left."""
-
-    def make_volume(**changes: Any) -> dict[str, Any]:
-        host = {"path": "/data", "type": ""}
-        spec = {"accessModes": ["ReadWriteMany"], "capacity": {"storage": "1Gi"}, "hostPath": host}
-        spec |= {"persistentVolumeReclaimPolicy": "Retain", "storageClassName": "manual", "volumeMode": "Filesystem"}
-        return make_live("v1", "PersistentVolume", "pv", spec={**spec, "claimRef": {"name": "x"}, **changes})
-
     here = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["n1"]}]}
-    assert fields(PERSISTENT_VOLUME, make_volume()) == []
+    assert fields(PERSISTENT_VOLUME, make_volume(claimRef={"name": "x"})) == []
     assert fields(PERSISTENT_VOLUME, make_volume(nodeAffinity={"required": {"nodeSelectorTerms": [here]}})) == []
     assert fields(PERSISTENT_VOLUME, make_volume(persistentVolumeReclaimPolicy="Delete")) == [
         "spec.persistentVolumeReclaimPolicy"
@@ -230,6 +268,47 @@ def test_a_volume_on_a_host_keeps_its_kind() -> None:
     assert fields(PERSISTENT_VOLUME, make_volume(hostPath=None, nfs={"server": "s"})) == [
         "no hostPath, which is needed"
     ]
+
+
+def volumes_taken(claim: dict[str, Any], *volumes: dict[str, Any]) -> list[str]:
+    """The volumes that are taken over with the claim."""
+    taken = adopt(make_empty(), Found(namespace="vision", claims=(claim,), persistent_volumes=volumes)).taken
+    return [each.removeprefix("PersistentVolume ") for each in taken if each.startswith("PersistentVolume ")]
+
+
+def test_a_free_volume_is_taken_only_where_the_claim_names_it() -> None:
+    """By a selector, and if it fits; another one of the class may be any team's."""
+    labels = {"for": "models"}
+
+    def labelled(name: str, **changes: Any) -> dict[str, Any]:
+        live = make_volume(name, **changes)
+        return {**live, "metadata": {**live["metadata"], "labels": labels}}
+
+    free = (
+        make_volume("plain"),
+        labelled("fits"),
+        labelled("small", capacity={"storage": "1Mi"}),
+        labelled("once", accessModes=["ReadWriteOnce"]),
+        labelled("of-another-class", storageClassName="slow"),
+        labelled("held", claimRef={"namespace": "audio", "name": "data", "uid": "2"}),
+    )
+    assert volumes_taken(make_claim(volumeName=None), *free) == []
+    assert volumes_taken(make_claim(volumeName=None, selector={"matchLabels": labels}), *free) == ["fits"]
+    expression = {"key": "disk", "operator": "Exists"}
+    chosen = {"matchLabels": labels, "matchExpressions": [expression]}
+    assert volumes_taken(make_claim(volumeName=None, selector=chosen), *free) == []
+
+
+def test_a_volume_that_is_kept_for_a_claim_is_taken_with_it() -> None:
+    """Bound, or kept by hand; not one that was an earlier claim's of that name, or another namespace's."""
+    own = {"namespace": "vision", "name": "data"}
+    held = (
+        make_volume("bound", claimRef={**own, "uid": "1"}),
+        make_volume("kept", claimRef=own),
+        make_volume("released", claimRef={**own, "uid": "0"}),
+        make_volume("pvc-1", claimRef={**own, "namespace": "audio"}),
+    )
+    assert volumes_taken(make_claim(), *held) == ["bound", "kept"]
 
 
 def test_what_is_not_by_hand_is_left_to_its_owner() -> None:

@@ -7,7 +7,7 @@ from checks.pods import pod_views
 from settings.workloads import ReplicatedJob
 from tests.unit.make import make_distributed, make_run
 from tests.unit.workloads.launches import make_launch
-from workloads.build import manifest
+from workloads.build import companions, manifest
 
 DRIVER, WORKERS = ReplicatedJob(name="driver"), ReplicatedJob(name="workers", replicas=2, parallelism=2)
 COUNTS = {"ready": 0, "succeeded": 0, "failed": 0, "active": 0, "suspended": 0}
@@ -46,7 +46,15 @@ def test_their_pods_have_the_job_as_role_and_an_index() -> None:
     assert [(view.role, view.index) for view in found] == [("node", 0), ("node", 2), ("node", 10)]
 
 
-def test_a_jobset_tells_what_it_mounts_and_a_trainjob_leaves_that_to_its_runtime() -> None:
-    """Volumes are the runtime's."""
+def test_what_their_pods_mount_is_told() -> None:
+    """Of a TrainJob by its runtime, whose name it says; without that nothing is known."""
     assert claims(make_live("JobSet")) == ("training",)
-    assert claims(make_live("TrainJob")) == ()
+    live = make_live("TrainJob")
+    (runtime,) = companions(make_distributed(kind="TrainJob"), "dev", make_launch())
+    assert claims(live, [runtime]) == ("training",)
+    assert claims(live) == ()
+    named = KINDS["TrainJob"].companion(live)
+    assert named is not None
+    assert (named["apiVersion"], named["kind"]) == (runtime["apiVersion"], runtime["kind"])
+    assert named["metadata"] == {key: runtime["metadata"][key] for key in ("name", "namespace")}
+    assert KINDS["JobSet"].companion(make_live("JobSet")) is None

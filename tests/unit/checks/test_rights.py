@@ -70,11 +70,12 @@ def test_a_server_that_answers_no_such_question_stops_nothing(monkeypatch: pytes
 
 
 def make_answers(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, Answer]) -> None:
-    """A cluster that answers by the last part of a path; anything else is an empty list."""
+    """A cluster that answers by a path or its last part; anything else is an empty list."""
 
     def read(paths: Sequence[str], _: str | None, **__: bool) -> dict[str, Answer]:
         empty = Answer(200, {"items": []})
-        return {path: answers.get(path.partition("?")[0].rpartition("/")[2], empty) for path in paths}
+        plain = {path: path.partition("?")[0] for path in paths}
+        return {path: answers.get(each, answers.get(each.rpartition("/")[2], empty)) for path, each in plain.items()}
 
     monkeypatch.setattr(snapshot, "read", read)
     monkeypatch.setattr("checks.cluster.existing.read", read)
@@ -119,9 +120,9 @@ def test_what_is_there_is_read_whole_and_what_may_not_be_read_is_told(monkeypatc
             "deployments": Answer(200, {"items": [deployment(image) for image in images]}),
         },
     )
-    found = read_existing("vision", None)
+    found = read_existing("vision", None, cluster_wide=True)
     assert found is not None
-    assert [each["metadata"]["name"] for each in found.foreign_claims] == ["audio"]
+    assert [each["metadata"]["name"] for each in found.foreign_claims or ()] == ["audio"]
     assert [(each.name, each.version) for each in found.operators] == [
         ("Kueue", "v0.14.0"),
         ("the Kubeflow training operator", "of an unnamed version"),
@@ -131,4 +132,17 @@ def test_what_is_there_is_read_whole_and_what_may_not_be_read_is_told(monkeypatc
         "Kueue serves v1beta1 and not v1beta2, so no queue is taken over: upgrade Kueue to v0.15",
     )
     make_answers(monkeypatch, {"nowhere": Answer(404, {})})
-    assert read_existing("nowhere", None) is None
+    assert read_existing("nowhere", None, cluster_wide=True) is None
+
+
+def test_claims_of_others_that_may_not_be_read_are_not_taken_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the namespace itself are there all the same."""
+    own = {"items": [{"metadata": {"name": "data", "namespace": "vision"}}]}
+    everywhere = "/api/v1/persistentvolumeclaims"
+    kueue = Answer(404, {})
+    answers = {everywhere: Answer(403, {}), "persistentvolumeclaims": Answer(200, own), "kueue.x-k8s.io": kueue}
+    make_answers(monkeypatch, answers)
+    found = read_existing("vision", None, cluster_wide=True)
+    assert found is not None
+    assert (len(found.claims), found.foreign_claims) == (1, None)
+    assert found.unreadable == (f"persistentvolumeclaims may not be read ({everywhere}), so no class is taken over",)

@@ -13,12 +13,15 @@ import yaml
 from checks.cluster.client import RightsError
 from checks.cluster.environment import read_environment
 from checks.cluster.events import read_events
+from checks.cluster.existing import read_existing
 from checks.cluster.progress import view_runs
 from checks.cluster.snapshot import read_launches, run_namespaces
 from settings.environment import Environment
 from settings.operators import Operators
 from tests.unit.checks.live import LAUNCH, make_launch_body, make_queue, make_replica, make_workload
 from tests.unit.make import make_distributed, make_queues, make_settings, make_storage
+from tests.unit.workloads.launches import make_launch
+from workloads.build import companions, manifest
 
 BODY = make_launch_body("PyTorchJob")
 TENANT = make_settings(
@@ -28,6 +31,9 @@ TENANT = make_settings(
     operators=Operators(),
     queues=make_queues(flavors=(), cohorts=(), cluster_queues=(), priority_classes=(), local_queues=()),
 )
+TRAINJOB = make_distributed(kind="TrainJob")
+TRAINS = {**manifest(TRAINJOB, "dev", make_launch()), "metadata": BODY["metadata"]}
+(RUNTIME,) = companions(TRAINJOB, "dev", make_launch())
 
 
 class Server(ThreadingHTTPServer):
@@ -52,6 +58,8 @@ class Handler(BaseHTTPRequestHandler):
             self._send(403, {"message": "no"})
         elif "visibility" in path:
             self._send(503, {"message": "the server is currently unable to handle the request"})
+        elif "/trainingruntimes/" in path:
+            self._send(200, RUNTIME)
         elif path.endswith("/workloads"):
             self._send(200, {"items": [make_workload()]})
         elif path.endswith("/pods"):
@@ -95,14 +103,28 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 def test_nothing_outside_the_tenants_namespaces_is_asked_for(server: Server) -> None:
-    """By status, events and the check of the cluster."""
+    """By status, events, the check of the cluster and adopt."""
     read_launches("dev", run_namespaces(TENANT), None)
-    view_runs([BODY], None, datetime.now(UTC), cluster_wide=False, volume_use=True)
-    read_events([BODY], [LAUNCH], None)
+    view_runs([BODY, TRAINS], None, datetime.now(UTC), cluster_wide=False, volume_use=True)
+    read_events([BODY, TRAINS], [LAUNCH], None)
     read_environment(TENANT, [("workloads.runs[train]", BODY)])
+    found = read_existing("research", None, cluster_wide=False)
+    assert found is not None
+    assert (found.foreign_claims, found.unreadable) == (None, ())
     outside = {path for path in server.asked if "/namespaces/research/" not in path} - {"/version"}
     assert outside == set()
     assert len(server.asked) > 10
+
+
+def test_volumes_of_a_trainjob_are_read_by_its_runtime(server: Server) -> None:
+    """As status and events tell them for the other kinds."""
+    (view,) = view_runs([TRAINS], None, datetime.now(UTC), cluster_wide=False)
+    assert [claim.name for claim in view.claims] == ["training"]
+    claim, runtime = "/persistentvolumeclaims/training", f"/trainingruntimes/{RUNTIME['metadata']['name']}"
+    server.asked.clear()
+    read_events([TRAINS], [LAUNCH], None)
+    assert [path.endswith(claim) for path in server.asked].count(True) == 1
+    assert [path.endswith(runtime) for path in server.asked].count(True) == 1
 
 
 def test_a_place_in_the_queue_that_is_not_told_is_unknown(server: Server) -> None:

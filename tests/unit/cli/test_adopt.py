@@ -55,7 +55,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def run(monkeypatch: pytest.MonkeyPatch, found: Found | None, *words: str) -> Result:
     """Run the command on a cluster that holds this."""
-    monkeypatch.setattr(adopt, "read_existing", lambda *_: found)
+    monkeypatch.setattr(adopt, "read_existing", lambda *_, **__: found)
     return CliRunner().invoke(app, ["adopt", "vision", *words], env={"COLUMNS": "200"})
 
 
@@ -84,6 +84,27 @@ def test_an_environment_that_is_not_there_is_made(root: Path, monkeypatch: pytes
     assert "# Kueue v0.15.2 in namespace kueue-system\n  trainstack:operators: {}\n" in (
         (root / "Pulumi.new.yaml").read_text()
     )
+
+
+@pytest.mark.parametrize(("profile", "cluster_wide"), [("tenant", False), ("owner", True)])
+def test_a_tenant_asks_for_its_namespace_alone(
+    root: Path, monkeypatch: pytest.MonkeyPatch, profile: str, *, cluster_wide: bool
+) -> None:
+    """It has no rights elsewhere, and takes over nothing that is not in it."""
+    environment = f"trainstack:environment: {{profile: {profile}, halves: [training]}}"
+    queues = "trainstack:queues: {priorityClasses: null}"
+    (root / "Pulumi.lab.yaml").write_text(f"config:\n  {environment}\n  {queues}\n")
+    asked: list[bool] = []
+
+    def read(namespace: str, _: str | None, *, cluster_wide: bool) -> Found:
+        asked.append(cluster_wide)
+        return Found(namespace=namespace, claims=(make_claim("data"),), foreign_claims=None)
+
+    monkeypatch.setattr(adopt, "read_existing", read)
+    done = CliRunner().invoke(app, ["adopt", "vision", "-s", "lab"], env={"COLUMNS": "200"})
+    assert done.exit_code == 0, done.output
+    assert "is taken over: PersistentVolumeClaim vision/data" in done.output
+    assert asked == [cluster_wide]
 
 
 def test_a_shared_priority_that_is_live_is_taken_as_it_is(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,6 +72,55 @@ def test_lists_that_are_not_indented_stay_so() -> None:
     assert with_entries(text, [Entry(("queues", "flavors"), {"name": "b"})]) == f"{text}    - {{name: b}}\n"
 
 
+def test_a_file_without_a_newline_at_its_end_is_added_to() -> None:
+    """What is added stands on a line of its own."""
+    text = "config:\n  trainstack:queues:\n    flavors:\n      - {name:  x}  # tight"
+    after = with_entries(text, [Entry(("queues", "flavors"), {"name": "b"})])
+    assert after == f"{text}\n      - {{name: b}}\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "config:\n    trainstack:queues:\n        flavors:\n            - name: x\n              a: 1  # one\n",
+        "config:\n    trainstack:queues:\n        flavors:\n        - name: x\n          a: 1  # one\n",
+        "config:\n   trainstack:queues:\n      flavors: [{name: x, a: 1}]  # one\n",
+    ],
+    ids=["four spaces", "four spaces, lists not indented", "three spaces"],
+)
+@pytest.mark.parametrize(
+    "entry",
+    [
+        Entry(("queues", "flavors"), {"name": "b"}),
+        Entry(("queues", "cohorts"), {"name": "b"}),
+        Entry(("environment", "existing", "namespaces"), "b"),
+        Entry(("operators",), {}, whole=True, comment="There already."),
+    ],
+    ids=["element", "list", "section", "value"],
+)
+def test_maps_of_another_indent_are_added_to(text: str, entry: Entry) -> None:
+    """The file says the same and the new entry, whatever its lines look like; no comment is lost."""
+    after = with_entries(text, [entry])
+    wanted = yaml.safe_load(text)
+    place = wanted["config"]
+    keys = (f"trainstack:{entry.path[0]}", *entry.path[1:])
+    for key in keys[:-1]:
+        place = place.setdefault(key, {})
+    place[keys[-1]] = entry.value if entry.whole else [*place.get(keys[-1], []), entry.value]
+    assert yaml.safe_load(after) == wanted
+    assert [comment for comment in ("# one", "# There already.") if comment not in after] == (
+        [] if entry.comment else ["# There already."]
+    )
+
+
+def test_a_file_that_is_written_anew_keeps_each_comment_with_its_own() -> None:
+    """What is added to a list stands before the comment of the next section."""
+    text = "config:\n    trainstack:queues:\n        flavors:\n            - {name: x}\n    # Next.\n    other: 1\n"
+    after = with_entries(text, [Entry(("queues", "flavors"), {"name": "b"})])
+    flavors = "    flavors:\n      - {name: x}\n      - {name: b}\n"
+    assert after == f"config:\n  trainstack:queues:\n{flavors}    # Next.\n  other: 1\n"
+
+
 def test_nothing_to_add_changes_nothing() -> None:
     """Not even what the library would write in another way."""
     assert with_entries(FILE, []) == FILE
@@ -96,10 +145,19 @@ NAMES = st.text("abcdefgh-", min_size=1, max_size=8)
 
 
 @settings(max_examples=30)  # each example writes the file several times
-@given(st.lists(NAMES, max_size=4), NAMES, st.sampled_from(["flavors", "cohorts", "localQueues", "clusterQueues"]))
-def test_the_result_is_the_old_value_and_the_new_element(words: list[str], name: str, field: str) -> None:
+@given(
+    st.lists(NAMES, max_size=4),
+    NAMES,
+    st.sampled_from(["flavors", "cohorts", "localQueues", "clusterQueues"]),
+    st.sampled_from([2, 3, 4, 8]),
+    st.booleans(),
+)
+def test_the_result_is_the_old_value_and_the_new_element(
+    words: list[str], name: str, field: str, indent: int, newline: bool
+) -> None:
     """Whatever stands there: parsed, the file differs by the element alone."""
     held = [{"name": f"n{word}", "labels": {"a": word}} for word in words]
-    text = yaml.safe_dump({"config": {"trainstack:queues": {field: held, "z": 1}}}, sort_keys=False)
+    text = yaml.safe_dump({"config": {"trainstack:queues": {field: held, "z": 1}}}, sort_keys=False, indent=indent)
+    text = text if newline else text.rstrip("\n")
     after = yaml.safe_load(with_entries(text, [Entry(("queues", field), {"name": f"n{name}"})]))
     assert after == {"config": {"trainstack:queues": {field: [*held, {"name": f"n{name}"}], "z": 1}}}

@@ -1,0 +1,41 @@
+"""Folders that a cluster has at paths of its own."""
+
+from pathlib import Path
+
+import pytest
+
+from devcluster import folders
+from devcluster.layout import Layout
+
+MOUNTED = "/proc"
+"""Where every machine that runs this has something mounted that is not the cluster's."""
+
+
+def make_covered(layout: Layout, folder: Path) -> str:
+    """A path at which the state's folder is found, as after a bind mount, for which rights are needed."""
+    source = layout.node_folders / str(folder).lstrip("/")
+    source.mkdir(parents=True)
+    folder.symlink_to(source)
+    return str(folder)
+
+
+def test_a_folder_is_covered_by_the_states_alone(tmp_path: Path) -> None:
+    """Neither a disk that is mounted there, nor a folder of this machine, nor nothing is the cluster's."""
+    layout = Layout(tmp_path / "state")
+    (tmp_path / "plain").mkdir()
+    plain, gone = str(tmp_path / "plain"), str(tmp_path / "gone")
+    (layout.node_folders / plain.lstrip("/")).mkdir(parents=True)
+    assert folders.absent(layout, [MOUNTED, plain, gone]) == [MOUNTED, plain, gone]
+    covered = make_covered(layout, tmp_path / "linked")
+    assert folders.absent(layout, [covered, plain]) == [plain]
+
+
+def test_a_mounted_disk_is_covered_by_a_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else pods would write to the person's disk."""
+    layout, commands = Layout(tmp_path / "state"), list[tuple[str, ...]]()
+    monkeypatch.setattr(folders, "run", lambda *words: commands.append(words))
+    covered = make_covered(layout, tmp_path / "linked")
+    folders.cover(layout, [MOUNTED, covered])
+    source = layout.node_folders / MOUNTED.lstrip("/")
+    assert source.stat().st_mode & 0o777 == folders.WORLD_WRITABLE
+    assert commands == [("mount", "--bind", str(source), MOUNTED)]

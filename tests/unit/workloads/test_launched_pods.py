@@ -1,0 +1,70 @@
+"""The pods of a launch, read back from what the builders make."""
+
+import pytest
+
+from settings.workloads import ReplicatedJob, Workload
+from tests.unit.make import make_distributed, make_run
+from tests.unit.workloads.launches import make_launch
+from workloads.build import companions, manifest
+from workloads.launched_pods import LaunchedPods, launched_pods
+from workloads.pods import NODE
+
+JOBS = (ReplicatedJob(name="driver"), ReplicatedJob(name="workers", replicas=2, parallelism=2, completions=4))
+
+
+def make_objects(workload: Workload) -> tuple[LaunchedPods, ...]:
+    """The pods of a workload's launch, with its companions."""
+    launch = make_launch()
+    return launched_pods(manifest(workload, "dev", launch), companions(workload, "dev", launch))
+
+
+@pytest.mark.parametrize(
+    ("workload", "counts"),
+    [
+        (make_run(), [1]),
+        (make_run(kind="Pod"), [1]),
+        (make_run(managed=False, completions=4, parallelism=2), [2]),
+        (make_run(managed=False, completions=2, parallelism=4), [2]),
+        (make_distributed(), [1, 2]),
+        (make_distributed(kind="TrainJob"), [3]),
+        (make_run(kind="JobSet", managed=False, replicated_jobs=JOBS), [1, 4]),
+    ],
+    ids=["Job", "Pod", "Job of many", "Job of few", "PyTorchJob", "TrainJob", "JobSet"],
+)
+def test_every_kind_tells_its_pods(workload: Workload, counts: list[int]) -> None:
+    """How many stand at once, with their volumes, and each container with its image and resources."""
+    found = make_objects(workload)
+    assert [each.count for each in found] == counts
+    for each in found:
+        assert "training" in [
+            volume["persistentVolumeClaim"]["claimName"]
+            for volume in each.spec["volumes"]
+            if "persistentVolumeClaim" in volume
+        ]
+        (container,) = each.spec["containers"]
+        assert container["resources"]["requests"]
+        assert container["image"]
+
+
+def test_a_trainjob_without_its_runtime_tells_what_it_says_itself() -> None:
+    """How many nodes and what each asks for."""
+    launch = manifest(make_distributed(kind="TrainJob"), "dev", make_launch())
+    (alone,) = launched_pods(launch)
+    trainer = launch["spec"]["trainer"]
+    assert (alone.count, list(alone.spec)) == (3, ["containers"])
+    (container,) = alone.spec["containers"]
+    assert (container["name"], container["resources"]) == (NODE, trainer["resourcesPerNode"])
+
+
+def test_a_trainjobs_pods_are_those_of_its_workload_as_a_pytorchjob() -> None:
+    """Its runtime's, completed by what the TrainJob says."""
+    (node,) = make_objects(make_distributed(kind="TrainJob"))
+    master = make_objects(make_distributed())[0]
+    (of_node,), (of_master,) = node.spec["containers"], master.spec["containers"]
+    for key in ("image", "command", "args", "resources", "volumeMounts"):
+        assert of_node.get(key) == of_master.get(key), key
+
+
+def test_what_is_no_launch_has_no_pods() -> None:
+    """Nor is it an error."""
+    assert launched_pods({"kind": "ConfigMap", "data": {}}) == ()
