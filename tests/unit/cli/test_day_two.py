@@ -222,7 +222,7 @@ def make_ledger(run_id: str, *, managed: bool) -> Ledger:
         namespace="research",
         attempt=1,
         launch_name=f"{run_id}-abcdef",
-        launch={"spec": {"containers": [], "volumes": volumes}},
+        launch={"kind": "Pod", "spec": {"containers": [], "volumes": volumes}},
     )
 
 
