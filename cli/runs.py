@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -12,8 +12,8 @@ from checks.cluster.progress import view_runs
 from checks.cluster.snapshot import read_launches, read_runs, run_namespaces
 from checks.launches import LiveLaunch, live_launch, utc_now
 from checks.run_view import RunView
-from cli.console import err, fail
-from cli.session import Session, StackOption
+from cli.console import err, fail, show_json
+from cli.session import JsonOption, Session, StackOption
 from workloads.records import Ledger, wrapper_of
 
 T = TypeVar("T")
@@ -30,6 +30,11 @@ OptionalRun = Annotated[
     str | None,
     typer.Argument(metavar="[RUN]", help="A run's id or its beginning, or a workload's name; none: all runs."),
 ]
+
+
+def as_data(view: RunView) -> dict[str, Any]:
+    """A run for programs: what was read, and `done` from 0 to 1."""
+    return asdict(view) | {"done": view.done_fraction}
 
 
 def views(session: Session, run: str | None = None, *, volume_use: bool = False) -> list[RunView]:
@@ -129,16 +134,27 @@ def wait(
     run: OptionalRun = None,
     stack: StackOption = "dev",
     timeout: Annotated[int, typer.Option(help="Seconds to wait at most.")] = 24 * 3600,
+    *,
+    as_json: JsonOption = False,
 ) -> None:
     """Wait until a run, or all of them, has ended; fail when one did.
+
+    --json prints how they ended as `status --json` does, those that failed among them.
 
     Examples:
 
       trainstack wait -s dev
 
       trainstack wait digits-0f3c9a1b2d -s dev --timeout 600
+
+      trainstack wait digits -s dev --json
     """
-    follow(Session.open(stack), run, timeout)
+    session = Session.open(stack)
+    found, faults = _ended(session, run, timeout)
+    if as_json:
+        show_json([as_data(view) for view in found])
+    if faults:
+        fail("\n".join(faults))
 
 
 def tell(line: str) -> None:
@@ -195,10 +211,19 @@ def ending(session: Session, found: Sequence[RunView]) -> list[RunView]:
 
 
 def follow(session: Session, run: str | None, timeout: int) -> list[RunView]:
-    """Show every change until all chosen launches have ended. Ends the command when one failed or time is up.
+    """Show every change until all chosen launches have ended. Ends the command when one failed or time is up."""
+    found, faults = _ended(session, run, timeout)
+    if faults:
+        fail("\n".join(faults))
+    return found
 
-    A cluster that does not answer for a while is told once and asked again. A run whose object goes away before its
-    end was seen counts as failed: it may have. A data loader only waits to be used, so nobody waits for it.
+
+def _ended(session: Session, run: str | None, timeout: int) -> tuple[list[RunView], list[str]]:
+    """Show every change until all chosen launches have ended: how they are then, and what did not end well.
+
+    Ends the command when time is up. A cluster that does not answer for a while is told once and asked again. A run
+    whose object goes away before its end was seen did not end well: it may have failed. A data loader only waits to be
+    used, so nobody waits for it.
     """
     end = time.monotonic() + timeout
     said: dict[str, str] = {}
@@ -227,9 +252,7 @@ def follow(session: Session, run: str | None, timeout: int) -> list[RunView]:
                 f"trainstack status -s {session.stack}"
             )
         time.sleep(PAUSE_SECONDS)
-    if faults := _faults(session, found, seen):
-        fail("\n".join(faults))
-    return found
+    return found, _faults(session, found, seen)
 
 
 def _faults(session: Session, found: Sequence[RunView], seen: Iterable[str]) -> list[str]:

@@ -2,9 +2,8 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Group, RenderableType
@@ -17,7 +16,7 @@ from rich.text import Text
 from checks.launches import utc_now
 from checks.run_view import ClaimUse, RunView
 from cli.console import WIDE, age, duration, err, fail, out, quiet_interrupt, show, show_json
-from cli.runs import PAUSE_SECONDS, OptionalRun, Patience, ending, look, views
+from cli.runs import PAUSE_SECONDS, OptionalRun, Patience, as_data, ending, look, views
 from cli.session import JsonOption, Session, StackOption
 
 _STYLES = {"queued": "yellow", "running": "cyan", "succeeded": "green", "failed": "red"}
@@ -58,11 +57,6 @@ def status(
             return
         found = views(session, run, volume_use=run is not None)
         show(_shown(found, stack, run), width=WIDE if run is None else _DETAILS)
-
-
-def as_data(view: RunView) -> dict[str, Any]:
-    """A run for programs: what was read, and `done` from 0 to 1."""
-    return asdict(view) | {"done": view.done_fraction}
 
 
 def _shown(found: Sequence[RunView], stack: str, run: str | None) -> RenderableType:

@@ -1,7 +1,9 @@
 """How the day-two commands show what they are given: tables, details, labels of log lines, the end of a watch."""
 
 import asyncio
+import json
 import re
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -272,6 +274,24 @@ def test_waiting_for_a_run_without_an_object_tells_what_is_left(
     with pytest.raises(typer.Exit):
         runs.follow(session, word, 60)
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("phase", "code"), [("succeeded", 0), ("failed", 1)])
+def test_a_wait_tells_programs_how_the_runs_ended(
+    session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], phase: Phase, code: int
+) -> None:
+    """Also when one failed; as the status tells it."""
+    monkeypatch.setattr(Session, "open", lambda _: session)
+    ended = make_view("a-0123456789", phase)
+    monkeypatch.setattr(runs, "_look_if_there", Looks([make_view("a-0123456789", "running")], [ended]))
+    remembered(monkeypatch)
+    with pytest.raises(typer.Exit) if code else nullcontext():
+        runs.wait("a", as_json=True)
+    (told,) = json.loads(capsys.readouterr().out)
+    assert told["launch"]["phase"] == phase
+    monkeypatch.setattr(status, "views", lambda *_, **__: [ended])
+    status.status(as_json=True)
+    assert json.loads(capsys.readouterr().out) == [told]
 
 
 def test_following_the_logs_of_a_run_that_is_deleted_says_so(
