@@ -61,7 +61,8 @@ done
 {_SUMS}"""
 # While one chunk arrives the one before it is read back and hashed. `whole` is the sender's word that all digests are
 # right. A part that is gone, or another, was taken by somebody else: dd would begin it anew, with a hole. It ends as if
-# killed where its input does, so that another try is made.
+# killed where its input does, so that another try is made. With the file done, its other parts are of no use: those
+# that nobody writes to are removed.
 _TAKE = f"""mkdir -p "$1/{PARTIAL}"
 {_LOOP}
 size=$2 offset=$3 free={PARTIAL}/$4 part={PARTIAL}/$4.$5 time=$6
@@ -90,6 +91,8 @@ if [ -d "$name" ]; then echo "$name is a folder on the volume, so no file can be
 ours
 touch -d "@$time" "$part"
 mv -f "$part" "$name"
+for each in "${{free%-*}}"-*; do case $each in */*.*) ;; *) rm -f "$each";; esac; done
+find {PARTIAL} -name "${{4%-*}}-*" -mmin +{_IDLE_MINUTES} -exec rm -f {{}} + 2>/dev/null || true
 rmdir {PARTIAL} 2>/dev/null || true
 echo taken
 """
@@ -126,13 +129,15 @@ class Meter:
 
 
 def key(name: str, state: Stat) -> str:
-    """What the part of a file is called."""
-    return hashlib.sha256(b"\0".join([os.fsencode(name), str(state.size).encode(), state.stamp.encode()])).hexdigest()
+    """What the part of a file is called: by its name, and by its state."""
+    which = hashlib.sha256(os.fsencode(name)), hashlib.sha256(f"{state.size} {state.stamp}".encode())
+    return "-".join(each.hexdigest()[:32] for each in which)
 
 
 def begun(name: str, state: Stat, there: Collection[str]) -> bool:
     """Whether the volume holds a part of a file, whoever writes to it."""
-    return any(part.partition(".")[0] == key(name, state) for part in there)
+    part = f"{PARTIAL}/{key(name, state)}"
+    return any(each == part or each.startswith(f"{part}.") for each in there)
 
 
 def resumable(loader: Loader, path: Path, folder: str, name: str, state: Stat, taker: str, meter: Meter) -> int:

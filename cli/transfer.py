@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
+from rich.filesize import decimal
+
 from cli import archive, parts
 from cli.console import err, fail
 from cli.loader import Loader
@@ -89,6 +91,15 @@ def listing(loader: Loader, path: str) -> dict[str, dict[str, str | int]]:
 
     def attempt() -> dict[str, dict[str, str | int]]:
         tree = remote(loader, path)
+        if tree.parts:
+            one, size = next(iter(tree.parts)), sum(tree.parts.values())
+            where = f"{path.rstrip('/')}/{one.rpartition('/')[0]}"
+            err.print(
+                f"  {decimal(size)} of unfinished uploads are there, in {where} for one; the same uploads go on "
+                "from it. To be rid of them remove that folder, in a pod that mounts the volume",
+                style="yellow",
+                markup=False,
+            )
         folder = _parent(path) if tree.kind == "file" else path
         found = remote_digests(loader, folder, tree.files)
         if missing := [name for name in tree.files if name not in found]:

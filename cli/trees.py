@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -39,7 +39,7 @@ if [ -d "$1" ]; then
   echo '{_OTHERS}'
   seek ! -type f ! -type d -print
   echo '{_PARTS}'
-  if [ -d {PARTIAL} ]; then find ./{PARTIAL} -type f -print || end='{_LACKS}'; fi
+  find . -path ./lost+found -prune -o -path '*/{PARTIAL}/*' -type f -exec stat -c '%s %n' {{}} + || end='{_LACKS}'
 elif [ -f "$1" ]; then
   cd "${{1%/*}}" || exit
   echo '{_FILE}'
@@ -78,8 +78,8 @@ class Tree:
     folders: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
     """Links, pipes and the like."""
-    parts: frozenset[str] = frozenset()
-    """Of files that have not arrived whole."""
+    parts: Mapping[str, int] = field(default_factory=dict)
+    """The sizes, in bytes, of what is there of files that have not arrived whole."""
     kind: Literal["folder", "file", "nothing"] = "folder"
     """What was asked for. A file is the one file here, in the folder above it."""
 
@@ -119,7 +119,7 @@ def remote(loader: Loader, folder: str) -> Tree:
         files=dict(map(_entry, _lines(files))),
         folders=tuple(name.removeprefix("./") for name in _lines(folders) if name != "."),
         others=tuple(name.removeprefix("./") for name in _lines(others)),
-        parts=frozenset(name.rpartition("/")[2] for name in _lines(parts)),
+        parts={name.removeprefix("./"): int(size) for size, _, name in (line.partition(" ") for line in _lines(parts))},
     )
 
 

@@ -12,7 +12,7 @@ from rich.filesize import decimal
 
 from cli import parts, progress, transfer
 from cli.parts import CHUNK
-from cli.transfer import fetch, upload
+from cli.transfer import fetch, listing, upload
 from cli.trees import PARTIAL
 from tests.unit.cli.volume import LOADER, FakeVolume, make_volume, write
 
@@ -290,3 +290,30 @@ def test_a_part_that_another_takes_is_not_written_on(
     upload(LOADER, tmp_path / "source", "data")
     assert "the upload broke off" in capsys.readouterr().err
     assert (volume.root / "data" / NAME).read_bytes() == source.read_bytes()
+
+
+@pytest.mark.parametrize("image", ["busybox", "gnu"])
+def test_what_is_unfinished_of_a_file_goes_when_it_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], image: str
+) -> None:
+    """Also of another state of it, and from the dead; not what is another file's, nor what somebody writes to."""
+    volume = make_volume(tmp_path, monkeypatch, image)
+    monkeypatch.setattr(transfer, "PAUSES_SECONDS", ())
+    make_big(tmp_path / "source")
+    cut_upload(volume, tmp_path)
+    with pytest.raises(typer.Exit):
+        upload(LOADER, tmp_path / "source", "data")
+    (part,) = (volume.root / "data" / PARTIAL).iterdir()
+    size = part.stat().st_size
+    listing(LOADER, ".")
+    assert f"{decimal(size)} of unfinished uploads are there, in ./data/{PARTIAL} for one" in capsys.readouterr().err
+
+    another = part.with_name(f"{'0' * 32}-{'0' * 32}")
+    dead, alive = (part.with_name(f"{part.name}.0a1b2c3d-{number}") for number in (1, 2))
+    for each in (another, dead, alive):
+        each.write_bytes(b"begun")
+    for each in (another, dead):
+        os.utime(each, (time.time() - 300,) * 2)
+    make_big(tmp_path / "source")
+    upload(LOADER, tmp_path / "source", "data")
+    assert sorted(part.parent.iterdir()) == sorted([another, alive])
