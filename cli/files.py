@@ -12,9 +12,10 @@ from rich.filesize import decimal
 from cli.console import err, fail, out, show_json
 from cli.loader import data_loader
 from cli.session import JsonOption, Session, StackOption
-from cli.transfer import DONE, Brought, listing
+from cli.transfer import DONE, listing
 from cli.transfer import fetch as fetch_files
 from cli.transfer import upload as upload_files
+from cli.tries import Brought
 from settings.storage import Volume
 from workloads.records import Ledger
 

@@ -10,7 +10,7 @@ import pytest
 import typer
 from rich.filesize import decimal
 
-from cli import parts, progress, transfer
+from cli import parts, progress, tries
 from cli.parts import CHUNK
 from cli.transfer import fetch, listing, upload
 from cli.trees import PARTIAL
@@ -98,7 +98,7 @@ def test_a_cut_connection_is_made_anew(tmp_path: Path, volume: FakeVolume, capsy
 
 def test_the_next_command_goes_on(tmp_path: Path, volume: FakeVolume, monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind the last whole chunk, where the first one gave up."""
-    monkeypatch.setattr(transfer, "PAUSES_SECONDS", ())
+    monkeypatch.setattr(tries, "PAUSES_SECONDS", ())
     source = make_big(tmp_path / "source")
     cut_upload(volume, tmp_path)
     with pytest.raises(typer.Exit):
@@ -123,7 +123,7 @@ def test_what_is_there_already_is_seen_chunk_by_chunk(
     tmp_path: Path, volume: FakeVolume, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], way: str
 ) -> None:
     """While it is compared, which takes minutes for a file of many: not when all of it is."""
-    monkeypatch.setattr(transfer, "PAUSES_SECONDS", ())
+    monkeypatch.setattr(tries, "PAUSES_SECONDS", ())
     monkeypatch.setattr(progress, "LINE_SECONDS", 0)
     make_big(tmp_path / "source" if way == "upload" else volume.root / "data")
 
@@ -144,7 +144,7 @@ def test_only_the_same_bytes_are_gone_on_from(
     tmp_path: Path, volume: FakeVolume, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """Not what another state of the file left, and not what was damaged on the volume."""
-    monkeypatch.setattr(transfer, "PAUSES_SECONDS", ())
+    monkeypatch.setattr(tries, "PAUSES_SECONDS", ())
     source = make_big(tmp_path / "source")
     cut_upload(volume, tmp_path)
     with pytest.raises(typer.Exit):
@@ -265,7 +265,7 @@ def test_a_part_is_taken_from_the_dead_alone(
 ) -> None:
     """A command that was killed together with its loader gave nothing back."""
     volume = make_volume(tmp_path, monkeypatch, image)
-    monkeypatch.setattr(transfer, "PAUSES_SECONDS", ())
+    monkeypatch.setattr(tries, "PAUSES_SECONDS", ())
     source = make_big(tmp_path / "source")
     cut_upload(volume, tmp_path)
     with pytest.raises(typer.Exit):
@@ -298,7 +298,7 @@ def test_what_is_unfinished_of_a_file_goes_when_it_is_whole(
 ) -> None:
     """Also of another state of it, and from the dead; not what is another file's, nor what somebody writes to."""
     volume = make_volume(tmp_path, monkeypatch, image)
-    monkeypatch.setattr(transfer, "PAUSES_SECONDS", ())
+    monkeypatch.setattr(tries, "PAUSES_SECONDS", ())
     make_big(tmp_path / "source")
     cut_upload(volume, tmp_path)
     with pytest.raises(typer.Exit):

@@ -8,7 +8,7 @@ import pytest
 
 from cli import loader as loader_module
 from cli import remote as remote_module
-from cli import transfer as transfer_module
+from cli import tries as tries_module
 from cli.loader import Loader
 
 LOADER = Loader("research", "loader-1", None)
@@ -54,7 +54,7 @@ def make_volume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, image: str = "b
     volume.root.mkdir()
     volume.kubectl_does('pod "$@"')
     monkeypatch.setattr(remote_module, "_LAST_WORDS_SECONDS", 0.5)
-    monkeypatch.setattr(transfer_module, "PAUSES_SECONDS", (0, 0))
+    monkeypatch.setattr(tries_module, "PAUSES_SECONDS", (0, 0))
     monkeypatch.setattr(loader_module, "MOUNT", str(volume.root))
     monkeypatch.setattr(loader_module, "command", lambda *words, context: [str(volume.kubectl), *words])
     return volume
