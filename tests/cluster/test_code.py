@@ -115,7 +115,7 @@ def bad_runs(server: Forge) -> list[dict[str, Any]]:
         "wrong-key": code(server.ssh_url, newest, "wrong-key"),
         "wrong-host": code(server.ssh_url, newest, "wrong-host"),
     }
-    return [bare(name, **given[name]) for name in BAD]
+    return [bare(name, backoffLimit=0, **given[name]) for name in BAD]
 
 
 @pytest.fixture(scope="module")
