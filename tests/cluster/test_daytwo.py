@@ -67,7 +67,8 @@ def test_why_each_run_waits_is_said_in_words(team: Project) -> None:
     def told() -> dict[str, dict[str, Any]] | None:
         found = status(team)
         judged = all(found[name]["position"] not in (None, "unknown") for name in ("first", "second", "large"))
-        stuck = any(pod["problems"] for pod in found["lost"]["pods"])
+        # The scheduler may have something to say before the image has.
+        stuck = any("cannot be pulled" in problem for pod in found["lost"]["pods"] for problem in pod["problems"])
         bound = [claim["phase"] for claim in found["torch"]["claims"]] == ["Bound"]
         return found if judged and stuck and bound else None
 
