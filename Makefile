@@ -17,10 +17,10 @@ unexport KUBECONFIG
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help up down test unit cluster-test slow-test lint format tools client-tools machine versions lock venv clean
+.PHONY: help up down test unit cluster-test test-environments slow-test lint format tools client-tools machine versions lock venv clean
 
 help: ## Show this list
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 up: venv $(UP_NEEDS) ## Train: local cluster, `pulumi up` of dev, progress, result (KUBECONFIG=<file>: on that cluster)
 	@$(TRAINSTACK) up -s $(STACK)
@@ -35,6 +35,9 @@ unit: venv ## Tests that need no cluster
 
 cluster-test: venv machine tools
 	@$(PYTHON) -m pytest tests -m "not slow" --ignore tests/unit
+
+test-environments: venv machine tools ## The reference systems, Trainer and JobSet, files of 2 GiB: all tests of them
+	@$(PYTHON) -m pytest $(addprefix tests/cluster/test_,sites.py systems.py upstream.py trainer.py transfer.py)
 
 slow-test: venv machine tools ## Tests that take many minutes
 	@$(PYTHON) -m pytest tests -m slow
