@@ -104,7 +104,7 @@ def test_a_tenant_sees_its_queue_and_no_other_namespace(tenant: Person) -> None:
 def loader(tenant: Person) -> Iterator[str]:
     """The tutorial's data loader with the volume, by the name of its running pod; gone afterwards."""
     resources = {"cpu": 1, "memory": "1Gi"}
-    job = make_job("lightweight-job-", "sleep infinity", claim="pytorch-pvc", requests=resources, limits=resources)
+    job = make_job("lightweight-job-", "sleep infinity", claim="tutorial", requests=resources, limits=resources)
     name = tenant.create(job)["metadata"]["name"]
 
     def running() -> str:
@@ -118,7 +118,7 @@ def loader(tenant: Person) -> Iterator[str]:
 
 def test_the_tutorial_of_the_gpu_service(tenant: Person, tmp_path: Path) -> None:
     """A shared volume, a loader that code and data go through, a training Job on a GPU, the model back."""
-    tenant.create(make_claim("pytorch-pvc", "csi-cephfs-sc", "ReadWriteMany", NAMESPACE))
+    tenant.create(make_claim("tutorial", "csi-cephfs-sc", "ReadWriteMany", NAMESPACE))
     write_dataset(tmp_path / "files")
     shutil.copy(ROOT / "workloads" / "eidf" / "example_pytorch_code.py", tmp_path / "files")
     with loader(tenant) as pod:
@@ -128,7 +128,7 @@ def test_the_tutorial_of_the_gpu_service(tenant: Person, tmp_path: Path) -> None
     requests = {"cpu": 2, "memory": "1Gi"}
     limits = {"cpu": 4, "memory": "4Gi", "nvidia.com/gpu": 1}
     command = "python3 /mnt/ceph/example_pytorch_code.py"
-    job = make_job("pytorch-job-", command, GPU_IMAGE, claim="pytorch-pvc", requests=requests, limits=limits)
+    job = make_job("pytorch-job-", command, GPU_IMAGE, claim="tutorial", requests=requests, limits=limits)
     job["spec"]["template"]["spec"]["nodeSelector"] = {"nvidia.com/gpu.product": PRODUCT}
     name = tenant.create(job)["metadata"]["name"]
     (log,) = tenant.ended(f"job-name={name}", NAMESPACE, 1).values()
