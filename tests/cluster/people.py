@@ -53,7 +53,8 @@ class Person:
 
     def pods(self, selector: str, namespace: str) -> list[dict[str, Any]]:
         """The pods with a label."""
-        return list(self.get("pods", "-l", selector, "-n", namespace)["items"])
+        # kubectl prints nothing for an empty list that it may ignore.
+        return list(self.get("pods", "-l", selector, "-n", namespace).get("items", ()))
 
     def ended(self, selector: str, namespace: str, count: int) -> dict[str, str]:
         """Logs by pod, once so many pods with a label have succeeded."""

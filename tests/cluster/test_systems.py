@@ -222,7 +222,8 @@ def assigned(owner: Person, job: dict[str, Any]) -> set[str]:
 
     def admission() -> dict[str, str] | None:
         selector = f"kueue.x-k8s.io/job-uid={job['metadata']['uid']}"
-        for workload in owner.get("workloads.kueue.x-k8s.io", "-n", NAMESPACE, "-l", selector)["items"]:
+        found = owner.get("workloads.kueue.x-k8s.io", "-n", NAMESPACE, "-l", selector)
+        for workload in found.get("items", ()):
             admitted = workload.get("status", {}).get("admission")
             if admitted:
                 (pod_set,) = admitted["podSetAssignments"]
