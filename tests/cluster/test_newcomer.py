@@ -85,13 +85,13 @@ def line_of(project: Project, word: str) -> str:
 
 def test_an_environment_without_a_file_is_not_there(copy: Project) -> None:
     """Those that there are are named; nothing is made of a word that was mistyped."""
-    project = Project(copy.root, copy.kubeconfig, "prod", copy.variables)
-    says(project.pulumi("preview"), "no stack named 'prod' found")
+    project = Project(copy.root, copy.kubeconfig, "production", copy.variables)
+    says(project.pulumi("preview"), "no stack named 'production' found")
     for command in ("up", "env", "status", "destroy"):
-        done = project.run([command, "-s", "prod", *(["-y"] if command == "destroy" else [])], trainstack=True)
-        says(done, "write Pulumi.prod.yaml", "dev, newcomer")
-    assert not (copy.root / "Pulumi.prod.yaml").exists()
-    assert "prod" not in copy.run(["pulumi", "stack", "ls"]).out
+        done = project.run([command, "-s", "production", *(["-y"] if command == "destroy" else [])], trainstack=True)
+        says(done, "write Pulumi.production.yaml", "newcomer, prod")
+    assert not (copy.root / "Pulumi.production.yaml").exists()
+    assert "production" not in copy.run(["pulumi", "stack", "ls"]).out
 
 
 def test_an_environment_that_declares_nothing_is_told_how_to_begin(newcomer: Project) -> None:
