@@ -1,6 +1,5 @@
 """`trainstack up`, `destroy` and `env`: from a checkout to a trained model, and back to nothing."""
 
-import hashlib
 import shlex
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from checks.cluster.snapshot import read_runs
 from checks.preflight import check
 from cli.console import err, fail, out, step
 from cli.engine import ensure_stack, environment, outputs, pulumi
-from cli.files import fetch_run, final_metrics
+from cli.files import fetch_run
 from cli.loader import data_loader
 from cli.runs import follow, views
 from cli.session import Session, StackOption
@@ -22,9 +21,12 @@ from cli.transfer import upload as upload_folder
 from devcluster import cluster
 from devcluster.errors import ClusterError as LocalClusterError
 from devcluster.images import ensure_images, git, helpers, operators, workload
+from reports.errors import ReportError
+from reports.runs import read_metrics
 from settings.workloads import Workload
 from toolchain import tools
 from toolchain.errors import ToolchainError
+from toolchain.manifests import sha256
 
 _TRAINING_SECONDS = 24 * 3600
 _MANIFEST = "manifest.json"
@@ -68,7 +70,7 @@ def up(
             follow(session, None, _TRAINING_SECONDS)
             _launch_dependents(session)
             _results(session)
-    except (ToolchainError, LocalClusterError, ClusterError) as error:
+    except (ToolchainError, LocalClusterError, ClusterError, ReportError) as error:
         fail(str(error))
 
 
@@ -158,8 +160,8 @@ def _bring(session: Session, run: Workload, prepare: str) -> None:
         done = subprocess.run([sys.executable, "-m", prepare, str(folder)], cwd=session.root, check=False)
         if done.returncode:
             fail(f"`python -m {prepare}` ended with {done.returncode}; what it printed above says why")
-    committed = _sha256(session.root / run.data.manifest)
-    made = _sha256(folder / _MANIFEST) if (folder / _MANIFEST).is_file() else "none"
+    committed = sha256(session.root / run.data.manifest)
+    made = sha256(folder / _MANIFEST) if (folder / _MANIFEST).is_file() else "none"
     if made != committed:
         fail(
             f"`python -m {prepare}` did not make the data that {run.name} waits for: the {_MANIFEST} in {folder} has "
@@ -173,6 +175,8 @@ def _bring(session: Session, run: Workload, prepare: str) -> None:
 
 def _launch_dependents(session: Session) -> None:
     """Launch the runs that depended on others, as long as those end well."""
+    if not any(run.depends_on for run in session.settings.workloads.runs):
+        return
     waiting = outputs(session).get("waiting", {})
     while waiting:
         with step(f"pulumi up -s {session.stack}: {', '.join(waiting)} depended on others", "15 s"):
@@ -187,16 +191,12 @@ def _launch_dependents(session: Session) -> None:
         waiting = left
 
 
-def _sha256(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
-
-
 def _results(session: Session) -> None:
     for ledger in read_runs(session.settings).ledgers:
         record = fetch_run(session, ledger)
         if record is None:
             continue
-        metrics = final_metrics(record)
+        metrics = (read_metrics(record) or [{}])[-1]
         out.print(f"\n{ledger.run_id}", style="bold")
         if "test_accuracy" in metrics:
             out.print(f"  test accuracy  {metrics['test_accuracy']:.4f}")

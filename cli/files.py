@@ -1,10 +1,9 @@
 """`trainstack upload`, `ls` and `fetch`: files to volumes, and results back."""
 
-import json
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.filesize import decimal
@@ -132,13 +131,6 @@ def fetch_run(session: Session, ledger: Ledger) -> Path | None:
     with data_loader(session.settings, ledger.namespace, workload.record.volume) as loader:
         _tell_changed(fetch_files(loader, f"{workload.record.path}/{ledger.run_id}", target))
     return target
-
-
-def final_metrics(record: Path) -> dict[str, Any]:
-    """The last line of a fetched record's metrics; {} where it has none."""
-    file = record / "result" / "metrics.jsonl"
-    lines = file.read_text().splitlines() if file.is_file() else []
-    return dict(json.loads(lines[-1])) if lines else {}
 
 
 def _place(session: Session, place: str) -> tuple[Volume, str]:

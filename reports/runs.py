@@ -109,7 +109,7 @@ def from_record(folder: Path, run_id: str) -> Run:
             texts.setdefault(int(match["rank"]), []).append(file.read_text(encoding="utf-8", errors="replace"))
     # A run that was resumed has a log of each attempt.
     logs = {rank: parse("\n".join(parts).split("\n")) for rank, parts in texts.items()}
-    metrics = _metrics(folder / METRICS)
+    metrics = read_metrics(folder)
     told: dict[str, float] = {}
     epochs = dict(logs[0].epochs) if 0 in logs else {}
     for line in metrics:
@@ -210,8 +210,9 @@ def _run_json(folder: Path) -> dict[str, Any]:
     return facts
 
 
-def _metrics(file: Path) -> list[dict[str, float]]:
-    """The numbers of each line."""
+def read_metrics(folder: Path) -> list[dict[str, float]]:
+    """The numbers of each line of a record's metrics; none where it has no such file. Raises ReportError."""
+    file = folder / METRICS
     if not file.is_file():
         return []
     found = []
