@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from tests.cluster.people import NAMESPACE as TENANT
 from tests.cluster.project import Done, Project, eventually
 
 NAMESPACE = "lab"
@@ -94,12 +95,14 @@ def admit(project: Project, queue: str) -> None:
 def launches(project: Project, name: str = "", namespace: str = NAMESPACE) -> list[dict[str, Any]]:
     """The stack's live launches, of one workload or of all."""
     labels = [f"trainstack.dev/stack={project.stack}", *([f"trainstack.dev/workload={name}"] if name else [])]
-    return project.select("jobs,pytorchjobs,pods", ",".join(labels), namespace)
+    # Whoever may not read a kind gets no list at all: the GPU service's tenant has Jobs alone.
+    kinds = "jobs" if namespace == TENANT else "jobs,pytorchjobs,pods"
+    return project.select(kinds, ",".join(labels), namespace)
 
 
-def launch(project: Project, name: str) -> dict[str, Any]:
+def launch(project: Project, name: str, namespace: str = NAMESPACE) -> dict[str, Any]:
     """The one live launch of a workload."""
-    (only,) = launches(project, name)
+    (only,) = launches(project, name, namespace)
     return only
 
 
@@ -108,9 +111,9 @@ def uid(body: dict[str, Any]) -> str:
     return str(body["metadata"]["uid"])
 
 
-def uids(project: Project) -> dict[str, str]:
+def uids(project: Project, namespace: str = NAMESPACE) -> dict[str, str]:
     """The stack's launches by name."""
-    return {body["metadata"]["name"]: uid(body) for body in launches(project)}
+    return {body["metadata"]["name"]: uid(body) for body in launches(project, namespace=namespace)}
 
 
 def run_id(body: dict[str, Any]) -> str:
@@ -168,12 +171,12 @@ def in_pod(project: Project, pod: dict[str, Any], *words: str) -> str:
     return done.out
 
 
-def quiet(project: Project) -> None:
+def quiet(project: Project, namespace: str = NAMESPACE) -> None:
     """A further `up` that reads every live object finds nothing to do, and the launches are the same objects."""
-    before = uids(project)
+    before = uids(project, namespace)
     done = project.up("--refresh", "--expect-no-changes")
     assert done.code == 0, done.text
-    assert uids(project) == before
+    assert uids(project, namespace) == before
 
 
 def refused(project: Project) -> Done:

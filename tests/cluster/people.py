@@ -46,15 +46,20 @@ class Person:
         return dict(json.loads(done.out))
 
     def get(self, *words: str) -> dict[str, Any]:
-        """Live objects; {} where there is none of that name."""
+        """A live object; {} where there is none of that name."""
         done = self.kubectl("get", *words, "-o", "json", "--ignore-not-found")
         assert done.code == 0, done.text
         return dict(json.loads(done.out)) if done.out.strip() else {}
 
+    def items(self, kind: str, *words: str) -> list[dict[str, Any]]:
+        """Live objects of a kind; none is a list too, which `--ignore-not-found` would not print."""
+        done = self.kubectl("get", kind, *words, "-o", "json")
+        assert done.code == 0, done.text
+        return list(json.loads(done.out)["items"])
+
     def pods(self, selector: str, namespace: str) -> list[dict[str, Any]]:
         """The pods with a label."""
-        # kubectl prints nothing for an empty list that it may ignore.
-        return list(self.get("pods", "-l", selector, "-n", namespace).get("items", ()))
+        return self.items("pods", "-l", selector, "-n", namespace)
 
     def ended(self, selector: str, namespace: str, count: int) -> dict[str, str]:
         """Logs by pod, once so many pods with a label have succeeded."""

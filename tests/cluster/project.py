@@ -154,8 +154,9 @@ class Project:
         return {operation: count for operation, count in summary.items() if operation != "same"}
 
     def get(self, kind: str, name: str = "", namespace: str = "") -> dict[str, Any]:
-        """Live objects by kubectl; {} where there is none of that name."""
-        words = ["kubectl", "get", kind, *([name] if name else []), "-o", "json", "--ignore-not-found"]
+        """A live object by kubectl, {} where there is none of that name; without a name, the list of its kind."""
+        # Of a list that is empty kubectl would print nothing.
+        words = ["kubectl", "get", kind, *([name, "--ignore-not-found"] if name else []), "-o", "json"]
         done = self.run([*words, *(["-n", namespace] if namespace else ["-A"])])
         assert done.code == 0, done.text
         return dict(json.loads(done.out)) if done.out.strip() else {}

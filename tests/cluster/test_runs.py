@@ -115,7 +115,7 @@ def waiting_in_the_queue(project: Project) -> None:
     held = {body["metadata"]["name"]: body for body in launches(project)}
 
     def queued() -> bool:
-        workloads = project.get("workloads", namespace=NAMESPACE).get("items", ())
+        workloads = project.get("workloads", namespace=NAMESPACE)["items"]
         owners = {each["metadata"]["ownerReferences"][0]["uid"] for each in workloads}
         admitted = [each for each in workloads if "QuotaReserved" in true_conditions(each)]
         return {uid(body) for body in held.values()} <= owners and not admitted

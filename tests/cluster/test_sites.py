@@ -78,7 +78,7 @@ def test_the_tenants_rules(owner: Person, tenant: Person) -> None:
     assert job["spec"]["ttlSecondsAfterFinished"] == 604800
     assert tenant.create(make_job(ttlSecondsAfterFinished=60))["spec"]["ttlSecondsAfterFinished"] == 60
     assert list(tenant.ended(f"job-name={job['metadata']['name']}", NAMESPACE, 1).values()) == ["trained\n"]
-    workloads = tenant.get("workloads")["items"]
+    workloads = tenant.items("workloads")
     assert any(each["metadata"]["ownerReferences"][0]["name"] == job["metadata"]["name"] for each in workloads)
     elsewhere = make_pod("elsewhere", "busybox", command=["true"])
     assert owner.create(elsewhere)["metadata"]["name"] == "elsewhere"
@@ -94,7 +94,7 @@ def test_a_tenant_reads_nothing_of_the_clusters(tenant: Person, what: str) -> No
 
 def test_a_tenant_sees_its_queue_and_no_other_namespace(tenant: Person) -> None:
     """Also who waits in the queue, by Kueue's visibility API."""
-    assert [each["metadata"]["name"] for each in tenant.get("localqueues")["items"]] == [QUEUE]
+    assert [each["metadata"]["name"] for each in tenant.items("localqueues")] == [QUEUE]
     path = f"/apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/{NAMESPACE}/localqueues/{QUEUE}/pendingworkloads"
     assert tenant.kubectl("get", "--raw", path).code == 0
     assert "is forbidden" in tenant.kubectl("get", "pods", "-n", "default").err

@@ -128,7 +128,7 @@ def test_a_static_volume_is_found_by_its_labels_and_written_to(dev: Project, clu
     finally:
         project.take_down()
         try:
-            left = project.get("persistentvolumes").get("items", [])
+            left = project.get("persistentvolumes")["items"]
             assert set(names) <= {each["metadata"]["name"] for each in left}
         finally:
             project.kubectl("delete", "persistentvolumes", *names)

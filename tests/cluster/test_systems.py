@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from devcluster.cluster import Cluster
-from tests.cluster.lab import run_id, true_conditions, uid
+from tests.cluster.lab import launch, launches, outputs, quiet, run_id, true_conditions
 from tests.cluster.people import NAMESPACE, PRODUCT, QUEUE, Person
 from tests.cluster.project import ROOT, Project, eventually
 from workloads.digits.prepare import write_dataset
@@ -72,31 +72,11 @@ def up(project: Project, *words: str) -> str:
     return done.text
 
 
-def launches(project: Project, namespace: str, name: str = "") -> list[dict[str, Any]]:
-    """The environment's live launches, of one workload or of all; a tenant may read no other kind than Jobs."""
-    kinds = "jobs" if namespace == NAMESPACE else "jobs,pytorchjobs,pods"
-    labels = [f"trainstack.dev/stack={project.stack}", *([f"trainstack.dev/workload={name}"] if name else [])]
-    return project.select(kinds, ",".join(labels), namespace)
-
-
-def launched(project: Project, name: str, namespace: str) -> dict[str, Any]:
-    """The one live object of a workload."""
-    (body,) = launches(project, namespace, name)
-    return body
-
-
-def quiet(project: Project, namespace: str) -> None:
-    """A further `up` that reads every live object finds nothing to do, and the launches are the same objects."""
-    before = {uid(body) for body in launches(project, namespace)}
-    up(project, "--refresh", "--expect-no-changes")
-    assert {uid(body) for body in launches(project, namespace)} == before
-
-
 def ended(project: Project, name: str, namespace: str) -> dict[str, Any]:
     """The object of a workload once it has ended, which must be well."""
 
     def found() -> dict[str, Any] | None:
-        body = launched(project, name, namespace)
+        body = launch(project, name, namespace)
         ends = true_conditions(body) | {body["status"].get("phase")}
         assert "Failed" not in ends, project.trainstack("logs", name).text
         return body if ends & {"Complete", "Succeeded"} else None
@@ -118,9 +98,7 @@ def picked(body: Mapping[str, Any], *keys: str) -> list[Any]:
 
 def retained(project: Project) -> list[str]:
     """What the stack says that it leaves."""
-    done = project.pulumi("stack", "output", "--json")
-    assert done.code == 0, done.text
-    return [each.partition(":")[0] for each in json.loads(done.out)["retained"]]
+    return [each.partition(":")[0] for each in outputs(project)["retained"]]
 
 
 def test_a_shared_gpu_service(eidf: Project, tenant: Person, owner: Person, tmp_path: Path) -> None:
@@ -129,10 +107,10 @@ def test_a_shared_gpu_service(eidf: Project, tenant: Person, owner: Person, tmp_
     claim = tenant.get("pvc", "pytorch-pvc", "-n", NAMESPACE)["spec"]
     assert picked(claim, "storageClassName", "accessModes") == ["csi-cephfs-sc", ["ReadWriteMany"]]
     assert claim["resources"]["requests"]["storage"] == "2Gi"
-    job = launched(eidf, "lightweight-job", NAMESPACE)
+    job = launch(eidf, "lightweight-job", NAMESPACE)
     the_loader_is_as_published(job)
     # Nothing that depends on the files is there before them.
-    assert [body["metadata"]["generateName"] for body in launches(eidf, NAMESPACE)] == ["lightweight-job-"]
+    assert [body["metadata"]["generateName"] for body in launches(eidf, namespace=NAMESPACE)] == ["lightweight-job-"]
     assert assigned(owner, job) == {"cpu", "memory"}
 
     loader = copied_in(tenant, job, tmp_path)
@@ -141,7 +119,7 @@ def test_a_shared_gpu_service(eidf: Project, tenant: Person, owner: Person, tmp_
     assert tenant.kubectl("delete", "job", "-n", NAMESPACE, job["metadata"]["name"]).code == 0
 
     up(eidf, "--refresh")
-    job = launched(eidf, "pytorch-job", NAMESPACE)
+    job = launch(eidf, "pytorch-job", NAMESPACE)
     the_training_is_as_published(job, completions=1, backoff_limit=1, ttl_seconds=1800)
     assert assigned(owner, job) == {"cpu", "memory", "nvidia.com/gpu"}
     ended(eidf, "pytorch-job", NAMESPACE)
@@ -149,7 +127,7 @@ def test_a_shared_gpu_service(eidf: Project, tenant: Person, owner: Person, tmp_
     recorded = ended(eidf, "pytorch-job-recorded", NAMESPACE)
 
     up(eidf, "--refresh")
-    several = launched(eidf, "pytorch-job-multi", NAMESPACE)
+    several = launch(eidf, "pytorch-job-multi", NAMESPACE)
     the_training_is_as_published(several, completions=3, backoff_limit=4, ttl_seconds=3600)
     assert ended(eidf, "pytorch-job-multi", NAMESPACE)["status"]["succeeded"] == 3
     quiet(eidf, NAMESPACE)
@@ -189,15 +167,9 @@ def the_training_is_as_published(job: dict[str, Any], completions: int, backoff_
     assert container["resources"] == {
         "requests": {"cpu": "2", "memory": "1Gi"},
         "limits": {"cpu": "4", "memory": "4Gi", "nvidia.com/gpu": "1"},
-    } | {"requests": {"cpu": "2", "memory": "1Gi", **requested_gpu(container)}}
+    }
     assert spec["template"]["spec"]["nodeSelector"] == {"nvidia.com/gpu.product": PRODUCT}
     assert spec["template"]["spec"]["restartPolicy"] == "Never"
-
-
-def requested_gpu(container: dict[str, Any]) -> dict[str, str]:
-    """The API server makes a limit the request where there is none."""
-    gpu = container["resources"]["requests"].get("nvidia.com/gpu")
-    return {} if gpu is None else {"nvidia.com/gpu": "1"}
 
 
 def copied_in(tenant: Person, job: dict[str, Any], folder: Path) -> str:
@@ -222,8 +194,7 @@ def assigned(owner: Person, job: dict[str, Any]) -> set[str]:
 
     def admission() -> dict[str, str] | None:
         selector = f"kueue.x-k8s.io/job-uid={job['metadata']['uid']}"
-        found = owner.get("workloads.kueue.x-k8s.io", "-n", NAMESPACE, "-l", selector)
-        for workload in found.get("items", ()):
+        for workload in owner.items("workloads.kueue.x-k8s.io", "-n", NAMESPACE, "-l", selector):
             admitted = workload.get("status", {}).get("admission")
             if admitted:
                 (pod_set,) = admitted["podSetAssignments"]
