@@ -40,11 +40,24 @@ _QUEUE_SECONDS = 24 * 3600
 _PAUSE_SECONDS = 0.5
 _SILENT_SECONDS = 5
 _STOPPED = 128
+_FINISH_SECONDS = 10
+"""Less than the 30 s after which the kubelet kills what has been told to end."""
 _REFUSED = re.compile(r"Error from server \((AlreadyExists|BadRequest|Forbidden|Invalid|NotFound|Unauthorized)\)")
 """The cluster has said no: nothing was made."""
 # As the first process of its container it alone, and the sleep that it waits with, means that nothing is done in it.
-# 143, the status of a process that SIGTERM ended: a loader that was stopped has not completed.
-_WAIT = """trap 'exit 143' TERM
+# Told to end, it lets what notices that its connection is gone give back what it had: else the next command would take
+# that for somebody else's. 143, the status of a process that SIGTERM ended: a loader that was stopped has not completed.
+_WAIT = f"""end() {{
+  kill $!
+  wait $!
+  left={10 * _FINISH_SECONDS}
+  while set -- /proc/[0-9]*; [ $# -gt 1 ] && [ $left -gt 0 ]; do
+    left=$((left - 1))
+    sleep 0.1
+  done
+  exit 143
+}}
+trap end TERM
 limit=$1 look=$2 idle=0
 while [ $idle -lt "$limit" ]; do
   sleep "$look" & wait $!
