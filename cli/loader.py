@@ -46,7 +46,7 @@ _REFUSED = re.compile(r"Error from server \((AlreadyExists|BadRequest|Forbidden|
 """The cluster has said no: nothing was made."""
 # As the first process of its container it alone, and the sleep that it waits with, means that nothing is done in it.
 # Told to end, it lets what notices that its connection is gone give back what it had: else the next command would take
-# that for somebody else's. 143, the status of a process that SIGTERM ended: a loader that was stopped has not completed.
+# that for somebody else's. 143, the status of a process that SIGTERM ended: one that was stopped has not completed.
 _WAIT = f"""end() {{
   kill $!
   wait $!
