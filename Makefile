@@ -31,7 +31,7 @@ down: venv ## Stop the local cluster and leave nothing of it running
 test: venv machine tools lint unit cluster-test ## What CI runs: lint, unit tests, tests on a local cluster
 
 unit: venv ## Tests that need no cluster
-	@$(PYTHON) -m pytest tests/unit
+	@$(PYTHON) -m pytest -n auto tests/unit
 
 cluster-test: venv machine tools
 	@$(PYTHON) -m pytest tests -m "not slow" --ignore tests/unit

@@ -1,7 +1,7 @@
 """A run as one sees it from outside, from what was read of its objects: the same for people and for programs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
@@ -9,6 +9,7 @@ from checks.kinds import KINDS, Replicas, claims
 from checks.launches import LiveLaunch, live_launch
 from checks.pods import PodView, pod_views
 from checks.training_log import LogLine, Progress, progress
+from checks.usage import Usage, Use
 from checks.waiting import Queueing, conditions, why_waiting
 from manifests.labels import QUEUE
 
@@ -53,8 +54,8 @@ class RunObjects:
     """None where they may not be read."""
     claims: Mapping[str, Body | None] | None = None
     """By name; {} where there is none of that name, None where it may not be read."""
-    used_bytes: Mapping[str, int] | None = None
-    """By claim."""
+    usage: Usage = field(default_factory=Usage)
+    """What the kubelets of running pods count, as far as they may be asked."""
     pending: Sequence[Body] | None = None
     """The queue's pending workloads, in their order; None where that may not be read or is not served."""
     log: Sequence[LogLine] = ()
@@ -78,6 +79,10 @@ class RunView:
     pods: tuple[PodView, ...] = ()
     pods_known: bool = True
     """False where pods may not be read, and `pods` is empty for that reason."""
+    pod_use: Mapping[str, Use] = field(default_factory=dict)
+    """Of its pods, by name, as far as it is known."""
+    node_use: Mapping[str, Use] = field(default_factory=dict)
+    """Of the nodes that its pods run on, by name, with all else that runs there."""
     claims: tuple[ClaimUse, ...] = ()
     progress: Progress | None = None
     last_line: str = ""
@@ -128,6 +133,12 @@ def run_view(read: RunObjects, now: datetime) -> RunView:
         replicas=KINDS[launch.kind].replicas(body),
         pods=pods,
         pods_known=read.pods is not None,
+        pod_use={pod.name: read.usage.pods[pod.uid] for pod in pods if pod.uid in read.usage.pods},
+        node_use={
+            pod.node: read.usage.nodes[pod.node]
+            for pod in pods
+            if pod.phase == "Running" and pod.node in read.usage.nodes
+        },
         claims=tuple(_claim(name, read) for name in claims(body, read.companions)),
         progress=progress(read.log, _started(read.pods or (), pods), now) if launch.phase == "running" else None,
         last_line=next((line.text for line in reversed(read.log) if line.text.strip()), ""),
@@ -166,7 +177,7 @@ def _claim(name: str, read: RunObjects) -> ClaimUse:
     if not body:
         return ClaimUse(name, "missing", "unknown", "unknown")
     requested = body["spec"].get("resources", {}).get("requests", {}).get("storage", "unknown")
-    used: int | Unknown = read.used_bytes[name] if read.used_bytes and name in read.used_bytes else "unknown"
+    used: int | Unknown = read.usage.claims.get((read.launch["metadata"]["namespace"], name), "unknown")
     return ClaimUse(name, (body.get("status") or {}).get("phase", "Pending"), requested, used)
 
 

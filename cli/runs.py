@@ -37,20 +37,20 @@ def as_data(view: RunView) -> dict[str, Any]:
     return asdict(view) | {"done": view.done_fraction}
 
 
-def views(session: Session, run: str | None = None, *, volume_use: bool = False) -> list[RunView]:
+def views(session: Session, run: str | None = None, *, with_usage: bool = False) -> list[RunView]:
     """The launches of a run, or all of the environment, as they are now. Ends the command when there is none to read.
 
-    `volume_use`: ask how full the volumes are too, which only an owner may.
+    `with_usage`: ask what pods, nodes and volumes use too, which only an owner may.
     """
     try:
-        return look(session, run, volume_use=volume_use)
+        return look(session, run, with_usage=with_usage)
     except ClusterError as error:
         return fail(str(error))
 
 
-def look(session: Session, run: str | None = None, *, volume_use: bool = False) -> list[RunView]:
+def look(session: Session, run: str | None = None, *, with_usage: bool = False) -> list[RunView]:
     """As `views`, but raises ClusterError."""
-    return _viewed(session, launch_bodies(session, run), volume_use=volume_use)
+    return _viewed(session, launch_bodies(session, run), with_usage=with_usage)
 
 
 def _look_if_there(session: Session, run: str | None) -> list[RunView]:
@@ -59,10 +59,10 @@ def _look_if_there(session: Session, run: str | None) -> list[RunView]:
     return _viewed(session, bodies_of(matching([live_launch(body) for body in bodies], run), bodies))
 
 
-def _viewed(session: Session, found: Sequence[Mapping[str, Any]], *, volume_use: bool = False) -> list[RunView]:
+def _viewed(session: Session, found: Sequence[Mapping[str, Any]], *, with_usage: bool = False) -> list[RunView]:
     settings = session.settings
     owner = settings.environment.profile == "owner"
-    return view_runs(found, settings.cluster.context, utc_now(), cluster_wide=owner, volume_use=volume_use)
+    return view_runs(found, settings.cluster.context, utc_now(), cluster_wide=owner, with_usage=with_usage)
 
 
 def launch_bodies(session: Session, run: str | None) -> list[Mapping[str, Any]]:

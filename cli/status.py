@@ -1,6 +1,7 @@
 """`trainstack status`: what the runs are doing."""
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated
@@ -15,6 +16,7 @@ from rich.text import Text
 
 from checks.launches import utc_now
 from checks.run_view import ClaimUse, RunView
+from checks.usage import Use
 from cli.console import WIDE, age, duration, err, fail, out, quiet_interrupt, show, show_json
 from cli.runs import PAUSE_SECONDS, OptionalRun, Patience, as_data, ending, look, views
 from cli.session import JsonOption, Session, StackOption
@@ -49,13 +51,13 @@ def status(
     if watch and as_json:
         fail("--watch is for people: leave it out, or --json")
     if as_json:
-        show_json([as_data(view) for view in views(session, run, volume_use=True)])
+        show_json([as_data(view) for view in views(session, run, with_usage=True)])
         return
     with quiet_interrupt():
         if watch:
             _watch(session, run)
             return
-        found = views(session, run, volume_use=run is not None)
+        found = views(session, run, with_usage=run is not None)
         show(_shown(found, stack, run), width=WIDE if run is None else _DETAILS)
 
 
@@ -70,20 +72,22 @@ def _watch(session: Session, run: str | None) -> None:
     """Draw the same place again until nothing is left that could end by itself; then say how it ended."""
     with Live(console=out, auto_refresh=False) as live:
         patience = Patience(session, tell=lambda line: live.update(Text(line, style="yellow"), refresh=True))
+        seen: dict[str, RunView] = {}
         while True:
-            found = patience.ask(lambda: look(session, run, volume_use=run is not None))
+            found = patience.ask(lambda: look(session, run, with_usage=run is not None))
             live.update(_shown(found, session.stack, run), refresh=True)
             left = ending(session, found)
+            seen |= {view.launch.name: view for view in left}
             if not any(view.launch.active for view in left):
                 break
             time.sleep(PAUSE_SECONDS)
-    err.print(ended(left), markup=False)
+    err.print(ended(list(seen.values())), markup=False)
 
 
-def ended(found: Sequence[RunView]) -> str:
-    """How the runs ended, in one line."""
-    counts = {phase: sum(view.launch.phase == phase for view in found) for phase in ("succeeded", "failed")}
-    said = ", ".join(f"{count} {phase}" for phase, count in counts.items() if count)
+def ended(seen: Sequence[RunView]) -> str:
+    """How the runs ended, in one line, from how each was seen last: one that was active then went away."""
+    phases = ["gone before its end was seen" if view.launch.active else view.launch.phase for view in seen]
+    said = ", ".join(f"{count} {phase}" for phase, count in sorted(Counter(phases).items(), reverse=True))
     return f"all have ended: {said}" if said else "nothing is left that ends by itself"
 
 
@@ -140,6 +144,8 @@ def details(view: RunView, now: datetime) -> Panel:
         parts.append(_pods(view))
     elif not view.pods_known:
         parts.append(Text("Pods may not be read with these credentials; who administers the namespace can grant it."))
+    if view.node_use:
+        parts.append(_nodes(view))
     if view.claims:
         parts.append(_claims(view.claims))
     title = Text.assemble(launch.run_id, " ", (launch.phase, _STYLES[launch.phase]))
@@ -189,11 +195,31 @@ def _conditions(view: RunView, now: datetime) -> Table:
 
 
 def _pods(view: RunView) -> Table:
-    result = _section("Pods", "REPLICA", "POD", "PHASE", "NODE", "RESTARTS", "PROBLEM")
+    result = _section("Pods", "REPLICA", "POD", "PHASE", "NODE", "CPU", "MEMORY", "RESTARTS", "PROBLEM")
     for pod in view.pods:
         problem = Text("; ".join(pod.problems))
-        result.add_row(f"{pod.role}-{pod.index}", pod.name, pod.phase, pod.node, str(pod.restarts), problem)
+        result.add_row(
+            f"{pod.role}-{pod.index}",
+            pod.name,
+            pod.phase,
+            pod.node,
+            *_use(view.pod_use.get(pod.name)),
+            str(pod.restarts),
+            problem,
+        )
     return result
+
+
+def _nodes(view: RunView) -> Table:
+    result = _section("Nodes, with all that runs there", "NODE", "CPU", "MEMORY")
+    for name, use in view.node_use.items():
+        result.add_row(name, *_use(use))
+    return result
+
+
+def _use(use: Use | None) -> tuple[str, str]:
+    """Cores and memory; empty where nobody has counted them."""
+    return (f"{use.cpu_cores:.2f}", f"{use.memory_bytes / 2**30:.2f}Gi") if use else ("", "")
 
 
 def _claims(claims: Sequence[ClaimUse]) -> Table:

@@ -17,6 +17,7 @@ from checks.pods import pod_views, problems
 from checks.run_view import RunObjects, RunView, run_view
 from checks.trainer import trainer
 from checks.training_log import LogLine, log_lines
+from checks.usage import Usage, usage
 from checks.waiting import Queueing, preemptor
 from manifests import labels
 
@@ -46,7 +47,7 @@ class Asked:
 
 
 def view_runs(
-    bodies: Sequence[Body], context: str | None, now: datetime, *, cluster_wide: bool, volume_use: bool = False
+    bodies: Sequence[Body], context: str | None, now: datetime, *, cluster_wide: bool, with_usage: bool = False
 ) -> list[RunView]:
     """Look at each launch.
 
@@ -54,9 +55,9 @@ def view_runs(
         bodies: the live launches, whole.
         context: the kubeconfig's context; None: its current one.
         now: for how long the runs will still take.
-        cluster_wide: also ask for what is no namespace's: cluster queues, and nodes for the use of volumes. Never with
-            a tenant's profile.
-        volume_use: ask the nodes of running pods how full the runs' volumes are.
+        cluster_wide: also ask for what is no namespace's: cluster queues, and nodes for their use. Never with a
+            tenant's profile.
+        with_usage: ask the nodes of running pods what these use, and how full the runs' volumes are.
 
     Raises ClusterError. What may not be read is left unknown.
 
@@ -64,7 +65,7 @@ def view_runs(
 
     async def look() -> list[RunView]:
         api = await connect(context)
-        return await view_all(api, bodies, now, cluster_wide=cluster_wide, volume_use=volume_use)
+        return await view_all(api, bodies, now, cluster_wide=cluster_wide, with_usage=with_usage)
 
     return run(look())
 
@@ -75,7 +76,7 @@ async def view_all(
     now: datetime,
     *,
     cluster_wide: bool,
-    volume_use: bool = False,
+    with_usage: bool = False,
     with_log: bool = True,
 ) -> list[RunView]:
     """As `view_runs`, for those who have a connection; `with_log`: read the ends of logs too."""
@@ -93,7 +94,7 @@ async def view_all(
         ),
         _cluster_queues(api, queues) if cluster_wide else _nothing(),
         _preemptors(api, bodies, workloads, cluster_wide=cluster_wide),
-        _used_bytes(api, pods) if volume_use and cluster_wide else _nothing(),
+        _usage(api, pods) if with_usage and cluster_wide else _no_usage(),
     )
     return [
         run_view(
@@ -108,7 +109,7 @@ async def view_all(
                 ),
                 pods=pods[index],
                 claims={name: answers[path].object for name, path in each.claims.items()},
-                used_bytes=used.get(body["metadata"]["namespace"]),
+                usage=used,
                 pending=_items(pending.get(each.pending or "")),
                 log=logs[index],
             ),
@@ -191,19 +192,16 @@ async def _preemptors(
     return found
 
 
-async def _used_bytes(api: Api, pods: Sequence[Sequence[Body] | None]) -> dict[str, dict[str, int]]:
-    """By namespace and claim, from the kubelets of running pods. A kubelet does not measure volumes on host paths."""
+async def _usage(api: Api, pods: Sequence[Sequence[Body] | None]) -> Usage:
+    """What the kubelets of running pods count."""
     running = [pod for each in pods for pod in each or () if pod.get("status", {}).get("phase") == "Running"]
     nodes = {str(pod["spec"]["nodeName"]) for pod in running}
-    found: dict[str, dict[str, int]] = {}
     answers = await _get_if_well(api, [f"/api/v1/nodes/{node}/proxy/stats/summary" for node in nodes])
-    for answer in answers.values():
-        volumes = (volume for pod in answer.body.get("pods", ()) for volume in pod.get("volume") or ())
-        for volume in volumes:
-            if "pvcRef" in volume and "usedBytes" in volume:
-                claim = volume["pvcRef"]
-                found.setdefault(claim["namespace"], {})[claim["name"]] = int(volume["usedBytes"])
-    return found
+    return usage([answer.body for answer in answers.values() if answer.found])
+
+
+async def _no_usage() -> Usage:
+    return Usage()
 
 
 async def _log(api: Api, body: Body, pods: Sequence[Body]) -> Sequence[LogLine]:

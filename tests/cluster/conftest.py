@@ -9,11 +9,12 @@ import pytest
 from devcluster import cluster as devcluster
 from devcluster.cluster import Cluster
 from devcluster.images import ensure_images, helpers, operators, workload
+from devcluster.spec import ClusterSpec
 from tests.cluster import traces
 from tests.cluster.inventory import Name, everything
 from tests.cluster.lab import NAMESPACE, platform_config
 from tests.cluster.people import NAMESPACE as TENANT
-from tests.cluster.people import Person, cluster_command
+from tests.cluster.people import OTHER_PRODUCT, Person, cluster_command
 from tests.cluster.project import ROOT, Project
 
 
@@ -86,7 +87,7 @@ def sites(machine: traces.Traces, tmp_path_factory: pytest.TempPathFactory) -> I
     """A cluster that became all reference systems' sites while it ran, two of them by a later command."""
     state = _sites_state(tmp_path_factory)
     try:
-        plain = devcluster.up(state)
+        plain = devcluster.up(state, ClusterSpec(simulated_nodes=1, simulated_product=OTHER_PRODUCT))
         for names in (("eidf", "traindb"), ("vsphere", "azurestack", "eidf")):
             words = (word for name in names for word in ("--site", name))
             done = cluster_command("up", "--state", str(state), *words)

@@ -15,6 +15,8 @@ NAMESPACE, QUEUE = "eidf001", "eidf001-user-queue"
 """Of the GPU service's tenant."""
 PRODUCT = "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"
 """The product of the service's GPUs."""
+OTHER_PRODUCT = "NVIDIA-H100-80GB-HBM3"
+"""Of its simulated node."""
 
 
 def cluster_command(*words: str) -> Done:
@@ -56,6 +58,11 @@ class Person:
         done = self.kubectl("get", kind, *words, "-o", "json")
         assert done.code == 0, done.text
         return list(json.loads(done.out)["items"])
+
+    def merge(self, kind: str, name: str, change: dict[str, Any]) -> None:
+        """Change a live object that is in no namespace."""
+        done = self.kubectl("patch", kind, name, "--type=merge", "-p", json.dumps(change))
+        assert done.code == 0, done.text
 
     def pods(self, selector: str, namespace: str) -> list[dict[str, Any]]:
         """The pods with a label."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from devcluster.spec import NODE_NAME
 from tests.cluster.lab import HELD, MOUNT, NAMESPACE, OPEN, await_pods, bare, in_pod, launch, team_config, volume
 from tests.cluster.project import ROOT, Project, eventually
 
@@ -101,6 +102,18 @@ def test_a_running_run_shows_its_replicas_and_how_far_it_is(team: Project) -> No
     assert {(each["type"], each["status"], each["reason"]) for each in view["conditions"]} == live
     details = team.trainstack("status", "torch").out
     assert all(word in details for word in ("PyTorchJobRunning", "worker-1", "epoch 5/6", "lab"))
+
+
+def test_a_running_run_shows_what_its_pods_and_nodes_use(team: Project) -> None:
+    """As the node's kubelet counts it: each pod some of its memory, and the node more than all of them."""
+    pods = {pod["metadata"]["name"] for pod in await_pods(team, "torch", 3)}
+    view = eventually("all pods are counted", lambda: (v := status(team)["torch"])["pod_use"].keys() == pods and v)
+    (node,) = view["node_use"].values()
+    assert {*view["node_use"]} == {NODE_NAME}
+    memory = [use["memory_bytes"] for use in view["pod_use"].values()]
+    assert min(memory) > 0
+    assert node["memory_bytes"] > sum(memory)
+    assert node["cpu_cores"] > 0
 
 
 def test_logs_are_followed_to_the_end_over_all_replicas(team: Project) -> None:

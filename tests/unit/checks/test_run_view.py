@@ -7,6 +7,7 @@ import pytest
 from checks.kinds import Replicas
 from checks.run_view import ClaimUse, Condition, RunObjects, run_view
 from checks.training_log import LogLine
+from checks.usage import Usage, Use, usage
 from checks.waiting import Queueing
 from tests.unit.checks.live import (
     Body,
@@ -107,7 +108,7 @@ def test_a_bare_pod_is_its_own_replica(phase: str) -> None:
     [
         (
             {"training": {"spec": {"resources": {"requests": {"storage": "2Gi"}}}, "status": {"phase": "Bound"}}},
-            {"training": 5},
+            {("research", "training"): 5},
             ClaimUse("training", "Bound", "2Gi", 5),
         ),
         (
@@ -120,10 +121,30 @@ def test_a_bare_pod_is_its_own_replica(phase: str) -> None:
     ],
     ids=["measured", "not measured", "missing", "no right"],
 )
-def test_the_use_of_volumes(claims: dict[str, Body | None], used: dict[str, int] | None, expected: ClaimUse) -> None:
+def test_the_use_of_volumes(
+    claims: dict[str, Body | None], used: dict[tuple[str, str], int] | None, expected: ClaimUse
+) -> None:
     """What is not told is unknown."""
-    objects = RunObjects(launch=make_launch_body(), queueing=HELD, claims=claims, used_bytes=used)
+    objects = RunObjects(launch=make_launch_body(), queueing=HELD, claims=claims, usage=Usage(claims=used or {}))
     assert run_view(objects, NOW).claims == (expected,)
+
+
+def test_what_its_pods_and_their_nodes_use() -> None:
+    """From what kubelets answered; what has not been counted yet is left out, and so are nodes that it has left."""
+    pod = make_replica("Master", 0)
+    counted = {"cpu": {"usageNanoCores": 1_500_000_000}, "memory": {"workingSetBytes": 2**30}}
+    told: list[Body] = [
+        {
+            "node": {"nodeName": pod["spec"]["nodeName"], **counted},
+            "pods": [{"podRef": {"uid": "of others"}, **counted}],
+        },
+        {"node": {"nodeName": "elsewhere", **counted}},
+        {"node": {"nodeName": "young", "cpu": {}}, "pods": [{"podRef": {"uid": pod["metadata"]["uid"]}, **counted}]},
+    ]
+    objects = RunObjects(launch=make_launch_body(), queueing=RUNS, pods=[pod], usage=usage(told))
+    view = run_view(objects, NOW)
+    assert view.pod_use == {pod["metadata"]["name"]: Use(1.5, 2**30)}
+    assert view.node_use == {pod["spec"]["nodeName"]: Use(1.5, 2**30)}
 
 
 def test_a_run_that_no_queue_holds_is_not_looked_for_in_one() -> None:

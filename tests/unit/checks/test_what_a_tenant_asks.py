@@ -105,7 +105,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 def test_nothing_outside_the_tenants_namespaces_is_asked_for(server: Server) -> None:
     """By status, events, the check of the cluster and adopt."""
     read_launches("dev", run_namespaces(TENANT), None)
-    view_runs([BODY, TRAINS], None, datetime.now(UTC), cluster_wide=False, volume_use=True)
+    view_runs([BODY, TRAINS], None, datetime.now(UTC), cluster_wide=False, with_usage=True)
     read_events([BODY, TRAINS], [LAUNCH], None)
     read_environment(TENANT, [("workloads.runs[train]", BODY)])
     found = read_existing("research", None, cluster_wide=False)

@@ -149,11 +149,12 @@ def test_a_watch_ends_with_the_runs_and_outlives_a_silent_cluster(
     session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its last line says how they ended."""
-    ends = [make_view("a-0123456789", "succeeded"), make_view("b-0123456789", "failed")]
-    monkeypatch.setattr(status, "look", Looks(VIEWS, ClusterError("no answer"), ends))
+    going = [make_view(f"{name}-0123456789", "running") for name in "abc"]
+    ended = [make_view("a-0123456789", "succeeded"), make_view("b-0123456789", "failed"), going[2]]
+    monkeypatch.setattr(status, "look", Looks(going, ClusterError("no answer"), ended, ended[:1]))
     status._watch(session, None)
     captured = capsys.readouterr()
-    assert "all have ended: 1 succeeded, 1 failed" in captured.err
+    assert "all have ended: 1 succeeded, 1 gone before its end was seen, 1 failed" in captured.err
     assert "succeeded" in captured.out
 
 

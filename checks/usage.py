@@ -1,0 +1,53 @@
+"""What pods, nodes and volumes use, as the kubelets of running pods count it (their `stats/summary`)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+_NANO = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Use:
+    """What a pod or a node uses now."""
+
+    cpu_cores: float
+    """Over the last seconds."""
+    memory_bytes: int
+    """The working set: what counts against a limit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Usage:
+    """What kubelets have told."""
+
+    pods: Mapping[str, Use] = field(default_factory=dict)
+    """By uid."""
+    nodes: Mapping[str, Use] = field(default_factory=dict)
+    """By name."""
+    claims: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """Bytes by namespace and name. A kubelet does not count volumes on host paths."""
+
+
+def usage(summaries: Sequence[Mapping[str, Any]]) -> Usage:
+    """Join the answers of some nodes; what one has not counted yet is left out."""
+    pods, nodes, claims = {}, {}, {}
+    for summary in summaries:
+        node = summary.get("node", {})
+        if use := _use(node):
+            nodes[str(node["nodeName"])] = use
+        for pod in summary.get("pods", ()):
+            if use := _use(pod):
+                pods[str(pod["podRef"]["uid"])] = use
+            for volume in pod.get("volume") or ():
+                if "pvcRef" in volume and "usedBytes" in volume:
+                    claim = volume["pvcRef"]
+                    claims[str(claim["namespace"]), str(claim["name"])] = int(volume["usedBytes"])
+    return Usage(pods=pods, nodes=nodes, claims=claims)
+
+
+def _use(counted: Mapping[str, Any]) -> Use | None:
+    try:
+        return Use(counted["cpu"]["usageNanoCores"] / _NANO, int(counted["memory"]["workingSetBytes"]))
+    except KeyError:
+        return None

@@ -1,0 +1,146 @@
+"""A run that asks for a GPU product gets quota of its flavor or none, and its pods go to nodes that have it."""
+
+import copy as copies
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devcluster.cluster import Cluster
+from devcluster.simulated import GPU, GPU_PRODUCT, SIMULATED, node_name
+from devcluster.spec import NODE_NAME
+from tests.cluster.lab import launch, true_conditions
+from tests.cluster.people import NAMESPACE, OTHER_PRODUCT, PRODUCT, QUEUE, Person
+from tests.cluster.project import Project, eventually
+
+pytestmark = pytest.mark.cluster
+
+FLAVOR, OTHER_FLAVOR = "a100-mig-1g-5gb", "h100-80gb"
+
+
+@pytest.fixture
+def _other_product(owner: Person) -> Iterator[None]:
+    """Quota of another product too, behind the tenant's queue, with simulated nodes that have it."""
+    queue = owner.get("clusterqueue", NAMESPACE)
+    (group,) = copies.deepcopy(queue["spec"]["resourceGroups"])
+    plenty = [{"name": name, "nominalQuota": quota} for name, quota in (("cpu", 16), ("memory", "32Gi"), (GPU, 8))]
+    group["flavors"].append({"name": OTHER_FLAVOR, "resources": plenty})
+    owner.create(
+        {
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "ResourceFlavor",
+            "metadata": {"name": OTHER_FLAVOR},
+            "spec": {
+                "nodeLabels": {GPU_PRODUCT: OTHER_PRODUCT},
+                "tolerations": [{"key": SIMULATED, "operator": "Exists"}],
+            },
+        }
+    )
+    try:
+        owner.merge("clusterqueue", NAMESPACE, {"spec": {"resourceGroups": [group]}})
+        yield
+    finally:
+        owner.merge("clusterqueue", NAMESPACE, {"spec": {"resourceGroups": queue["spec"]["resourceGroups"]}})
+        done = owner.kubectl("delete", "resourceflavor", OTHER_FLAVOR, "--timeout=60s")
+        assert done.code == 0, done.text
+
+
+@pytest.fixture
+def project(sites: Cluster, tenant: Person, _other_product: None, tmp_path: Path) -> Iterator[Project]:
+    """Runs of a tenant: one holds all of a product, one asks for more of it, one asks for the other."""
+    runs = [
+        make_run("holds", PRODUCT, 4, "sh", "-c", "trap exit TERM; sleep infinity & wait"),
+        make_run("waits", PRODUCT, 1, "echo", "trained"),
+        make_run("other", OTHER_PRODUCT, 8, "echo", "trained"),
+    ]
+    environment = {"profile": "tenant", "halves": ["training"], "existing": {"namespaces": [NAMESPACE]}}
+    config = {
+        "trainstack:environment": environment,
+        "trainstack:queues": {"priorityClasses": None},
+        "trainstack:workloads": {"runs": runs},
+    }
+    copied = Project.copy(tmp_path / "copy", sites)
+    made = Project(copied.root, tenant.kubeconfig, copied.stack).other("products", config)
+    try:
+        yield made
+    finally:
+        made.take_down()
+
+
+def make_run(name: str, product: str, gpus: int, *command: str) -> dict[str, Any]:
+    """A Job of the tenant for so many GPUs of a product."""
+    return {
+        "name": name,
+        "kind": "Job",
+        "naming": "generated",
+        "managed": False,
+        "security": "baseline",
+        "namespace": NAMESPACE,
+        "queue": QUEUE,
+        "image": {"name": "busybox"},
+        "command": [*command],
+        "resources": {
+            "requests": {"cpu": "10m", "memory": "16Mi"},
+            "limits": {"cpu": "1", "memory": "64Mi", GPU: gpus},
+        },
+        "nodeSelector": {GPU_PRODUCT: product},
+        "completions": 1,
+        "backoffLimit": 0,
+    }
+
+
+def test_a_run_goes_to_the_product_that_it_asks_for_and_never_elsewhere(
+    project: Project, owner: Person, tenant: Person
+) -> None:
+    """Not where that product's quota is used up and another's is free; it waits, and says for what."""
+    done = project.up()
+    assert done.code == 0, done.text
+    holds, waits, other = (launch(project, name, NAMESPACE) for name in ("holds", "waits", "other"))
+
+    eventually("the other product's run ends", lambda: "Complete" in conditions(owner, other))
+    assert flavors(owner, other) == {OTHER_FLAVOR}
+    assert nodes(owner, other) == [node_name(0)]
+    eventually("a pod of the one that holds all", lambda: nodes(owner, holds) == [NODE_NAME])
+    assert flavors(owner, holds) == {FLAVOR}
+
+    # By now all of the other product is free again.
+    def told() -> bool:
+        (workload,) = workloads(owner, waits)
+        reasons = [each.get("message", "") for each in workload.get("status", {}).get("conditions", ())]
+        assert "admission" not in workload.get("status", {})
+        return any(f"insufficient unused quota for {GPU} in flavor {FLAVOR}" in reason for reason in reasons)
+
+    eventually("Kueue says for what it waits", told)
+    assert nodes(owner, waits) == []
+    said = project.trainstack("status", "waits")
+    assert f"{GPU} in flavor {FLAVOR}" in said.text, said.text
+
+    assert tenant.kubectl("delete", "job", "-n", NAMESPACE, holds["metadata"]["name"]).code == 0
+    eventually("it ends", lambda: "Complete" in conditions(owner, waits))
+    assert flavors(owner, waits) == {FLAVOR}
+    assert nodes(owner, waits) == [NODE_NAME]
+    assert project.trainstack("logs", "waits").out.endswith("trained\n")
+
+
+def conditions(owner: Person, job: dict[str, Any]) -> set[str]:
+    """The conditions of a Job that are true."""
+    return true_conditions(owner.get("job", job["metadata"]["name"], "-n", NAMESPACE))
+
+
+def workloads(owner: Person, job: dict[str, Any]) -> list[dict[str, Any]]:
+    """What Kueue keeps of a Job."""
+    selector = f"kueue.x-k8s.io/job-uid={job['metadata']['uid']}"
+    return owner.items("workloads.kueue.x-k8s.io", "-n", NAMESPACE, "-l", selector)
+
+
+def flavors(owner: Person, job: dict[str, Any]) -> set[str]:
+    """The flavors of which a Job's pods have quota."""
+    (workload,) = workloads(owner, job)
+    assignments = workload["status"]["admission"]["podSetAssignments"]
+    return {flavor for each in assignments for flavor in each["flavors"].values()}
+
+
+def nodes(owner: Person, job: dict[str, Any]) -> list[str]:
+    """Where a Job's pods are."""
+    return [pod["spec"].get("nodeName", "") for pod in owner.pods(f"job-name={job['metadata']['name']}", NAMESPACE)]
