@@ -4,6 +4,7 @@ import heapq
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TypeVar
 
 from checks.training_log import LogLine
@@ -33,6 +34,10 @@ class Cursor:
     def second(self) -> int | None:
         """The second to ask from; None before the first line."""
         return self.last // _SECOND if self.last else None
+
+    def begin(self, since: datetime) -> None:
+        """Where nothing was told yet, go on from this moment, not from the log's beginning."""
+        self.last = self.last or int(since.timestamp()) * _SECOND
 
     def resume(self) -> None:
         """The stream begins anew, from `second`."""

@@ -241,6 +241,8 @@ async def _follow_new(
         cursors[source].take(line)
         printer.say(source, line)
     for source in new:
+        if since is not None:
+            cursors[source].begin(since)
         tasks[source] = asyncio.create_task(follow_log(api, source, cursors[source], printer.say))
 
 

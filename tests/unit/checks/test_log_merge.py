@@ -1,5 +1,7 @@
 """Logs of several replicas: merged by time, and resumed without losing or repeating a line."""
 
+from datetime import UTC, datetime
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,3 +49,14 @@ def test_a_log_of_which_only_the_end_was_told_goes_on_after_it(tenths: list[int]
         cursor.resume()
         told += [line for line in log if line.nanoseconds >= (cursor.second or 0) * SECOND and cursor.take(line)]
     assert told == [*end, *log[written:]]
+
+
+def test_a_log_that_was_silent_since_a_moment_goes_on_from_there() -> None:
+    """And one of which something was told goes on behind that."""
+    silent, told = Cursor(), Cursor()
+    told.take(LogLine(9 * SECOND, ""))
+    for cursor in (silent, told):
+        cursor.begin(datetime.fromtimestamp(5, UTC))
+    assert (silent.second, told.second) == (5, 9)
+    silent.resume()
+    assert silent.take(LogLine(5 * SECOND + 1, ""))
