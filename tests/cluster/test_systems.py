@@ -85,6 +85,16 @@ def ended(project: Project, name: str, namespace: str) -> dict[str, Any]:
     return body
 
 
+def model_fetched(project: Project, name: str, namespace: str, folder: Path) -> None:
+    """What a recorded run has made comes back, whole and with a model."""
+    body = ended(project, name, namespace)
+    done = project.trainstack("fetch", run_id(body), "--to", str(folder))
+    assert done.code == 0, done.text
+    assert (folder / "_SUCCESS").is_file()
+    (model,) = (folder / "result").glob("*.pt*")
+    assert model.stat().st_size > 0
+
+
 def only_container(template: Mapping[str, Any]) -> dict[str, Any]:
     """The one container of a pod or a pod template."""
     (container,) = template["spec"]["containers"]
@@ -124,7 +134,6 @@ def test_a_shared_gpu_service(eidf: Project, tenant: Person, owner: Person, tmp_
     assert assigned(owner, job) == {"cpu", "memory", "nvidia.com/gpu"}
     ended(eidf, "pytorch-job", NAMESPACE)
     assert "epoch 5/5" in eidf.trainstack("logs", "pytorch-job").out
-    recorded = ended(eidf, "pytorch-job-recorded", NAMESPACE)
 
     up(eidf, "--refresh")
     several = launch(eidf, "pytorch-job-multi", NAMESPACE)
@@ -132,9 +141,7 @@ def test_a_shared_gpu_service(eidf: Project, tenant: Person, owner: Person, tmp_
     assert ended(eidf, "pytorch-job-multi", NAMESPACE)["status"]["succeeded"] == 3
     quiet(eidf, NAMESPACE)
 
-    done = eidf.trainstack("fetch", run_id(recorded), "--to", str(tmp_path / "record"))
-    assert done.code == 0, done.text
-    assert (tmp_path / "record" / "result" / "model.pth").stat().st_size > 0
+    model_fetched(eidf, "pytorch-job-recorded", NAMESPACE, tmp_path / "record")
     assert retained(eidf) == [f"PersistentVolumeClaim {NAMESPACE}/pytorch-pvc"]
 
 
@@ -222,7 +229,7 @@ def mounts(body: dict[str, Any], role: str) -> list[tuple[str, str]]:
     return [(claims[each["name"]], each["mountPath"]) for each in only_container(template).get("volumeMounts", ())]
 
 
-def test_distributed_training_beside_its_baseline(vsphere: Project, owner: Person) -> None:
+def test_distributed_training_beside_its_baseline(vsphere: Project, owner: Person, tmp_path: Path) -> None:
     """Same data, 1 replica against 3: a third of the steps on each, and the accuracy is the same."""
     crd = owner.get("crd", "pytorchjobs.kubeflow.org")
     assert crd["spec"]["group"] == "kubeflow.org"
@@ -255,7 +262,7 @@ def test_distributed_training_beside_its_baseline(vsphere: Project, owner: Perso
     assert (pod["kind"], pod["metadata"]["name"]) == ("Pod", "pytorch-training-single-pod")
     assert pod["metadata"]["annotations"]["sidecar.istio.io/inject"] == "false"
     assert only_container(pod)["image"] == BASELINE
-    ended(vsphere, "distributed-recorded", "user")
+    model_fetched(vsphere, "distributed-recorded", "user", tmp_path)
     the_comparison_holds(vsphere)
     quiet(vsphere, "user")
     assert retained(vsphere) == ["PersistentVolumeClaim user/data", "Namespace user"]
@@ -276,7 +283,7 @@ def the_comparison_holds(vsphere: Project) -> None:
     assert abs(alone["test_accuracy"] - together["test_accuracy"]) <= 0.02
 
 
-def test_a_gloo_demo(azurestack: Project, owner: Person) -> None:
+def test_a_gloo_demo(azurestack: Project, owner: Person, tmp_path: Path) -> None:
     """Conditions with reasons and times, replica states, events, a local disk, the master's log."""
     up(azurestack)
     job = ended(azurestack, "pytorch-dist-mnist-gloo-demo", "default")
@@ -300,12 +307,12 @@ def test_a_gloo_demo(azurestack: Project, owner: Person) -> None:
     claim = owner.get("pvc", "local-storage", "-n", "default")
     assert claim["spec"]["volumeName"] == "local-storage-0"
     assert "world size 4" in azurestack.trainstack("logs", "pytorch-dist-mnist-gloo-demo").out
-    ended(azurestack, "gloo-recorded", "default")
+    model_fetched(azurestack, "gloo-recorded", "default", tmp_path)
     quiet(azurestack, "default")
     assert retained(azurestack) == ["PersistentVolumeClaim default/local-storage", "PersistentVolume local-storage-0"]
 
 
-def test_models_on_a_folder_of_the_node(traindb: Project, owner: Person) -> None:
+def test_models_on_a_folder_of_the_node(traindb: Project, owner: Person, tmp_path: Path) -> None:
     """The claim finds the volume by both labels; the model is in the node's folder when the job is done."""
     up(traindb)
     volume = owner.get("pv", "traindb-models-volume")
@@ -332,7 +339,7 @@ def test_models_on_a_folder_of_the_node(traindb: Project, owner: Person) -> None
     done = traindb.trainstack("ls", "traindb-models-claim:.", "--json")
     assert done.code == 0, done.text
     assert "mnist_cnn.pt" in json.loads(done.out)
-    ended(traindb, "traindb-recorded", "kubeflow")
+    model_fetched(traindb, "traindb-recorded", "kubeflow", tmp_path)
     quiet(traindb, "kubeflow")
     assert owner.kubectl("delete", "pytorchjob", "-n", "kubeflow", "traindb-training-mnist").code == 0
     assert "settled" in up(traindb, "--refresh")

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,6 +37,16 @@ SET = {
     "successPolicy": {"operator": "All", "targetReplicatedJobs": ["driver"]},
 }
 """A driver and two workers, of which the driver waits for a file."""
+RECORDED_SET = {
+    "name": "digits-set",
+    "from": "digits",
+    "kind": "JobSet",
+    "roles": None,
+    "namespace": NAMESPACE,
+    "queue": "research",
+    "replicatedJobs": [{"name": "node", "parallelism": 2}],
+}
+"""The training of workloads/digits, on two nodes that are a JobSet's."""
 
 
 @pytest.fixture(scope="module")
@@ -192,6 +203,24 @@ def test_a_jobset_succeeds_with_its_driver(up: Project) -> None:
     assert done.code == 0, done.text
     assert "Completed" in true_conditions(the(up, "jobsets", "pair"))
     quiet(up)
+
+
+def test_digits_train_as_a_jobset_of_two_nodes(up: Project, tmp_path: Path) -> None:
+    """A managed one: its pods are the ranks of one world, and what node 0 recorded comes back."""
+    up.edit_stack(lambda config: config["trainstack:workloads"]["runs"].append(RECORDED_SET))
+    done = up.up()
+    assert done.code == 0, done.text
+    nodes = the(up, "jobsets", RECORDED_SET["name"])
+    done = up.trainstack("wait", launched(nodes), seconds=420)
+    assert done.code == 0, done.text
+    quiet(up)
+    done = up.trainstack("fetch", launched(nodes), "--to", str(tmp_path))
+    assert done.code == 0, done.text
+    for rank in range(2):
+        (log,) = (tmp_path / "logs").glob(f"rank-{rank}.*")
+        assert f"world size 2 rank {rank} " in log.read_text()
+    last = json.loads((tmp_path / "result" / "metrics.jsonl").read_text().splitlines()[-1])
+    assert last["test_accuracy"] >= 0.95
 
 
 def test_roles_that_differ_are_refused_with_the_field(up: Project) -> None:
