@@ -37,7 +37,7 @@ SET = {
     "successPolicy": {"operator": "All", "targetReplicatedJobs": ["driver"]},
 }
 """A driver and two workers, of which the driver waits for a file."""
-RECORDED_SET = {
+RECORDED_SET: dict[str, Any] = {
     "name": "digits-set",
     "from": "digits",
     "kind": "JobSet",
