@@ -39,6 +39,8 @@ SETTINGS = Settings(
     # A core of its own: else whoever else is on the machine decides how fast the far side hashes.
     cluster=ClusterSection(loader=LoaderSection(resources=Resources(requests=WHOLE, limits=WHOLE))),
 )
+SMALL = Settings(stack="transfer")
+"""A loader as it is by default: beside the other one here, and what else runs, the node has no whole core left."""
 SIZE = 128 << 20
 ENVIRONMENT = """config:
   trainstack:storage:
@@ -293,7 +295,7 @@ def test_a_command_that_is_stopped_leaves_no_loader_and_the_next_goes_on(
 
 def test_a_loader_that_is_told_to_end_lets_what_runs_in_it_finish(volume: Path) -> None:
     """For a few seconds: what gives back its part of a file has to come to that."""
-    with data_loader(SETTINGS, NAMESPACE, "data") as ending:
+    with data_loader(SMALL, NAMESPACE, "data") as ending:
         script = 'cd "$1"; : > begun; while [ ! -e told ]; do sleep 0.1; done; sleep 2; : > finished'
         with subprocess.Popen(ending.words(script, ".")) as process:
             eventually("a program in it", (volume / "begun").exists)
@@ -332,9 +334,7 @@ def test_a_loader_that_is_left_behind_ends_by_itself(volume: Path, monkeypatch: 
     settings = Settings(stack="transfer", cluster=ClusterSection(loader=chosen))
     monkeypatch.setattr(loader_module, "IDLE_SECONDS", 10)
     monkeypatch.setattr(loader_module, "LOOK_SECONDS", 1)
-    # As small as they are by default: beside the other loaders here the node has no whole core left.
-    small = Settings(stack="transfer")
-    plain, tenant = (loader_job(each, NAMESPACE, "data", "loader-left") for each in (small, settings))
+    plain, tenant = (loader_job(each, NAMESPACE, "data", "loader-left") for each in (SMALL, settings))
     try:
         eventually(
             "the rules",
