@@ -21,7 +21,10 @@ _IN_WORDS = {
     "RunContainerError": "{message}",
 }
 _MEMORY = "OOMKilled (it used more memory than it may: raise its limit in `resources`)"
-_NODES = re.compile(r"^0/(?P<all>\d+) nodes are available: (?P<why>.*?)\.?(?: preemption: .*)?$", re.DOTALL)
+_NODES = re.compile(
+    r"^0/(?P<all>\d+) nodes are available: (?P<why>.*?)\.?(?: no new claims to deallocate,?)?(?: preemption: .*)?$",
+    re.DOTALL,
+)
 _CLAUSE = re.compile(r"^(?P<count>\d+) (?P<what>.*)$")
 _UNSCHEDULED: tuple[tuple[str, str], ...] = (
     (r"Insufficient (\S+)", r"too little \1 left"),
