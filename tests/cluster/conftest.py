@@ -61,19 +61,38 @@ def dev(checkout: Project, before: frozenset[Name]) -> Project:
     return checkout
 
 
-@pytest.fixture(scope="module")
-def lab(dev: Project) -> Iterator[Project]:
+@pytest.fixture(scope="session")
+def labs(dev: Project) -> Iterator[list[Project]]:
+    """The lab, from the first test that needs it to the last."""
+    made: list[Project] = []
+    yield made
+    close_lab(made)
+
+
+@pytest.fixture(scope="session")
+def lab(dev: Project, labs: list[Project]) -> Project:
     """A stack of the platform's half alone, beside the dev environment, whose operators serve it too."""
     project = dev.other("lab", platform_config())
-    try:
-        done = project.up()
-        assert done.code == 0, done.text
-        yield project
-    finally:
+    labs.append(project)
+    done = project.up()
+    assert done.code == 0, done.text
+    return project
+
+
+@pytest.fixture
+def no_lab(labs: list[Project]) -> None:
+    """The dev environment alone again."""
+    close_lab(labs)
+
+
+def close_lab(labs: list[Project]) -> None:
+    """Take the lab down, if there is one."""
+    for project in labs:
         project.take_down()
         # A platform alone leaves its namespaces: teams' volumes may be in them.
         done = project.kubectl("delete", "namespace", NAMESPACE, "--timeout=60s")
         assert done.code == 0, done.text
+    labs.clear()
 
 
 @pytest.fixture(scope="session")

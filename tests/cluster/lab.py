@@ -1,7 +1,8 @@
 """A small platform and small teams beside the dev environment, for tests of what a change may do to runs."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tests.cluster.people import NAMESPACE as TENANT
@@ -84,12 +85,20 @@ def managed(name: str, program: str, kind: str = "Job", **changes: Any) -> Confi
     return bare(name, kind, **{"managed": True, "image": {"build": "workloads/digits"}, **words, **changes})
 
 
-def admit(project: Project, queue: str) -> None:
-    """Let a queue that holds everything admit from now on."""
-    done = project.kubectl(
-        "patch", "clusterqueue", f"{NAMESPACE}-{queue}", "--type=merge", "--patch", '{"spec": {"stopPolicy": "None"}}'
-    )
-    assert done.code == 0, done.text
+@contextmanager
+def admitting(project: Project, queue: str) -> Iterator[None]:
+    """Let a queue that holds everything admit for as long as the block runs."""
+
+    def stop(policy: str) -> None:
+        patch = json.dumps({"spec": {"stopPolicy": policy}})
+        done = project.kubectl("patch", "clusterqueue", f"{NAMESPACE}-{queue}", "--type=merge", "--patch", patch)
+        assert done.code == 0, done.text
+
+    stop("None")
+    try:
+        yield
+    finally:
+        stop("Hold")
 
 
 def launches(project: Project, name: str = "", namespace: str = NAMESPACE) -> list[dict[str, Any]]:

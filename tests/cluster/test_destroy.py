@@ -10,7 +10,7 @@ from devcluster.cluster import Cluster
 from tests.cluster.inventory import Name, digests, only_stays, trained
 from tests.cluster.project import Project
 
-pytestmark = [pytest.mark.cluster, pytest.mark.last]
+pytestmark = [pytest.mark.cluster, pytest.mark.last, pytest.mark.usefixtures("no_lab")]
 
 
 def test_destroy_leaves_what_it_names(dev: Project, cluster: Cluster, before: frozenset[Name]) -> None:

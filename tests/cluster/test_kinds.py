@@ -9,7 +9,7 @@ from tests.cluster.lab import (
     MOUNT,
     NAMESPACE,
     Config,
-    admit,
+    admitting,
     await_end,
     await_pods,
     bare,
@@ -60,26 +60,26 @@ def test_objects_have_the_names_that_were_asked_for_and_are_launched_once(lab: P
         quiet(project)
         refused_while_active(project)
 
-        admit(lab, HELD)
-        await_pods(project, "several", 2)
-        await_pods(project, "fixed-torch", 2)
-        quiet(project)
-        forget(project, "several")
-        before = uids(project)
-        assert project.changes() == {"import": 1, "create": 1}
-        done = project.up()
-        assert done.code == 0, done.text
-        assert uids(project) == before
-        assert run_id(launch(project, "several")) in ledgers(project)
-        quiet(project)
+        with admitting(lab, HELD):
+            await_pods(project, "several", 2)
+            await_pods(project, "fixed-torch", 2)
+            quiet(project)
+            forget(project, "several")
+            before = uids(project)
+            assert project.changes() == {"import": 1, "create": 1}
+            done = project.up()
+            assert done.code == 0, done.text
+            assert uids(project) == before
+            assert run_id(launch(project, "several")) in ledgers(project)
+            quiet(project)
 
-        in_pod(project, await_pods(project, "single-pod", 1)[0], "touch", f"{MOUNT}/go")
-        done = project.trainstack("wait", "--timeout", "120")
-        assert done.code == 0, done.text
-        ended(project)
-        quiet(project)
-        replaced_afterwards(project)
-        settled_when_deleted(project)
+            in_pod(project, await_pods(project, "single-pod", 1)[0], "touch", f"{MOUNT}/go")
+            done = project.trainstack("wait", "--timeout", "120")
+            assert done.code == 0, done.text
+            ended(project)
+            quiet(project)
+            replaced_afterwards(project)
+            settled_when_deleted(project)
     finally:
         project.take_down()
 

@@ -17,7 +17,7 @@ from tests.cluster.lab import (
     OPEN,
     WAITS,
     Config,
-    admit,
+    admitting,
     await_end,
     await_pods,
     bare,
@@ -81,24 +81,24 @@ def test_runs_of_every_kind_are_left_alone_from_queue_to_settled(lab: Project) -
         waiting_in_the_queue(project)
         quiet(project)
 
-        admit(lab, HELD)
-        pods = {name: await_pods(project, name, count) for name, count in PODS.items()}
-        as_declared(project, pods)
-        quiet(project)
-        with edited_wrapper(project):
+        with admitting(lab, HELD):
+            pods = {name: await_pods(project, name, count) for name, count in PODS.items()}
+            as_declared(project, pods)
             quiet(project)
-            project.edit_stack(lambda config: config["trainstack:storage"]["volumes"].append(volume("another")))
-            assert project.changes("--refresh") == {"create": 1}
-            done = project.up("--refresh")
-            assert done.code == 0, done.text
-            assert "1 created" in done.out
-            assert uids(project) == started
+            with edited_wrapper(project):
+                quiet(project)
+                project.edit_stack(lambda config: config["trainstack:storage"]["volumes"].append(volume("another")))
+                assert project.changes("--refresh") == {"create": 1}
+                done = project.up("--refresh")
+                assert done.code == 0, done.text
+                assert "1 created" in done.out
+                assert uids(project) == started
 
-            in_pod(project, pods["loader"][0], *GO)
-            for name in ("single", "multi", "torch", "plain"):
-                await_end(project, name, "Complete", "Succeeded")
-            recorded_once(project, pods["loader"][0])
-            quiet(project)
+                in_pod(project, pods["loader"][0], *GO)
+                for name in ("single", "multi", "torch", "plain"):
+                    await_end(project, name, "Complete", "Succeeded")
+                recorded_once(project, pods["loader"][0])
+                quiet(project)
 
         remembered = ledgers(project)
         project.kubectl("delete", "jobs,pytorchjobs", "-n", NAMESPACE, "-l", "trainstack.dev/stack=kinds")

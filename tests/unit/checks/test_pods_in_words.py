@@ -47,8 +47,10 @@ def waiting(reason: str, message: str = "") -> dict[str, Any]:
             "there is no volume claim lost",
         ),
         (
-            "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are "
-            "available: 1 No preemption victims found for incoming pod.",
+            (
+                "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are "
+                "available: 1 No preemption victims found for incoming pod."
+            ),
             "1 of 1 nodes has too little cpu left",
         ),
         ("0/2 nodes are available: 2 node(s) did something new.", "2 of 2 nodes: node(s) did something new"),
