@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from devcluster.cluster import Cluster
-from devcluster.simulated import GPU, GPU_PRODUCT, SIMULATED, node_name
+from devcluster.simulated import DURATION, GPU, GPU_PRODUCT, SIMULATED, node_name
 from devcluster.spec import NODE_NAME
 from tests.cluster.lab import launch, true_conditions
 from tests.cluster.people import NAMESPACE, OTHER_PRODUCT, PRODUCT, QUEUE, Person
@@ -51,8 +51,8 @@ def project(sites: Cluster, tenant: Person, _other_product: None, tmp_path: Path
     """Runs of a tenant: one holds all of a product, one asks for more of it, one asks for the other."""
     runs = [
         make_run("holds", PRODUCT, 4, "sh", "-c", "trap exit TERM; sleep infinity & wait"),
-        make_run("waits", PRODUCT, 1, "echo", "trained"),
-        make_run("other", OTHER_PRODUCT, 8, "echo", "trained"),
+        make_run("waits", PRODUCT, 1, "sh", "-c", "sleep 3; echo trained"),
+        {**make_run("other", OTHER_PRODUCT, 8, "echo", "trained"), "annotations": {DURATION: "10s"}},
     ]
     environment = {"profile": "tenant", "halves": ["training"], "existing": {"namespaces": [NAMESPACE]}}
     config = {
@@ -98,8 +98,8 @@ def test_a_run_goes_to_the_product_that_it_asks_for_and_never_elsewhere(
     assert done.code == 0, done.text
     holds, waits, other = (launch(project, name, NAMESPACE) for name in ("holds", "waits", "other"))
 
-    eventually("the other product's run ends", lambda: "Complete" in conditions(owner, other))
     assert flavors(owner, other) == {OTHER_FLAVOR}
+    eventually("the other product's run ends", lambda: "Complete" in conditions(owner, other))
     assert nodes(owner, other) == [node_name(0)]
     eventually("a pod of the one that holds all", lambda: nodes(owner, holds) == [NODE_NAME])
     assert flavors(owner, holds) == {FLAVOR}
@@ -117,8 +117,8 @@ def test_a_run_goes_to_the_product_that_it_asks_for_and_never_elsewhere(
     assert f"{GPU} in flavor {FLAVOR}" in said.text, said.text
 
     assert tenant.kubectl("delete", "job", "-n", NAMESPACE, holds["metadata"]["name"]).code == 0
-    eventually("it ends", lambda: "Complete" in conditions(owner, waits))
     assert flavors(owner, waits) == {FLAVOR}
+    eventually("it ends", lambda: "Complete" in conditions(owner, waits))
     assert nodes(owner, waits) == [NODE_NAME]
     assert project.trainstack("logs", "waits").out.endswith("trained\n")
 
@@ -135,9 +135,13 @@ def workloads(owner: Person, job: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def flavors(owner: Person, job: dict[str, Any]) -> set[str]:
-    """The flavors of which a Job's pods have quota."""
-    (workload,) = workloads(owner, job)
-    assignments = workload["status"]["admission"]["podSetAssignments"]
+    """The flavors of which a Job's pods have quota, once it is admitted."""
+
+    def assigned() -> list[dict[str, Any]]:
+        bodies = (each.get("status", {}).get("admission", {}) for each in workloads(owner, job))
+        return [each for body in bodies for each in body.get("podSetAssignments", ())]
+
+    assignments = eventually(f"{job['metadata']['name']} is admitted", assigned)
     return {flavor for each in assignments for flavor in each["flavors"].values()}
 
 

@@ -150,14 +150,15 @@ def kubectl_of_ours() -> int:
     raise AssertionError("no kubectl runs")
 
 
-def processes_of(uid: str) -> list[int]:
-    """The processes of a pod, as the machine sees them."""
-    found = []
+def first_process(pod: str) -> int:
+    """The first process of a loader's container, with which all others in it end."""
+    uid = run("get", "pod", "-n", NAMESPACE, pod, "-o", "jsonpath={.metadata.uid}").decode()
     for name in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            if uid in (name / "cgroup").read_text().replace("_", "-"):
-                found.append(int(name.name))
-    return found
+            of_pod = uid in (name / "cgroup").read_text().replace("_", "-")
+            if of_pod and b"trap end TERM" in (name / "cmdline").read_bytes():
+                return int(name.name)
+    raise AssertionError(f"no process of {pod}")
 
 
 def until_arrived(folder: Path, size: int, seconds: float = 120) -> None:
@@ -227,20 +228,16 @@ def survives(loader: Loader, volume: Path, source: Path, target: Path, size: int
     def kill_kubectl() -> None:
         os.kill(kubectl_of_ours(), signal.SIGKILL)
 
-    def kill_loader() -> None:
-        # Told to end alone it would let the transfer finish, where that does not take long.
-        uid = run("get", "pod", "-n", NAMESPACE, loader.pod, "-o", "jsonpath={.metadata.uid}").decode()
-        run("delete", "pod", "-n", NAMESPACE, loader.pod, "--wait=false")
-        for process in processes_of(uid):
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
+    def cuts() -> dict[int, Callable[[], None]]:
+        # Told to end it would let the transfer finish, where that does not take long.
+        process = first_process(loader.pod)
+        return {size * 3 // 8: kill_kubectl, size * 3 // 4: lambda: os.kill(process, signal.SIGKILL)}
 
-    cuts = {size * 3 // 8: kill_kubectl, size * 3 // 4: kill_loader}
     first = loader.pod
-    with cutting(volume / source.name, cuts):
+    with cutting(volume / source.name, cuts()):
         sent = upload(loader, source, source.name)
     second = loader.pod
-    with cutting(target, cuts):
+    with cutting(target, cuts()):
         fetched = fetch(loader, source.name, target)
     assert len({first, second, loader.pod}) == 3
     (file,) = source.iterdir()
