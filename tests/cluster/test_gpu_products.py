@@ -1,6 +1,7 @@
 """A run that asks for a GPU product gets quota of its flavor or none, and its pods go to nodes that have it."""
 
 import copy as copies
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -113,8 +114,11 @@ def test_a_run_goes_to_the_product_that_it_asks_for_and_never_elsewhere(
 
     eventually("Kueue says for what it waits", told)
     assert nodes(owner, waits) == []
-    said = project.trainstack("status", "waits")
-    assert f"{GPU} in flavor {FLAVOR}" in said.text, said.text
+    (view,) = json.loads(project.trainstack("status", "waits", "--json").out)
+    assert view["waits_because"] == (
+        f"{GPU} is in use by others: 1 more of flavor {FLAVOR} must become free; "
+        f"or flavor {OTHER_FLAVOR} is of other nodes than it selects"
+    )
 
     assert tenant.kubectl("delete", "job", "-n", NAMESPACE, holds["metadata"]["name"]).code == 0
     assert flavors(owner, waits) == {FLAVOR}
