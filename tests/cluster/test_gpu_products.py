@@ -49,10 +49,9 @@ def _other_product(owner: Person) -> Iterator[None]:
 
 @pytest.fixture
 def project(sites: Cluster, tenant: Person, _other_product: None, tmp_path: Path) -> Iterator[Project]:
-    """Runs of a tenant: one holds all of a product, one asks for more of it, one asks for the other."""
+    """Runs of a tenant: one holds all of a product, one asks for the other."""
     runs = [
         make_run("holds", PRODUCT, 4, "sh", "-c", "trap exit TERM; sleep infinity & wait"),
-        make_run("waits", PRODUCT, 1, "sh", "-c", "sleep 3; echo trained"),
         {**make_run("other", OTHER_PRODUCT, 8, "echo", "trained"), "annotations": {DURATION: "10s"}},
     ]
     environment = {"profile": "tenant", "halves": ["training"], "existing": {"namespaces": [NAMESPACE]}}
@@ -91,13 +90,16 @@ def make_run(name: str, product: str, gpus: int, *command: str) -> dict[str, Any
     }
 
 
+WAITS = make_run("waits", PRODUCT, 1, "sh", "-c", "sleep 3; echo trained")
+
+
 def test_a_run_goes_to_the_product_that_it_asks_for_and_never_elsewhere(
     project: Project, owner: Person, tenant: Person
 ) -> None:
     """Not where that product's quota is used up and another's is free; it waits, and says for what."""
     done = project.up()
     assert done.code == 0, done.text
-    holds, waits, other = (launch(project, name, NAMESPACE) for name in ("holds", "waits", "other"))
+    holds, other = (launch(project, name, NAMESPACE) for name in ("holds", "other"))
 
     assert flavors(owner, other) == {OTHER_FLAVOR}
     eventually("the other product's run ends", lambda: "Complete" in conditions(owner, other))
@@ -105,14 +107,19 @@ def test_a_run_goes_to_the_product_that_it_asks_for_and_never_elsewhere(
     eventually("a pod of the one that holds all", lambda: nodes(owner, holds) == [NODE_NAME])
     assert flavors(owner, holds) == {FLAVOR}
 
-    # By now all of the other product is free again. Kueue goes on where its last attempt ended, so that it may name the
-    # first flavor or not.
-    def told() -> str:
+    # By now all of the other product is free again.
+    project.edit_stack(lambda config: config["trainstack:workloads"]["runs"].append(WAITS))
+    done = project.up()
+    assert done.code == 0, done.text
+    waits = launch(project, "waits", NAMESPACE)
+
+    def reasons() -> str:
         (workload,) = workloads(owner, waits)
         assert "admission" not in workload.get("status", {})
-        return " ".join(each.get("message", "") for each in workload.get("status", {}).get("conditions", ()))
+        return " ".join(each["message"] for each in workload.get("status", {}).get("conditions", ()))
 
-    eventually("Kueue says why not there", lambda: f"flavor {OTHER_FLAVOR} doesn't match node affinity" in told())
+    # Kueue goes on where its last attempt ended, so that it names the first flavor or does not.
+    eventually("Kueue says why not there", lambda: f"flavor {OTHER_FLAVOR} doesn't match node affinity" in reasons())
     assert nodes(owner, waits) == []
     (view,) = json.loads(project.trainstack("status", "waits", "--json").out)
     assert f"flavor {OTHER_FLAVOR} is of other nodes than it selects" in view["waits_because"]
