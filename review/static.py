@@ -99,7 +99,7 @@ def _objects(root: Path, stack: str) -> tuple[Objects, Settings | None]:
 
 def _contain_paths(root: Path, settings: Settings) -> None:
     inside = root.resolve()
-    for run in settings.workloads.runs:
+    for _, run in settings.trained():
         for name in (run.image.build, run.data.manifest if run.data is not None else None):
             if name is not None and not (root / name).resolve().is_relative_to(inside):
                 raise UnsafeError(f"workload {run.name}: the path {name} leads out of the repository; nothing was read")

@@ -5,7 +5,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from manifests import namespaces, queues, storage, tenants
@@ -19,10 +19,12 @@ from settings.model import Settings
 from settings.operators import Manifest as ReleaseManifest
 from settings.workloads import Workload
 from workloads.build import companions, manifest, plan
-from workloads.identity import Facts
+from workloads.identity import Facts, run_id
 from workloads.images import workload_reference
 from workloads.launch import Launch
 from workloads.records import Ledger, ledger_config_map, wrapper_config_map, wrapper_reference
+from workloads.trials import Trial
+from workloads.trials import trials as trials_of
 
 WRAPPER = Path("workloads/wrapper/run.py")
 """The wrapper's source, relative to the project."""
@@ -60,6 +62,15 @@ class PlannedRun:
     launch: Launch
     manifest: Manifest
     companions: tuple[Manifest, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedTrial:
+    """A trial with the run that it is."""
+
+    trial: Trial
+    run_id: str
+    facts: Facts
 
 
 def everything(settings: Settings, inputs: Inputs) -> list[Manifest]:
@@ -135,9 +146,22 @@ def runs(settings: Settings, inputs: Inputs) -> list[PlannedRun]:
     return result
 
 
+def trials(settings: Settings, inputs: Inputs) -> dict[str, tuple[PlannedTrial, ...]]:
+    """By sweep: its trials, in the order of their numbers."""
+    result = {}
+    for sweep in settings.sweeps.sweeps:
+        shared = facts(sweep.run, settings, inputs)
+        planned = []
+        for trial in trials_of(sweep):
+            own = replace(shared, parameters=trial.parameters)
+            planned.append(PlannedTrial(trial=trial, run_id=run_id(trial.workload, own), facts=own))
+        result[sweep.name] = tuple(planned)
+    return result
+
+
 def wrappers(settings: Settings, inputs: Inputs) -> list[Manifest]:
     """The wrapper, once for each namespace with a managed workload."""
-    used = sorted({workload.namespace for workload in settings.workloads.runs if workload.managed})
+    used = sorted({workload.namespace for _, workload in settings.trained() if workload.managed})
     return [wrapper_config_map(namespace, settings.stack, inputs.wrapper) for namespace in used]
 
 
@@ -183,7 +207,7 @@ def read_inputs(settings: Settings, root: Path, *, commit: str, cache: Path | No
 
     """
     faults: list[str] = []
-    wanted = settings.workloads.runs
+    wanted = [workload for _, workload in settings.trained()]
     builds = {workload.image.build for workload in wanted if workload.image.build is not None}
     manifests = {workload.data.manifest for workload in wanted if workload.data is not None}
     images = _collect(

@@ -38,7 +38,7 @@ def run_namespaces(settings: Settings) -> tuple[str | None, ...]:
     environment = settings.environment
     names = {*(each.name for each in environment.namespaces), *environment.existing.namespaces}
     names |= {volume.namespace for volume in settings.storage.volumes}
-    names |= {run.namespace for run in settings.workloads.runs}
+    names |= {run.namespace for _, run in settings.trained()}
     return tuple(sorted(names))
 
 

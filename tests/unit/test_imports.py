@@ -14,6 +14,8 @@ ALLOWED = {
     "manifests": ("manifests", "settings"),
     "workloads": ("workloads", "manifests", "settings"),
     "checks": ("checks", "workloads", "manifests", "settings"),
+    # Optuna and scipy are in this room alone.
+    "trials": ("trials", "settings"),
     "components": ("components", "checks", "workloads", "manifests", "settings"),
     "stacks": ("stacks", "components", "checks", "workloads", "manifests", "settings"),
     "__main__": ("stacks", "components", "checks", "workloads", "manifests", "settings"),
@@ -22,10 +24,11 @@ ALLOWED = {
     "devcluster": ("devcluster", "toolchain", "workloads.images"),
     "review": ("review", "checks", "workloads", "manifests", "settings"),
     # What a line of a log tells is the same for those who watch a run and for those who report of it.
-    "reports": ("reports", "checks.training_log"),
+    "reports": ("reports", "checks.training_log", "trials.ranking", "trials.results", "settings.space"),
     "cli": (
         "cli",
         "reports",
+        "trials",
         "review",
         "devcluster",
         "toolchain",
