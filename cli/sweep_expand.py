@@ -24,9 +24,9 @@ def expand(
 
     Examples:
 
-      trainstack sweep expand digits
+      trainstack sweep expand digits-search
 
-      trainstack sweep expand digits --json
+      trainstack sweep expand digits-search --json
 
       trainstack sweep expand --check
     """
@@ -55,10 +55,7 @@ def expand_one(root: Path, name: str, *, check: bool = False) -> dict[str, Any]:
     text = text_of(name, loaded.space, sets)
     before, text_before = read_sets(root, name, [])
     if text != text_before and not check:
-        file = root / folder(name) / SETS_FILE
-        partial = file.with_name(f".{SETS_FILE}.partial")
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(file)
+        write(root / folder(name) / SETS_FILE, text)
     known = {each.id for each in before.sets} if before else set()
     ids = {each.id for each in sets}
     return {
@@ -69,6 +66,13 @@ def expand_one(root: Path, name: str, *, check: bool = False) -> dict[str, Any]:
         "gone": sorted(known - ids),
         "current": text == text_before,
     }
+
+
+def write(file: Path, text: str) -> None:
+    """Write a file that is there whole, or as it was."""
+    partial = file.with_name(f".{file.name}.partial")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(file)
 
 
 def sets_of(loaded: LoadedSpace) -> tuple[ParameterSet, ...]:

@@ -65,7 +65,8 @@ def contains(parameter: Parameter, value: Value) -> bool:
     if whole is not None:
         return isinstance(value, int) and (value - whole.low) % whole.step == 0
     if numbers is not None and numbers.step is not None:
-        return (_decimal(value) - _decimal(numbers.low)) % _decimal(numbers.step) == 0
+        nearest = round((value - numbers.low) / numbers.step)
+        return nearest <= steps_of(numbers) and stepped(numbers, nearest) == value
     return value > 0 or parameter.log_normal is None
 
 

@@ -54,8 +54,8 @@ FROM_FILES = ("space", "expansion", "setsText")
 def _faults_of_run(run: Workload) -> Iterator[str]:
     if run.kind == "DataLoader":
         yield "a DataLoader only waits: take another kind"
-    if run.naming != "derived":
-        yield f"the launches of a sweep are many, so their names are derived, not {run.naming}: leave out run.naming"
+    if run.naming == "fixed":
+        yield "the launches of a sweep are many, and one name is for one of them: leave out run.naming"
 
 
 def _faults_of_indexed(sweep: Sweep) -> Iterator[str]:

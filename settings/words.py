@@ -28,7 +28,7 @@ _KINDS = {
 }
 _BOUNDS = {
     "greater_than_equal": ("ge", "must be at least {}", "raise it"),
-    "greater_than": ("gt", "must be above {}", "raise it"),
+    "greater_than": ("gt", "must be above {:g}", "raise it"),
     "string_too_long": ("max_length", "is longer than {} characters", "shorten it"),
     "too_short": ("min_length", "must have at least {} element", "add one"),
 }

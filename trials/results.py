@@ -57,7 +57,12 @@ def to_json(sweep: str, objective: Objective, results: Sequence[TrialResult]) ->
         "sweep": sweep,
         "objective": objective.model_dump(by_alias=True),
         "trials": [
-            {**each.model_dump(mode="json"), "objective": objective_value(each.metrics, objective)} for each in results
+            {
+                **each.model_dump(mode="json", exclude={"metrics"}),
+                "metrics": [{key: _written(value) for key, value in line.items()} for line in each.metrics],
+                "objective": objective_value(each.metrics, objective),
+            }
+            for each in results
         ],
     }
 
@@ -75,6 +80,11 @@ def from_json(text: str) -> tuple[TrialResult, ...]:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise ValueError(f"{'.'.join(map(str, first['loc'])) or 'the text'}: {first['msg']}") from None
+
+
+def _written(value: object) -> object:
+    """A figure as JSON can say it, which knows no number that is none."""
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def _number(value: object) -> float | None:

@@ -48,7 +48,7 @@ def draws(space: Space) -> Iterator[dict[str, Value]]:
 def _independent(space: Space) -> Iterator[dict[str, Coordinate]]:
     study, trial = optuna.create_study(), create_trial(state=TrialState.RUNNING)
     # A stream for each parameter, so that one does not take another's draws.
-    samplers = {name: RandomSampler(seed=_seed(space.seed, name)) for name in space.parameters}
+    samplers = {name: RandomSampler(seed=seed_of(space.seed, name)) for name in space.parameters}
     kinds = {name: distribution(parameter) for name, parameter in space.parameters.items()}
     while True:
         yield {name: each.sample_independent(study, trial, name, kinds[name]) for name, each in samplers.items()}
@@ -59,7 +59,7 @@ def _sequence(space: Space) -> Iterator[dict[str, Coordinate]]:
     with warnings.catch_warnings():
         # The interface may change, which the pinned version does not.
         warnings.simplefilter("ignore", ExperimentalWarning)
-        sampler = QMCSampler(qmc_type=space.method, scramble=True, seed=_seed(space.seed, ""))
+        sampler = QMCSampler(qmc_type=space.method, scramble=True, seed=seed_of(space.seed, ""))
     kinds = {name: distribution(space.parameters[name]) for name in sorted(space.parameters)}
     fixed = {name: 0 for name, kind in kinds.items() if kind.single()}
     free = {name: kind for name, kind in kinds.items() if name not in fixed}
@@ -67,7 +67,7 @@ def _sequence(space: Space) -> Iterator[dict[str, Coordinate]]:
         yield {**fixed, **sampler.sample_relative(study, trial, free)}
 
 
-def _seed(seed: int, name: str) -> int:
+def seed_of(seed: int, name: str) -> int:
     """A seed of 32 bits, which is what numpy's first generator takes."""
     return int.from_bytes(hashlib.sha256(f"{seed}:{name}".encode()).digest()[:4], "big")
 

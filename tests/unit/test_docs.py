@@ -22,8 +22,10 @@ from settings.load import load_with_places, stacks
 from settings.merge import merge, plain
 from settings.operators import Operators
 from settings.source import read
+from settings.spaces import load_space
 from toolchain import debian
 from toolchain.versions import collect
+from trials.expand import expand
 from workloads.render import read_inputs
 from workloads.used_images import used_images
 
@@ -104,7 +106,7 @@ def anchors(page: Path) -> set[str]:
 
 def project(folder: Path) -> Path:
     """A project in the folder: the files of this one that settings are made of and name, without environments."""
-    for name in ("defaults.yaml", "workloads", ".trainstack"):
+    for name in ("defaults.yaml", "sweeps", "workloads", ".trainstack"):
         (folder / name).symlink_to(ROOT / name)
     return folder
 
@@ -206,6 +208,14 @@ def test_every_workload_of_the_docs_loads(block: Block, tmp_path: Path) -> None:
     dev["trainstack:workloads"] = {"runs": [{"name": "example", "namespace": "research", "queue": "research"}]}
     (tmp_path / "Pulumi.doc.yaml").write_text(yaml.safe_dump({"config": dev}))
     assert_sound(tmp_path, "doc")
+
+
+@pytest.mark.parametrize("block", blocks("yaml space"), ids=str)
+def test_every_space_of_the_docs_expands(block: Block, tmp_path: Path) -> None:
+    """As a space.yaml, to sets that each have an argument or a file."""
+    (tmp_path / "sweeps" / "example").mkdir(parents=True)
+    (tmp_path / "sweeps" / "example" / "space.yaml").write_text(block.text)
+    assert expand(load_space(tmp_path, "example").space)
 
 
 def test_every_other_block_is_of_a_known_kind() -> None:
