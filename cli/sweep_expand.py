@@ -1,11 +1,12 @@
 """`trainstack sweep expand`: the sets of a space, as the file that is committed."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from cli.console import err, fail, out, show_json
+from cli.console import err, fail, out, show_json, step
 from cli.session import JsonOption, checkout
 from settings.errors import SettingsError
 from settings.hyperparams import SETS_FILE, ParameterSet, folder, text_of
@@ -13,9 +14,12 @@ from settings.spaces import LoadedSpace, load_space, read_sets, sweeps
 from trials.expand import SpaceError
 from trials.expand import expand as expanded
 
+_A_SECOND = 500
+"""Sets that are drawn in about so much time; of more it is said that they are."""
+
 
 def expand(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Sweeps; none: all.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Sweeps; none: all.")] = None,
     *,
     check: Annotated[bool, typer.Option("--check", help="Write nothing; fail where a file is not current.")] = False,
     as_json: JsonOption = False,
@@ -77,8 +81,11 @@ def write(file: Path, text: str) -> None:
 
 def sets_of(loaded: LoadedSpace) -> tuple[ParameterSet, ...]:
     """The sets of a space; ends the command, with file and line, where it does not have those that it asks for."""
+    drawn = loaded.space.trials or 0
+    told = step(f"drawing {drawn} sets", f"{drawn // _A_SECOND + 1} s") if drawn > _A_SECOND else nullcontext()
     try:
-        return expanded(loaded.space)
+        with told:
+            return expanded(loaded.space)
     except SpaceError as error:
         return fail(f"{loaded.where(error.path)}: {error}")
 

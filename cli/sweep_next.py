@@ -45,7 +45,7 @@ def next_sets(
     root = checkout()
     try:
         loaded = load_space(root, name)
-        told = from_json(sys.stdin.read() if str(results) == "-" else results.read_text(encoding="utf-8"))
+        told = from_json(sys.stdin.read() if str(results) == "-" else results.read_text(encoding="utf-8"), name)
     except SettingsError as error:
         fail(str(error))
     except OSError as error:

@@ -3,6 +3,7 @@
 What has to hold between its parts stands in settings/space_rules.py.
 """
 
+from math import isfinite
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -12,8 +13,8 @@ from settings.constraints import Value
 
 
 def _single(value: object) -> object:
-    if not isinstance(value, bool | int | float | str):
-        raise ValueError("is no single value; write a number, text, true or false")  # noqa: TRY004 (pydantic's way)
+    if not isinstance(value, bool | int | float | str) or (isinstance(value, float) and not isfinite(value)):
+        raise ValueError("is no single value; write a number, text, true or false")
     return value
 
 
@@ -108,7 +109,7 @@ class Parameter(Section):
     log_uniform: Uniform | None = None
     normal: Normal | None = None
     log_normal: Normal | None = None
-    when: dict[str, tuple[Single, ...]] = Field(default_factory=dict)
+    when: dict[str, Annotated[tuple[Single, ...], Field(min_length=1)]] = Field(default_factory=dict)
     """The parameter is in a set only where each of the named ones is, and has one of these values."""
 
     @model_validator(mode="after")

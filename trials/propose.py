@@ -46,14 +46,12 @@ def propose(
     for _ in range(count * _ASKED_PER_SET):
         if len(proposed) == count:
             return tuple(proposed)
-        trial = study.ask()
-        found = in_order(space, _suggested(space, trial))
-        if set_id(found) in taken or not allowed(space, found):
-            study.tell(trial, state=TrialState.FAIL)
-            continue
-        # The trial stays open: it is under way, for those that are asked for after it.
-        taken.add(set_id(found))
-        proposed.append(found)
+        # The trial stays open, taken or not: for those that are asked for after it, it counts as a bad one to keep away
+        # from.
+        found = in_order(space, _suggested(space, study.ask()))
+        if set_id(found) not in taken and allowed(space, found):
+            taken.add(set_id(found))
+            proposed.append(found)
     raise SpaceError(
         "parameters",
         f"{count * _ASKED_PER_SET} proposals held {len(proposed)} new sets that keep the constraints, and {count} are "

@@ -67,14 +67,16 @@ def to_json(sweep: str, objective: Objective, results: Sequence[TrialResult]) ->
     }
 
 
-def from_json(text: str) -> tuple[TrialResult, ...]:
-    """The trials that `to_json` told of. Raises ValueError, which says what is wrong."""
+def from_json(text: str, sweep: str) -> tuple[TrialResult, ...]:
+    """The trials that `to_json` told of this sweep. Raises ValueError, which says what is wrong."""
     try:
         whole = TypeAdapter(dict[str, Any]).validate_json(text)
+        if whole["sweep"] != sweep:
+            raise ValueError(f"holds the results of the sweep {whole['sweep']}, not of {sweep}")
         trials = [{key: value for key, value in each.items() if key != "objective"} for each in whole["trials"]]
         return _TRIALS.validate_python(trials)
-    except KeyError:
-        raise ValueError("has no `trials`") from None
+    except KeyError as error:
+        raise ValueError(f"has no `{error.args[0]}`") from None
     except (AttributeError, TypeError):
         raise ValueError("`trials` is no list of maps") from None
     except ValidationError as error:

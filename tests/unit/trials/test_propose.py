@@ -1,7 +1,7 @@
 """The next sets: new ones, better ones than chance gives, and the same for the same results."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -23,7 +23,7 @@ def score(parameters: dict[str, Value]) -> float:
     return -((math.log10(float(parameters["lr"])) + 3) ** 2) - (parameters["optimizer"] != "sgd")
 
 
-def results(sets: Sequence[ParameterSet]) -> list[TrialResult]:
+def results(sets: Sequence[ParameterSet], figure: Callable[[dict[str, Value]], float] = score) -> list[TrialResult]:
     """Every set tried; the first failed, and the second is under way."""
     states = ("failed", "running", *["succeeded"] * len(sets))
     return [
@@ -33,7 +33,7 @@ def results(sets: Sequence[ParameterSet]) -> list[TrialResult]:
             run_id=f"search-{each.id}",
             parameters=each.parameters,
             state=state,
-            metrics=({"epoch": 1, "val_accuracy": score(each.parameters)},) if state == "succeeded" else (),
+            metrics=({"epoch": 1, "val_accuracy": figure(each.parameters)},) if state == "succeeded" else (),
         )
         for each, state in zip(sets, states, strict=False)
     ]
@@ -62,11 +62,19 @@ def test_proposals_learn_from_results() -> None:
     assert proposed[4] > tried[len(tried) // 2]
 
 
+def test_proposals_keep_constraints() -> None:
+    """Also where what is best so far lies at their edge."""
+    space = make("random", {"x": {"uniform": {"low": 0.0, "high": 1.0}}}, trials=14, constraints=("x < 0.5",))
+    sets = expand(space)
+    told = results(sets, lambda parameters: float(parameters["x"]))
+    assert max(float(each["x"]) for each in propose(space, sets, told, 12)) < 0.5
+
+
 def test_results_of_sets_that_are_gone_count() -> None:
     """A set that was taken out is not proposed again, and one that the space does not have any more is no matter."""
     sets = expand(SPACE)
     left = numbered([each.parameters for each in sets[12:]])
-    gone = [each.model_copy(update={"parameters": {"x": 1}, "set_id": "0" * 10}) for each in results(sets)[:1]]
+    gone = [each.model_copy(update={"parameters": {"x": 1}, "set_id": "0" * 10}) for each in results(sets)[5:6]]
     proposed = propose(SPACE, left, [*results(sets), *gone], 3)
     assert not {set_id(each) for each in proposed} & {each.id for each in sets}
 

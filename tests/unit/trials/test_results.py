@@ -49,7 +49,7 @@ def test_results_go_through_json() -> None:
     )
     told = to_json("search", Objective(metric="val_accuracy", direction="maximize"), [result])
     assert told["trials"][0]["objective"] == 0.5
-    (back,) = from_json(json.dumps(told))
+    (back,) = from_json(json.dumps(told), "search")
     assert repr(back) == repr(result)
 
 
@@ -58,12 +58,14 @@ def test_results_go_through_json() -> None:
     [
         ("{", "the text: Invalid JSON"),
         ("[]", "the text: Input should be an object"),
-        ("{}", "has no `trials`"),
-        ('{"trials": 1}', "`trials` is no list of maps"),
-        ('{"trials": [{"number": 1}]}', "0.set_id: Field required"),
+        ("{}", "has no `sweep`"),
+        ('{"sweep": "search"}', "has no `trials`"),
+        ('{"sweep": "other", "trials": []}', "holds the results of the sweep other, not of search"),
+        ('{"sweep": "search", "trials": 1}', "`trials` is no list of maps"),
+        ('{"sweep": "search", "trials": [{"number": 1}]}', "0.set_id: Field required"),
     ],
 )
 def test_what_is_no_results_is_refused(text: str, message: str) -> None:
     """With what is wrong with it."""
     with pytest.raises(ValueError, match=rf"^{message}"):
-        from_json(text)
+        from_json(text, "search")
