@@ -390,7 +390,7 @@ class Child:
         self.reader.start()
 
     def wait(self, *ends: tuple[threading.Event, str]) -> int:
-        """The exit code as a shell gives it. Each of these events, with what it means, ends the command as SIGTERM does.
+        """The exit code as a shell gives it. `ends`: events, with what they mean, that end the command as SIGTERM does.
 
         A command that was told to stop has not finished, even if it ends with 0 once its checkpoint is written.
         """
