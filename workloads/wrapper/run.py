@@ -185,8 +185,9 @@ def objective_value(metrics: Path, objective: Mapping[str, Any]) -> float | None
     if objective["epoch"] == "best":
         best = max if objective["direction"] == "maximize" else min
         return best((value for _, value in told), default=None)
-    chosen = [value for epoch, value in told if objective["epoch"] in ("last", epoch)]
-    return chosen[-1] if chosen else None
+    if objective["epoch"] == "last":
+        return told[-1][1] if told else None
+    return next((value for epoch, value in told if epoch == objective["epoch"]), None)
 
 
 class Settings:
