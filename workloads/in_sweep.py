@@ -46,9 +46,7 @@ def sweep_mounts(launch: Launch) -> list[Manifest]:
     if launch.sweep is not None and launch.sweep.trial is None:
         mounts.append({"name": SWEEP_VOLUME, "mountPath": SWEEP_FOLDER, "readOnly": True})
     if launch.sweep is not None and launch.sweep.path is not None:
-        mounts.append(
-            {"name": SWEEP_VOLUME, "mountPath": launch.sweep.path, "subPath": SETS_FILE, "readOnly": True}
-        )
+        mounts.append({"name": SWEEP_VOLUME, "mountPath": launch.sweep.path, "subPath": SETS_FILE, "readOnly": True})
     return mounts
 
 

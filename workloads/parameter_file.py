@@ -30,12 +30,7 @@ Data = Mapping[str, str]
 def jobs_data(sweep: Sweep) -> Data:
     """The file of a sweep whose trials are launched one by one. Raises WorkloadError when it is too long."""
     sets = sweep.expansion.sets if sweep.expansion else ()
-
-    def first(count: int) -> Data:
-        whole = count == len(sets)
-        return {SETS_FILE: sweep.sets_text if whole else text_of(sweep.name, sweep.space, sets[:count])}
-
-    return _within_limit(sweep, first, len(sets))
+    return _within_limit(sweep, lambda count: {SETS_FILE: _sets(sweep, count, len(sets))}, len(sets))
 
 
 def batch_data(sweep: Sweep, trials: Sequence[tuple[str, Trial]]) -> Data:
@@ -45,7 +40,8 @@ def batch_data(sweep: Sweep, trials: Sequence[tuple[str, Trial]]) -> Data:
 
     def first(count: int) -> Data:
         entries = [_entry(run_id, trial) for run_id, trial in trials[:count]]
-        return {SETS_FILE: sweep.sets_text, TRIALS_FILE: canonical({"objective": objective, "trials": entries})}
+        listed = canonical({"objective": objective, "trials": entries})
+        return {SETS_FILE: _sets(sweep, count, len(trials)), TRIALS_FILE: listed}
 
     return _within_limit(sweep, first, len(trials))
 
@@ -94,6 +90,13 @@ def number_of(launch: Mapping[str, Any]) -> int | None:
                 if variable["name"] == NUMBER and str(variable.get("value")).isdecimal():
                     return int(variable["value"])
     return None
+
+
+def _sets(sweep: Sweep, count: int, of: int) -> str:
+    """hyperparams.yml as it is committed; with fewer sets than there are, as it would be."""
+    if count == of or sweep.expansion is None:
+        return sweep.sets_text
+    return text_of(sweep.name, sweep.space, sweep.expansion.sets[:count])
 
 
 def _entry(run_id: str, trial: Trial) -> Manifest:

@@ -22,8 +22,10 @@ from workloads.build import companions, manifest, plan
 from workloads.identity import Facts, run_id
 from workloads.images import workload_reference
 from workloads.launch import Launch
+from workloads.parameter_file import file_config_map, file_name
 from workloads.records import Ledger, ledger_config_map, wrapper_config_map, wrapper_reference
-from workloads.trials import Trial
+from workloads.sweep_launches import PlannedSweep
+from workloads.trials import PlannedTrial
 from workloads.trials import trials as trials_of
 
 WRAPPER = Path("workloads/wrapper/run.py")
@@ -64,15 +66,6 @@ class PlannedRun:
     companions: tuple[Manifest, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlannedTrial:
-    """A trial with the run that it is."""
-
-    trial: Trial
-    run_id: str
-    facts: Facts
-
-
 def everything(settings: Settings, inputs: Inputs) -> list[Manifest]:
     """All objects of the stack: those of the halves that the environment holds.
 
@@ -104,13 +97,31 @@ def platform(settings: Settings, inputs: Inputs) -> list[Manifest]:
 
 
 def training(settings: Settings, inputs: Inputs) -> list[Manifest]:
-    """The researchers' half: claims, and each run with its wrapper and its ledger."""
+    """The researchers' half: claims, and each run, and each trial, with its wrapper and its ledger."""
     planned = runs(settings, inputs)
     return [
         *(storage.claim(each, settings.stack) for each in settings.storage.volumes),
         *wrappers(settings, inputs),
         *(ledger_config_map(settings.stack, ledger(run)) for run in planned),
         *(each for run in planned for each in (*run.companions, run.manifest)),
+        *(each for sweep in sweeps(settings, inputs) for each in _objects(sweep)),
+    ]
+
+
+def _objects(planned: PlannedSweep) -> list[Manifest]:
+    """Everything of a sweep of which nothing is launched yet, and whose trials need not wait for each other."""
+    run_ids, files = tuple(planned.trials), planned.file
+    if planned.sweep.form == "indexed" and run_ids:
+        data = planned.batch_file(run_ids)
+        files = {file_name(planned.sweep.name, data): data}
+        launched = [planned.batch(run_ids, next(iter(files)))]
+    else:
+        launched = [planned.job(run_id) for run_id in run_ids]
+    name, namespace, stack = planned.sweep.name, planned.sweep.run.namespace, planned.stack
+    return [
+        *(file_config_map(file, name, namespace, stack, data) for file, data in files.items()),
+        *(ledger_config_map(stack, each) for each in launched),
+        *(dict(each) for one in launched for each in one.objects),
     ]
 
 
@@ -157,6 +168,15 @@ def trials(settings: Settings, inputs: Inputs) -> dict[str, tuple[PlannedTrial, 
             planned.append(PlannedTrial(trial=trial, run_id=run_id(trial.workload, own), facts=own))
         result[sweep.name] = tuple(planned)
     return result
+
+
+def sweeps(settings: Settings, inputs: Inputs) -> list[PlannedSweep]:
+    """The sweeps as they would be launched now."""
+    planned = trials(settings, inputs)
+    return [
+        PlannedSweep(sweep, settings.stack, facts(sweep.run, settings, inputs), planned[sweep.name])
+        for sweep in settings.sweeps.sweeps
+    ]
 
 
 def wrappers(settings: Settings, inputs: Inputs) -> list[Manifest]:

@@ -8,6 +8,7 @@ from settings import templates
 from settings.constraints import Value
 from settings.sweeps import Sweep
 from settings.workloads import PodOverrides, Workload
+from workloads.identity import Facts
 
 R = TypeVar("R", bound=PodOverrides)
 
@@ -27,6 +28,15 @@ class Trial:
     """The variables that the set lays over the workload's."""
     workload: Workload
     """The sweep's `run` with both."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedTrial:
+    """A trial with the run that it is."""
+
+    trial: Trial
+    run_id: str
+    facts: Facts
 
 
 def trials(sweep: Sweep) -> tuple[Trial, ...]:

@@ -160,9 +160,7 @@ class Trial:
             say(f"{self.objective['metric']} {value:g} reaches the target {self._target:g}: no other trial is needed")
             return 0
         reached = "is not told" if value is None else f"{value:g}"
-        say(
-            f"{self.objective['metric']} {reached}: not the target {self._target:g}, so the sweep goes on (exit code 79)"
-        )
+        say(f"{self.objective['metric']} {reached}: not the target {self._target:g}, so others are tried")
         return NOT_REACHED
 
     @property
