@@ -51,10 +51,9 @@ class Judgement:
 
 
 def batches(live: Sequence[LiveLaunch], ledgers: Sequence[Ledger], files: Mapping[str, Data]) -> list[Batch]:
-    """A sweep's batches, of which each trial is in one.
+    """A sweep's batches, of which each trial is in one, the live ones last and by age.
 
-    Where an interrupted `up` has left it in two, it is the later one's: what is alive comes first, the youngest before
-    all.
+    Where an interrupted `up` has left a trial in two, it is the later one's: a live one's before all.
     """
     remembered = {ledger.launch_name: ledger for ledger in ledgers if ledger.trials}
     found: list[Batch] = []
@@ -65,14 +64,14 @@ def batches(live: Sequence[LiveLaunch], ledgers: Sequence[Ledger], files: Mappin
         ledger = remembered.pop(launch.launch, None)
         members = tuple(sets_of(data)) if ledger is None else ledger.trials
         found.append(Batch(launch.run_id, launch, ledger, members, data))
-    found += [Batch(each.run_id, None, each, each.trials, {}) for each in remembered.values()]
+    found += [Batch(each.run_id, None, each, each.trials, {}) for each in reversed(remembered.values())]
     taken: set[str] = set()
     result = []
     for each in found:
         own = tuple("" if run_id in taken else run_id for run_id in each.members)
         taken.update(own)
         result.append(replace(each, members=own))
-    return result
+    return result[::-1]
 
 
 def sets_of(data: Data) -> dict[str, str]:
