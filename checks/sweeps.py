@@ -271,11 +271,11 @@ def _mounted(launched: Sequence[Ledger], files: Mapping[str, Data]) -> Iterator[
 
 def _stops(name: str, live: Sequence[LiveLaunch], why: str, now: datetime) -> str:
     oldest = min(live, key=lambda each: each.created)
-    named = live[0].run_id if len(live) == 1 else name
+    several, named = _several([each.run_id for each in live]), live[0].run_id if len(live) == 1 else name
     return (
-        f"sweep {name}: {_several([each.run_id for each in live])} at work or queued since {age(oldest, now)}, and this "
-        f"change would delete that, because {why}. Undo the edit, wait for it (trainstack wait {named}), or let it be "
-        f"stopped: trainstack:workloads: stop: [{named}]"
+        f"sweep {name}: {several} at work or queued since {age(oldest, now)}, and this change would delete that, "
+        f"because {why}. Undo the edit, wait for it (trainstack wait {named}), or let it be stopped: "
+        f"trainstack:workloads: stop: [{named}]"
     )
 
 

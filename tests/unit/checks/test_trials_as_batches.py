@@ -8,11 +8,9 @@ import pytest
 from checks.launches import Phase
 from checks.sweeps import stoppable
 from tests.unit.checks.sweep_cases import Cluster, ids, launched, name_of_file, quiet
-from tests.unit.checks.test_trials_as_jobs import MORE_MEMORY, OTHER_PROGRAM, SETS
+from tests.unit.checks.test_trials_as_jobs import ADDED, MORE_MEMORY, OTHER_PROGRAM, PHASES, SETS
 from tests.unit.make import make_expansion
 from tests.unit.workloads.sweeps import make_indexed, make_planned
-
-ADDED = ({"batch_size": 16}, *SETS)
 
 
 def test_all_new_trials_are_one_job_and_are_launched_once() -> None:
@@ -24,8 +22,8 @@ def test_all_new_trials_are_one_job_and_are_launched_once() -> None:
     ((namespace, file, data),) = first.files
     assert (namespace, file) == ("research", name_of_file(planned, ids(planned)))
     assert data == planned.batch_file(ids(planned))
-    for phase, succeeded in (("queued", ()), ("running", (0, 2)), ("failed", (0,)), ("succeeded", (0, 1, 2, 3))):
-        cluster.set(phase, succeeded=succeeded)
+    for phase, done in zip(PHASES, (0, 2, 3, 4), strict=True):
+        cluster.set(phase, succeeded=range(done))
         quiet(cluster.up(planned), first)
     cluster.remove_objects()
     gone = cluster.up(planned)
@@ -48,7 +46,7 @@ def test_another_form_runs_nothing_again() -> None:
     """Not what is active, done or gone; new trials are launched in the new form."""
     cluster, together, one_by_one = Cluster(), make_indexed(), make_planned()
     first = cluster.up(together)
-    for phase in ("queued", "running", "succeeded"):
+    for phase in PHASES:
         cluster.set(phase)
         assert cluster.up(one_by_one).launches == first.launches
     cluster.remove_objects()
@@ -155,7 +153,7 @@ def test_a_set_that_comes_back_is_a_new_trial() -> None:
 
 def test_a_queued_job_whose_sets_are_all_taken_out_goes() -> None:
     """One that runs is left to end by itself."""
-    for phase, there in (("queued", 0), ("running", 1)):
+    for there, phase in enumerate(PHASES[:2]):
         cluster = Cluster()
         cluster.up(make_indexed())
         cluster.set(phase)

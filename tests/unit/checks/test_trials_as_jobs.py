@@ -4,14 +4,17 @@ import pytest
 
 from checks.launches import Phase
 from checks.sweeps import stoppable, undeclared
+from settings.constraints import Value
 from tests.unit.checks.sweep_cases import NOW, Cluster, ids, launched, quiet
 from tests.unit.make import make_expansion, make_run, make_space
 from tests.unit.workloads.sweeps import make_planned
 from workloads.parameter_file import number_of
 
-SETS = ({"batch_size": 32}, {"batch_size": 64}, {"batch_size": 128}, {"batch_size": 512})
+SETS: tuple[dict[str, Value], ...] = ({"batch_size": 32}, {"batch_size": 64}, {"batch_size": 128}, {"batch_size": 512})
+ADDED: tuple[dict[str, Value], ...] = ({"batch_size": 16}, *SETS)
 MORE_MEMORY = make_run(name="search", priority="high")
 """An edit of the launch part."""
+PHASES: tuple[Phase, ...] = ("queued", "running", "failed", "succeeded")
 OTHER_PROGRAM = make_run(name="search", command=("python3", "other.py"))
 """An edit of what is trained."""
 
@@ -22,7 +25,7 @@ def test_every_trial_is_launched_once() -> None:
     first = cluster.up(planned)
     assert launched(first) == ids(planned)
     assert first.ledgers == first.launches
-    for phase in ("queued", "running", "failed", "succeeded"):
+    for phase in PHASES:
         cluster.set(phase)
         quiet(cluster.up(planned), first)
     cluster.remove_objects()
@@ -37,8 +40,7 @@ def test_a_value_that_is_added_launches_the_new_trials_alone() -> None:
     cluster, before = Cluster(), make_planned(space=make_space(file="/f"), sets_text="one")
     first = cluster.up(before)
     cluster.set("running")
-    sets = ({"batch_size": 16}, *SETS)
-    after = make_planned(space=make_space(file="/f"), sets_text="two", expansion=make_expansion(*sets))
+    after = make_planned(space=make_space(file="/f"), sets_text="two", expansion=make_expansion(*ADDED))
     second = cluster.up(after)
     (new,) = set(launched(second)) - set(launched(first))
     assert new == ids(after)[0]
@@ -136,9 +138,9 @@ def test_an_edit_of_what_is_trained_is_refused_while_trials_are_active(phase: Ph
     assert not set(ids(edited)) & set(ids(planned))
     (refusal,) = cluster.up(edited).refusals
     assert refusal == (
-        f"sweep search: {', '.join(ids(planned)[:3])} and 1 other trial are at work or queued since 2 h, and this change "
-        "would delete that, because what they run was edited. Undo the edit, wait for it (trainstack wait search), or "
-        "let it be stopped: trainstack:workloads: stop: [search]"
+        f"sweep search: {', '.join(ids(planned)[:3])} and 1 other trial are at work or queued since 2 h, and this "
+        "change would delete that, because what they run was edited. Undo the edit, wait for it (trainstack wait "
+        "search), or let it be stopped: trainstack:workloads: stop: [search]"
     )
     (refusal,) = cluster.up(edited, *ids(planned)[1:]).refusals
     assert refusal == (
@@ -167,8 +169,7 @@ def test_an_interrupted_launch_is_remembered_as_it_was_launched() -> None:
     first = cluster.up(before)
     cluster.set("running")
     cluster.forget()
-    sets = ({"batch_size": 16}, *SETS)
-    after = make_planned(space=make_space(file="/f"), sets_text="two", expansion=make_expansion(*sets))
+    after = make_planned(space=make_space(file="/f"), sets_text="two", expansion=make_expansion(*ADDED))
     second = {each.run_id: each for each in cluster.up(after).ledgers}
     for ledger in first.ledgers:
         assert second[ledger.run_id] == ledger

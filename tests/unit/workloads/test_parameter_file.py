@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from settings.constraints import Value
 from settings.hyperparams import text_of
 from tests.unit.make import make_expansion, make_space, make_sweep
 from tests.unit.workloads.sweeps import make_indexed
@@ -68,7 +69,7 @@ def test_a_file_is_named_after_its_content() -> None:
 
 def test_more_sets_than_a_config_map_holds_are_refused_with_the_count_that_fits() -> None:
     """To the byte: so many fit, and one more does not."""
-    sets = tuple({"batch_size": number, "note": "x" * 1000} for number in range(1200))
+    sets: list[dict[str, Value]] = [{"batch_size": number, "note": "x" * 1000} for number in range(1200)]
     space = make_space()
     sweep = make_sweep(space=space, expansion=make_expansion(*sets), sets_text=text_of("search", space, ()))
     assert sweep.expansion is not None
@@ -83,7 +84,7 @@ def test_more_sets_than_a_config_map_holds_are_refused_with_the_count_that_fits(
 
 def test_of_a_batch_both_files_count() -> None:
     """A thousand small sets are far from too many."""
-    sets = tuple({"batch_size": number} for number in range(1000))
+    sets: list[dict[str, Value]] = [{"batch_size": number} for number in range(1000)]
     planned = make_indexed(expansion=make_expansion(*sets), sets_text="x" * (LIMIT_BYTES - 100))
     with pytest.raises(WorkloadError, match=r"has \d+ bytes, and a ConfigMap holds 1048576: \d+ sets fit"):
         planned.batch_file([*planned.trials])

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from settings.constraints import Value
 from settings.operators import Operators
 from settings.workloads import Image
 from tests.unit.make import make_distributed, make_expansion, make_run, make_settings, make_space, make_sweeps
@@ -17,7 +18,7 @@ from workloads.sweep_launches import PlannedSweep
 
 MARK = {"app.kubernetes.io/managed-by": "trainstack", "trainstack.dev/stack": "test"}
 QUEUED = {"kueue.x-k8s.io/queue-name": "research", "kueue.x-k8s.io/priority-class": "normal"}
-SETS = ({"batch_size": 32}, {"batch_size": 64}, {"batch_size": 128}, {"batch_size": 512})
+SETS: tuple[dict[str, Value], ...] = ({"batch_size": 32}, {"batch_size": 64}, {"batch_size": 128}, {"batch_size": 512})
 PROGRAM = ["python3", "/opt/trainstack/run.py", "--", "python3", "train.py"]
 
 
@@ -117,7 +118,7 @@ def test_a_program_that_knows_nothing_of_us_finds_its_set_by_number_in_the_file(
 def test_a_trial_keeps_run_and_launch_whatever_number_it_has() -> None:
     """A set that is added before it, or reordered, changes its number and the file, and neither of its names."""
     before = make_planned(space=make_space(file="/f"), sets_text="one")
-    sets = ({"batch_size": 16}, *SETS)
+    sets: tuple[dict[str, Value], ...] = ({"batch_size": 16}, *SETS)
     after = make_planned(space=make_space(file="/f"), expansion=make_expansion(*sets), sets_text="two")
     assert set(ids(before)) < set(ids(after))
     for run_id in ids(before):
@@ -125,8 +126,7 @@ def test_a_trial_keeps_run_and_launch_whatever_number_it_has() -> None:
         assert first.launch_name == second.launch_name
         assert number_of(first.launch) != number_of(second.launch)
         assert file_of(first.objects) != file_of(second.objects)
-        told = {"number": number_of(first.launch), "file": file_of(first.objects)}
-        assert after.job(run_id, **told) == first
+        assert after.job(run_id, number=number_of(first.launch), file=file_of(first.objects)) == first
 
 
 def test_all_roles_of_a_distributed_trial_are_told_their_set() -> None:
