@@ -85,7 +85,10 @@ def judge(batch: Batch, planned: PlannedSweep, stop: Sequence[str], now: datetim
     wanted = tuple(run_id if run_id in planned.trials else "" for run_id in batch.members)
     launch = batch.launch
     if launch is None:
-        return _remembered(batch, wanted)
+        settled = (
+            f"{sum(map(bool, wanted))} trials were launched before and are settled; raise `run.attempt` to train again"
+        )
+        return replace(_remembered(batch, wanted), note=f"{batch.run_id}: {settled}" if any(wanted) else "")
     if not launch.active:
         return _ended(batch, launch, wanted, planned)
     named = batch.run_id in stop or planned.sweep.name in stop

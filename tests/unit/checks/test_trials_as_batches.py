@@ -28,6 +28,9 @@ def test_all_new_trials_are_one_job_and_are_launched_once() -> None:
     cluster.remove_objects()
     gone = cluster.up(planned)
     assert (gone.launches, gone.ledgers, gone.files) == ((), (batch,), ())
+    assert gone.notes == (
+        f"{batch.run_id}: 4 trials were launched before and are settled; raise `run.attempt` to train again",
+    )
 
 
 def test_a_value_that_is_added_is_a_further_job_of_the_new_trials() -> None:
