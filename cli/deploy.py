@@ -181,10 +181,15 @@ def _launch_trials(session: Session) -> None:
     """Launch the trials that wait for others of their sweep to end, as soon as one has."""
     sweeps = session.settings.sweeps.sweeps
     caps = {each.name: each.parallelism for each in sweeps if each.form == "jobs" and each.parallelism is not None}
-    while waiting := outputs(session).get("waitingTrials", {}) if caps else {}:
+    waiting = outputs(session).get("waitingTrials", {}) if caps else {}
+    while waiting:
         await_place(session, {name: caps[name] for name in waiting}, _TRAINING_SECONDS)
         with step(f"pulumi up -s {session.stack}: trials of {', '.join(waiting)} have a place", "15 s"):
             pulumi(session, *_UP)
+        left = outputs(session).get("waitingTrials", {})
+        if left == waiting:
+            return
+        waiting = left
 
 
 def _launch_dependents(session: Session) -> None:

@@ -9,8 +9,9 @@ import pytest
 from tests.cluster.lab import (
     HELD,
     NAMESPACE,
+    OPEN,
     Config,
-    admit,
+    admitting,
     bare,
     launch,
     quiet,
@@ -88,8 +89,7 @@ def test_trials_that_fail_are_told_apart_and_leave_the_others_alone(lab: Project
         behaving(lab, "apart", "fine", "crash", "hang", form="jobs", **failing),
         behaving(lab, "again", "flaky", "long", "fine", backoffLimit=1),
     )
-    preempting(lab)
-    with searching(lab, "faults", *sweeps) as project:
+    with preempting(lab), searching(lab, "faults", *sweeps) as project:
         eventually("the Job of three trials has failed", lambda: "Failed" in true_conditions(only(project, "together")))
         failed_as_one_job(project)
         eventually("each trial for itself has ended", lambda: all(map(over, launched(project, "apart").values())))
@@ -100,11 +100,20 @@ def test_trials_that_fail_are_told_apart_and_leave_the_others_alone(lab: Project
         quiet(project)
 
 
-def preempting(project: Project) -> None:
-    """Let the open queue evict what has a lower priority."""
-    patch = '{"spec": {"preemption": {"withinClusterQueue": "LowerPriority"}}}'
-    done = project.kubectl("patch", "clusterqueue", "lab-open", "--type=merge", "--patch", patch)
-    assert done.code == 0, done.text
+@contextmanager
+def preempting(project: Project) -> Iterator[None]:
+    """The open queue evicts what has a lower priority, meanwhile."""
+
+    def evict(policy: str) -> None:
+        patch = json.dumps({"spec": {"preemption": {"withinClusterQueue": policy}}})
+        done = project.kubectl("patch", "clusterqueue", f"{NAMESPACE}-{OPEN}", "--type=merge", "--patch", patch)
+        assert done.code == 0, done.text
+
+    evict("LowerPriority")
+    try:
+        yield
+    finally:
+        evict("Never")
 
 
 def over(body: Config) -> bool:
@@ -233,18 +242,22 @@ def test_sets_that_are_taken_out_stop_where_they_wait_and_where_they_are_named(l
         assert [found[what]["finished"] for what in sorted(found)] == [True, False, True]
         assert [each["withdrawn"] for each in found["long-b"]["failures"]] == [True]
 
-        admit(lab, HELD)
-        pods = eventually("both trials that are left", lambda: at_work(project, "apart", 2))
-        behaving(project, "apart", "long-a")
-        text = up(project)
-        assert "running on, though the set was taken out" in text
-        (on,) = set(launched(project, "apart")) & {line.strip("[]") for line in text.split()}
-        assert len(launched(project, "apart")) == 2
-        project.edit_stack(lambda config: config["trainstack:workloads"].update(stop=[on]))
-        up(project)
-        eventually("the named trial is gone", lambda: on not in launched(project, "apart"))
-        assert len(launched(project, "apart")) == 1
-        project.edit_stack(lambda config: config["trainstack:workloads"].update(stop=["apart"]))
+        with admitting(lab, HELD):
+            named_alone(project)
+
+
+def named_alone(project: Project) -> None:
+    """Of two trials at work in form `jobs` one is taken out: it runs on, until it is named."""
+    eventually("both trials that are left", lambda: at_work(project, "apart", 2))
+    before = set(launched(project, "apart"))
+    behaving(project, "apart", "long-a", form="jobs")
+    text = up(project)
+    assert "running on, though the set was taken out" in text
+    assert set(launched(project, "apart")) == before
+    (on,) = (run_id for run_id in before if f"stop: [{run_id}]" in text)
+    project.edit_stack(lambda config: config["trainstack:workloads"].update(stop=[on]))
+    up(project)
+    assert set(launched(project, "apart")) == before - {on}
 
 
 def at_work(project: Project, name: str, count: int, index: str = "") -> dict[str, str]:

@@ -271,7 +271,7 @@ def test_the_readme_shows_what_up_prints(
         (tmp_path / name).symlink_to(ROOT / name)
     project(tmp_path)
     monkeypatch.chdir(tmp_path)
-    ledger = SimpleNamespace(run_id=run_id)
+    ledger = SimpleNamespace(run_id=run_id, sweep="")
     monkeypatch.setattr(deploy, "read_runs", lambda _: SimpleNamespace(ledgers=(ledger,)))
     monkeypatch.setattr(deploy, "fetch_run", lambda *_: record)
     deploy._results(Session(tmp_path, "dev"))
