@@ -111,7 +111,9 @@ def training(settings: Settings, inputs: Inputs) -> list[Manifest]:
 def _objects(planned: PlannedSweep) -> list[Manifest]:
     """Everything of a sweep of which nothing is launched yet, and whose trials need not wait for each other."""
     run_ids, files = tuple(planned.trials), planned.file
-    if planned.sweep.form == "indexed" and run_ids:
+    if not run_ids:
+        return []
+    if planned.sweep.form == "indexed":
         data = planned.batch_file(run_ids)
         files = {file_name(planned.sweep.name, data): data}
         launched = [planned.batch(run_ids, next(iter(files)))]

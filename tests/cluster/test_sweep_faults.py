@@ -14,6 +14,7 @@ from tests.cluster.lab import (
     admitting,
     bare,
     launch,
+    launches,
     quiet,
     true_conditions,
     uid,
@@ -157,7 +158,8 @@ def failed_one_by_one(project: Project) -> None:
 def put_out_and_readmitted(project: Project) -> None:
     """A run of higher priority takes the quota: the Job waits, told why, and goes on where it was."""
     before = uid(only(project, "again"))
-    urgent = bare("urgent", command=["sleep", "1000"], priority="high")
+    waits = ["sh", "-c", "trap 'exit 143' TERM; sleep 1000 & wait"]
+    urgent = bare("urgent", command=waits, priority="high")
     urgent["resources"] = {"requests": {"cpu": "50m", "memory": "8150Mi"}}
     project.edit_stack(lambda config: config["trainstack:workloads"]["runs"].append(urgent))
     up(project)
@@ -169,6 +171,7 @@ def put_out_and_readmitted(project: Project) -> None:
     name = launch(project, "urgent")["metadata"]["labels"]["trainstack.dev/run"]
     project.edit_stack(lambda config: config["trainstack:workloads"].update(runs=[], stop=[name]))
     up(project)
+    eventually("the urgent run is gone", lambda: not launches(project, "urgent"))
     project.edit_stack(lambda config: config["trainstack:workloads"].pop("stop"))
 
     def running() -> Config | None:
