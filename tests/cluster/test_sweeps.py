@@ -4,11 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from devcluster.cluster import Cluster
 from devcluster.images import ensure_images, git, workload
 from tests.cluster import forge
-from tests.cluster.lab import NAMESPACE, OPEN, Config, quiet, true_conditions, uid
+from tests.cluster.lab import NAMESPACE, OPEN, Config, outputs, quiet, true_conditions, uid
 from tests.cluster.project import ROOT, Project, eventually
 from tests.cluster.search import (
     DIGITS,
@@ -74,7 +75,7 @@ def test_twelve_trials_of_real_data_as_one_job(lab: Project) -> None:
         assert set(found) == first_trials
         assert all(each["finished"] and each["attempts"] == 1 for each in found.values())
         assert sets(list(found.values())) == sorted((size, rate) for size in SIZES for rate in RATES)
-        as_told(found)
+        as_told(found, 12)
         best = max(found.values(), key=validation)
         assert best["metrics"][-1]["test_accuracy"] >= 0.95
         quiet(project)
@@ -104,6 +105,37 @@ def test_twelve_trials_of_real_data_as_one_job(lab: Project) -> None:
         project.take_down()
 
 
+@pytest.mark.parametrize("epochs", [2, pytest.param(12, marks=pytest.mark.slow)])
+def test_twelve_trials_of_real_data_one_by_one(lab: Project, epochs: int) -> None:
+    """A Job for each, at most so many at once: `trainstack up` launches the others as places get free."""
+    digits_space(lab, *RATES)
+    base = yaml.safe_load((ROOT / "workloads" / "digits" / "workload.yaml").read_text())
+    args = [f"--epochs={epochs}" if each.startswith("--epochs=") else each for each in base["args"]]
+    sweep = {"name": "digits-search", "parallelism": 5, "run": {**DIGITS, "args": args}}
+    project = lab.other(f"one-by-one-{epochs}", search_config(lab.stack, sweep))
+    try:
+        up(project)
+        assert len(launched(project, "digits-search")) == 5
+        assert outputs(project)["waitingTrials"] == {"digits-search": 7}
+        done = project.trainstack("up", seconds=500)
+        assert done.code == 0, done.text
+        assert "digits-search: 5 of 5 places taken" in done.text
+        jobs = launched(project, "digits-search")
+        assert len(jobs) == 12
+        assert all("Complete" in true_conditions(body) for body in jobs.values())
+        assert outputs(project)["waitingTrials"] == {}
+        found = records(project)
+        assert set(found) == set(jobs)
+        assert sets(list(found.values())) == sorted((size, rate) for size in SIZES for rate in RATES)
+        as_told(found, epochs)
+        if epochs == 12:
+            best = max(found.values(), key=validation)
+            assert best["metrics"][-1]["test_accuracy"] >= 0.95
+        quiet(project)
+    finally:
+        project.take_down()
+
+
 def second_of(project: Project, first: str) -> Config:
     """The Job of a sweep that is not the first."""
     (other,) = (body for run_id, body in launched(project, "digits-search").items() if run_id != first)
@@ -115,14 +147,14 @@ def validation(record: Config) -> float:
     return max(float(line["val_accuracy"]) for line in record["metrics"] if "val_accuracy" in line)
 
 
-def as_told(found: dict[str, Config]) -> None:
+def as_told(found: dict[str, Config], epochs: int) -> None:
     """Each trial was trained with its own set, and says so."""
     for record in found.values():
         told = record["definition"]["sweep"]
         size, rate = told["parameters"]["batch_size"], told["parameters"]["lr"]
         assert record["definition"]["args"][-2:] == [f"--batch-size={size}", f"--lr={rate}"]
         steps = {line["epoch"]: line["step"] for line in record["metrics"] if "val_accuracy" in line}
-        assert len(steps) == 12
+        assert len(steps) == epochs
     per_epoch = {
         record["definition"]["sweep"]["parameters"]["batch_size"]: record["metrics"][0]["step"]
         for record in found.values()
