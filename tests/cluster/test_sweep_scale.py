@@ -22,7 +22,7 @@ from devcluster.simulated import DURATION, GPU, GPU_PRODUCT, SIMULATED
 from devcluster.spec import ClusterSpec
 from tests.cluster.lab import Config, true_conditions
 from tests.cluster.project import Project, eventually
-from tests.cluster.search import launched, search_config, space, trials_of
+from tests.cluster.search import search_config, space, trials_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -54,7 +54,7 @@ def platform(simulated: Cluster, tmp_path_factory: pytest.TempPathFactory) -> It
     """Kueue and two queues: a wide one with all GPUs, and a narrow one that admits nothing until it is told to."""
     checkout = Project.copy(tmp_path_factory.mktemp("platform"), simulated)
     project = checkout.other("scale", platform_config())
-    done = project.up(seconds=600)
+    done = project.trainstack("up", "--no-wait", seconds=600)
     assert done.code == 0, done.text
     yield project
     project.take_down()
@@ -122,18 +122,24 @@ def test_a_thousand_trials_are_five_resources(platform: Project) -> None:
         new = resources(project) - before
         print(f"a thousand trials: {seconds:.1f} s, {sorted(new)}")
         assert len(new) <= 5
-        assert seconds <= UP_SECONDS
-        (body,) = launched(project, "thousand", NAMESPACE).values()
+        (body,) = jobs_of(project, "thousand").values()
         assert [each["parameters"]["seed"] for each in trials_of(project, body)] == list(range(1, 1001))
 
-        sampled = watch(project, lambda: over(launched(project, "thousand", NAMESPACE), 1), {})
+        sampled = watch(project, lambda: over(jobs_of(project, "thousand"), 1), {})
         assert 90 <= sampled.most_pods <= 100
-        (body,) = launched(project, "thousand", NAMESPACE).values()
+        (body,) = jobs_of(project, "thousand").values()
         assert (body["status"]["succeeded"], body["status"]["completedIndexes"]) == (1000, "0-999")
         done = project.up("--refresh", "--expect-no-changes")
         assert done.code == 0, done.text
+        assert seconds <= UP_SECONDS
     finally:
         project.take_down()
+
+
+def jobs_of(project: Project, sweep: str) -> dict[str, Config]:
+    """The live Jobs of a sweep, by run id or batch id."""
+    found = project.select("jobs", f"trainstack.dev/stack={project.stack},trainstack.dev/sweep={sweep}", NAMESPACE)
+    return {body["metadata"]["labels"]["trainstack.dev/run"]: body for body in found}
 
 
 def resources(project: Project) -> set[str]:
@@ -237,7 +243,7 @@ def test_two_hundred_trials_one_by_one(platform: Project) -> None:
             sampled = seen.result()
         assert done.code == 0, done.text
         print(f"two hundred trials: {sampled}")
-        jobs = {name: launched(project, name, NAMESPACE) for name in sizes}
+        jobs = {name: jobs_of(project, name) for name in sizes}
         assert {name: len(found) for name, found in jobs.items()} == sizes
         assert all(over(found, sizes[name]) for name, found in jobs.items())
         assert sampled.samples > 50
