@@ -21,6 +21,7 @@ from devcluster.layout import Layout
 from devcluster.simulated import DURATION, GPU, GPU_PRODUCT, SIMULATED
 from devcluster.spec import ClusterSpec
 from tests.cluster.lab import Config, true_conditions
+from tests.cluster.pods import make_pod
 from tests.cluster.project import Project, eventually
 from tests.cluster.search import search_config, space, trials_of
 
@@ -112,6 +113,7 @@ def test_a_thousand_trials_are_five_resources(platform: Project) -> None:
     try:
         done = project.up()
         assert done.code == 0, done.text
+        bound(project)
         before = resources(project)
         sweep = {"name": "thousand", "form": "indexed", "parallelism": 100, "run": run}
         project.write_stack("thousand", search_config("scale", sweep, namespace=NAMESPACE))
@@ -134,6 +136,15 @@ def test_a_thousand_trials_are_five_resources(platform: Project) -> None:
         assert seconds <= UP_SECONDS
     finally:
         project.take_down()
+
+
+def bound(project: Project) -> None:
+    """Have the claim's folder made on the real node: a simulated one makes none."""
+    pod = make_pod("binds", "true", volumes=[{"name": "lab", "persistentVolumeClaim": {"claimName": "lab"}}])
+    pod["metadata"]["namespace"] = NAMESPACE
+    done = project.kubectl("apply", stdin=json.dumps(pod))
+    assert done.code == 0, done.text
+    eventually("a bound claim", lambda: project.get("pvc", "lab", NAMESPACE)["status"]["phase"] == "Bound")
 
 
 def jobs_of(project: Project, sweep: str) -> dict[str, Config]:
