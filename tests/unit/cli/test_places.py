@@ -1,14 +1,16 @@
 """Waiting for a place of a sweep whose trials are launched so many at once."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import typer
 
-from cli import places
+from cli import deploy, places
 from cli.places import await_place
 from cli.session import Session
+from tests.unit.make import make_settings, make_sweeps
 
 
 def make_trial(phase: str, sweep: str = "search", **changes: Any) -> dict[str, Any]:
@@ -53,3 +55,33 @@ def test_a_job_of_many_takes_as_many_places_as_it_runs_at_once(monkeypatch: pyte
     with pytest.raises(typer.Exit):
         await_place(Session(Path("/nowhere"), "dev"), {"search": 2}, 0)
     await_place(Session(Path("/nowhere"), "dev"), {"search": 3}, 60)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "ups"),
+    [
+        pytest.param([{}], 0, id="nothing waits"),
+        pytest.param([{"search": 3}, {"search": 1}, {}], 2, id="as long as something waits"),
+        pytest.param([{"search": 3}, {"search": 3}], 1, id="until nothing more can be launched"),
+    ],
+)
+def test_up_goes_on_as_places_get_free(
+    monkeypatch: pytest.MonkeyPatch, waiting: list[dict[str, int]], ups: int
+) -> None:
+    """One `up` for each time that a place is free."""
+    settings = make_settings(sweeps=make_sweeps(parallelism=2))
+    session: Any = SimpleNamespace(settings=settings, stack="test")
+    calls: list[Any] = []
+    left = iter(waiting)
+    monkeypatch.setattr(deploy, "outputs", lambda _: {"waitingTrials": next(left)})
+    monkeypatch.setattr(deploy, "await_place", lambda _session, caps, _seconds: calls.append(caps))
+    monkeypatch.setattr(deploy, "pulumi", lambda *words: calls.append(words[1]))
+    deploy._launch_trials(session)
+    assert calls == [{"search": 2}, "up"] * ups
+
+
+def test_without_a_cap_no_engine_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing can wait for a place."""
+    monkeypatch.delattr(deploy, "outputs")
+    session: Any = SimpleNamespace(settings=make_settings(sweeps=make_sweeps()), stack="test")
+    deploy._launch_trials(session)
