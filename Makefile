@@ -17,7 +17,7 @@ unexport KUBECONFIG
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help up down test unit cluster-test test-environments slow-test lint format tools client-tools machine versions lock venv clean
+.PHONY: help up down test unit cluster-test test-environments test-sweeps slow-test lint format tools client-tools machine browser versions lock venv clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ cluster-test: venv machine tools
 
 test-environments: venv machine tools ## The reference systems, Trainer and JobSet, files of 2 GiB: all tests of them
 	@$(PYTHON) -m pytest $(addprefix tests/cluster/test_,sites.py systems.py upstream.py trainer.py transfer.py)
+
+test-sweeps: venv machine tools ## Sweeps: all tests of them, a thousand trials on simulated nodes among them
+	@$(PYTHON) -m pytest tests/cluster/test_sweeps.py tests/cluster/test_sweep_faults.py tests/cluster/test_sweep_scale.py
 
 slow-test: venv machine tools ## Tests that take many minutes
 	@$(PYTHON) -m pytest tests -m slow
@@ -60,6 +63,9 @@ client-tools: venv
 machine: venv
 	@$(PYTHON) -m toolchain machine
 	@$(PYTHON) -m toolchain debian
+
+browser: ## Chromium from Debian, as root: the pages of reports are tested in it
+	@command -v chromium >/dev/null || { apt-get update && apt-get install -y --no-install-recommends chromium; }
 
 versions: venv ## Every pinned version
 	@$(PYTHON) -m toolchain versions

@@ -8,15 +8,31 @@ Pure: from what is declared, and what a cluster holds, to a decision. The rules 
 - a run that waits or runs and would go away, or be launched anew, is refused unless `stop` names it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 from manifests import labels
+from workloads.parameter_file import file_of, number_of
 from workloads.records import Ledger
 
 Phase = Literal["queued", "running", "succeeded", "failed"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfSweep:
+    """What a live launch tells of its sweep."""
+
+    name: str
+    set_id: str
+    """Empty: it is an Indexed Job of many trials."""
+    number: int | None
+    """That its one trial was told."""
+    file: str | None
+    """The ConfigMap that its pods mount; of a TrainJob it is not told."""
+    succeeded: tuple[int, ...] = ()
+    """Of an Indexed Job: the completion indexes."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +47,8 @@ class LiveLaunch:
     created: datetime
     launch: str
     """The launch's name, which is the object's own where that is derived."""
+    sweep: OfSweep | None = None
+    """None: it is no sweep's."""
 
     @property
     def active(self) -> bool:
@@ -74,7 +92,64 @@ def live_launch(body: Mapping[str, Any]) -> LiveLaunch:
         phase=phase,
         created=datetime.fromisoformat(metadata["creationTimestamp"]),
         launch=metadata["labels"][labels.LAUNCH],
+        sweep=_of_sweep(body),
     )
+
+
+def _of_sweep(body: Mapping[str, Any]) -> OfSweep | None:
+    marks = body["metadata"]["labels"]
+    if labels.SWEEP not in marks:
+        return None
+    return OfSweep(
+        name=marks[labels.SWEEP],
+        set_id=marks.get(labels.SET, ""),
+        number=number_of(body),
+        file=file_of([body]),
+        succeeded=tuple(indexes((body.get("status") or {}).get("completedIndexes") or "")),
+    )
+
+
+def indexes(text: str) -> Iterator[int]:
+    """The completion indexes that Kubernetes writes as `1,3-5,7`."""
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        yield from range(int(first), int(last or first) + 1)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What becomes of one run."""
+
+    launch: Ledger | None = None
+    """The object to declare."""
+    ledger: Ledger | None = None
+    """What to remember."""
+    refusal: str = ""
+    note: str = ""
+
+
+def judge(
+    wanted: Ledger, found: Sequence[LiveLaunch], before: Ledger | None, now: datetime, *, may_stop: bool
+) -> Judgement:
+    """Hold one declared run against its live launches and its ledger."""
+    active = [launch for launch in found if launch.active]
+    succeeded = [launch for launch in found if launch.phase == "succeeded"]
+    if active and not may_stop:
+        kept = _named(active[0].launch, before, wanted)
+        if kept is None:
+            return Judgement(refusal=_lost(active[0], now))
+        edited = kept.launch_name != wanted.launch_name
+        return Judgement(kept, kept, note=_frozen(active[0]) if edited else "")
+    if succeeded and not active:
+        kept = _named(succeeded[0].launch, before, wanted)
+        return Judgement(kept, kept) if kept else Judgement(None, wanted, note=_settled_late(succeeded[0]))
+    if found:
+        launch = _named(wanted.launch_name, before, wanted) or wanted
+        return Judgement(launch, launch)
+    if before is not None:
+        note = f"{wanted.run_id} was launched before and is settled; raise its `attempt` to train again"
+        return Judgement(None, before, note=note)
+    return Judgement(wanted, wanted)
 
 
 def decide(
@@ -98,44 +173,32 @@ def decide(
     objects: dict[str, list[LiveLaunch]] = {}
     for launch in live:
         objects.setdefault(launch.run_id, []).append(launch)
-    launches: list[Ledger] = []
-    settled: list[Ledger] = []
-    refusals: list[str] = []
-    notes: list[str] = []
-    for wanted in declared:
-        found = objects.pop(wanted.run_id, [])
-        before = remembered.get(wanted.run_id)
-        active = [launch for launch in found if launch.active]
-        succeeded = [launch for launch in found if launch.phase == "succeeded"]
-        if active and wanted.run_id not in stop:
-            kept = _named(active[0].launch, before, wanted)
-            if kept is None:
-                refusals.append(_lost(active[0], now))
-                continue
-            launches.append(kept)
-            if kept.launch_name != wanted.launch_name:
-                notes.append(
-                    f"{wanted.run_id} is {active[0].phase} as {kept.launch_name}: its edit (memory, queue, labels, …) "
-                    "reaches its next launch"
-                )
-        elif succeeded and not active:
-            kept = _named(succeeded[0].launch, before, wanted)
-            (settled if kept is None else launches).append(kept or wanted)
-            notes.extend([_settled_late(succeeded[0])] if kept is None else [])
-        elif found:
-            launches.append(_named(wanted.launch_name, before, wanted) or wanted)
-        elif before is not None:
-            settled.append(before)
-            notes.append(f"{wanted.run_id} was launched before and is settled; raise its `attempt` to train again")
-        else:
-            launches.append(wanted)
+    judged = [
+        judge(
+            wanted,
+            objects.pop(wanted.run_id, []),
+            remembered.get(wanted.run_id),
+            now,
+            may_stop=wanted.run_id in stop,
+        )
+        for wanted in declared
+    ]
+    refusals = [each.refusal for each in judged if each.refusal]
     for run_id, rest in sorted(objects.items()):
         refusals.extend(_stops(launch, now) for launch in rest if launch.active and run_id not in stop)
-    known = {launch.run_id for launch in live}
-    notes.extend(
-        f"stop names {run_id}, which is no run of this stack: drop the entry" for run_id in sorted({*stop} - known)
+    return Decision(
+        launches=tuple(each.launch for each in judged if each.launch),
+        ledgers=tuple(each.ledger for each in judged if each.ledger),
+        refusals=tuple(refusals),
+        notes=tuple(each.note for each in judged if each.note),
     )
-    return Decision(tuple(launches), (*launches, *settled), tuple(refusals), tuple(notes))
+
+
+def idle_stops(stop: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
+    """Tell the entries of `stop` that name nothing which is there."""
+    return tuple(
+        f"stop names {name}, which is no run of this stack: drop the entry" for name in sorted({*stop} - {*known})
+    )
 
 
 def _named(launch: str, before: Ledger | None, wanted: Ledger) -> Ledger | None:
@@ -148,6 +211,13 @@ def _stops(launch: LiveLaunch, now: datetime) -> str:
         f"{_state(launch, now)} and this change would delete it, because its definition was edited or removed. "
         f"Undo the edit, wait for it (trainstack wait {launch.run_id}), or let it be stopped: "
         f"trainstack:workloads: stop: [{launch.run_id}]"
+    )
+
+
+def _frozen(launch: LiveLaunch) -> str:
+    return (
+        f"{launch.run_id} is {launch.phase} as {launch.launch}: its edit (memory, queue, labels, …) reaches its next "
+        "launch"
     )
 
 
@@ -168,10 +238,11 @@ def _lost(launch: LiveLaunch, now: datetime) -> str:
 
 def _state(launch: LiveLaunch, now: datetime) -> str:
     where = f"{launch.kind} {launch.namespace}/{launch.name} (run {launch.run_id})"
-    return f"{where} is {launch.phase} since {_age(launch, now)}"
+    return f"{where} is {launch.phase} since {age(launch, now)}"
 
 
-def _age(launch: LiveLaunch, now: datetime) -> str:
+def age(launch: LiveLaunch, now: datetime) -> str:
+    """For how long it is there, in the largest unit."""
     seconds = int((now - launch.created).total_seconds())
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= size:

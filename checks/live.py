@@ -6,7 +6,7 @@ from typing import Any
 
 from checks.finding import Finding
 from checks.kinds import KINDS, LAUNCHED_AS
-from checks.scene import each
+from checks.scene import queued
 from settings.model import Settings
 from settings.workloads import Workload
 
@@ -79,8 +79,8 @@ class LiveScene:
     """The image that each declared operator's release has, by the key of OPERATORS; empty where it was not read."""
 
     def runs(self) -> Iterator[tuple[str, Workload]]:
-        """The runs with their paths."""
-        return each("workloads.runs", self.settings.workloads.runs)
+        """Everything that is queued, with its path."""
+        return queued(self.settings)
 
 
 LiveRule = Callable[[LiveScene], Iterator[Finding]]
@@ -135,7 +135,7 @@ def declared(settings: Settings, operator: str) -> bool:
 def needed(settings: Settings) -> dict[str, str]:
     """The operators that the environment depends on, each with the path of what needs it."""
     found = {name: OPERATORS[name].path for name in OPERATORS if declared(settings, name)}
-    for path, run in each("workloads.runs", settings.workloads.runs):
+    for path, run in queued(settings):
         if run.queue is not None:
             found.setdefault("kueue", f"{path}.queue")
         if operator := KINDS[LAUNCHED_AS.get(run.kind, run.kind)].operator:

@@ -5,7 +5,6 @@ Pure: from the settings and the platform's outputs to refusals.
 
 from collections.abc import Sequence
 
-from checks.scene import each
 from settings.errors import nearest
 from settings.model import Settings
 
@@ -19,7 +18,7 @@ def unknown_queues(settings: Settings, local_queues: Sequence[str]) -> tuple[str
 
     """
     found = []
-    for path, run in each("workloads.runs", settings.workloads.runs):
+    for path, run in settings.trained():
         queue = f"{run.namespace}/{run.queue}"
         if run.queue is not None and queue not in local_queues:
             here = [other.partition("/")[2] for other in local_queues if other.startswith(f"{run.namespace}/")]

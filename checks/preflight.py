@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from checks.finding import Finding
-from checks.rules import admission, files, images, names, operators, queues, references, tenant, volumes
+from checks.rules import admission, files, images, names, operators, queues, references, sweeps, tenant, volumes
 from checks.scene import Rule, Scene
 from settings.errors import Place
 from settings.model import Settings
@@ -16,7 +16,7 @@ from settings.paths import nearest_place
 
 RULES: dict[str, Rule] = {
     rule.__name__.replace("_", "-"): rule
-    for group in (references, queues, admission, operators, volumes, names, files, images, tenant)
+    for group in (references, queues, admission, operators, volumes, names, files, images, tenant, sweeps)
     for rule in group.RULES
 }
 """The rules by the id that their findings bear."""

@@ -37,8 +37,8 @@ class Scene:
         return environment.profile == "owner" and "platform" in environment.halves
 
     def runs(self) -> Iterator[tuple[str, Workload]]:
-        """The runs with their paths."""
-        return each("workloads.runs", self.settings.workloads.runs)
+        """Everything that is queued, with its path; see `queued`."""
+        return queued(self.settings)
 
 
 Rule = Callable[[Scene], Iterator[Finding]]
@@ -57,6 +57,18 @@ class PodSet:
     resources_path: str
     mounts: tuple[Mount, ...]
     mounts_path: str
+
+
+def queued(settings: Settings) -> Iterator[tuple[str, Workload]]:
+    """What Kueue sees, with its path: the runs, and of each sweep a trial, or of form `indexed` the Job of them all."""
+    runs, sweeps = settings.workloads.runs, settings.sweeps.sweeps
+    yield from each("workloads.runs", runs)
+    for path, sweep in each("sweeps.sweeps", sweeps):
+        indices = {
+            "completions": len(sweep.expansion.sets) if sweep.expansion and sweep.expansion.sets else 1,
+            "parallelism": sweep.parallelism,
+        }
+        yield f"{path}.run", sweep.run.model_copy(update=indices if sweep.form == "indexed" else {})
 
 
 def each(path: str, things: Sequence[T]) -> Iterator[tuple[str, T]]:

@@ -2,7 +2,7 @@
 
 import typer
 
-from cli import adopt, check, cluster, compare, deploy, events, files, logs, pin, render, runs, status, teams
+from cli import adopt, check, cluster, compare, deploy, events, files, logs, pin, render, runs, status, sweep, teams
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -26,6 +26,7 @@ app.command()(files.fetch)
 app.command()(compare.compare)
 app.command()(teams.add_team)
 app.command()(adopt.adopt)
+app.add_typer(sweep.app, name="sweep")
 app.add_typer(cluster.app, name="cluster")
 
 

@@ -1,6 +1,6 @@
 """`trainstack check`: what is wrong with an environment, from its files and, if asked, on its cluster."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -13,11 +13,10 @@ from checks.finding import Finding
 from checks.kinds import KINDS
 from checks.live import OPERATORS, declared
 from checks.preflight import check as preflight
-from checks.scene import each
 from cli.console import err, out, show_json, step
 from cli.session import JsonOption, Session, StackOption, checkout
 from manifests import probes
-from manifests.labels import RUN, WORKLOAD, Manifest
+from manifests.labels import RUN, SWEEP, WORKLOAD, Manifest
 from settings.errors import SettingsError
 from settings.load import Loaded, load_with_places
 from settings.operators import Operators
@@ -85,12 +84,8 @@ _ASKED = {*KINDS, "TrainingRuntime"} - {"TrainJob"}
 
 def _on_cluster(session: Session, loaded: Loaded) -> Sequence[Finding]:
     settings, manifests = loaded.settings, _manifests(session, loaded)
-    paths = {run.name: path for path, run in each("workloads.runs", settings.workloads.runs)}
-    asked = [
-        (paths[manifest["metadata"]["labels"][WORKLOAD]], manifest)
-        for manifest in manifests
-        if manifest["kind"] in _ASKED and RUN in manifest["metadata"]["labels"]
-    ]
+    paths = {run.name: path for path, run in settings.trained()}
+    asked = [(paths[manifest["metadata"]["labels"][WORKLOAD]], manifest) for manifest in _asked(manifests)]
     if settings.environment.profile == "owner":
         asked += [
             (OPERATORS[name].path, probe(session.stack))
@@ -100,6 +95,16 @@ def _on_cluster(session: Session, loaded: Loaded) -> Sequence[Finding]:
     with step("reading the cluster", "2 s"):
         live = read_environment(settings, asked)
     return against_cluster(settings, live, _images(manifests), loaded.places)
+
+
+def _asked(manifests: Sequence[Manifest]) -> Iterator[Manifest]:
+    """The launches; of a sweep, whose trials are alike, the first alone."""
+    sweeps = set()
+    for each in manifests:
+        marks = each["metadata"]["labels"]
+        if each["kind"] in _ASKED and RUN in marks and marks.get(SWEEP) not in sweeps:
+            sweeps |= {marks[SWEEP]} if SWEEP in marks else set()
+            yield each
 
 
 def _manifests(session: Session, loaded: Loaded) -> list[Manifest]:

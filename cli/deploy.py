@@ -10,12 +10,14 @@ import typer
 
 from checks.cluster.client import ClusterError, reach
 from checks.cluster.snapshot import read_runs
+from checks.launches import live_launch
 from checks.preflight import check
 from cli.console import err, fail, out, step
 from cli.engine import ensure_stack, environment, outputs, pulumi
 from cli.files import fetch_run
 from cli.loader import data_loader
-from cli.runs import follow, views
+from cli.places import await_place
+from cli.runs import follow, launch_bodies
 from cli.session import Session, StackOption
 from cli.transfer import upload as upload_folder
 from devcluster import cluster
@@ -67,6 +69,7 @@ def up(
             pulumi(session, *_UP)
         if wait:
             _bring_data(session)
+            _launch_trials(session)
             follow(session, None, _TRAINING_SECONDS)
             _launch_dependents(session)
             _results(session)
@@ -133,7 +136,7 @@ def _local_cluster(session: Session) -> None:
 
     with step("local cluster", "10 s"):
         running = cluster.up(session.cluster_state, None, report)
-    runs = session.settings.workloads.runs
+    runs = [run for _, run in session.settings.trained()]
     builds = sorted({run.image.build for run in runs if run.image.build is not None})
     installed = session.settings.operators.installs
     recipes = [*operators(installed), *helpers(), *(workload(session.root / build) for build in builds)]
@@ -146,8 +149,9 @@ def _local_cluster(session: Session) -> None:
 def _bring_data(session: Session) -> None:
     """Fill the volumes that runs wait for, where the environment says how."""
     # A run's id is its workload's name and 10 hex.
-    waiting = {view.launch.run_id.rpartition("-")[0] for view in views(session) if view.launch.active}
-    for run in session.settings.workloads.runs:
+    launches = map(live_launch, launch_bodies(session, None))
+    waiting = {launch.run_id.rpartition("-")[0] for launch in launches if launch.active}
+    for _, run in session.settings.trained():
         if run.data is not None and run.data.prepare and run.name in waiting:
             _bring(session, run, run.data.prepare)
 
@@ -173,9 +177,24 @@ def _bring(session: Session, run: Workload, prepare: str) -> None:
         upload_folder(loader, folder, run.data.path, last=_MANIFEST)
 
 
+def _launch_trials(session: Session) -> None:
+    """Launch the trials that wait for others of their sweep to end, as soon as one has."""
+    sweeps = session.settings.sweeps.sweeps
+    caps = {each.name: each.parallelism for each in sweeps if each.form == "jobs" and each.parallelism is not None}
+    waiting = outputs(session).get("waitingTrials", {}) if caps else {}
+    while waiting:
+        await_place(session, {name: caps[name] for name in waiting}, _TRAINING_SECONDS)
+        with step(f"pulumi up -s {session.stack}: trials of {', '.join(waiting)} have a place", "15 s"):
+            pulumi(session, *_UP)
+        left = outputs(session).get("waitingTrials", {})
+        if left == waiting:
+            return
+        waiting = left
+
+
 def _launch_dependents(session: Session) -> None:
-    """Launch the runs that depended on others, as long as those end well."""
-    if not any(run.depends_on for run in session.settings.workloads.runs):
+    """Launch the runs and sweeps that depended on others, as long as those end well."""
+    if not any(run.depends_on for _, run in session.settings.trained()):
         return
     waiting = outputs(session).get("waiting", {})
     while waiting:
@@ -187,13 +206,18 @@ def _launch_dependents(session: Session) -> None:
                 out.print(f"{run} is not launched yet: it depends on {', '.join(others)}", style="yellow")
             return
         _bring_data(session)
+        _launch_trials(session)
         follow(session, None, _TRAINING_SECONDS)
         waiting = left
 
 
 def _results(session: Session) -> None:
-    for ledger in read_runs(session.settings).ledgers:
-        record = fetch_run(session, ledger)
+    ledgers = read_runs(session.settings).ledgers
+    for sweep in sorted({ledger.sweep for ledger in ledgers if ledger.sweep}):
+        out.print(f"\n{sweep}", style="bold")
+        out.print(f"  results        trainstack sweep results {sweep} -s {session.stack}", markup=False)
+    for ledger in ledgers:
+        record = None if ledger.sweep else fetch_run(session, ledger)
         if record is None:
             continue
         metrics = (read_metrics(record) or [{}])[-1]

@@ -58,7 +58,7 @@ def _ledger(session: Session, ledgers: Sequence[Ledger], name: str) -> Ledger:
 
 def _recorded(session: Session, run_id: str, index: str) -> Run:
     run = from_record(session.results / run_id / index, f"{run_id}/{index}" if index else run_id)
-    workload = next((each for each in session.settings.workloads.runs if each.name == run.workload), None)
+    workload = next((each for _, each in session.settings.trained() if each.name == run.workload), None)
     if not run.silent or workload is None:
         return run
     try:

@@ -124,7 +124,7 @@ def fetch_run(session: Session, ledger: Ledger) -> Path | None:
     target = session.results / ledger.run_id
     if (target / DONE).is_file():
         return target
-    workload = next((each for each in session.settings.workloads.runs if each.name == ledger.workload), None)
+    workload = next((each for _, each in session.settings.trained() if each.name == ledger.workload), None)
     if workload is None or workload.record is None:
         return None
     # The namespace that the run was launched in: the workload may have moved since.
@@ -163,9 +163,9 @@ def _record(session: Session, run: str) -> tuple[str, str, str]:
     """Namespace, volume and folder of a run's record, by the workload that its id names."""
     # Not any beginning of the id: `digits-small-0f3c9a1b2d` is no run of `digits`.
     name = run.rpartition("-")[0]
-    workload = next((each for each in session.settings.workloads.runs if each.name == name), None)
+    workload = next((each for _, each in session.settings.trained() if each.name == name), None)
     if workload is None:
-        known = ", ".join(each.name for each in session.settings.workloads.runs if each.record) or "none"
+        known = ", ".join(each.name for _, each in session.settings.trained() if each.record) or "none"
         fail(f"{run!r} is no run of {session.stack}; runs are <workload>-<10 hex>, and its workloads are: {known}")
     if workload.record is None:
         fail(f"{run} is not recorded: {workload.name} has no `record`. Its log: trainstack logs {run}")

@@ -185,7 +185,7 @@ def loader_job(settings: Settings, namespace: str, volume: str, mark: str) -> Ma
     chosen = settings.cluster.loader
     users = [
         run
-        for run in settings.workloads.runs
+        for _, run in settings.trained()
         if run.namespace == namespace and any(mount.volume == volume for mount in run.volumes)
     ]
     queues = [chosen.queue] if chosen.queue else [run.queue for run in users if run.queue]

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 PAUSE_SECONDS = 1.0
 """Between two looks at the cluster."""
-_PATIENCE_SECONDS = 300
+PATIENCE_SECONDS = 300
 """How long `wait` waits for a cluster that does not answer; a control plane's upgrade takes minutes."""
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id or its beginning, or a workload's name.")]
@@ -229,7 +229,7 @@ def _ended(session: Session, run: str | None, timeout: int) -> tuple[list[RunVie
     said: dict[str, str] = {}
     seen: dict[str, None] = {}
     """The runs that were active at some look, in order."""
-    patience = Patience(session, _PATIENCE_SECONDS)
+    patience = Patience(session, PATIENCE_SECONDS)
     while True:
         here = patience.ask(lambda: _look_if_there(session, run))
         found = ending(session, here)

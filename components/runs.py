@@ -1,15 +1,13 @@
-"""Training runs: the launched objects, and the ledgers that remember them."""
+"""Training runs: their launches, and the wrapper that managed ones run in."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pulumi
 
+from components.launches import Launches, declare_launches
 from components.objects import Object, declare
-from manifests.labels import LAUNCH, MANAGED_BY
-
-_LAUNCH_LABEL = f'metadata.labels["{LAUNCH}"]'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,22 +15,8 @@ class RunsArgs:
     """What `Runs` declares."""
 
     wrappers: Sequence[Mapping[str, Any]]
-    """The ConfigMaps that hold the run wrapper, one a namespace."""
-    launches: Sequence[Mapping[str, Any]]
-    """Their objects, of whichever kind."""
-    companions: Mapping[str, Sequence[Mapping[str, Any]]]
-    """By launch name: the objects that it refers to, and which must be there before it."""
-    seen: Callable[[Mapping[str, Any]], None]
-    """Takes a launch whose companions were made; returns once the cluster's webhooks know these."""
-    ledgers: Mapping[str, Mapping[str, Any]]
-    """By launch name: the ConfigMap that remembers it."""
-    live: Mapping[str, str]
-    """By launch name: the object that is there already, as `<namespace>/<name>`."""
-    generating: pulumi.ProviderResource | None
-    """For objects whose names the API server chooses, which server-side apply cannot create; None where there are
-    none."""
-    name_is_free: Callable[[Mapping[str, Any]], None]
-    """Returns once no other launch has the name of this object; raises when that one does not go."""
+    """The ConfigMaps that hold the run wrapper, one a namespace; also those of sweeps."""
+    launches: Launches
 
 
 class Runs(pulumi.ComponentResource):
@@ -40,72 +24,12 @@ class Runs(pulumi.ComponentResource):
 
     launches: pulumi.Output[list[str]]
     """The launched objects, as `<namespace>/<name>`."""
+    wrappers: Sequence[Object]
+    """What managed launches come after."""
 
     def __init__(self, name: str, args: RunsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Declare each launch, then its ledger: a ledger never speaks of what was not launched."""
+        """Declare the wrappers, then launches and ledgers."""
         super().__init__("trainstack:training:Runs", name, {}, opts)
-        wrappers = declare(args.wrappers, self)
-        launched: dict[str, Object] = {}
-        names: list[pulumi.Input[str]] = []
-        for manifest in args.launches:
-            metadata = manifest["metadata"]
-            launch = metadata["labels"][LAUNCH]
-            others = self._companions(args, manifest)
-            shown = _not_tried_over_another(manifest, args.live)
-            (launched[launch],) = declare([shown], self, [*wrappers, *others], _options(manifest, args))
-            names.append(f"{metadata['namespace']}/{metadata['name']}" if "name" in metadata else launched[launch].id)
-        for launch, ledger in args.ledgers.items():
-            declare([ledger], self, [launched[launch]] if launch in launched else [])
-        self.launches = pulumi.Output.all(*names)
+        self.wrappers = declare(args.wrappers, self)
+        self.launches = declare_launches(args.launches, self, self.wrappers)
         self.register_outputs({"launches": self.launches})
-
-    def _companions(self, args: RunsArgs, manifest: Mapping[str, Any]) -> list[Object]:
-        launch = manifest["metadata"]["labels"][LAUNCH]
-        companions = args.companions.get(launch, ())
-        if not companions:
-            return []
-        # Webhooks look for what a launch refers to in a copy of their own, which is a moment behind the cluster.
-        hook = pulumi.ResourceHook(f"{manifest['metadata']['namespace']}/{launch}-seen", lambda _: args.seen(manifest))
-        opts = pulumi.ResourceOptions(hooks=pulumi.ResourceHookBinding(after_create=[hook]))
-        return declare(companions, self, opts=opts)
-
-
-def _not_tried_over_another(manifest: Mapping[str, Any], live: Mapping[str, str]) -> Mapping[str, Any]:
-    """The object, in a preview with an unknown label where it replaces another launch of its name.
-
-    A preview does not delete: the server's dry run of an object that is wholly known would be an edit of the other one,
-    and Pods, for one, take none.
-    """
-    metadata = manifest["metadata"]
-    place = f"{metadata['namespace']}/{metadata.get('name')}"
-    if not pulumi.runtime.is_dry_run() or live.get(metadata["labels"][LAUNCH]) == place or place not in live.values():
-        return manifest
-    labels = {**metadata["labels"], MANAGED_BY: pulumi.Output.from_input(pulumi.UNKNOWN)}
-    return {**manifest, "metadata": {**metadata, "labels": labels}}
-
-
-def _options(manifest: Mapping[str, Any], args: RunsArgs) -> pulumi.ResourceOptions:
-    """How a launch is made, by how it is named.
-
-    A derived name carries every field, so another launch is another object; it never waits for its predecessor, whose
-    quota it may need.
-    """
-    metadata = manifest["metadata"]
-    launch = metadata["labels"][LAUNCH]
-    there = args.live.get(launch)
-    # A launch is never edited. The commit that it is recorded with is not in its name: where no ledger tells the old
-    # one, an edit of that alone would replace an active Job.
-    kept = ["metadata", "spec"] if there is not None else []
-    if "generateName" in metadata:
-        # What an interrupted `up` made and did not write down is taken over by its label; of what is in the state it is
-        # the same object, and no import.
-        return pulumi.ResourceOptions(provider=args.generating, import_=there, ignore_changes=kept)
-    if metadata["name"] == launch:
-        return pulumi.ResourceOptions(ignore_changes=kept)
-    hook = pulumi.ResourceHook(f"{metadata['namespace']}/{launch}-name-is-free", lambda _: args.name_is_free(manifest))
-    return pulumi.ResourceOptions(
-        ignore_changes=kept,
-        replace_on_changes=[_LAUNCH_LABEL],
-        delete_before_replace=True,
-        hooks=pulumi.ResourceHookBinding(before_create=[hook]),
-    )

@@ -32,8 +32,17 @@ LAUNCH = "trainstack.dev/launch"
 """The launch's name, `<run-id>-<6 hex>`, also where its object has another. On launches and their pods. Read by the
 launch rules, and by the CLI to find a launch's pods."""
 
+SWEEP = "trainstack.dev/sweep"
+"""The sweep's name. On the launches of its trials, their pods and ledgers, and on the ConfigMaps with its parameter
+file. Read by the launch rules of sweeps, the CLI and people."""
+
+SET = "trainstack.dev/set"
+"""The id of a trial's parameter set, 10 hex. On launches of one trial and their pods; the launch of a sweep that has no
+such label is an Indexed Job of many. Read by the launch rules of sweeps, and by people."""
+
 LEDGER = "trainstack.dev/ledger"
-"""Marks a ConfigMap that remembers a launch; its value says of what: `run`. Read by the launch rules."""
+"""Marks a ConfigMap that remembers a launch; its value says of what: `run`, or `batch` for the Indexed Job of many
+trials. Read by the launch rules."""
 
 WRAPPER = "trainstack.dev/wrapper"
 """Marks a ConfigMap that holds the wrapper's source; its value is always `run`. Read by the launch rules: a launch

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, get_args
 
-from manifests.labels import LAUNCH, RUN, Manifest
+from manifests.labels import LAUNCH, RUN, SET, SWEEP, Manifest
 from manifests.tenants import TENANT
 from settings.quantities import amount, canonical
 from workloads.launched_pods import launched_pods
@@ -20,6 +20,8 @@ Meaning = Literal[
     "run-stopped",
     "run-dropped",
     "run-removed",
+    "trial-removed",
+    "sweep-edited",
     "run-launched",
     "run-declared",
     "run-edited",
@@ -50,6 +52,8 @@ WORDS: Mapping[Meaning, str] = {
     "run-stopped": "**Stops run {}**, which `stop` names ({} {}).",
     "run-dropped": "No longer declares run {} ({} {}); while it waits or runs, `up` refuses unless `stop` names it.",
     "run-removed": "Removes {} {} of run {}, which has ended; its record stays on its volume.",
+    "trial-removed": "Removes {} {} of trial {}: it has ended, or it is queued and its set is taken out.",
+    "sweep-edited": "Changes the sets of sweep {}, or what they run: trials that are new are launched, and no others.",
     "run-launched": "Launches run {} ({} {}): {}.",
     "run-declared": "Declares run {} ({} {}), launched unless it was before: {}.",
     "run-edited": "Edits run {} ({} {}); a launch that waits or runs stays as it is, and the next one has the edit.",
@@ -124,13 +128,19 @@ def _of_step(step: Step, view: View) -> Iterator[Fact]:
 
 
 def _run(step: Step, view: View) -> Iterator[Fact]:
+    if step.old is not None and step.new is not None and _of_many(step.old) and _of_many(step.new):
+        # All trials of the files, as one Job: which of them are new only a cluster tells.
+        yield Fact("sweep-edited", (_labels(step.new)[SWEEP],))
+        return
     if step.old is not None and step.new is not None and _labels(step.old)[RUN] == _labels(step.new).get(RUN):
         yield Fact("run-edited", (_labels(step.new)[RUN], step.new["kind"], _name(step.new)))
         return
     if step.old is not None and step.op in ("delete", "replace"):
-        run = _labels(step.old)[RUN]
-        if run in view.stop:
+        run, sweep = _labels(step.old)[RUN], _labels(step.old).get(SWEEP)
+        if run in view.stop or sweep in view.stop:
             yield Fact("run-stopped", (run, step.old["kind"], _name(step.old)))
+        elif view.live and sweep is not None:
+            yield Fact("trial-removed", (step.old["kind"], _name(step.old), run))
         elif view.live:
             yield Fact("run-removed", (step.old["kind"], _name(step.old), run))
         else:
@@ -138,6 +148,11 @@ def _run(step: Step, view: View) -> Iterator[Fact]:
     if step.new is not None and step.op in ("create", "replace"):
         meaning: Meaning = "run-launched" if view.live else "run-declared"
         yield Fact(meaning, (_labels(step.new)[RUN], step.new["kind"], _name(step.new), _size(step.new)))
+
+
+def _of_many(body: Manifest) -> bool:
+    """Whether a launch is the Indexed Job of a sweep's trials."""
+    return SWEEP in _labels(body) and SET not in _labels(body)
 
 
 def _volume(step: Step) -> Iterator[Fact]:

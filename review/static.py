@@ -8,7 +8,7 @@ import difflib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from manifests.labels import LAUNCH, LEDGER, RUN, WORKLOAD, Manifest
+from manifests.labels import LAUNCH, LEDGER, RUN, SET, WORKLOAD, Manifest
 from manifests.retained import retained
 from review.declared import as_yaml, declared
 from review.diff import OBJECT
@@ -99,7 +99,7 @@ def _objects(root: Path, stack: str) -> tuple[Objects, Settings | None]:
 
 def _contain_paths(root: Path, settings: Settings) -> None:
     inside = root.resolve()
-    for run in settings.workloads.runs:
+    for _, run in settings.trained():
         for name in (run.image.build, run.data.manifest if run.data is not None else None):
             if name is not None and not (root / name).resolve().is_relative_to(inside):
                 raise UnsafeError(f"workload {run.name}: the path {name} leads out of the repository; nothing was read")
@@ -124,7 +124,8 @@ def _steps(before: Objects, after: Objects, settings: Settings | None) -> Iterat
 
 def _key(body: Manifest) -> str:
     metadata, labels = body["metadata"], _labels(body)
-    name = f"workload {labels[WORKLOAD]}" if RUN in labels else metadata["name"]
+    launched = " ".join(filter(None, ["workload", labels.get(WORKLOAD), labels.get(SET)]))
+    name = launched if RUN in labels else metadata["name"]
     return " ".join([body["kind"], "/".join(filter(None, [metadata.get("namespace"), name]))])
 
 

@@ -9,7 +9,9 @@ from pydantic.alias_generators import to_camel
 class Section(BaseModel):
     """Plain frozen data. Unknown keys and values of another type are errors, never guessed."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, alias_generator=to_camel, populate_by_name=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, alias_generator=to_camel, populate_by_name=True, allow_inf_nan=False
+    )
 
 
 DnsLabel = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]

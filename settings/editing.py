@@ -1,10 +1,10 @@
-"""Adding to an environment's file as a person would: comments, order and every other line stay as they are.
+"""Adding to a file of settings as a person would: comments, order and every other line stay as they are.
 
 Pure: from a file's text to the text that it would have.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from io import StringIO
 from typing import Any
@@ -24,15 +24,23 @@ class Entry:
     """One element for one list of a file, or with `whole` the value of one key."""
 
     path: tuple[str, ...]
-    """The section and the keys below it: `("queues", "localQueues")`. Maps and lists on the way are made."""
+    """The keys that lead there, of an environment from its section on: `("queues", "localQueues")`. Maps and lists on
+    the way are made."""
     value: object
     whole: bool = False
     comment: str = ""
     """What to say in the line above."""
 
 
-def with_entries(text: str, entries: Iterable[Entry], project: str = "trainstack:") -> str:
-    """The text of an environment's file with these added.
+def with_entries(text: str, entries: Iterable[Entry]) -> str:
+    """The text of an environment's file with these added; see `with_added`."""
+    return with_added(
+        text, (replace(each, path=("config", f"trainstack:{each.path[0]}", *each.path[1:])) for each in entries)
+    )
+
+
+def with_added(text: str, entries: Iterable[Entry]) -> str:
+    """The text of a file with these added.
 
     A file in which maps are not indented by two spaces is written anew as a whole: same data and comments, two spaces.
 
@@ -49,7 +57,7 @@ def with_entries(text: str, entries: Iterable[Entry], project: str = "trainstack
     indent = min(_INDENTS, key=lambda each: _differing(lines, written[each]))
     untouched = written[indent]
     for entry in wanted:
-        _add(tree, ("config", f"{project}{entry.path[0]}", *entry.path[1:]), entry, sum(indent))
+        _add(tree, entry, sum(indent))
     edited = _dumped(tree, indent).splitlines(keepends=True)
     whole = "".join(edited)
     # Lines of people's own indent and of the library's do not fit together everywhere.
@@ -137,8 +145,8 @@ def _dumped(tree: CommentedMap, indent: tuple[int, int]) -> str:
     return stream.getvalue()
 
 
-def _add(tree: CommentedMap, path: Sequence[str], entry: Entry, step: int) -> None:
-    place = tree
+def _add(tree: CommentedMap, entry: Entry, step: int) -> None:
+    place, path = tree, entry.path
     for key in path[:-1]:
         place = _child(place, key, CommentedMap)
     last, value, column = path[-1], _styled(entry.value), 2 * (len(path) - 1)

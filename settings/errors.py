@@ -35,17 +35,18 @@ class Finding:
 
 
 class SettingsError(Exception):
-    """An environment that does not load. `findings` holds every fault, sorted by file and line."""
+    """An environment, or a sweep, that does not load. `findings` holds every fault, sorted by file and line."""
 
-    def __init__(self, stack: str, findings: Iterable[Finding]) -> None:
+    def __init__(self, name: str, findings: Iterable[Finding], what: str = "environment") -> None:
         unique = {(each.where, each.message, each.remedy): each for each in sorted(findings, reverse=True)}
-        self.stack = stack
+        self.name = name
+        self.what = what
         self.findings = tuple(sorted(unique.values()))
-        super().__init__(stack, self.findings)
+        super().__init__(name, self.findings)
 
     def __str__(self) -> str:
         count = len(self.findings)
-        head = f"environment {self.stack!r} has {count} {'fault' if count == 1 else 'faults'}:"
+        head = f"{self.what} {self.name!r} has {count} {'fault' if count == 1 else 'faults'}:"
         return "\n".join([head, *(f"  {each}" for each in self.findings)])
 
 

@@ -3,7 +3,8 @@
 `Pulumi.<stack>.yaml` holds the sections under `config:` as `trainstack:<section>`; what environments share stands in
 `defaults.yaml` (a section each at the top level) and, for a run, in `workloads/<base>/workload.yaml`, where the base is
 the run's `from`, or else its name. They are laid over each other by the rule of `settings.merge`, the environment last.
-`pins/<stack>.yaml`, where there is one, holds the digests of the environment's images.
+`pins/<stack>.yaml`, where there is one, holds the digests of the environment's images. Each sweep has its space and its
+sets in `sweeps/<name>/`.
 
 One exception: an entry under `operators` of `defaults.yaml` is a template, taken only where the environment's own
 `operators` names it (`kueue: {}` will do), since an environment that lists no operator wants none installed.
@@ -16,15 +17,17 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from settings.bases import Steps, with_bases
 from settings.errors import ENGINE, Finding, Place, SettingsError, nearest
 from settings.merge import merge, overlay, plain, prune, walk
 from settings.model import Settings
-from settings.paths import elements, nearest_place
+from settings.paths import nearest_place
 from settings.source import Node, Scalar, read
+from settings.spaces import with_files
 from settings.words import findings_of
 
 PROJECT = "trainstack:"
-SECTIONS = ("environment", "cluster", "storage", "queues", "operators", "tenants", "workloads")
+SECTIONS = ("environment", "cluster", "storage", "queues", "operators", "tenants", "workloads", "sweeps")
 DEFAULTS = "defaults.yaml"
 PINS = "pins"
 """The folder of the files with digests; also the place that their entries have beside the sections."""
@@ -58,7 +61,8 @@ def load_with_places(root: Path, stack: str, engine: Mapping[str, str] | None = 
     findings: list[Finding] = []
     tree, bases = _tree(root, stack, engine, findings)
     try:
-        settings = Settings.model_validate({"stack": stack, **_entries(tree)}, by_alias=True, by_name=False)
+        entries = with_files(root, tree, {key: plain(each) for key, each in tree.entries.items()}, findings)
+        settings = Settings.model_validate({"stack": stack, **entries}, by_alias=True, by_name=False)
     except ValidationError as error:
         findings += findings_of(error, tree, bases)
     else:
@@ -87,12 +91,12 @@ def pins_file(stack: str) -> str:
 
 def _tree(
     root: Path, stack: str, engine: Mapping[str, str] | None, findings: list[Finding]
-) -> tuple[Node, Mapping[int, Finding]]:
+) -> tuple[Node, Mapping[Steps, Finding]]:
     """The merged sections, and for each run without a base what to say about that."""
     own = _environment(root, stack, engine, findings)
     shared = _defaults(root, own, findings)
     merged = merge(shared, own)
-    tree, bases = _with_bases(root, merged, findings)
+    tree, bases = with_bases(root, merged, findings)
     pins = _pins(root, stack, findings)
     return prune(Node({**tree.entries, **pins}, tree.where)), bases
 
@@ -102,10 +106,6 @@ def _pins(root: Path, stack: str, findings: list[Finding]) -> dict[str, Node]:
         return {PINS: read(root, pins_file(stack), findings)}
     except FileNotFoundError:
         return {}
-
-
-def _entries(tree: Node) -> dict[str, object]:
-    return {key: plain(each) for key, each in tree.entries.items()}
 
 
 def _environment(root: Path, stack: str, engine: Mapping[str, str] | None, findings: list[Finding]) -> Node:
@@ -175,49 +175,6 @@ def _defaults(root: Path, own: Node, findings: list[Finding]) -> Node:
         chosen = {key: each for key, each in templates.entries.items() if key in named}
         entries["operators"] = Node(chosen, templates.where)
     return Node(entries, own.where)
-
-
-def _with_bases(root: Path, tree: Node, findings: list[Finding]) -> tuple[Node, Mapping[int, Finding]]:
-    section = tree.entries.get("workloads")
-    runs = section.entries.get("runs") if section else None
-    if section is None or runs is None or not isinstance(runs.data, tuple):
-        return tree, {}
-    folders = [file.parent.name for file in root.glob("workloads/*/workload.yaml")]
-    files = {name: f"workloads/{name}/workload.yaml" for name in folders}
-    bases = {name: read(root, file, findings) for name, file in files.items() if name in _wanted(runs)}
-    without: dict[int, Finding] = {}
-    made = []
-    paths = elements("workloads.runs", [run.name for run in runs.data])
-    for index, (path, run) in enumerate(zip(paths, runs.data, strict=True)):
-        base, origin = _base_name(run), run.entries.get("from", run)
-        bare = run
-        if "from" in run.entries:
-            bare = Node({key: each for key, each in run.entries.items() if key != "from"}, run.where)
-        if base in bases and run.entries:
-            made.append(merge(bases[base], bare))
-            continue
-        made.append(bare)
-        if origin is not run:
-            message = f"names no folder with a workload.yaml (value {origin.text or 'none'})"
-            without[index] = Finding(origin.where, f"{path}.from", message, nearest(base or "", files))
-            findings.append(without[index])
-        elif base is not None:
-            message = f"is not complete by itself, and there is no workloads/{base}/workload.yaml to take the rest from"
-            without[index] = Finding(run.where, path, message, f"{nearest(base, files)} (name it with `from:`)")
-    complete = Node(tuple(made), runs.where)
-    parts = {**section.entries, "runs": complete}
-    return Node({**tree.entries, "workloads": Node(parts, section.where)}, tree.where), without
-
-
-def _base_name(run: Node) -> str | None:
-    origin = run.entries.get("from")
-    if origin is None:
-        return run.name
-    return origin.data if isinstance(origin.data, str) else None
-
-
-def _wanted(runs: Node) -> set[str | None]:
-    return {_base_name(run) for run in runs.items}
 
 
 def _unknown(node: Node, path: str, key: str, known: tuple[str, ...] | list[str]) -> Finding:

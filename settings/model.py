@@ -1,5 +1,6 @@
 """An environment: everything one stack declares."""
 
+from collections.abc import Iterator
 from typing import Literal
 
 from pydantic import Field
@@ -7,10 +8,12 @@ from pydantic import Field
 from settings.base import DnsLabel, DnsName, ImageDigest, Section
 from settings.environment import Environment
 from settings.operators import Operators
+from settings.paths import elements
 from settings.queues import Queues
 from settings.storage import Storage
+from settings.sweeps import Sweeps
 from settings.tenants import Tenants
-from settings.workloads import Resources, Workloads
+from settings.workloads import Resources, Workload, Workloads
 
 
 class Loader(Section):
@@ -51,8 +54,16 @@ class Settings(Section):
     operators: Operators = Operators()
     tenants: Tenants = Tenants()
     workloads: Workloads = Field(default_factory=Workloads)
+    sweeps: Sweeps = Sweeps()
     pins: dict[str, ImageDigest] = Field(default_factory=dict)
     """From an image's reference to the digest that it stands for: the environment's file `pins/<stack>.yaml`."""
+
+    def trained(self) -> Iterator[tuple[str, Workload]]:
+        """Everything that is trained, with its path: the runs, and of each sweep what its trials are made of."""
+        runs, sweeps = self.workloads.runs, self.sweeps.sweeps
+        yield from zip(elements("workloads.runs", [run.name for run in runs]), runs, strict=True)
+        for path, sweep in zip(elements("sweeps.sweeps", [each.name for each in sweeps]), sweeps, strict=True):
+            yield f"{path}.run", sweep.run
 
     def pinned(self, reference: str) -> str:
         """The reference with its digest, `name:tag@sha256:…`; as it is where it has one, or none is pinned."""

@@ -1,4 +1,4 @@
-"""JSON Schemas of the three kinds of file, for editors: `python -m settings.schema` writes them to docs/schema/.
+"""JSON Schemas of the four kinds of file, for editors: `python -m settings.schema` writes them to docs/schema/.
 
 What a file leaves out may stand in another that it is merged with, and `null` deletes: so the schemas ask for nothing
 but the `name` of a named thing, and take null wherever the models have a value.
@@ -19,10 +19,25 @@ from pydantic import BaseModel
 
 from settings.load import PROJECT, SECTIONS, STACK_FILE_KEYS
 from settings.model import Settings
+from settings.space import Space
+from settings.sweeps import FROM_FILES
 
 FOLDER = Path("docs/schema")
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_MODULES = ("base", "environment", "jobsets", "model", "operators", "queues", "storage", "tenants", "workloads")
+_MODULES = (
+    "base",
+    "environment",
+    "hyperparams",
+    "jobsets",
+    "model",
+    "operators",
+    "queues",
+    "space",
+    "storage",
+    "sweeps",
+    "tenants",
+    "workloads",
+)
 _FROM = {
     "type": "string",
     "description": "The folder `workloads/<from>/` whose workload.yaml the run is based on; by default the run's name.",
@@ -42,6 +57,7 @@ def schemas() -> dict[str, Schema]:
     run = {**definitions["Workload"], "properties": {**definitions["Workload"]["properties"], "from": _FROM}}
     base = {**definitions["Workload"], "required": []}
     definitions["Workload"] = run
+    definitions["Sweep"] = _sweep(definitions["Sweep"], run)
     config = {PROJECT + name: _or_null(each) for name, each in sections.items()}
     environment = {
         "type": "object",
@@ -62,7 +78,23 @@ def schemas() -> dict[str, Schema]:
         "environment.schema.json": _document("Pulumi.<environment>.yaml", environment, definitions),
         "defaults.schema.json": _document("defaults.yaml", defaults, definitions),
         "workload.schema.json": _document("workloads/<name>/workload.yaml", base, definitions),
+        "space.schema.json": _document("sweeps/<name>/space.yaml", _space(), definitions),
     }
+
+
+def _sweep(sweep: Schema, run: Schema) -> Schema:
+    """A sweep as an environment writes it: without what its folder's files give, and its run without a name."""
+    kept = {key: each for key, each in sweep["properties"].items() if key not in FROM_FILES}
+    unnamed = {key: each for key, each in run["properties"].items() if key != "name"}
+    described = {key: kept["run"][key] for key in ("description",) if key in kept["run"]}
+    kept["run"] = {**described, "type": "object", "additionalProperties": False, "properties": unnamed}
+    return {**sweep, "properties": kept}
+
+
+def _space() -> Schema:
+    """A space, which is merged with no other file: so the schema asks for what the model does."""
+    whole = Space.model_json_schema(by_alias=True)
+    return {**_relaxed(whole, Space), "required": whole["required"]}
 
 
 def texts() -> dict[str, str]:

@@ -62,6 +62,24 @@ def read(root: Path, file: str, findings: list[Finding]) -> Node:
 
     An empty file is an empty map. Raises OSError when the file cannot be read.
     """
+    top = _read(root, file, findings)
+    if top.data is None:
+        return Node({}, top.where)
+    if not isinstance(top.data, Mapping):
+        findings.append(Finding(Place(file, 1, 1), "", "the file is not a map", "write `key: value` lines"))
+        return Node({}, Place(file, 1, 1))
+    return top
+
+
+def read_list(root: Path, file: str, findings: list[Finding]) -> Node:
+    """The same of a file that is a list; an empty one has no elements."""
+    top = _read(root, file, findings)
+    if top.data is not None and not isinstance(top.data, tuple):
+        findings.append(Finding(Place(file, 1, 1), "", "the file is not a list", "write elements, each after a dash"))
+    return top if isinstance(top.data, tuple) else Node((), Place(file, 1, 1))
+
+
+def _read(root: Path, file: str, findings: list[Finding]) -> Node:
     start = Place(file, 1, 1)
     try:
         root_node = yaml.compose((root / file).read_text(encoding="utf-8"), Loader=_LOADER)
@@ -69,17 +87,11 @@ def read(root: Path, file: str, findings: list[Finding]) -> Node:
         mark = error.problem_mark
         where = Place(file, mark.line + 1, mark.column + 1) if mark else start
         findings.append(Finding(where, "", f"not YAML: {error.problem}", "mend the syntax"))
-        return Node({}, start)
+        return Node(None, start)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         findings.append(Finding(start, "", f"not YAML: {error}", "write the file as plain UTF-8 text"))
-        return Node({}, start)
-    top = Node({}, start) if root_node is None else _Reader(file, findings).node(root_node)
-    if top.data is None:
-        return Node({}, start)
-    if not isinstance(top.data, Mapping):
-        findings.append(Finding(start, "", "the file is not a map", "write `key: value` lines"))
-        return Node({}, start)
-    return top
+        return Node(None, start)
+    return Node(None, start) if root_node is None else _Reader(file, findings).node(root_node)
 
 
 class _Reader:

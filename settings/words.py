@@ -8,15 +8,19 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from settings.bases import Steps
 from settings.errors import Finding, Place, nearest
 from settings.merge import at
 from settings.model import Settings
 from settings.source import Node
+from settings.sweeps import FROM_FILES, Sweep
 
 _KINDS = {
     "string_type": "text",
     "int_type": "a whole number",
     "int_from_float": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
     "bool_type": "true or false",
     "tuple_type": "a list",
     "dict_type": "a map",
@@ -25,9 +29,12 @@ _KINDS = {
 }
 _BOUNDS = {
     "greater_than_equal": ("ge", "must be at least {}", "raise it"),
+    "greater_than": ("gt", "must be above {:g}", "raise it"),
     "string_too_long": ("max_length", "is longer than {} characters", "shorten it"),
     "too_short": ("min_length", "must have at least {} element", "add one"),
 }
+_NOT_IN_FILES: dict[type[BaseModel], tuple[str, ...]] = {Settings: ("stack", "pins"), Sweep: FROM_FILES}
+"""Keys that the loader gives, by model."""
 _PATTERNS = {
     r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$": "use lower-case letters, digits and '-', with a letter or digit at both ends",
     r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$": (
@@ -44,34 +51,38 @@ _PATTERNS = {
 """What the models' patterns ask for; a pattern that only lists words explains itself."""
 
 
-def findings_of(error: ValidationError, tree: Node, bases: Mapping[int, Finding]) -> Iterator[Finding]:
-    """The faults of an environment whose merged values are `tree`.
+def findings_of(
+    error: ValidationError, tree: Node, bases: Mapping[Steps, Finding], model: type[BaseModel] = Settings
+) -> Iterator[Finding]:
+    """The faults of an environment whose merged values are `tree`, or of what else the model describes.
 
-    `bases`: for a run (by index) that has no workload.yaml below it, what to say where something is missing.
+    `bases`: for a run (by its steps) that has no workload.yaml below it, what to say where something is missing.
     """
     for detail in error.errors(include_url=False):
-        yield from _findings(detail, tree, bases)
+        yield from _findings(detail, tree, bases, model)
 
 
-def _findings(detail: ErrorDetails, tree: Node, bases: Mapping[int, Finding]) -> Iterator[Finding]:
+def _findings(
+    detail: ErrorDetails, tree: Node, bases: Mapping[Steps, Finding], model: type[BaseModel]
+) -> Iterator[Finding]:
     kind, steps, context = detail["type"], detail["loc"], detail.get("ctx", {})
     if steps[-1:] == ("[key]",):
         path, node, _ = at(tree, steps[:-1])
         yield Finding(node.where, path, f"unknown key {steps[-2]}", _choices(context))
         return
     path, node, found = at(tree, steps)
-    if steps == ("stack",):
+    if steps == ("stack",) and model is Settings:
         where = Place(f"Pulumi.{detail['input']}.yaml")
         yield Finding(where, "", "is not a good name for an environment", _pattern(context))
     elif kind == "missing":
-        yield from _missing(steps, path, node, bases)
+        yield from _missing(steps, path, node, bases, model)
     elif kind == "too_short" and len(node.items) >= context["min_length"]:
         return  # pydantic counts good elements only, and has told what is wrong with the others
-    elif kind == "value_error" and isinstance(node.data, float):
+    elif kind == "value_error" and isinstance(node.data, float) and model is Settings:
         yield Finding(node.where, path, f"{node.text} is no exact number", f'write "{node.text}", in quotes')
     elif kind == "extra_forbidden":
         parent, _, _ = at(tree, steps[:-1])
-        yield Finding(node.where, parent, f"unknown key {steps[-1]}", nearest(str(steps[-1]), _keys(steps[:-1])))
+        yield Finding(node.where, parent, f"unknown key {steps[-1]}", nearest(str(steps[-1]), _keys(steps[:-1], model)))
     elif kind == "value_error":
         faults = _own(str(context["error"]), node)
         yield from (Finding(node.where, path, message, remedy) for message, remedy in faults)
@@ -105,11 +116,12 @@ def _own(text: str, node: Node) -> Iterator[tuple[str, str]]:
         yield problem, remedy
 
 
-def _missing(steps: Sequence[str | int], path: str, node: Node, bases: Mapping[int, Finding]) -> Iterator[Finding]:
-    kind = _type_at(steps)
+def _missing(
+    steps: Steps, path: str, node: Node, bases: Mapping[Steps, Finding], model: type[BaseModel]
+) -> Iterator[Finding]:
+    kind = _type_at(steps, model)
     values = f" ({' or '.join(get_args(kind))})" if get_origin(kind) is Literal else ""
-    run = steps[2] if steps[:2] == ("workloads", "runs") else None
-    base = bases.get(run) if isinstance(run, int) else None
+    base = bases.get(steps[:3]) or bases.get(steps[:4])
     if base is not None:
         yield base
     else:
@@ -131,18 +143,18 @@ def _shape(node: Node) -> str:
     return "a list" if isinstance(node.data, tuple) else "a map" if isinstance(node.data, Mapping) else node.text
 
 
-def _keys(steps: Sequence[str | int]) -> list[str]:
+def _keys(steps: Sequence[str | int], root: type[BaseModel]) -> list[str]:
     """The keys that the map at `steps` may have."""
-    model = _type_at(steps)
+    model = _type_at(steps, root)
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
         return []
     keys = [field.alias or name for name, field in model.model_fields.items()]
-    return [key for key in keys if model is not Settings or key not in ("stack", "pins")]
+    return [key for key in keys if key not in _NOT_IN_FILES.get(model, ())]
 
 
-def _type_at(steps: Sequence[str | int]) -> Any:
+def _type_at(steps: Sequence[str | int], root: type[BaseModel]) -> Any:
     """The annotation that the models give the value at `steps`."""
-    kind: Any = Settings
+    kind: Any = root
     for step in steps:
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             fields = {field.alias or name: field.annotation for name, field in kind.model_fields.items()}

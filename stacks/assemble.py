@@ -2,20 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import pulumi
 
 from checks.cluster.names import wait_until_free
 from checks.cluster.webhooks import wait_until_runtime_is_seen
 from checks.platform import unknown_queues
+from components.launches import Launches
 from components.objects import PROVIDER_VERSION
 from components.runs import RunsArgs
+from components.sweeps import SweepArgs
 from settings.model import Settings
 from stacks.platform import platform
-from stacks.program import Program
+from stacks.program import Program, parameter_files
 from stacks.training import training
-from workloads.records import ledger_config_map
+from workloads.records import Ledger, ledger_config_map
 
 
 def assemble(program: Program) -> Mapping[str, pulumi.Input[Any]]:
@@ -35,18 +37,18 @@ def assemble(program: Program) -> Mapping[str, pulumi.Input[Any]]:
         # Volumes and runs come after it: none is made when a run's queue is not there.
         after = (queues.apply(partial(_with_queues_of, reference, settings)),)
     if "training" in halves:
-        runs = RunsArgs(
-            wrappers=program.wrappers,
-            launches=[each.launch for each in program.launches],
-            companions={each.launch_name: each.companions for each in program.launches},
-            seen=partial(wait_until_runtime_is_seen, context=settings.cluster.context),
-            ledgers={each.launch_name: ledger_config_map(settings.stack, each) for each in program.ledgers},
-            live=program.live,
-            generating=_generating(program),
-            name_is_free=partial(wait_until_free, context=settings.cluster.context),
-        )
-        outputs.update(training(settings, runs, after, opts))
+        generating = _generating(program)
+        runs = RunsArgs(wrappers=program.wrappers, launches=_launches(program, program, generating))
+        sweeps = {
+            each.name: SweepArgs(
+                files=parameter_files(each, settings.stack), launches=_launches(program, each, generating)
+            )
+            for each in program.sweeps
+            if each.ledgers
+        }
+        outputs.update(training(settings, runs, sweeps, after, opts))
         outputs["waiting"] = {run: list(others) for run, others in program.waiting.items()}
+        outputs["waitingTrials"] = {each.name: len(each.waiting) for each in program.sweeps if each.waiting}
         outputs["protected"] = [
             f"PersistentVolumeClaim {each.namespace}/{each.name}" for each in settings.storage.volumes if each.protect
         ]
@@ -60,6 +62,31 @@ def assemble(program: Program) -> Mapping[str, pulumi.Input[Any]]:
         **{f"fetch {each.run_id}": f"trainstack fetch {each.run_id} -s {settings.stack}" for each in program.ledgers},
     }
     return outputs
+
+
+class _Decided(Protocol):
+    """Runs, or a sweep."""
+
+    @property
+    def launches(self) -> Sequence[Ledger]:
+        """Their launches."""
+
+    @property
+    def ledgers(self) -> Sequence[Ledger]:
+        """What to remember of them."""
+
+
+def _launches(program: Program, decided: _Decided, generating: pulumi.ProviderResource | None) -> Launches:
+    context = program.settings.cluster.context
+    return Launches(
+        launches=[each.launch for each in decided.launches],
+        companions={each.launch_name: each.companions for each in decided.launches},
+        ledgers={each.launch_name: ledger_config_map(program.settings.stack, each) for each in decided.ledgers},
+        live=program.live,
+        seen=partial(wait_until_runtime_is_seen, context=context),
+        generating=generating,
+        name_is_free=partial(wait_until_free, context=context),
+    )
 
 
 def _generating(program: Program) -> pulumi.ProviderResource | None:

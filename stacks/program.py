@@ -5,14 +5,17 @@ nothing has been written.
 """
 
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
-from checks import dependencies, launches, ownership
+from checks import dependencies, launches, ownership, sweeps
 from checks.cluster.rights import lacking
-from checks.cluster.snapshot import read_labels, read_runs
+from checks.cluster.snapshot import Runs, read_labels, read_runs
+from checks.launches import LiveLaunch
 from checks.preflight import check
+from checks.sweeps import SweepDecision
 from manifests import storage
 from manifests.labels import Manifest
 from manifests.operators import OperatorManifests, in_order
@@ -20,7 +23,9 @@ from manifests.retained import Retained, retained
 from settings.load import load_with_places
 from settings.model import Settings
 from workloads import render
+from workloads.parameter_file import file_config_map
 from workloads.records import Ledger, ledger_config_map, wrapper_config_map, wrapper_of, wrapper_reference
+from workloads.sweep_launches import PlannedSweep
 
 
 class Refused(Exception):  # noqa: N818 (it says what happened to the change)
@@ -36,9 +41,12 @@ class Program:
     """By name, in the order of their installation."""
     wrappers: tuple[Manifest, ...]
     launches: tuple[Ledger, ...]
+    """Of runs; those of trials are in `sweeps`."""
     ledgers: tuple[Ledger, ...]
+    """Likewise."""
+    sweeps: tuple[SweepDecision, ...]
     waiting: Mapping[str, tuple[str, ...]]
-    """Runs that are not launched yet, by run id, and the run ids they depend on."""
+    """Runs, by run id, and sweeps, by name, that are not launched yet, and the run ids they depend on."""
     live: Mapping[str, str]
     """The launches that are in the cluster, by name: their objects, as `<namespace>/<name>`."""
     retained: tuple[Retained, ...]
@@ -72,18 +80,28 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
     installs = render.operators(settings, inputs)
     live = read_runs(settings)
     # Without its half no run is declared: one that is active would be deleted.
-    runs = render.runs(settings, inputs) if "training" in settings.environment.halves else ()
+    trains = "training" in settings.environment.halves
+    runs = render.runs(settings, inputs) if trains else []
+    planned = render.sweeps(settings, inputs) if trains else []
     loaders = {run.launch.run_id for run in runs if run.workload.kind == "DataLoader"}
-    held = dependencies.waiting(_dependencies(runs), loaders, live.live, live.ledgers)
+    held = dependencies.waiting(_dependencies(runs, planned), loaders, live.live, live.ledgers)
+    stop, now = settings.workloads.stop, launches.utc_now()
     decision = launches.decide(
         [render.ledger(run) for run in runs if run.launch.run_id not in held],
-        live.live,
-        live.ledgers,
-        settings.workloads.stop,
-        launches.utc_now(),
+        [each for each in live.live if each.sweep is None],
+        [each for each in live.ledgers if not each.sweep],
+        stop,
+        now,
     )
+    trials = _sweeps(planned, live, stop, now, held)
+    # Of a sweep what is known already waits for nothing.
+    held = {key: others for key, others in held.items() if key not in {each.name for each in trials if not each.held}}
+    launched = [*decision.launches, *(launch for each in trials for launch in each.launches)]
+    remembered = [*decision.ledgers, *(ledger for each in trials for ledger in each.ledgers)]
+    refusals = [*decision.refusals, *(refusal for each in trials for refusal in each.refusals)]
+    known = {each.run_id for each in live.live} | sweeps.stoppable(live.live, live.files)
     sources = {**live.wrappers, wrapper_reference(inputs.wrapper): inputs.wrapper}
-    mounted = {(each.namespace, wrapper_of(each.objects)) for each in decision.launches}
+    mounted = {(each.namespace, wrapper_of(each.objects)) for each in launched}
     wrappers = [
         wrapper_config_map(namespace, stack, sources[name])
         for namespace, name in sorted((namespace, name) for namespace, name in mounted if name in sources)
@@ -91,9 +109,10 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
     declared = [
         *wrappers,
         *(render.platform(settings, inputs) if "platform" in settings.environment.halves else ()),
-        *(storage.claim(each, stack) for each in settings.storage.volumes if "training" in settings.environment.halves),
-        *(each for launch in decision.launches for each in launch.objects),
-        *(ledger_config_map(stack, ledger) for ledger in decision.ledgers),
+        *(storage.claim(each, stack) for each in settings.storage.volumes if trains),
+        *(file for each in trials for file in parameter_files(each, stack)),
+        *(each for launch in launched for each in launch.objects),
+        *(ledger_config_map(stack, ledger) for ledger in remembered),
     ]
     if settings.environment.profile == "tenant" and (denied := lacking(declared, settings.cluster.context)):
         raise Refused("\n".join(denied))
@@ -101,8 +120,8 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
     declared = [each for each in declared if "name" in each["metadata"]]
     marks, adopted = read_labels(declared, settings.cluster.context), ownership.adoptions(settings)
     foreign = ownership.refusals(declared, marks, adopted, stack)
-    if decision.refusals or foreign:
-        raise Refused("\n".join((*decision.refusals, *foreign)))
+    if refusals or foreign:
+        raise Refused("\n".join((*refusals, *foreign)))
     # The platform's stack tells which queues there are (stacks/assemble.py).
     answered = {"queue-unknown"} if settings.environment.platform is not None else set()
     return Program(
@@ -111,24 +130,51 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
         wrappers=tuple(wrappers),
         launches=decision.launches,
         ledgers=decision.ledgers,
+        sweeps=tuple(trials),
         waiting=held,
         live={each.launch: f"{each.namespace}/{each.name}" for each in live.live},
         retained=tuple(retained(settings, in_order(installs.values()))),
         notes=(
             *(str(each) for each in findings if each.severity != "error" and each.id not in answered),
             *decision.notes,
+            *(note for each in trials for note in each.notes),
+            *launches.idle_stops(stop, known),
             *(dependencies.note(run, others, live.live, live.ledgers) for run, others in held.items()),
             *ownership.taken_over(declared, marks, adopted, stack),
         ),
     )
 
 
-def _dependencies(runs: Sequence[render.PlannedRun]) -> dict[str, tuple[str, ...]]:
-    """By run id, the run ids that each run depends on."""
+def parameter_files(sweep: SweepDecision, stack: str) -> list[Manifest]:
+    """The ConfigMaps that a sweep's launches mount."""
+    return [file_config_map(name, sweep.name, namespace, stack, data) for namespace, name, data in sweep.files]
+
+
+def _sweeps(
+    planned: Sequence[PlannedSweep], live: Runs, stop: Sequence[str], now: datetime, held: Collection[str]
+) -> list[SweepDecision]:
+    """What becomes of each sweep, also of those that are in the cluster alone."""
+    launched: dict[str, list[LiveLaunch]] = {}
+    remembered: dict[str, list[Ledger]] = {}
+    for each in live.live:
+        if each.sweep is not None:
+            launched.setdefault(each.sweep.name, []).append(each)
+    for ledger in live.ledgers:
+        remembered.setdefault(ledger.sweep, []).append(ledger)
+    decided = []
+    for sweep in planned:
+        name = sweep.sweep.name
+        here, ledgers = launched.pop(name, []), remembered.get(name, [])
+        decided.append(sweeps.decide(sweep, here, ledgers, live.files, stop, now, held=name in held))
+    return [*decided, *(sweeps.undeclared(name, here, stop, now) for name, here in sorted(launched.items()))]
+
+
+def _dependencies(runs: Sequence[render.PlannedRun], planned: Sequence[PlannedSweep]) -> dict[str, tuple[str, ...]]:
+    """The run ids that each run, by run id, and each sweep, by name, depends on."""
     ids = {(run.workload.namespace, run.workload.name): run.launch.run_id for run in runs}
-    return {
-        run.launch.run_id: tuple(ids[run.workload.namespace, name] for name in run.workload.depends_on) for run in runs
-    }
+    trained = [(run.launch.run_id, run.workload) for run in runs]
+    trained += [(sweep.sweep.name, sweep.sweep.run) for sweep in planned]
+    return {key: tuple(ids[each.namespace, name] for name in each.depends_on) for key, each in trained}
 
 
 def commit(root: Path) -> str:

@@ -9,7 +9,7 @@ from workloads.data_loader import data_loader
 from workloads.identity import Facts, digest, run_id
 from workloads.job import job
 from workloads.jobset import jobset
-from workloads.launch import Launch
+from workloads.launch import InSweep, Launch
 from workloads.pod import pod
 from workloads.pytorchjob import pytorchjob
 from workloads.trainjob import training_runtime, trainjob
@@ -40,18 +40,19 @@ def companions(workload: Workload, stack: str, launch: Launch) -> tuple[Manifest
     return () if build is None else (build(workload, stack, launch),)
 
 
-def plan(workload: Workload, stack: str, facts: Facts) -> Launch:
+def plan(workload: Workload, stack: str, facts: Facts, sweep: InSweep | None = None) -> Launch:
     """The launch of a workload as it is declared now, with its name.
 
     The name is a hash of all that the object says but the name itself, its place in labels and environment, and the
-    commit: an object whose fields cannot be edited never needs an edit under the same name.
+    commit: an object whose fields cannot be edited never needs an edit under the same name. Of a trial its number and
+    its sweep's file are not in it either.
 
     Raises WorkloadError when it cannot be built or a name derived from it would be too long.
     """
     run = run_id(workload, facts)
-    draft = Launch(run_id=run, name="", facts=replace(facts, commit=""))
+    draft = Launch(run_id=run, name="", facts=replace(facts, commit=""), sweep=sweep and sweep.unnumbered)
     launched, others = manifest(workload, stack, draft), companions(workload, stack, draft)
     name = names.launch_name(run, digest([launched, *others] if others else launched))
-    launch = Launch(run_id=run, name=name, facts=facts)
+    launch = Launch(run_id=run, name=name, facts=facts, sweep=sweep)
     names.check(workload, launch.name)
     return launch

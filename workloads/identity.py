@@ -2,9 +2,11 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from manifests.labels import Manifest
+from settings.constraints import Value
 from settings.workloads import Workload
 from workloads import names
 from workloads.pods import Pod, pods
@@ -21,6 +23,9 @@ class Facts:
     """The sha256 of the data's committed manifest; None for a workload without `data`."""
     wrapper: str
     """The name of the ConfigMap with the wrapper."""
+    parameters: Mapping[str, Value] | None = None
+    """The set of a trial of a sweep; None for a run. The program may have it from a file, of which its arguments tell
+    nothing."""
     git_image: str | None = None
     """What checks `code` out; None: there is none."""
     commit: str
@@ -46,6 +51,7 @@ def identity(workload: Workload, facts: Facts) -> Manifest:
     data          the digest of the data's manifest
     seed          where chance begins
     elastic       where it is elastic: the least and the most workers
+    parameters    of a trial: its set, by whatever way it reaches the program
     nprocPerNode  where it is given: processes in each pod
     attempt       the wish to train again what was trained
 
@@ -66,6 +72,8 @@ def identity(workload: Workload, facts: Facts) -> Manifest:
     # Absent, not None: the runs that there were before there were these keep their ids.
     if workload.code is not None:
         result["code"] = {"git": workload.code.repository, "revision": workload.code.revision}
+    if facts.parameters is not None:
+        result["parameters"] = dict(facts.parameters)
     if workload.elastic is not None:
         result["elastic"] = [workload.elastic.min_replicas, workload.elastic.max_replicas]
     if workload.nproc_per_node is not None:

@@ -1,8 +1,27 @@
 """A launch: the one Kubernetes object that executes a run, as its builders are told of it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from workloads.identity import Facts
+from workloads.trials import Trial
+
+
+@dataclass(frozen=True, kw_only=True)
+class InSweep:
+    """What the launch of a trial, or of many, depends on beside its workload."""
+
+    sweep: str
+    file: str
+    """The ConfigMap with the sweep's parameter file."""
+    path: str | None
+    """Where the program finds its hyperparams.yml; None: nowhere."""
+    trial: Trial | None
+    """None: each completion index is a trial, and the file says which."""
+
+    @property
+    def unnumbered(self) -> "InSweep":
+        """Without what changes when other sets come and go: the file, and the trial's place in it."""
+        return replace(self, file="", trial=None if self.trial is None else replace(self.trial, number=0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -12,3 +31,5 @@ class Launch:
     run_id: str
     name: str
     facts: Facts
+    sweep: InSweep | None = None
+    """None: it is no sweep's."""

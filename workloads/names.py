@@ -4,6 +4,8 @@
 - `digits-0f3c9a1b2d-7e41c0`: a launch of it, named after every field of that; its object too, unless the workload's
   `naming` is `fixed` (`digits`) or `generated` (`digits-x7k2p`): then the name stands in the label LAUNCH alone;
 - `digits-0f3c9a1b2d-7e41c0-worker-1`: a pod of the launch, and the Service that gives the pod its name.
+
+A sweep's Indexed Job is named as a launch is; where a run has its id it has one of the run ids of its trials.
 """
 
 import re
@@ -17,8 +19,8 @@ RUN_DIGITS = 10
 """Hexadecimal digits of a run's hash: among a million runs of one workload, two are alike with a chance of 1 in 2."""
 LAUNCH_DIGITS = 6
 """Hexadecimal digits of a launch's hash, which tells the launches of one run apart."""
-WRAPPER_DIGITS = 8
-"""Hexadecimal digits of the hash in the name of the wrapper's ConfigMap."""
+FILE_DIGITS = 8
+"""Hexadecimal digits of the hash in the name of a ConfigMap that is named after its content."""
 
 _SUFFIX = "-xxxxx"
 """As long as what the API server appends to a `generateName`, of which Jobs make their pods' names."""
@@ -42,7 +44,12 @@ def launch_name(run: str, digest: str) -> str:
 
 def wrapper_name(digest: str) -> str:
     """The name of the ConfigMap that holds the wrapper with this digest."""
-    return f"trainstack-wrapper-{digest[:WRAPPER_DIGITS]}"
+    return f"trainstack-wrapper-{digest[:FILE_DIGITS]}"
+
+
+def sweep_file_name(sweep: str, digest: str) -> str:
+    """The name of the ConfigMap that holds a sweep's parameter file with this digest."""
+    return f"sweep-{sweep}-{digest[:FILE_DIGITS]}"
 
 
 def ledger_name(run: str) -> str:

@@ -8,6 +8,7 @@ from settings.workloads import Mount, Workload
 from workloads.checkout import checkout_container, checkout_mount, checkout_volumes
 from workloads.errors import WorkloadError
 from workloads.identity import canonical
+from workloads.in_sweep import sweep_definition, sweep_env, sweep_labels, sweep_mounts, sweep_volumes
 from workloads.launch import Launch
 from workloads.pods import Pod, pods
 
@@ -90,6 +91,7 @@ def launch_labels(workload: Workload, launch: Launch) -> dict[str, str]:
         labels.WORKLOAD: workload.name,
         labels.RUN: launch.run_id,
         labels.LAUNCH: launch.name,
+        **sweep_labels(launch),
     }
 
 
@@ -113,6 +115,7 @@ def _container(
     env = [{"name": key, "value": value} for key, value in pod.env.items()]
     if workload.managed:
         env += _wrapper_env(workload, pod, launch)
+    given = [*given, *sweep_env(launch)]
     taken = sorted({each["name"] for each in given} & {*pod.env})
     if taken:
         raise WorkloadError(
@@ -129,7 +132,7 @@ def _container(
         result["resources"] = resources
     if workload.security == "restricted":
         result["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-    mounts = _mounts(workload, pod)
+    mounts = _mounts(workload, pod, launch)
     if mounts:
         result["volumeMounts"] = mounts
     return result
@@ -187,6 +190,7 @@ def _run_record(workload: Workload, pod: Pod, launch: Launch) -> Manifest:
         "env": dict(pod.env),
         "image": launch.facts.image,
         "seed": workload.seed,
+        **sweep_definition(launch),
         "workload": workload.name,
     }
 
@@ -213,7 +217,7 @@ def _record_path(workload: Workload, pod: Pod) -> str:
     return f"{here.mount_path.rstrip('/')}/{workload.record.path}"
 
 
-def _mounts(workload: Workload, pod: Pod) -> list[Manifest]:
+def _mounts(workload: Workload, pod: Pod, launch: Launch) -> list[Manifest]:
     mounts: list[Manifest] = []
     for mount in pod.volumes:
         entry: Manifest = {"name": mount.volume, "mountPath": mount.mount_path}
@@ -224,6 +228,8 @@ def _mounts(workload: Workload, pod: Pod) -> list[Manifest]:
         mounts.append(checkout_mount(workload.code))
     if workload.managed:
         mounts.append({"name": WRAPPER_VOLUME, "mountPath": WRAPPER_FOLDER, "readOnly": True})
+    # After the checkout, into which the file may be mounted.
+    mounts += sweep_mounts(launch)
     if workload.shared_memory is not None:
         mounts.append({"name": _SHARED_MEMORY_VOLUME, "mountPath": SHARED_MEMORY_FOLDER})
     return mounts
@@ -236,6 +242,7 @@ def _volumes(workload: Workload, pod: Pod, launch: Launch) -> list[Manifest]:
         volumes += checkout_volumes(workload.code)
     if workload.managed:
         volumes.append({"name": WRAPPER_VOLUME, "configMap": {"name": launch.facts.wrapper}})
+    volumes += sweep_volumes(launch)
     if workload.shared_memory is not None:
         memory = {"medium": "Memory", "sizeLimit": workload.shared_memory}
         volumes.append({"name": _SHARED_MEMORY_VOLUME, "emptyDir": memory})

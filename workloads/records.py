@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from manifests.labels import LEDGER, RUN, WORKLOAD, WRAPPER, Manifest, metadata
+from manifests.labels import LEDGER, RUN, SWEEP, WORKLOAD, WRAPPER, Manifest, metadata
 from workloads.errors import WorkloadError
 from workloads.identity import canonical
 from workloads.launched_pods import launched_pods
@@ -15,6 +15,8 @@ from workloads.pod_template import WRAPPER_FILE, WRAPPER_VOLUME
 
 LEDGER_OF_RUN = "run"
 """The value of the label LEDGER on a run's ledger."""
+LEDGER_OF_BATCH = "batch"
+"""The same of the Indexed Job of many trials."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +32,11 @@ class Ledger:
     """The launch's manifest, as it was declared."""
     companions: tuple[Mapping[str, Any], ...] = ()
     """The objects that it refers to, as they were declared with it."""
+    sweep: str = ""
+    """The sweep that it is of; empty: of none."""
+    trials: tuple[str, ...] = ()
+    """Of an Indexed Job of many trials: their run ids by completion index; empty where a trial is this launch's no
+    more, since its set was taken out, or it failed and was launched again. Empty altogether for a run."""
 
     @property
     def objects(self) -> tuple[Mapping[str, Any], ...]:
@@ -74,15 +81,14 @@ def wrapper_of(objects: Sequence[Mapping[str, Any]]) -> str | None:
 
 def ledger_config_map(stack: str, ledger: Ledger) -> Manifest:
     """A run's ledger as the cluster keeps it."""
+    of = LEDGER_OF_BATCH if ledger.trials else LEDGER_OF_RUN
+    labels = {LEDGER: of, RUN: ledger.run_id, WORKLOAD: ledger.workload}
+    if ledger.sweep:
+        labels[SWEEP] = ledger.sweep
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": metadata(
-            ledger_name(ledger.run_id),
-            stack,
-            namespace=ledger.namespace,
-            labels={LEDGER: LEDGER_OF_RUN, RUN: ledger.run_id, WORKLOAD: ledger.workload},
-        ),
+        "metadata": metadata(ledger_name(ledger.run_id), stack, namespace=ledger.namespace, labels=labels),
         "data": {
             "run": ledger.run_id,
             "workload": ledger.workload,
@@ -90,6 +96,7 @@ def ledger_config_map(stack: str, ledger: Ledger) -> Manifest:
             "launchName": ledger.launch_name,
             "launch": canonical(ledger.launch),
             **({"companions": canonical(ledger.companions)} if ledger.companions else {}),
+            **({"trials": canonical(ledger.trials)} if ledger.trials else {}),
         },
     }
 
@@ -110,6 +117,8 @@ def read_ledger(config_map: Mapping[str, Any]) -> Ledger:
             launch_name=data["launchName"],
             launch=json.loads(data["launch"]),
             companions=tuple(json.loads(data.get("companions", "[]"))),
+            sweep=config_map["metadata"]["labels"].get(SWEEP, ""),
+            trials=tuple(json.loads(data.get("trials", "[]"))),
         )
     except (KeyError, ValueError) as error:
         raise WorkloadError(

@@ -5,7 +5,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from manifests import namespaces, queues, storage, tenants
@@ -19,10 +19,14 @@ from settings.model import Settings
 from settings.operators import Manifest as ReleaseManifest
 from settings.workloads import Workload
 from workloads.build import companions, manifest, plan
-from workloads.identity import Facts
+from workloads.identity import Facts, run_id
 from workloads.images import workload_reference
 from workloads.launch import Launch
+from workloads.parameter_file import file_config_map, file_name
 from workloads.records import Ledger, ledger_config_map, wrapper_config_map, wrapper_reference
+from workloads.sweep_launches import PlannedSweep
+from workloads.trials import PlannedTrial
+from workloads.trials import trials as trials_of
 
 WRAPPER = Path("workloads/wrapper/run.py")
 """The wrapper's source, relative to the project."""
@@ -93,13 +97,33 @@ def platform(settings: Settings, inputs: Inputs) -> list[Manifest]:
 
 
 def training(settings: Settings, inputs: Inputs) -> list[Manifest]:
-    """The researchers' half: claims, and each run with its wrapper and its ledger."""
+    """The researchers' half: claims, and each run, and each trial, with its wrapper and its ledger."""
     planned = runs(settings, inputs)
     return [
         *(storage.claim(each, settings.stack) for each in settings.storage.volumes),
         *wrappers(settings, inputs),
         *(ledger_config_map(settings.stack, ledger(run)) for run in planned),
         *(each for run in planned for each in (*run.companions, run.manifest)),
+        *(each for sweep in sweeps(settings, inputs) for each in _objects(sweep)),
+    ]
+
+
+def _objects(planned: PlannedSweep) -> list[Manifest]:
+    """Everything of a sweep of which nothing is launched yet, and whose trials need not wait for each other."""
+    run_ids, files = tuple(planned.trials), planned.file
+    if not run_ids:
+        return []
+    if planned.sweep.form == "indexed":
+        data = planned.batch_file(run_ids)
+        files = {file_name(planned.sweep.name, data): data}
+        launched = [planned.batch(run_ids, next(iter(files)))]
+    else:
+        launched = [planned.job(run_id) for run_id in run_ids]
+    name, namespace, stack = planned.sweep.name, planned.sweep.run.namespace, planned.stack
+    return [
+        *(file_config_map(file, name, namespace, stack, data) for file, data in files.items()),
+        *(ledger_config_map(stack, each) for each in launched),
+        *(dict(each) for one in launched for each in one.objects),
     ]
 
 
@@ -135,9 +159,31 @@ def runs(settings: Settings, inputs: Inputs) -> list[PlannedRun]:
     return result
 
 
+def trials(settings: Settings, inputs: Inputs) -> dict[str, tuple[PlannedTrial, ...]]:
+    """By sweep: its trials, in the order of their numbers."""
+    result = {}
+    for sweep in settings.sweeps.sweeps:
+        shared = facts(sweep.run, settings, inputs)
+        planned = []
+        for trial in trials_of(sweep):
+            own = replace(shared, parameters=trial.parameters)
+            planned.append(PlannedTrial(trial=trial, run_id=run_id(trial.workload, own), facts=own))
+        result[sweep.name] = tuple(planned)
+    return result
+
+
+def sweeps(settings: Settings, inputs: Inputs) -> list[PlannedSweep]:
+    """The sweeps as they would be launched now."""
+    planned = trials(settings, inputs)
+    return [
+        PlannedSweep(sweep, settings.stack, facts(sweep.run, settings, inputs), planned[sweep.name])
+        for sweep in settings.sweeps.sweeps
+    ]
+
+
 def wrappers(settings: Settings, inputs: Inputs) -> list[Manifest]:
     """The wrapper, once for each namespace with a managed workload."""
-    used = sorted({workload.namespace for workload in settings.workloads.runs if workload.managed})
+    used = sorted({workload.namespace for _, workload in settings.trained() if workload.managed})
     return [wrapper_config_map(namespace, settings.stack, inputs.wrapper) for namespace in used]
 
 
@@ -183,7 +229,7 @@ def read_inputs(settings: Settings, root: Path, *, commit: str, cache: Path | No
 
     """
     faults: list[str] = []
-    wanted = settings.workloads.runs
+    wanted = [workload for _, workload in settings.trained()]
     builds = {workload.image.build for workload in wanted if workload.image.build is not None}
     manifests = {workload.data.manifest for workload in wanted if workload.data is not None}
     images = _collect(

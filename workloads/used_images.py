@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pydantic.alias_generators import to_camel
 
 from settings.model import Settings
-from settings.paths import elements
 from workloads import render
 from workloads.render import Inputs
 
@@ -52,11 +51,10 @@ def _of_operators(settings: Settings, inputs: Inputs) -> Iterator[UsedImage]:
 
 
 def _of_training(settings: Settings, inputs: Inputs) -> Iterator[UsedImage]:
-    runs = settings.workloads.runs
-    for path, run in zip(elements("workloads.runs", [run.name for run in runs]), runs, strict=True):
+    for path, run in settings.trained():
         field = "name" if run.image.build is None else "build"
         yield UsedImage(render.image(run, inputs), f"{path}.image.{field}", run.image.build)
     # What `upload`, `ls` and `fetch` start.
     yield UsedImage(settings.cluster.loader.image, "cluster.loader.image")
-    if any(run.code is not None for run in runs):
+    if any(run.code is not None for _, run in settings.trained()):
         yield UsedImage(settings.cluster.git_image, "cluster.gitImage")

@@ -63,7 +63,7 @@ async def _read(settings: Settings) -> Live:
 
 def _wanted(settings: Settings, *, owner: bool) -> dict[str, str]:
     """The lists to ask for, by the key that they have in `Live.lists`."""
-    workloads = settings.workloads.runs
+    workloads = [workload for _, workload in settings.trained()]
     found = {kind: paths.collection(_version(kind), kind, None) for kind in CLUSTER_SCOPED if owner}
     for namespace in sorted(
         {each.namespace for each in workloads} | {each.namespace for each in settings.storage.volumes}

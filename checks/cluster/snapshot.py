@@ -1,7 +1,7 @@
 """What the cluster holds of an environment: its launches, its ledgers, and who owns what it would declare."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
@@ -12,6 +12,7 @@ from checks.launches import LiveLaunch, live_launch
 from checks.ownership import Identity, identity
 from manifests import labels
 from settings.model import Settings
+from workloads.parameter_file import Data
 from workloads.records import Ledger, read_ledger, wrapper_sources
 
 _LAUNCH_KINDS = tuple((facts.api_version, kind) for kind, facts in KINDS.items())
@@ -26,6 +27,8 @@ class Runs:
     ledgers: tuple[Ledger, ...]
     wrappers: Mapping[str, str]
     """The sources of the wrappers that launches may still mount, by name."""
+    files: Mapping[str, Data] = field(default_factory=dict)
+    """The parameter files of sweeps that launches may still mount, by name."""
 
 
 def run_namespaces(settings: Settings) -> tuple[str | None, ...]:
@@ -38,7 +41,7 @@ def run_namespaces(settings: Settings) -> tuple[str | None, ...]:
     environment = settings.environment
     names = {*(each.name for each in environment.namespaces), *environment.existing.namespaces}
     names |= {volume.namespace for volume in settings.storage.volumes}
-    names |= {run.namespace for run in settings.workloads.runs}
+    names |= {run.namespace for _, run in settings.trained()}
     return tuple(sorted(names))
 
 
@@ -49,12 +52,15 @@ def read_runs(settings: Settings) -> Runs:
     """
     namespaces, context = run_namespaces(settings), settings.cluster.context
     bodies = read_launches(settings.stack, namespaces, context)
-    ledgers = _list([("v1", "ConfigMap")], namespaces, f"{labels.STACK}={settings.stack},{labels.LEDGER}", context)
-    wrappers = _list([("v1", "ConfigMap")], namespaces, f"{labels.STACK}={settings.stack},{labels.WRAPPER}", context)
+    ledgers, wrappers, files = (
+        _list([("v1", "ConfigMap")], namespaces, f"{labels.STACK}={settings.stack},{marked}", context)
+        for marked in (labels.LEDGER, labels.WRAPPER, f"{labels.SWEEP},!{labels.LEDGER}")
+    )
     return Runs(
         tuple(live_launch(body) for body in bodies),
         tuple(read_ledger(body) for body in ledgers),
         wrapper_sources(wrappers),
+        {str(body["metadata"]["name"]): body.get("data") or {} for body in files},
     )
 
 

@@ -46,6 +46,7 @@ def _lists(scene: Scene) -> Iterator[tuple[str, Iterable[str]]]:
     yield "queues.priorityClasses", (one.name for one in queues.priority_classes)
     yield "tenants.teams", (one.name for one in settings.tenants.teams)
     yield "workloads.runs", (one.name for one in settings.workloads.runs)
+    yield "sweeps.sweeps", (one.name for one in settings.sweeps.sweeps)
 
 
 RULES: tuple[Rule, ...] = (name_derived, name_duplicate)

@@ -117,7 +117,8 @@ def namespace_unknown(scene: Scene) -> Iterator[Finding]:
 def dependency_unknown(scene: Scene) -> Iterator[Finding]:
     """What a run depends on is a run of its namespace."""
     for path, run in scene.runs():
-        known = {one.name for _, one in scene.runs() if one.namespace == run.namespace} - {run.name}
+        runs = scene.settings.workloads.runs
+        known = {one.name for one in runs if one.namespace == run.namespace} - {run.name}
         for index, word in enumerate(run.depends_on):
             if word not in known:
                 message = f"no other run of namespace {run.namespace} is {word}"

@@ -2,7 +2,9 @@
 
 from typing import Any
 
+from settings.constraints import Value
 from settings.environment import Environment, Namespace
+from settings.hyperparams import Expansion, numbered, space_digest
 from settings.model import Settings
 from settings.operators import Kueue, KueueConfiguration, Manifest, Operators, TrainingOperator
 from settings.queues import (
@@ -16,7 +18,9 @@ from settings.queues import (
     ResourceGroup,
     ResourceQuota,
 )
+from settings.space import Objective, Parameter, Space
 from settings.storage import Storage, StorageClass, Volume
+from settings.sweeps import Sweep, Sweeps
 from settings.workloads import Image, Mount, Record, Resources, Role, Workload, Workloads
 
 
@@ -93,6 +97,34 @@ def make_distributed(workers: int = 2, **changes: Any) -> Workload:
     roles = {"Master": Role(), "Worker": Role(replicas=workers)}
     resources = Resources(requests={"cpu": "500m", "memory": "1Gi"})
     return make_run(**{"kind": "PyTorchJob", "roles": roles, "resources": resources, **changes})
+
+
+def make_space(**changes: Any) -> Space:
+    """A grid of four batch sizes, which the program gets as an argument, compared by validation accuracy."""
+    base = {
+        "method": "grid",
+        "parameters": {"batch_size": Parameter(values=(32, 64, 128, 512))},
+        "objective": Objective(metric="val_accuracy", direction="maximize"),
+        "args": ("--batch-size=${parameters.batch_size}",),
+    }
+    return Space(**{**base, **changes})
+
+
+def make_expansion(*sets: dict[str, Value], space: Space | None = None) -> Expansion:
+    """The file of these sets, made of this space, by default those of `make_space`."""
+    given = sets or tuple({"batch_size": size} for size in (32, 64, 128, 512))
+    return Expansion(space=space_digest(space or make_space()), sets=numbered(given))
+
+
+def make_sweep(**changes: Any) -> Sweep:
+    """The sweep `search` of `make_space`, expanded, in form `jobs`, of the program of `make_run`."""
+    base = {"name": "search", "run": make_run(name="search"), "space": make_space(), "expansion": make_expansion()}
+    return Sweep(**{**base, **changes})
+
+
+def make_sweeps(**changes: Any) -> Sweeps:
+    """The section with `make_sweep` alone."""
+    return Sweeps(sweeps=(make_sweep(**changes),))
 
 
 def make_manifest(**changes: Any) -> Manifest:

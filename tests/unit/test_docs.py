@@ -22,8 +22,10 @@ from settings.load import load_with_places, stacks
 from settings.merge import merge, plain
 from settings.operators import Operators
 from settings.source import read
+from settings.spaces import load_space
 from toolchain import debian
 from toolchain.versions import collect
+from trials.expand import expand
 from workloads.render import read_inputs
 from workloads.used_images import used_images
 
@@ -104,7 +106,7 @@ def anchors(page: Path) -> set[str]:
 
 def project(folder: Path) -> Path:
     """A project in the folder: the files of this one that settings are made of and name, without environments."""
-    for name in ("defaults.yaml", "workloads", ".trainstack"):
+    for name in ("defaults.yaml", "sweeps", "workloads", ".trainstack"):
         (folder / name).symlink_to(ROOT / name)
     return folder
 
@@ -208,6 +210,14 @@ def test_every_workload_of_the_docs_loads(block: Block, tmp_path: Path) -> None:
     assert_sound(tmp_path, "doc")
 
 
+@pytest.mark.parametrize("block", blocks("yaml space"), ids=str)
+def test_every_space_of_the_docs_expands(block: Block, tmp_path: Path) -> None:
+    """As a space.yaml, to sets that each have an argument or a file."""
+    (tmp_path / "sweeps" / "example").mkdir(parents=True)
+    (tmp_path / "sweeps" / "example" / "space.yaml").write_text(block.text)
+    assert expand(load_space(tmp_path, "example").space)
+
+
 def test_every_other_block_is_of_a_known_kind() -> None:
     """A YAML block says what it is, or is a comment for an editor; so none goes unchecked by a slip."""
     plain_yaml = [block for block in blocks("yaml", "yml") if not block.text.startswith("# yaml-language-server")]
@@ -261,7 +271,7 @@ def test_the_readme_shows_what_up_prints(
         (tmp_path / name).symlink_to(ROOT / name)
     project(tmp_path)
     monkeypatch.chdir(tmp_path)
-    ledger = SimpleNamespace(run_id=run_id)
+    ledger = SimpleNamespace(run_id=run_id, sweep="")
     monkeypatch.setattr(deploy, "read_runs", lambda _: SimpleNamespace(ledgers=(ledger,)))
     monkeypatch.setattr(deploy, "fetch_run", lambda *_: record)
     deploy._results(Session(tmp_path, "dev"))

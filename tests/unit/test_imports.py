@@ -1,6 +1,7 @@
 """Imports go down the flow only: settings, then manifests and workloads, checks, components, stacks, the program."""
 
 import ast
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,8 @@ ALLOWED = {
     "manifests": ("manifests", "settings"),
     "workloads": ("workloads", "manifests", "settings"),
     "checks": ("checks", "workloads", "manifests", "settings"),
+    # Optuna and scipy are in this room alone.
+    "trials": ("trials", "settings"),
     "components": ("components", "checks", "workloads", "manifests", "settings"),
     "stacks": ("stacks", "components", "checks", "workloads", "manifests", "settings"),
     "__main__": ("stacks", "components", "checks", "workloads", "manifests", "settings"),
@@ -22,10 +25,11 @@ ALLOWED = {
     "devcluster": ("devcluster", "toolchain", "workloads.images"),
     "review": ("review", "checks", "workloads", "manifests", "settings"),
     # What a line of a log tells is the same for those who watch a run and for those who report of it.
-    "reports": ("reports", "checks.training_log"),
+    "reports": ("reports", "checks.training_log", "trials", "settings.space", "settings.constraints"),
     "cli": (
         "cli",
         "reports",
+        "trials",
         "review",
         "devcluster",
         "toolchain",
@@ -41,7 +45,7 @@ ALLOWED = {
 CONTAINED = {"workloads/digits": ("workloads.digits",), "workloads/wrapper": ()}
 """Programs that run in containers, where nothing of ours is installed: they may import their own files alone."""
 
-PURE = ("settings", "manifests", "workloads", "checks", "reports")
+PURE = ("settings", "manifests", "workloads", "checks", "reports", "trials")
 """The packages that neither deploy nor touch the network."""
 IMPURE = (
     "pulumi",
@@ -128,6 +132,25 @@ def test_only_components_and_stacks_know_the_engine() -> None:
         if within(module, ("pulumi", "pulumi_kubernetes"))
     ]
     assert wrong == []
+
+
+def test_samplers_are_in_one_room() -> None:
+    """What draws and judges sets is imported by the modules that do so alone: to everything else sets are files."""
+    wrong = [
+        f"{file}:{line}: may not import {module}"
+        for file in sources()
+        if file not in ("trials/sampling.py", "trials/propose.py", "trials/importance.py")
+        for line, module in imports(file)
+        if within(module, ("optuna", "scipy"))
+    ]
+    assert wrong == []
+
+
+def test_neither_the_program_nor_the_command_loads_a_sampler() -> None:
+    """`pulumi preview` and `trainstack --help` do not wait for Optuna and scipy."""
+    words = "import sys, cli.app, stacks.assemble; print({'optuna', 'scipy'} & {*sys.modules})"
+    told = subprocess.run([sys.executable, "-c", words], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert told.stdout == "set()\n"
 
 
 def test_container_programs_import_nothing_of_ours() -> None:

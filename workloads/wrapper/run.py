@@ -2,7 +2,8 @@
 
 The standard library of Python 3.8 is all it needs: it is mounted into images that people bring.
 
-Record of a run, `$TRAINSTACK_RECORD/<run-id>/` (of an indexed Job: `<run-id>/<completion index>/`):
+Record of a run, `$TRAINSTACK_RECORD/<run-id>/` (of an indexed Job: `<run-id>/<completion index>/`; of a sweep's, whose
+indices are runs of their own, see class Trial, `<run-id>/`):
 
     run.json       what runs; replaced at the end by the completed one (times, attempts, files with hashes)
     result/        what the command wrote to $TRAINSTACK_OUTPUT (metrics.jsonl, model): all at once, on success
@@ -27,11 +28,14 @@ Environment:
     TRAINSTACK_DATA_TIMEOUT       this many seconds at most; default 1800
     TRAINSTACK_HEARTBEAT_SECONDS  between two signs of life of the holder; default 5
     TRAINSTACK_STALE_SECONDS      of silence until another pod takes over; default 60
+    TRAINSTACK_TRIALS             of a sweep's indexed Job: the file that tells which run each index is, see class Trial
+    TRAINSTACK_SWEEP              with it: the sweep's name
     JOB_COMPLETION_INDEX          set by indexed Jobs; counts where there is no rank
 
 Exit code: the command's (128+n for signal n; 127 if it cannot be started); 0 if the run was finished before; 143 if
 SIGTERM came before the command ran; 64 wrong environment or arguments; 66 data did not come; 73 the record cannot be
-written; 75 another pod took the run over.
+written; 75 another pod took the run over; 79 the trial is finished and has not reached its sweep's target. A trial that
+is withdrawn ends with 0, or with 79 where its sweep has a target.
 """
 
 from __future__ import annotations  # Python 3.8 cannot evaluate list[str]
@@ -40,6 +44,7 @@ import collections
 import contextlib
 import hashlib
 import json
+import math
 import os
 import re
 import signal
@@ -54,8 +59,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 TOKENS = ("TRAINSTACK_OUTPUT", "TRAINSTACK_CHECKPOINT", "TRAINSTACK_RESUME", "TRAINSTACK_RUN_ID")
-USAGE, NO_DATA, NO_RECORD, TAKEN_OVER, STOPPED = 64, 66, 73, 75, 128 + signal.SIGTERM
+USAGE, NO_DATA, NO_RECORD, TAKEN_OVER, NOT_REACHED, STOPPED = 64, 66, 73, 75, 79, 128 + signal.SIGTERM
 LOST = "another pod took this run over while this one was silent: nothing is published here"
+WITHDRAWN = "this run is withdrawn, and the change that did so names it to be stopped"
 LAST_LINES, LINE_BYTES = 50, 4096
 SAY_EVERY_SECONDS = 30
 GRACE_SECONDS = 30
@@ -87,12 +93,106 @@ def pause(seconds: float) -> None:
         raise WrapperError(STOPPED, "stopped by SIGTERM before the command ran")
 
 
+class Trial:
+    """One run of a sweep's indexed Job: the entry that has this pod's completion index in $TRAINSTACK_TRIALS.
+
+    {"objective": {"metric", "direction", "epoch", "target"} or null,
+     "trials": [{"run_id", "number", "id", "parameters", "args", "env"}, ...]}
+
+    The entry's args come after the command, its env and JOB_ID, the number, into the command's environment. Beside that
+    file may come, while the Job runs, lists of run ids: withdrawn.json, of those that train no more, and stopped.json,
+    of those among them whose command is to end.
+    """
+
+    def __init__(self, sweep: str, file: Path, index: int | None) -> None:
+        self.file = file
+        self.stopped = threading.Event()
+        try:
+            content = json.loads(file.read_bytes())
+            entries, self.objective = content["trials"], content["objective"]
+            if index is None or index >= len(entries):
+                raise WrapperError(USAGE, f"JOB_COMPLETION_INDEX is {index}, and {file} has {len(entries)} trials")
+            entry = entries[index]
+            self.run_id, self.args = str(entry["run_id"]), list(entry["args"])
+            self.env = {**entry["env"], "JOB_ID": str(entry["number"])}
+            known = {"number": entry["number"], "id": entry["id"], "parameters": entry["parameters"]}
+        except OSError as error:
+            raise WrapperError(USAGE, f"TRAINSTACK_TRIALS: {error.strerror}: {file}; the stack mounts it") from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise WrapperError(USAGE, f"TRAINSTACK_TRIALS: {file} is not as the stack makes it: {error!r}") from None
+        self.definition = {"name": sweep, **known}
+
+    def define(self, shared: dict[str, Any]) -> dict[str, Any]:
+        """What ran, from what all indices of the Job share."""
+        env = {name: value for name, value in self.env.items() if name != "JOB_ID"}
+        whole = {"args": [*shared.get("args", ()), *self.args], "env": {**shared.get("env", {}), **env}}
+        return {**shared, **whole, "sweep": self.definition}
+
+    def is_in(self, name: str) -> bool:
+        """Whether a list beside the file names this run."""
+        try:
+            return self.run_id in json.loads((self.file.parent / name).read_bytes())
+        except (OSError, ValueError, TypeError):
+            return False
+
+    def watch(self, seconds: float) -> None:
+        """Have `stopped` set once the run is to end, looked for this often."""
+
+        def look() -> None:
+            while not self.is_in("stopped.json"):
+                time.sleep(seconds)
+            self.stopped.set()
+
+        threading.Thread(target=look, daemon=True).start()
+
+    @property
+    def aimless(self) -> int:
+        """The exit code of a run that trained nothing: the one that reaches a target stops the others."""
+        return 0 if self._target is None else NOT_REACHED
+
+    def judge(self, metrics: Path) -> int:
+        """The exit code of a finished run, by what it wrote: 79 if it has not reached the target."""
+        if self._target is None:
+            return 0
+        value = objective_value(metrics, self.objective)
+        sign = 1 if self.objective["direction"] == "maximize" else -1
+        if value is not None and sign * value >= sign * self._target:
+            say(f"{self.objective['metric']} {value:g} reaches the target {self._target:g}: no other trial is needed")
+            return 0
+        reached = "is not told" if value is None else f"{value:g}"
+        say(f"{self.objective['metric']} {reached}: not the target {self._target:g}, so others are tried")
+        return NOT_REACHED
+
+    @property
+    def _target(self) -> float | None:
+        return self.objective["target"] if self.objective else None
+
+
+def objective_value(metrics: Path, objective: Mapping[str, Any]) -> float | None:
+    """What a metrics.jsonl tells of the objective; None where it tells nothing. NaN and infinities are nothing."""
+    told = []
+    try:
+        lines = [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, ValueError) as error:
+        say(f"cannot read {metrics}: {error}")
+        lines = []
+    for line in lines:
+        value = line.get(objective["metric"]) if isinstance(line, dict) else None
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+            told.append((line.get("epoch"), float(value)))
+    if objective["epoch"] == "best":
+        best = max if objective["direction"] == "maximize" else min
+        return best((value for _, value in told), default=None)
+    if objective["epoch"] == "last":
+        return told[-1][1] if told else None
+    return next((value for epoch, value in told if epoch == objective["epoch"]), None)
+
+
 class Settings:
     """The environment, read and checked."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.environment = environment
-        self.run_id = self._text("TRAINSTACK_RUN_ID")
         self.launch = environment.get("TRAINSTACK_LAUNCH", "")
         self.pod = environment.get("TRAINSTACK_POD") or socket.gethostname()
         rank = environment.get("RANK") or environment.get("PET_NODE_RANK")
@@ -100,13 +200,20 @@ class Settings:
         # A TrainJob's pods have an index too, but are ranks of one run: an index counts only where there is no rank.
         index = "" if rank else environment.get("JOB_COMPLETION_INDEX", "")
         self.index = int(self._number("JOB_COMPLETION_INDEX", index)) if index else None
+        trials = environment.get("TRAINSTACK_TRIALS")
+        self.trial = Trial(self._text("TRAINSTACK_SWEEP"), Path(trials), self.index) if trials else None
+        self.run_id = self.trial.run_id if self.trial else self._text("TRAINSTACK_RUN_ID")
         names = {"TRAINSTACK_RUN_ID": self.run_id, "TRAINSTACK_POD": self.pod, "JOB_COMPLETION_INDEX": index or "0"}
         for name, value in names.items():
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", value):
                 raise WrapperError(USAGE, f"{name} is {value!r}: it names a folder, of letters, digits, '.', '_', '-'")
         root = environment.get("TRAINSTACK_RECORD") or (None if self.rank else self._text("TRAINSTACK_RECORD"))
-        self.record = Path(root) / self.run_id / index if root else None
+        self.record = Path(root) / self.run_id / ("" if self.trial else index) if root else None
         self.definition = self._json("TRAINSTACK_RUN", {})
+        if self.trial:
+            self.definition = self.trial.define(self.definition)
+            self.environment = {**environment, **self.trial.env}
+            self.index = None  # The run is a run like any other: its record tells nothing of the index.
         self.data = self._json("TRAINSTACK_DATA", None)
         if self.data is not None and not all(isinstance(self.data.get(key), str) for key in ("path", "manifest")):
             raise WrapperError(
@@ -281,18 +388,19 @@ class Child:
         self.reader = threading.Thread(target=self._copy, daemon=True)
         self.reader.start()
 
-    def wait(self, lost: threading.Event) -> int:
-        """The exit code as a shell gives it. A lost claim ends the command as SIGTERM does.
+    def wait(self, *ends: tuple[threading.Event, str]) -> int:
+        """The exit code as a shell gives it. `ends`: events, with what they mean, that end the command as SIGTERM does.
 
         A command that was told to stop has not finished, even if it ends with 0 once its checkpoint is written.
         """
         told_at = 0.0
         while self.process.poll() is None:
-            if told_at and lost.is_set() and time.monotonic() - told_at > GRACE_SECONDS:
+            reason = next((meaning for event, meaning in ends if event.is_set()), "")
+            if told_at and reason and time.monotonic() - told_at > GRACE_SECONDS:
                 self.process.kill()
-            if not told_at and (terminated.is_set() or lost.is_set()):
+            if not told_at and (terminated.is_set() or reason):
                 told_at = time.monotonic()
-                say("passing SIGTERM on" if terminated.is_set() else f"{LOST}; stopping the command")
+                say("passing SIGTERM on" if terminated.is_set() else f"{reason}; stopping the command")
                 self.process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(0.1)
@@ -388,6 +496,8 @@ class Attempt:
         """Leaves failure.json in the attempt's folder."""
         facts = {"exit_code": code, "started": self.started, "finished": now(), "last_lines": list(last_lines)}
         signalled = {"stopped_by_sigterm": True} if terminated.is_set() else {}
+        if self.settings.trial and self.settings.trial.stopped.is_set():
+            signalled["withdrawn"] = True
         launch = {"launch": self.settings.launch, "pod": self.settings.pod}
         write_file(self.folder / "failure.json", as_json({**facts, **signalled, **launch}))
 
@@ -490,22 +600,31 @@ def run_first(settings: Settings, record: Path, command: Sequence[str]) -> int:
     finished = f"run {settings.run_id} is finished (record {record}): nothing to do"
     if (record / "_SUCCESS").exists():
         say(finished)
-        return 0
+        return outcome(settings, record)
+    trial = settings.trial
+    if trial and trial.is_in("withdrawn.json"):
+        say(f"run {settings.run_id} is withdrawn: its set was removed before it began")
+        return trial.aimless
     wait_for_data(settings)
     claim = Claim(settings, record)
     if not claim.acquire():
         say(finished)
-        return 0
+        return outcome(settings, record)
     try:
         if not (record / "result").exists():
             code = attempt_run(settings, record, claim, command)
             if code:
-                return code
+                return trial.aimless if trial and trial.stopped.is_set() else code
         finish(record)
         say(f"run {settings.run_id} succeeded: its record is {record}")
-        return 0
+        return outcome(settings, record)
     finally:
         claim.release()
+
+
+def outcome(settings: Settings, record: Path) -> int:
+    """The exit code of a finished run."""
+    return settings.trial.judge(record / "result" / "metrics.jsonl") if settings.trial else 0
 
 
 def attempt_run(settings: Settings, record: Path, claim: Claim, command: Sequence[str]) -> int:
@@ -516,7 +635,11 @@ def attempt_run(settings: Settings, record: Path, claim: Claim, command: Sequenc
     filled, environment = prepare(settings, command, attempt.output, checkpoint)
     say(f"run {settings.run_id} attempt {attempt.name} resume {environment['TRAINSTACK_RESUME']}: {' '.join(filled)}")
     child = start(filled, environment, attempt.log)
-    code = child.wait(claim.lost) if child else 127
+    ends = [(claim.lost, LOST)]
+    if settings.trial:
+        settings.trial.watch(settings.heartbeat)
+        ends.append((settings.trial.stopped, WITHDRAWN))
+    code = child.wait(*ends) if child else 127
     if code == 0:
         attempt.publish()
         return 0
@@ -553,7 +676,7 @@ def run_beside(settings: Settings, command: Sequence[str], scratch: Path) -> int
     filled, environment = prepare(settings, command, output, checkpoint)
     say(f"run {settings.run_id} rank {settings.rank}: {' '.join(filled)}")
     child = start(filled, environment, log)
-    return child.wait(threading.Event()) if child else 127
+    return child.wait() if child else 127
 
 
 def own_log(settings: Settings, record: Path) -> Path:
@@ -576,8 +699,8 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """See the top of this file."""
     signal.signal(signal.SIGTERM, lambda *_: terminated.set())
     try:
-        command = checked_command(arguments)
         settings = Settings(environment)
+        command = checked_command([*arguments, *(settings.trial.args if settings.trial else ())])
         if settings.rank or not settings.record:
             return run_other(settings, command)
         return run_first(settings, settings.record, command)

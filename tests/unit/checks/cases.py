@@ -20,7 +20,9 @@ from tests.unit.make import (
     make_quota,
     make_run,
     make_settings,
+    make_space,
     make_storage,
+    make_sweeps,
     make_training_operator,
     make_volume,
 )
@@ -66,6 +68,7 @@ ALONE = make_settings(
         )
     )
 )
+TWO_GPUS = Resources(requests={"cpu": "1"}, limits={"nvidia.com/gpu": "2"})
 TENANT = Environment(profile="tenant")
 
 CASES = {
@@ -325,6 +328,33 @@ CASES = {
         "workloads.runs[train].image.name",
         "the image python:3.11 has no digest, and none in pins/test.yaml",
         "run `trainstack pin -s test`",
+    ),
+    "sweep-stale": Case(
+        make_settings(sweeps=make_sweeps(space=make_space(seed=1))),
+        "sweeps.sweeps[search]",
+        "sweeps/search/hyperparams.yml is not of the space.yaml beside it, which was edited since",
+        "run `trainstack sweep expand search`",
+    ),
+    "sweep-name-taken": Case(
+        make_settings(make_run(name="search"), sweeps=make_sweeps()),
+        "sweeps.sweeps[search].name",
+        "a run is called search too",
+        "rename the run, or the sweep's folder",
+    ),
+    "sweep-cost": Case(
+        make_settings(
+            sweeps=make_sweeps(
+                form="indexed",
+                parallelism=1,
+                max_gpu_hours=3.0,
+                run=make_run(
+                    name="search", queue=None, active_deadline_seconds=1800, backoff_limit=1, resources=TWO_GPUS
+                ),
+            )
+        ),
+        "sweeps.sweeps[search].maxGpuHours",
+        "4 sets of 2 GPUs for at most 1800 s each, 2 times where it fails, cost up to 8.0 GPU hours, and 3 are allowed",
+        "lower run.activeDeadlineSeconds, take sets out, or raise the limit",
     ),
     "tenant-cluster-scoped": Case(
         make_settings(

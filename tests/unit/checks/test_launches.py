@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from checks.launches import Decision, LiveLaunch, Phase, decide, live_launch
+from checks.launches import Decision, LiveLaunch, OfSweep, Phase, decide, idle_stops, live_launch
 from workloads.records import Ledger
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -139,12 +139,13 @@ def test_a_finished_run_that_is_declared_no_more_goes(phase: Phase) -> None:
 
 
 def test_stop_lets_only_the_named_run_go() -> None:
-    """The other one is refused still; an entry that names nothing is a note."""
+    """The other one is refused still; of an entry that names nothing a note tells."""
     live = [make_live("running"), make_live("running", f"{OTHER}-cccccc", OTHER)]
     decision = decide([], live, [], (RUN, "digits-gone"), NOW)
     assert len(decision.refusals) == 1
     assert OTHER in decision.refusals[0]
-    assert decision.notes == ("stop names digits-gone, which is no run of this stack: drop the entry",)
+    notes = idle_stops((RUN, "digits-gone"), {each.run_id for each in live})
+    assert notes == ("stop names digits-gone, which is no run of this stack: drop the entry",)
 
 
 @pytest.mark.parametrize(
@@ -233,3 +234,18 @@ def test_an_object_without_status_is_read_too() -> None:
     body = make_body("Job", {"suspend": True})
     del body["status"]
     assert live_launch(body).phase == "queued"
+
+
+def test_a_live_launch_of_a_sweep_tells_so() -> None:
+    """A trial by its set, its number and the file that it mounts; an Indexed Job of many by what has succeeded."""
+    container = {"name": "training", "env": [{"name": "JOB_ID", "value": "7"}]}
+    volumes = [{"name": "trainstack-sweep", "configMap": {"name": "sweep-digits-0"}}]
+    spec = {"template": {"spec": {"containers": [container], "volumes": volumes}}}
+    body = make_body("Job", spec)
+    body["metadata"]["labels"] |= {"trainstack.dev/sweep": "digits", "trainstack.dev/set": "aaaaaaaaaa"}
+    assert live_launch(body).sweep == OfSweep(name="digits", set_id="aaaaaaaaaa", number=7, file="sweep-digits-0")
+    del body["metadata"]["labels"]["trainstack.dev/set"], container["env"]
+    body["status"]["completedIndexes"] = "0,2-4,7"
+    assert live_launch(body).sweep == OfSweep(
+        name="digits", set_id="", number=None, file="sweep-digits-0", succeeded=(0, 2, 3, 4, 7)
+    )

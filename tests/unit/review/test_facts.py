@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from manifests.labels import Manifest
 from manifests.tenants import rights
 from review.facts import WORDS, Fact, Step, View, facts
 from settings.tenants import Team
@@ -65,6 +66,33 @@ def test_a_run_that_goes_is_stopped_only_when_it_is_named() -> None:
         "**Stops run train-1**, which `stop` names (Job research/train-1-2)."
     ]
     assert said(gone, view=View(live=False))[0].startswith("No longer declares run train-1 ")
+
+
+def make_trial(name: str = "train-1-2", **labels: str) -> Manifest:
+    """The Job of one trial of the sweep `train`, or with `set` None that of many."""
+    job = make_job(name=name)
+    marks = {**job["metadata"]["labels"], "trainstack.dev/sweep": "train", **labels}
+    return {**job, "metadata": {**job["metadata"], "labels": marks}}
+
+
+def test_a_trial_that_goes_may_have_waited() -> None:
+    """A preview that went through lets queued ones go, and running ones that are named, by run or by sweep."""
+    gone = Step("delete", make_trial(), None)
+    assert said(gone) == [
+        "Removes Job research/train-1-2 of trial train-1: it has ended, or it is queued and its set is taken out."
+    ]
+    for name in ("train", "train-1"):
+        assert said(gone, view=View(live=True, stop=[name]))[0].startswith("**Stops run train-1**")
+
+
+def test_without_a_cluster_nobody_knows_which_trials_of_a_job_are_new() -> None:
+    """The files' Job of all trials has another name with each set; no run is dropped by that."""
+    before, after = make_trial(), make_trial("train-2-3", **{"trainstack.dev/run": "train-2"})
+    assert said(Step("replace", before, after), view=View(live=False)) == [
+        "Changes the sets of sweep train, or what they run: trials that are new are launched, and no others."
+    ]
+    one_by_one = [make_trial(**{"trainstack.dev/set": "a"}), make_trial(**{"trainstack.dev/set": "b"})]
+    assert said(Step("create", None, one_by_one[0]), view=View(live=False))[0].startswith("Declares run train-1 ")
 
 
 def test_without_a_cluster_a_launch_is_declared_or_edited() -> None:

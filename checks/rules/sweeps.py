@@ -1,0 +1,87 @@
+"""Sweeps: their committed sets are those of their space, and cost no more than they may."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from checks.finding import Finding
+from checks.scene import Rule, Scene, each, pod_sets
+from settings.hyperparams import SETS_FILE, SPACE_FILE, folder, numbered, space_digest
+from settings.quantities import amount
+from settings.sweeps import Sweep
+
+_HOUR = 3600
+
+
+def sweep_stale(scene: Scene) -> Iterator[Finding]:
+    """A sweep's hyperparams.yml is committed, and what `trainstack sweep expand` makes of its space now."""
+    for path, sweep in each("sweeps.sweeps", scene.settings.sweeps.sweeps):
+        file = f"{folder(sweep.name)}/{SETS_FILE}"
+        if problem := _stale(sweep, file):
+            yield Finding("sweep-stale", "error", path, problem, f"run `trainstack sweep expand {sweep.name}`")
+
+
+def _stale(sweep: Sweep, file: str) -> str:
+    """What is wrong with the sets; empty where nothing is. What only another draw would show, that command tells."""
+    if sweep.expansion is None:
+        return f"there is no {file}"
+    if sweep.expansion.space != space_digest(sweep.space):
+        return f"{file} is not of the {SPACE_FILE} beside it, which was edited since"
+    sets = sweep.expansion.sets
+    if sets != numbered([one.parameters for one in sets]) or len({one.id for one in sets}) < len(sets):
+        return f"{file} was edited by hand"
+    return ""
+
+
+def sweep_name_taken(scene: Scene) -> Iterator[Finding]:
+    """A sweep is not called as a run is: commands find both by that name."""
+    runs = {run.name for run in scene.settings.workloads.runs}
+    for path, sweep in each("sweeps.sweeps", scene.settings.sweeps.sweeps):
+        if sweep.name in runs:
+            message = f"a run is called {sweep.name} too"
+            yield Finding("sweep-name-taken", "error", f"{path}.name", message, "rename the run, or the sweep's folder")
+
+
+def sweep_cost(scene: Scene) -> Iterator[Finding]:
+    """What the trials of a sweep cost, if each takes its whole deadline, is within `maxGpuHours`."""
+    for path, sweep in each("sweeps.sweeps", scene.settings.sweeps.sweeps):
+        most, hours = sweep.max_gpu_hours, gpu_hours(sweep)
+        if most is not None and hours > Fraction(most):
+            sets = len(sweep.expansion.sets) if sweep.expansion else 0
+            message = (
+                f"{sets} sets of {float(gpus(sweep)):g} GPUs for at most {sweep.run.active_deadline_seconds} s each"
+                f"{_tries(sweep)} cost up to {float(hours):.1f} GPU hours, and {most:g} are allowed"
+            )
+            remedy = "lower run.activeDeadlineSeconds, take sets out, or raise the limit"
+            yield Finding("sweep-cost", "error", f"{path}.maxGpuHours", message, remedy)
+
+
+def gpu_hours(sweep: Sweep) -> Fraction:
+    """What all sets of a sweep cost at most, in GPU hours, done or not; 0 without a deadline, which says nothing."""
+    sets = len(sweep.expansion.sets) if sweep.expansion else 0
+    return sets * gpus(sweep) * attempts(sweep) * Fraction(sweep.run.active_deadline_seconds or 0, _HOUR)
+
+
+def gpus(sweep: Sweep) -> Fraction:
+    """The GPUs of one trial, of whichever make: pieces of resources called `…/gpu`, and slices of such."""
+    return sum(
+        (
+            pods.count * amount(quantity)
+            for pods in pod_sets("", sweep.run)
+            for name, quantity in {**pods.resources.requests, **pods.resources.limits}.items()
+            if name.endswith("/gpu") or name.startswith("nvidia.com/mig-")
+        ),
+        Fraction(0),
+    )
+
+
+def attempts(sweep: Sweep) -> int:
+    """How often the deadline may begin anew for a trial: it is of each pod in form `indexed`, else of all together."""
+    return sweep.run.backoff_limit + 1 if sweep.form == "indexed" else 1
+
+
+def _tries(sweep: Sweep) -> str:
+    tries = attempts(sweep)
+    return f", {tries} times where it fails," if tries > 1 else ""
+
+
+RULES: tuple[Rule, ...] = (sweep_stale, sweep_name_taken, sweep_cost)

@@ -1,0 +1,81 @@
+"""`trainstack sweep next`: the sets to try next, written into the space for review."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.console import err, fail, out, show_json
+from cli.session import JsonOption, checkout
+from cli.sweep_expand import expand_one, sets_of, write
+from settings.editing import Entry, with_added
+from settings.errors import SettingsError
+from settings.hyperparams import SPACE_FILE, ParameterSet, folder
+from settings.spaces import LoadedSpace, load_space
+from settings.templates import worded
+from trials.expand import SpaceError
+from trials.results import TrialResult, from_json
+
+
+def next_sets(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The sweep.")],
+    *,
+    results: Annotated[
+        Path,
+        typer.Option(
+            "--results", metavar="FILE", help="What `trainstack sweep results NAME --json` printed; -: stdin."
+        ),
+    ],
+    count: Annotated[int, typer.Option("--count", "-n", min=1, max=100, help="How many sets.")] = 4,
+    as_json: JsonOption = False,
+) -> None:
+    """Propose the next sets of a sweep from its results, and add them to its space and to hyperparams.yml.
+
+    Nothing is launched: look at the change, commit it, and `up` launches the new trials. Proposals come of Optuna's
+    tree-structured Parzen estimator; before ten trials have a result they are drawn at random.
+
+    Examples:
+
+      trainstack sweep next digits-search --results results.json
+
+      trainstack sweep next digits-search --results - --count 8
+    """
+    root = checkout()
+    try:
+        loaded = load_space(root, name)
+        told = from_json(sys.stdin.read() if str(results) == "-" else results.read_text(encoding="utf-8"), name)
+    except SettingsError as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"{results}: {error.strerror or error}; give what `trainstack sweep results {name} --json` prints")
+    except ValueError as error:
+        fail(f"{results}: {error}; give what `trainstack sweep results {name} --json` prints")
+    added = add_next(root, name, loaded, told, count)
+    if as_json:
+        show_json([each.model_dump(by_alias=True) for each in added])
+        return
+    for each in added:
+        values = ", ".join(f"{key} {worded(value)}" for key, value in each.parameters.items())
+        out.print(f"{each.number}  {each.id}  {values}", markup=False)
+    err.print(f"{len(added)} sets added to {folder(name)}: look at them, commit, and `up` launches them")
+
+
+def add_next(
+    root: Path, name: str, loaded: LoadedSpace, results: Sequence[TrialResult], count: int
+) -> tuple[ParameterSet, ...]:
+    """Add so many proposals to the space's file and expand it anew; ends the command where there are not so many."""
+    from trials.propose import propose  # noqa: PLC0415 (Optuna takes a moment)
+
+    before = sets_of(loaded)
+    try:
+        proposed = propose(loaded.space, before, results, count)
+    except SpaceError as error:
+        fail(f"{loaded.where(error.path)}: {error}")
+    file = root / folder(name) / SPACE_FILE
+    entries = [Entry(("sets",), each) for each in proposed]
+    write(file, with_added(file.read_text(encoding="utf-8"), entries))
+    expand_one(root, name)
+    known = {each.id for each in before}
+    return tuple(each for each in sets_of(load_space(root, name)) if each.id not in known)

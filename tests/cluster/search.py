@@ -1,0 +1,127 @@
+"""Sweeps beside the dev environment, for tests of how their trials are launched."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+
+from settings.hyperparams import folder
+from tests.cluster.lab import MOUNT, NAMESPACE, OPEN, Config, launches, managed, volume
+from tests.cluster.project import Project
+
+DIGITS = {
+    "from": "digits",
+    "kind": "Job",
+    "roles": None,
+    "namespace": NAMESPACE,
+    "queue": OPEN,
+    "data": {"volume": "lab"},
+    "record": {"volume": "lab"},
+    "volumes": [{"volume": "lab", "mountPath": "/mnt/training"}],
+    "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}},
+}
+"""The digits program as one process, on the lab's open queue."""
+
+
+def search_config(platform: str, *sweeps: Config, namespace: str = NAMESPACE) -> Config:
+    """A stack of the team's half alone: one volume, and sweeps."""
+    return {
+        "trainstack:environment": {"halves": ["training"], "platform": f"organization/trainstack/{platform}"},
+        "trainstack:storage": {"volumes": [volume("lab", namespace)]},
+        "trainstack:workloads": {"runs": []},
+        "trainstack:sweeps": {"sweeps": list(sweeps)},
+    }
+
+
+def program(name: str, source: str, **changes: Any) -> Config:
+    """A sweep's `run`: a managed Python program on the open queue."""
+    run = managed(name, source, **changes)
+    return {key: value for key, value in run.items() if key != "name"}
+
+
+def space(project: Project, name: str, parameters: Config, **changes: Any) -> None:
+    """Write a grid of these parameters as a sweep's space, and expand it as a person does."""
+    content = {
+        "method": "grid",
+        "parameters": parameters,
+        "objective": {"metric": "val_accuracy", "direction": "maximize"},
+        **changes,
+    }
+    file = project.root / folder(name) / "space.yaml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(yaml.safe_dump(content, sort_keys=False))
+    done = project.run(["sweep", "expand", name], trainstack=True)
+    assert done.code == 0, done.text
+
+
+def values(*several: Any) -> Config:
+    """A parameter that is one of these."""
+    return {"values": list(several)}
+
+
+def edit_sweep(project: Project, name: str, **changes: Any) -> None:
+    """Change a sweep's entry in place."""
+
+    def change(config: Config) -> None:
+        (sweep,) = (each for each in config["trainstack:sweeps"]["sweeps"] if each["name"] == name)
+        sweep.update(changes)
+
+    project.edit_stack(change)
+
+
+def trials_of(project: Project, body: Config) -> list[Config]:
+    """What the file of a live Indexed Job says of its trials, by completion index."""
+    volumes = body["spec"]["template"]["spec"]["volumes"]
+    (file,) = (each["configMap"]["name"] for each in volumes if each["name"] == "trainstack-sweep")
+    data = project.get("configmaps", file, body["metadata"]["namespace"])["data"]
+    found: list[Config] = json.loads(data["trials.json"])["trials"]
+    return found
+
+
+def launched(project: Project, name: str, namespace: str = NAMESPACE) -> dict[str, Config]:
+    """The stack's live launches of a sweep, by run id or batch id."""
+    return {body["metadata"]["labels"]["trainstack.dev/run"]: body for body in launches(project, name, namespace)}
+
+
+def up(project: Project, *words: str) -> str:
+    """`pulumi up --refresh`, which must go through; what it printed."""
+    done = project.up("--refresh", *words)
+    assert done.code == 0, done.text
+    return done.text
+
+
+def records(project: Project, to: str = "all") -> dict[str, Config]:
+    """Every record on the lab's volume, fetched: by run id its run.json, with `metrics` and what else is asked for."""
+    target = project.root / "results" / to
+    done = project.trainstack("fetch", "lab:runs", "--to", str(target))
+    assert done.code == 0, done.text
+    found = {}
+    for file in target.glob("*/run.json"):
+        metrics = file.parent / "result" / "metrics.jsonl"
+        lines = metrics.read_text().splitlines() if metrics.is_file() else []
+        failures = sorted(file.parent.glob("attempts/*/failure.json"), key=lambda path: path.stat().st_mtime)
+        found[file.parent.name] = {
+            **json.loads(file.read_text()),
+            "metrics": [json.loads(line) for line in lines],
+            "finished": (file.parent / "_SUCCESS").is_file(),
+            "failures": [json.loads(path.read_text()) for path in failures],
+            "log": "".join(path.read_text() for path in sorted(file.parent.glob("logs/*.log"))),
+        }
+    return found
+
+
+def told(project: Project, command: str, name: str) -> Config:
+    """What `trainstack sweep <command>` says of a sweep, as JSON."""
+    done = project.trainstack("sweep", command, name, "--json")
+    assert done.code == 0, done.text
+    said: Config = json.loads(done.out)
+    return said
+
+
+def sets(records: Sequence[Config]) -> list[tuple[Any, ...]]:
+    """The parameters that these records were trained with, sorted."""
+    return sorted(tuple(each["definition"]["sweep"]["parameters"].values()) for each in records)
+
+
+GO = f"{MOUNT}/go"

@@ -1,0 +1,183 @@
+"""Which trials of form `jobs` a change launches, leaves alone, or refuses to touch."""
+
+import pytest
+
+from checks.launches import Phase
+from checks.sweeps import stoppable, undeclared
+from settings.constraints import Value
+from tests.unit.checks.sweep_cases import NOW, Cluster, ids, launched, quiet
+from tests.unit.make import make_expansion, make_run, make_space
+from tests.unit.workloads.sweeps import make_planned
+from workloads.parameter_file import number_of
+
+SETS: tuple[dict[str, Value], ...] = ({"batch_size": 32}, {"batch_size": 64}, {"batch_size": 128}, {"batch_size": 512})
+ADDED: tuple[dict[str, Value], ...] = ({"batch_size": 16}, *SETS)
+MORE_MEMORY = make_run(name="search", priority="high")
+"""An edit of the launch part."""
+PHASES: tuple[Phase, ...] = ("queued", "running", "failed", "succeeded")
+OTHER_PROGRAM = make_run(name="search", command=("python3", "other.py"))
+"""An edit of what is trained."""
+
+
+def test_every_trial_is_launched_once() -> None:
+    """Queued, running, done and gone: the same change again does nothing."""
+    cluster, planned = Cluster(), make_planned()
+    first = cluster.up(planned)
+    assert launched(first) == ids(planned)
+    assert first.ledgers == first.launches
+    for phase in PHASES:
+        cluster.set(phase)
+        quiet(cluster.up(planned), first)
+    cluster.remove_objects()
+    gone = cluster.up(planned)
+    assert (gone.launches, gone.ledgers) == ((), first.ledgers)
+    (note,) = gone.notes
+    assert note.startswith(f"search: {', '.join(ids(planned)[:3])} and 1 other trial are launched before and settled")
+
+
+def test_a_value_that_is_added_launches_the_new_trials_alone() -> None:
+    """The others keep numbers and file, whatever these are now; both files are declared."""
+    cluster, before = Cluster(), make_planned(space=make_space(file="/f"), sets_text="one")
+    first = cluster.up(before)
+    cluster.set("running")
+    after = make_planned(space=make_space(file="/f"), sets_text="two", expansion=make_expansion(*ADDED))
+    second = cluster.up(after)
+    (new,) = set(launched(second)) - set(launched(first))
+    assert new == ids(after)[0]
+    assert all(each in second.launches for each in first.launches)
+    assert sorted(data["hyperparams.yml"] for _, _, data in second.files) == ["one", "two"]
+    assert second.notes == ()
+
+
+def test_a_cap_declares_so_many_at_once_and_the_next_ones_as_places_get_free() -> None:
+    """By number; what has ended stays, and takes no place."""
+    cluster, planned = Cluster(), make_planned(parallelism=2)
+    run_ids = ids(planned)
+    first = cluster.up(planned)
+    assert (launched(first), first.waiting) == (run_ids[:2], tuple(run_ids[2:]))
+    (note,) = first.notes
+    assert f"search: {run_ids[2]}, {run_ids[3]} are not launched yet, since parallelism is 2" in note
+    cluster.set("running", run_ids[:1])
+    assert cluster.up(planned) == first
+    cluster.set("failed", run_ids[:1])
+    second = cluster.up(planned)
+    assert (launched(second), second.waiting) == (run_ids[:3], (run_ids[3],))
+    cluster.set("succeeded", run_ids[1:3])
+    third = cluster.up(planned)
+    assert (sorted(launched(third)), third.waiting, third.notes) == (sorted(run_ids), (), ())
+
+
+def test_nothing_new_is_launched_before_what_it_depends_on_has_ended() -> None:
+    """What is launched already goes on."""
+    cluster, planned = Cluster(), make_planned()
+    waits = cluster.up(planned, held=True)
+    assert (waits.launches, waits.held) == ((), tuple(ids(planned)))
+    first = cluster.up(planned)
+    again = cluster.up(planned, held=True)
+    assert (again.launches, again.held) == (first.launches, ())
+
+
+def test_failed_trials_are_launched_again_when_their_launch_part_was_edited() -> None:
+    """The same runs, under the cap; one that there is no place for yet stays as it failed."""
+    cluster, planned = Cluster(), make_planned()
+    first = cluster.up(planned)
+    run_ids = ids(planned)
+    cluster.set("succeeded", run_ids[:1])
+    cluster.set("running", run_ids[1:2])
+    cluster.set("failed", run_ids[2:])
+    before = cluster.names
+    second = cluster.up(make_planned(run=MORE_MEMORY, parallelism=2))
+    assert sorted(launched(second)) == sorted(run_ids)
+    assert second.waiting == (run_ids[3],)
+    changed = [run_id for run_id in run_ids if cluster.names[run_id] != before[run_id]]
+    assert changed == [run_ids[2]]
+    assert f"search: {run_ids[1]} is at work: the edit (memory, queue, labels, …) reaches the next" in second.notes[0]
+    assert {each.run_id for each in second.ledgers} == {each.run_id for each in first.ledgers}
+    cluster.set("succeeded", run_ids[1:3])
+    cluster.up(make_planned(run=MORE_MEMORY, parallelism=2))
+    assert cluster.names[run_ids[3]] != before[run_ids[3]]
+
+
+def test_of_sets_that_are_taken_out_queued_trials_go_and_running_ones_only_by_name() -> None:
+    """What has ended goes too: its record is on the volume."""
+    cluster, planned = Cluster(), make_planned()
+    cluster.up(planned)
+    run_ids = ids(planned)
+    cluster.set("running", run_ids[:2])
+    cluster.set("succeeded", run_ids[2:3])
+    left = make_planned(expansion=make_expansion(SETS[0]))
+    second = cluster.up(left)
+    assert (launched(second), second.refusals) == (run_ids[:2], ())
+    (note,) = second.notes
+    assert note == (
+        f"search: {run_ids[1]} is running on, though the set was taken out; to stop, name it: "
+        f"trainstack:workloads: stop: [{run_ids[1]}]"
+    )
+    third = cluster.up(left, run_ids[1])
+    assert (launched(third), third.notes) == (run_ids[:1], ())
+
+
+def test_a_running_trial_that_nothing_tells_of_is_not_let_go() -> None:
+    """Its set is gone, and an interrupted `up` left no ledger: what was launched is not known."""
+    cluster, planned = Cluster(), make_planned()
+    cluster.up(planned)
+    cluster.set("running", ids(planned)[3:])
+    cluster.forget()
+    left = make_planned(expansion=make_expansion(*SETS[:3]))
+    (refusal,) = cluster.up(left).refusals
+    assert f"stop: [{ids(planned)[3]}]" in refusal
+
+
+@pytest.mark.parametrize("phase", ["queued", "running"])
+def test_an_edit_of_what_is_trained_is_refused_while_trials_are_active(phase: Phase) -> None:
+    """In one sentence for all of them, with both remedies; `stop` may name the sweep."""
+    cluster, planned = Cluster(), make_planned()
+    cluster.up(planned)
+    cluster.set(phase)
+    edited = make_planned(run=OTHER_PROGRAM)
+    assert not set(ids(edited)) & set(ids(planned))
+    (refusal,) = cluster.up(edited).refusals
+    assert refusal == (
+        f"sweep search: {', '.join(ids(planned)[:3])} and 1 other trial are at work or queued since 2 h, and this "
+        "change would delete that, because what they run was edited. Undo the edit, wait for it (trainstack wait "
+        "search), or let it be stopped: trainstack:workloads: stop: [search]"
+    )
+    (refusal,) = cluster.up(edited, *ids(planned)[1:]).refusals
+    assert refusal == (
+        f"sweep search: {ids(planned)[0]} is at work or queued since 2 h, and this change would delete that, because "
+        f"what they run was edited. Undo the edit, wait for it (trainstack wait {ids(planned)[0]}), or let it be "
+        f"stopped: trainstack:workloads: stop: [{ids(planned)[0]}]"
+    )
+    assert launched(cluster.up(edited, "search")) == ids(edited)
+
+
+def test_a_sweep_that_is_taken_out_is_refused_while_it_is_active() -> None:
+    """Afterwards it goes."""
+    cluster = Cluster()
+    cluster.up(make_planned())
+    live = list(cluster.live.values())
+    (refusal,) = undeclared("search", live, (), NOW).refusals
+    assert "because the sweep was taken out of the environment" in refusal
+    assert undeclared("search", live, ("search",), NOW).refusals == ()
+    cluster.set("succeeded")
+    assert undeclared("search", list(cluster.live.values()), (), NOW).refusals == ()
+
+
+def test_an_interrupted_launch_is_remembered_as_it_was_launched() -> None:
+    """With the number and the file that it was told, though both are others by now."""
+    cluster, before = Cluster(), make_planned(space=make_space(file="/f"), sets_text="one")
+    first = cluster.up(before)
+    cluster.set("running")
+    cluster.forget()
+    after = make_planned(space=make_space(file="/f"), sets_text="two", expansion=make_expansion(*ADDED))
+    second = {each.run_id: each for each in cluster.up(after).ledgers}
+    for ledger in first.ledgers:
+        assert second[ledger.run_id] == ledger
+    assert number_of(second[ids(before)[0]].launch) == 1
+
+
+def test_what_stop_may_name() -> None:
+    """A trial, and the sweep."""
+    cluster, planned = Cluster(), make_planned()
+    cluster.up(planned)
+    assert stoppable(list(cluster.live.values()), {}) == {"search", *ids(planned)}

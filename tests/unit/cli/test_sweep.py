@@ -1,0 +1,142 @@
+"""`trainstack sweep expand` and `next`: what they write, what they say, and what they refuse."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner, Result
+
+from cli.app import app
+from settings.spaces import load_space
+from trials.results import TrialResult, to_json
+
+SPACE = """\
+# Chosen in May.
+method: random
+trials: 3
+seed: 5
+parameters:
+  batch_size: {values: [32, 64, 128, 512]}  # what fits
+  lr: {logUniform: {low: 0.0001, high: 0.1}}
+objective: {metric: val_accuracy, direction: maximize}
+file: /work/hyperparams.yml
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with the sweep `search`, not expanded, as the current folder."""
+    (tmp_path / "Pulumi.yaml").touch()
+    (tmp_path / "sweeps/search").mkdir(parents=True)
+    (tmp_path / "sweeps/search/space.yaml").write_text(SPACE, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*words: str, stdin: str = "") -> Result:
+    """Call `trainstack sweep`."""
+    return CliRunner().invoke(app, ["sweep", *words], input=stdin)
+
+
+def test_expand_writes_the_file_once(root: Path) -> None:
+    """Then it is current, and a program takes its set by number."""
+    file = root / "sweeps/search/hyperparams.yml"
+    assert run("expand", "search").stdout == "sweeps/search/hyperparams.yml: 3 sets (3 new)\n"
+    before = file.read_text(encoding="utf-8")
+    assert run("expand").stdout == "sweeps/search/hyperparams.yml: 3 sets (current)\n"
+    assert file.read_text(encoding="utf-8") == before
+    assert sorted(yaml.safe_load(before)[2 - 1]["hyperparam_set"]) == ["batch_size", "lr"]
+    assert [each.name for each in file.parent.iterdir() if each.name.startswith(".")] == []
+
+
+def test_check_writes_nothing_and_names_the_command(root: Path) -> None:
+    """For a pipeline: a missing file, an edited space, an edited file."""
+    missing = run("expand", "--check")
+    assert missing.exit_code == 1
+    assert "error: not current: search; run `trainstack sweep expand search`" in missing.stderr
+    assert not (root / "sweeps/search/hyperparams.yml").exists()
+    run("expand")
+    assert run("expand", "--check").exit_code == 0
+    file = root / "sweeps/search/space.yaml"
+    file.write_text(SPACE.replace("trials: 3", "trials: 4"), encoding="utf-8")
+    edited = run("expand", "search", "--check")
+    assert (edited.exit_code, edited.stdout) == (1, "sweeps/search/hyperparams.yml: 4 sets (1 new)\n")
+
+
+def test_expand_tells_programs(root: Path) -> None:
+    """The sets, which are new and which are gone."""
+    run("expand")
+    file = root / "sweeps/search/space.yaml"
+    file.write_text(SPACE.replace("trials: 3", "trials: 2"), encoding="utf-8")
+    (told,) = json.loads(run("expand", "--json").stdout)
+    assert (told["sweep"], told["file"], told["current"]) == ("search", "sweeps/search/hyperparams.yml", False)
+    assert [sorted(each) for each in told["sets"]] == [["hyperparam_set", "id", "number"]] * 2
+    assert (told["new"], len(told["gone"])) == ([], 1)
+
+
+def test_a_wrong_space_is_refused_with_its_line(root: Path) -> None:
+    """Whether its files or its draws tell; nothing is written."""
+    file = root / "sweeps/search/space.yaml"
+    file.write_text(SPACE.replace("maximize", "up"), encoding="utf-8")
+    assert "sweeps/search/space.yaml:8: objective.direction: is none of the known values" in run("expand").stderr
+    file.write_text(SPACE + "constraints: [lr > 1]\n", encoding="utf-8")
+    refused = run("expand")
+    assert refused.exit_code == 1
+    assert refused.stderr == (
+        "error: sweeps/search/space.yaml:3: trials is 3, and 150 draws gave 0 sets that differ and keep the "
+        "constraints; lower it, or take a constraint out\n"
+    )
+    assert not (root / "sweeps/search/hyperparams.yml").exists()
+
+
+def results_of(root: Path) -> str:
+    """What `sweep results --json` would print, every trial as good as its learning rate."""
+    sets = json.loads(run("expand", "--json").stdout)[0]["sets"]
+    told = [
+        TrialResult(
+            number=each["number"],
+            set_id=each["id"],
+            run_id=f"search-{each['id']}",
+            parameters=each["hyperparam_set"],
+            state="succeeded",
+            metrics=({"epoch": 1, "val_accuracy": each["hyperparam_set"]["lr"]},),
+        )
+        for each in sets
+    ]
+    return json.dumps(to_json("search", load_space(root, "search").space.objective, told))
+
+
+def test_next_adds_sets_to_the_space_and_to_the_file(root: Path) -> None:
+    """Every line of the space stays as it was, the first sets keep their numbers, and both files agree."""
+    results = results_of(root)
+    before = yaml.safe_load((root / "sweeps/search/hyperparams.yml").read_text(encoding="utf-8"))
+    answer = run("next", "search", "--results", "-", "--count", "2", stdin=results)
+    assert answer.exit_code == 0, answer.output
+    assert [line.split()[0] for line in answer.stdout.splitlines()] == ["4", "5"]
+    space = (root / "sweeps/search/space.yaml").read_text(encoding="utf-8")
+    assert space.startswith(SPACE + "sets:\n")
+    after = yaml.safe_load((root / "sweeps/search/hyperparams.yml").read_text(encoding="utf-8"))
+    assert after[:3] == before
+    assert [each["hyperparam_set"] for each in after[3:]] == list(load_space(root, "search").space.sets)
+    assert run("expand", "--check").exit_code == 0
+
+
+def test_next_takes_a_file_and_tells_programs(root: Path) -> None:
+    """And a second call proposes others, since the first are under way."""
+    file = root / "results.json"
+    file.write_text(results_of(root), encoding="utf-8")
+    first, second = (json.loads(run("next", "search", "--results", str(file), "--json").stdout) for _ in range(2))
+    assert [len(first), len(second)] == [4, 4]
+    assert not {each["id"] for each in first} & {each["id"] for each in second}
+
+
+def test_next_refuses_what_is_no_results(root: Path) -> None:
+    """And leaves the files as they are."""
+    (root / "results.json").write_text("{}", encoding="utf-8")
+    refused = run("next", "search", "--results", str(root / "results.json"))
+    assert refused.exit_code == 1
+    assert refused.stderr.endswith(
+        "results.json: has no `sweep`; give what `trainstack sweep results search --json` prints\n"
+    )
+    assert (root / "sweeps/search/space.yaml").read_text(encoding="utf-8") == SPACE

@@ -1,0 +1,318 @@
+"""A sweep's files become its space and its sets, or an error that tells every fault at once, with file and line."""
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from settings.constraints import ConstraintError, Value, holds, names
+from settings.errors import Finding, SettingsError
+from settings.hyperparams import digest_in, numbered, set_id, space_digest, text_of
+from settings.space import FloatRange, Objective, Parameter
+from settings.space_values import contains, points
+from settings.spaces import load_space, read_sets, sweeps
+from settings.templates import filled
+from tests.unit.make import make_space
+
+SPACE = """\
+method: grid
+parameters:
+  batch_size: {values: [32, 64]}
+  lr: {float: {low: 0.1, high: 0.3, step: 0.1}}
+objective: {metric: val_accuracy, direction: maximize}
+args: ["--batch-size=${parameters.batch_size}", "--lr=${parameters.lr}"]
+"""
+
+
+def make_sweep_folder(root: Path, text: str) -> Path:
+    """A project with the sweep `s`, whose space is this text."""
+    (root / "sweeps/s").mkdir(parents=True)
+    (root / "sweeps/s/space.yaml").write_text(dedent(text), encoding="utf-8")
+    return root
+
+
+def faults(root: Path, text: str) -> list[str]:
+    """What is wrong with a space."""
+    with pytest.raises(SettingsError) as caught:
+        load_space(make_sweep_folder(root, text), "s")
+    return [str(each).removeprefix("sweeps/s/space.yaml:") for each in caught.value.findings]
+
+
+def test_a_space_loads_with_its_places(tmp_path: Path) -> None:
+    """Values keep their types: 32 is whole, 0.1 is not."""
+    loaded = load_space(make_sweep_folder(tmp_path, SPACE), "s")
+    assert loaded.space == make_space(
+        parameters={
+            "batch_size": Parameter(values=(32, 64)),
+            "lr": Parameter(float_range=FloatRange(low=0.1, high=0.3, step=0.1)),
+        },
+        args=("--batch-size=${parameters.batch_size}", "--lr=${parameters.lr}"),
+    )
+    assert str(loaded.where("parameters.lr.float.high")) == "sweeps/s/space.yaml:4"
+    assert sweeps(tmp_path) == ("s",)
+
+
+def test_a_space_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -> None:
+    """With the file that was looked for."""
+    make_sweep_folder(tmp_path, SPACE)
+    with pytest.raises(SettingsError) as caught:
+        load_space(tmp_path, "z")
+    assert str(caught.value) == (
+        "sweep 'z' has 1 fault:\n  sweeps/z/space.yaml: the sweep's space is not there; write it, or name a sweep that "
+        "there is: valid here: s"
+    )
+
+
+ONE = """\
+method: {method}
+parameters:
+  x: {x}
+  o: {{values: [sgd, adam]}}
+objective: {{metric: val_loss, direction: minimize}}
+args: ["--x=${{parameters.x}}", "--o=${{parameters.o}}"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("x", "fault"),
+    [
+        ("{}", "x: does not say what it may be; give one of values, categorical, int, float, uniform, logUniform, "),
+        ("{values: [1], int: {low: 1, high: 2}}", "x: says values and int; give one of values, "),
+        ("{values: []}", "x.values: must have at least 1 element"),
+        ("{values: [1, 2, 1]}", "x: holds a value twice; keep one"),
+        ("{values: [[1]]}", "x.values[0]: is no single value; write a number, text, true or false"),
+        ("{values: [null]}", "x.values[0]: is no single value; write a number, text, true or false"),
+        ("{values: [1e999]}", "x.values[0]: is no single value; write a number, text, true or false"),
+        ("{uniform: {low: 0, high: 1e999}}", "x.uniform.high: must be a finite number (value 1e999); write a finite"),
+        ("{values: [1], when: {o: []}}", "x.when.o: must have at least 1 element"),
+        ("{value: [1]}", "x: unknown key value; did you mean values?"),
+        ("{int: {low: 2, high: 1}}", "x.int: high is 1, below low 2; raise high"),
+        ("{int: {low: 1.5, high: 2}}", "x.int.low: must be a whole number (value 1.5); write a whole number"),
+        ("{int: {low: 1}}", "x.int.high: is missing; add `high:`"),
+        ("{int: {low: 1, high: 9, step: 0}}", "x.int.step: must be at least 1 (value 0); raise it"),
+        ("{int: {low: 0, high: 9, log: true}}", "x.int: low is not above 0, where there is no logarithm; raise it"),
+        ("{int: {low: 1, high: 9, log: true, step: 2}}", "x.int: log and step exclude each other; leave one out"),
+        ("{float: {low: 1, high: a}}", 'x.float.high: must be a number (value "a"); write a number'),
+        ("{float: {low: 1, high: 2, step: 0}}", "x.float.step: must be above 0 (value 0); raise it"),
+        ("{logUniform: {low: 0, high: 1}}", "x: low is not above 0, where there is no logarithm; raise it"),
+        ("{logNormal: {mean: 0, std: 1, low: -1}}", "x: low is not above 0, where there is no logarithm; raise it"),
+        ("{normal: {mean: 0, std: 0}}", "x.normal.std: must be above 0 (value 0); raise it"),
+        ("{normal: {mean: 0, std: 1, low: 2, high: 1}}", "x.normal: high is 1.0, below low 2.0; raise high"),
+        ("{float: {low: 1, high: 2}}", "x: a grid needs points; give it values, or a range with step and without log"),
+        ("{values: [1], when: {p: [1]}}", "x.when.p: there is no parameter p; valid here: o, x"),
+        ("{values: [1], when: {o: [sgd, rms]}}", "x.when.o: o is never rms; write some of sgd, adam"),
+        ("{values: [1], when: {x: [1]}}", "x.when: is there only if it is there: x needs x; take one condition out"),
+        ("{int: {low: 1, high: 100000000000}}", None),
+    ],
+)
+def test_a_parameter_that_cannot_be_is_refused(tmp_path: Path, x: str, fault: str | None) -> None:
+    """In its line, with the value and what to write."""
+    (found,) = faults(tmp_path, ONE.format(method="grid", x=x))
+    if fault is None:
+        fault = "parameters: make a grid of 200000000000 points, and a sweep has at most 10000 sets; leave values out"
+        assert found.startswith(f"2: {fault}")
+    else:
+        assert found.startswith(f"3: parameters.{fault}")
+
+
+@pytest.mark.parametrize(
+    ("edit", "fault"),
+    [
+        (
+            "method: grids",
+            '1: method: is none of the known values (value "grids"); write grid, random, sobol or halton',
+        ),
+        ("method: random", "1: method: a random search has no end by itself; add `trials:`"),
+        ("trials: 3", "7: trials: a grid has as many trials as it has points; leave it out"),
+        ("seed: -1", "7: seed: must be at least 0 (value -1); raise it"),
+        ("constraints: [lr <]", "7: constraints[0]: 'lr <' is no comparison; write a comparison, such as"),
+        ("constraints: [lr + 1]", "7: constraints[0]: 'lr + 1' is no comparison; write a comparison, such as"),
+        (
+            "constraints: [open(lr) > 1]",
+            "7: constraints[0]: 'open(lr) > 1' holds 'open(lr)', which is not taken; write",
+        ),
+        ("constraints: [lr < rate]", "7: constraints[0]: there is no parameter rate; valid here: batch_size, lr"),
+        ("sets: [{batch_size: 32}]", "7: sets[0]: lacks lr; add a value for each"),
+        (
+            "sets: [{batch_size: 33, lr: 0.1}]",
+            "7: sets[0].batch_size: 33 is nothing that batch_size may be; write one of 32, 64",
+        ),
+        (
+            "sets: [{batch_size: 32, lr: 0.15}]",
+            "7: sets[0].lr: 0.15 is nothing that lr may be; write a value in its range and step",
+        ),
+        (
+            "sets: [{batch_size: 32, lr: 0.1, m: 1}]",
+            "7: sets[0].m: there is no parameter m; valid here: batch_size, lr",
+        ),
+        (
+            "objective: {metric: val_loss}",
+            "5: objective.direction: is missing; add `direction:` (minimize or maximize)",
+        ),
+        (
+            "objective: {metric: test_loss, direction: minimize}",
+            "5: objective.metric: test_loss is told of the test data, by which no set may be chosen; name a",
+        ),
+        (
+            "objective: {metric: val_loss, direction: minimize, epoch: 0.5}",
+            "5: objective.epoch: is no epoch; write best, last or a number",
+        ),
+        (
+            'args: ["--lr=${parameters.lr}"]',
+            (
+                "3: parameters.batch_size: is used by no argument and no variable, so it would change nothing; use "
+                "${parameters.batch_size} in args or env, or say under file where the program reads hyperparams.yml"
+            ),
+        ),
+        ("env: {LR: '${parameters.rate}'}", "7: env.LR: there is no parameter rate; valid here: batch_size, lr"),
+        ("env: {LR: '${parameters.lr'}", "7: env.LR: ${parameters.lr names no parameter; write ${parameters.<name>}"),
+        ("env: {LR: '${parameters}'}", "7: env.LR: ${parameters} names no parameter; write ${parameters.<name>}"),
+        ("env: {LR: $(HOME)}", "7: env.LR: $(…) is Kubernetes' own, and not filled in here; write the value out"),
+        ("env: {JOB_ID: a}", "7: env.JOB_ID: JOB_ID is given to every trial; choose another name"),
+        ("file: hyperparams.yml", '7: file: has the wrong form (value "hyperparams.yml"); write an absolute path'),
+        ("sweep: s", "7: unknown key sweep; did you mean seed?"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(tmp_path: Path, edit: str, fault: str) -> None:
+    """In the line that says it, with the nearest that would do."""
+    key = edit.partition(":")[0]
+    lines = [edit if line.startswith(f"{key}:") else line for line in SPACE.splitlines()]
+    text = "\n".join([*lines, *([] if edit in lines else [edit])]) + "\n"
+    assert [each[: len(fault)] for each in faults(tmp_path, text)] == [fault]
+
+
+def test_a_lone_argument_of_a_conditional_parameter_is_refused(tmp_path: Path) -> None:
+    """It would be left out, and the word before it would not."""
+    text = """\
+    method: grid
+    parameters:
+      o: {values: [sgd, adam]}
+      m: {values: [0.9], when: {o: [sgd]}}
+    objective: {metric: val_loss, direction: minimize}
+    args: [--o, "${parameters.o}", --m, "${parameters.m}"]
+    """
+    assert faults(tmp_path, text) == [
+        (
+            "6: args[3]: is left out where m is not there, and the word before it would stay; write both as one "
+            "argument, such as --m=${parameters.m}"
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ("--lr=${parameters.lr}", "--lr=1e-05"),
+        ("${parameters.lr},${parameters.on}", "1e-05,true"),
+        ("${HOME}/$TRAINSTACK_OUTPUT/${parameters.name}", "${HOME}/$TRAINSTACK_OUTPUT/a b"),
+        ("--m=${parameters.m}", None),
+        ("--fixed", "--fixed"),
+    ],
+)
+def test_templates_are_filled(template: str, text: str | None) -> None:
+    """With values as programs read them; what is not ours stays, and what names a missing parameter is gone."""
+    assert filled(template, {"lr": 1e-05, "on": True, "name": "a b"}) == text
+
+
+def test_constraints_are_read_as_python_reads_them() -> None:
+    """A set that lacks a parameter keeps the constraint; text and numbers do not compare."""
+    assert names("a * 2 <= b and not (c == 'x' or c in ['y', 'z'])") == {"a", "b", "c"}
+    assert holds("1 <= a < 3", {"a": 2})
+    assert not holds("a % 2 == 1", {"a": 2})
+    assert holds("a > b", {"a": 1})
+    with pytest.raises(ConstraintError, match="has no answer for"):
+        holds("a < 1", {"a": "x"})
+
+
+VALUES = st.one_of(
+    st.booleans(),
+    st.integers(-(10**9), 10**9),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=8),
+    st.sampled_from(["no", "12e4", "0777", "null", "", "2024-01-01", "1:30", "True", "~", "- a", "1e-05"]),
+)
+NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,5}", fullmatch=True)
+
+
+@given(st.lists(st.dictionaries(NAMES, VALUES, min_size=1, max_size=4), min_size=1, max_size=3))
+def test_the_file_reads_back_for_us_and_for_programs(
+    tmp_path_factory: pytest.TempPathFactory, sets: list[dict[str, Value]]
+) -> None:
+    """Every value has its type and itself, by the strict reader and by PyYAML as a program would use it."""
+    root = tmp_path_factory.mktemp("sweep")
+    written = numbered(sets)
+    text = text_of("s", make_space(), written)
+    (root / "sweeps/s").mkdir(parents=True)
+    (root / "sweeps/s/hyperparams.yml").write_text(text, encoding="utf-8")
+    findings: list[Finding] = []
+    expansion, read = read_sets(root, "s", findings)
+    assert (findings, read) == ([], text)
+    assert expansion is not None
+    assert repr(expansion.sets) == repr(written)
+    assert repr([each["hyperparam_set"] for each in yaml.safe_load(text)]) == repr(sets)
+
+
+def test_the_form_of_the_file() -> None:
+    """The job with JOB_ID n takes the element n - 1; the rest is numbers, ids and a comment."""
+    space = make_space()
+    assert text_of("s", space, numbered([{"batch_size": 32, "lr": 1e-05}, {"batch_size": 64, "name": "no"}])) == dedent(
+        f"""\
+        # Made from space.yaml by `trainstack sweep expand s`: edit that file, not this one.
+        # space: sha256:{space_digest(space)}
+        - number: 1
+          id: "8a1a5d1ad9"
+          hyperparam_set:
+            batch_size: 32
+            lr: 1.0e-05
+        - number: 2
+          id: "e879bc4588"
+          hyperparam_set:
+            batch_size: 64
+            name: "no"
+        """
+    )
+
+
+def test_an_id_is_of_the_content() -> None:
+    """Whatever the order; another type is another value."""
+    assert set_id({"a": 1, "b": "x"}) == set_id({"b": "x", "a": 1})
+    assert len({set_id({"a": each}) for each in (1, 1.0, True, "1")}) == 4
+
+
+def test_a_digest_is_of_what_the_sets_depend_on() -> None:
+    """Objective, arguments and file change no set."""
+    space = make_space()
+    other = Objective(metric="val_loss", direction="minimize")
+    same = make_space(objective=other, args=(), env={"B": "${parameters.batch_size}"}, file="/f")
+    assert space_digest(same) == space_digest(space)
+    assert space_digest(make_space(seed=1)) != space_digest(space)
+    assert digest_in("# space: sha256:" + "0" * 64 + "\n") == "0" * 64
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("a: 1\n", "1: the file is not a list"),
+        ("- {number: 1}\n", "1: is not as `trainstack sweep expand` writes it"),
+        ("# space: sha256:" + "0" * 64 + "\n- {number: 0, id: '0123456789', hyperparam_set: {}}\n", "2: is not as"),
+        ("- [", "2: not YAML"),
+    ],
+)
+def test_a_broken_file_names_the_command_that_mends_it(tmp_path: Path, text: str, fault: str) -> None:
+    """The file is made: nobody corrects it by hand."""
+    make_sweep_folder(tmp_path, SPACE)
+    (tmp_path / "sweeps/s/hyperparams.yml").write_text(text, encoding="utf-8")
+    findings: list[Finding] = []
+    assert read_sets(tmp_path, "s", findings)[0] is None
+    assert str(findings[0]).startswith(f"sweeps/s/hyperparams.yml:{fault}")
+    assert {each.remedy for each in findings} == {"make it anew with `trainstack sweep expand s`"}
+
+
+def test_points_of_a_range_are_decimals() -> None:
+    """0.1 to 0.3 in tenths is three points, none of them 0.30000000000000004."""
+    tenths = Parameter(float_range=FloatRange(low=0.1, high=0.35, step=0.1))
+    assert points(tenths) == [0.1, 0.2, 0.3]
+    assert [contains(tenths, each) for each in (0.3, 0.35, 0.4, 0.1, 0.0)] == [True, False, False, True, False]

@@ -1,0 +1,174 @@
+"""The section `trainstack:sweeps`: a run over a workload's file, a space and its sets; faults with file and line."""
+
+from pathlib import Path
+from textwrap import dedent, indent
+
+import pytest
+
+from settings.errors import SettingsError
+from settings.hyperparams import numbered, space_digest, text_of
+from settings.load import load, load_with_places
+from settings.spaces import load_space
+
+BASE = """
+kind: Job
+image: {name: "python:3.11"}
+command: [python3, train.py]
+args: [--epochs=1]
+record: {volume: training}
+"""
+SPACE = """\
+method: grid
+parameters:
+  batch_size: {values: [32, 64]}
+objective: {metric: val_accuracy, direction: maximize}
+args: ["--batch-size=${parameters.batch_size}"]
+"""
+
+
+def make_project(root: Path, sweeps: str, space: str = SPACE, *, expanded: bool = True) -> Path:
+    """A project with the environment `test`, the workload `train` and the sweep `search`."""
+    (root / "workloads/train").mkdir(parents=True)
+    (root / "workloads/train/workload.yaml").write_text(BASE, encoding="utf-8")
+    (root / "sweeps/search").mkdir(parents=True)
+    (root / "sweeps/search/space.yaml").write_text(space, encoding="utf-8")
+    if expanded:
+        loaded = load_space(root, "search").space
+        text = text_of("search", loaded, numbered([{"batch_size": 32}, {"batch_size": 64}]))
+        (root / "sweeps/search/hyperparams.yml").write_text(text, encoding="utf-8")
+    lines = "config:\n  trainstack:sweeps:\n    sweeps:\n" + indent(dedent(sweeps), "      ")
+    (root / "Pulumi.test.yaml").write_text(lines, encoding="utf-8")
+    return root
+
+
+def faults(root: Path) -> list[str]:
+    """What is wrong with the environment."""
+    with pytest.raises(SettingsError) as caught:
+        load(root, "test")
+    return [str(finding) for finding in caught.value.findings]
+
+
+def test_a_sweep_is_made_of_three_files(tmp_path: Path) -> None:
+    """Its run lies over the workload's file and has the sweep's name; space and sets come from its folder."""
+    root = make_project(tmp_path, "- {name: search, run: {from: train, namespace: a, queue: q, args: [--epochs=2]}}\n")
+    loaded = load_with_places(root, "test")
+    (sweep,) = loaded.settings.sweeps.sweeps
+    assert sweep.run.model_dump(exclude_unset=True) == {
+        "name": "search",
+        "kind": "Job",
+        "namespace": "a",
+        "queue": "q",
+        "image": {"name": "python:3.11"},
+        "command": ("python3", "train.py"),
+        "args": ("--epochs=2",),
+        "record": {"volume": "training"},
+    }
+    assert (sweep.form, sweep.parallelism) == ("jobs", None)
+    assert sweep.space == load_space(root, "search").space
+    assert sweep.expansion is not None
+    assert sweep.expansion.space == space_digest(sweep.space)
+    assert [(each.number, each.parameters) for each in sweep.expansion.sets] == [
+        (1, {"batch_size": 32}),
+        (2, {"batch_size": 64}),
+    ]
+    assert sweep.sets_text == (root / "sweeps/search/hyperparams.yml").read_text(encoding="utf-8")
+    assert str(loaded.where("sweeps.sweeps[search].run.queue")) == "Pulumi.test.yaml:4"
+    assert str(loaded.where("sweeps.sweeps[search].run.kind")) == "workloads/train/workload.yaml:2"
+    assert [(path, run.name) for path, run in loaded.settings.trained()] == [("sweeps.sweeps[search].run", "search")]
+
+
+def test_a_sweep_that_is_not_expanded_loads(tmp_path: Path) -> None:
+    """The preflight tells that; commands that need no sets work."""
+    root = make_project(tmp_path, "- {name: search, run: {from: train, namespace: a}}\n", expanded=False)
+    (sweep,) = load(root, "test").sweeps.sweeps
+    assert (sweep.expansion, sweep.sets_text) == (None, "")
+
+
+def test_faults_of_all_files_are_told_at_once(tmp_path: Path) -> None:
+    """Of the environment, of the space, and of the sets."""
+    root = make_project(tmp_path, "- {name: search, form: index, run: {from: train}}\n")
+    file = root / "sweeps/search/space.yaml"
+    file.write_text(SPACE.replace("maximize", "up"), encoding="utf-8")
+    (root / "sweeps/search/hyperparams.yml").write_text("- 1\n", encoding="utf-8")
+    assert faults(root) == [
+        (
+            'Pulumi.test.yaml:4: sweeps.sweeps[search].form: is none of the known values (value "index"); write jobs '
+            "or indexed"
+        ),
+        "Pulumi.test.yaml:4: sweeps.sweeps[search].run.namespace: is missing; add `namespace:`",
+        (
+            "sweeps/search/hyperparams.yml:1: is not as `trainstack sweep expand` writes it; make it anew with "
+            "`trainstack sweep expand search`"
+        ),
+        (
+            'sweeps/search/space.yaml:4: objective.direction: is none of the known values (value "up"); write minimize '
+            "or maximize"
+        ),
+    ]
+
+
+HERE = "Pulumi.test.yaml:4: sweeps.sweeps[search]"
+INDEXED = "name: search, form: indexed, parallelism: 2, run: {from: train, namespace: a"
+REFUSED = {
+    "name: other, run: {from: train, namespace: a}": (
+        "sweeps/other/space.yaml: the sweep's space is not there; write it, or name a sweep that there is: valid here: "
+        "search"
+    ),
+    "name: search, run: {from: trian, namespace: a}": (
+        f"{HERE}.run.from: names no folder with a workload.yaml (value trian); did you mean train?"
+    ),
+    "name: search, run: {namespace: a}": (
+        f"{HERE}.run: is not complete by itself, and there is no workloads/search/workload.yaml to take the rest from; "
+        "valid here: train (name it with `from:`)"
+    ),
+    "name: search, run: {from: train, namespace: a, name: b}": (
+        f"{HERE}.run: unknown key name; leave it out: it is the sweep's"
+    ),
+    "name: search, space: {seed: 1}, run: {from: train, namespace: a}": (
+        f"{HERE}: unknown key space; write it into sweeps/search/space.yaml, for all environments"
+    ),
+    "name: search, from: train, run: {from: train, namespace: a}": f"{HERE}: unknown key from; did you mean form?",
+    "name: search, form: indexed, run: {from: train, namespace: a}": (
+        f"{HERE}: form indexed is admitted as a gang; give parallelism"
+    ),
+    f"{INDEXED}, kind: Pod}}": (
+        f"{HERE}: form indexed makes one Job, and a Pod is none; set run.kind to Job, or form to jobs"
+    ),
+    f"{INDEXED}, managed: false}}": (
+        f"{HERE}: it is the wrapper that gives each index its set; leave out run.managed, or set form to jobs"
+    ),
+    f"{INDEXED}, completions: 3}}": (
+        f"{HERE}: the indices are the trials; leave out run.completions and run.parallelism"
+    ),
+    "name: search, maxFailedIndexes: 2, run: {from: train, namespace: a}": (
+        f"{HERE}: form jobs has no maxFailedIndexes, which is of one Job for all; leave it out, or set form to indexed"
+    ),
+    "name: search, maxGpuHours: 2, run: {from: train, namespace: a}": (
+        f"{HERE}: maxGpuHours counts with the time a trial may take; give run.activeDeadlineSeconds"
+    ),
+    "name: search, run: {from: train, namespace: a, naming: fixed}": (
+        f"{HERE}: the launches of a sweep are many, and one name is for one of them; leave out run.naming"
+    ),
+}
+
+
+@pytest.mark.parametrize("sweep", REFUSED)
+def test_a_sweep_that_cannot_be_is_refused(tmp_path: Path, sweep: str) -> None:
+    """In its line, with what to write."""
+    assert faults(make_project(tmp_path, f"- {{{sweep}}}\n")) == [REFUSED[sweep]]
+
+
+def test_a_target_is_for_one_job(tmp_path: Path) -> None:
+    """With a Job for each trial none can stop the others; and trials that miss it are failed indexes."""
+    space = SPACE.replace("maximize}", "maximize, target: 0.9}")
+    jobs = make_project(tmp_path / "jobs", "- {name: search, run: {from: train, namespace: a}}\n", space)
+    assert faults(jobs) == [
+        (
+            "Pulumi.test.yaml:4: sweeps.sweeps[search]: with form jobs no trial can stop the others; leave out "
+            "objective.target, or set form to indexed"
+        )
+    ]
+    line = "- {name: search, form: indexed, parallelism: 1, maxFailedIndexes: 1, run: {from: train, namespace: a}}\n"
+    assert faults(make_project(tmp_path / "indexed", line, space)) == [
+        (f"{HERE}: trials that do not reach objective.target count as failed indexes; leave out maxFailedIndexes")
+    ]

@@ -1,0 +1,87 @@
+"""Spaces for property tests: every kind of parameter, conditions, and every method."""
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from settings.space import Space
+
+NUMBERS = st.integers(-1000, 1000)
+SCALES = st.sampled_from([1e-6, 0.001, 0.25, 1.0, 32.0])
+WORDS = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "Zs"]), max_size=6)
+LISTED = st.lists(st.one_of(st.booleans(), NUMBERS, SCALES, WORDS), min_size=1, max_size=4)
+
+
+def distinct(values: list[Any]) -> tuple[Any, ...]:
+    """Each value of each type once."""
+    return tuple({(type(each), each): each for each in values}.values())
+
+
+@st.composite
+def stepped(draw: st.DrawFn) -> dict[str, Any]:
+    """A range of at most five points."""
+    low, step, points = draw(NUMBERS), draw(st.integers(1, 9)), draw(st.integers(1, 5))
+    if draw(st.booleans()):
+        return {"int": {"low": low, "high": low + step * (points - 1) + draw(st.integers(0, step - 1)), "step": step}}
+    scale = draw(st.sampled_from([0.1, 0.01, 2.5]))
+    return {"float": {"low": low * scale, "high": low * scale + step * scale * points, "step": step * scale}}
+
+
+@st.composite
+def between(draw: st.DrawFn) -> dict[str, Any]:
+    """A parameter without points."""
+    low = draw(SCALES)
+    bounds = {"low": low, "high": low * draw(st.sampled_from([1.0, 1.5, 10.0, 1000.0]))}
+    whole = {"low": draw(st.integers(1, 20)), "high": draw(st.integers(20, 5000)), "log": True}
+    bell = {"mean": draw(st.floats(-3, 3)), "std": draw(SCALES)}
+    return draw(
+        st.sampled_from(
+            [
+                {"int": whole},
+                {"float": bounds},
+                {"float": {**bounds, "log": True}},
+                {"uniform": bounds},
+                {"logUniform": bounds},
+                {"normal": bell},
+                {"normal": {**bell, "low": bell["mean"] - 1.0, "high": bell["mean"] + 0.5}},
+                {"logNormal": {**bell, "std": 0.5}},
+            ]
+        )
+    )
+
+
+def parameters(countable: bool = False) -> st.SearchStrategy[dict[str, Any]]:
+    """One parameter, as a file says it."""
+    listed = LISTED.map(distinct)
+    kinds = [listed.map(lambda each: {"values": each}), listed.map(lambda each: {"categorical": each}), stepped()]
+    return st.one_of(*kinds, *([] if countable else [between()]))
+
+
+@st.composite
+def spaces(draw: st.DrawFn, method: str | None = None, conditions: bool = True) -> Space:
+    """A space of one to four parameters, of which some may be there only for values of the first."""
+    chosen = method or draw(st.sampled_from(["grid", "random", "sobol", "halton"]))
+    names = draw(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=4, unique=True))
+    made = {name: dict(draw(parameters(countable=chosen == "grid"))) for name in names}
+    listed = made[names[0]].get("values") or made[names[0]].get("categorical") or ()
+    for name in names[1:] if conditions and listed else ():
+        if draw(st.booleans()):
+            made[name]["when"] = {names[0]: (draw(st.sampled_from(listed)),)}
+    return make(chosen, made, seed=draw(st.integers(0, 2**40)), trials=draw(st.integers(1, 5)))
+
+
+def make(method: str, parameters: dict[str, Any], *, seed: int = 0, trials: int = 4, **changes: Any) -> Space:
+    """A space of parameters as a file says them."""
+    return Space.model_validate(
+        {
+            "method": method,
+            "seed": seed,
+            "trials": None if method == "grid" else trials,
+            "parameters": parameters,
+            "objective": {"metric": "val_accuracy", "direction": "maximize"},
+            "file": "/work/hyperparams.yml",
+            **changes,
+        },
+        by_alias=True,
+        by_name=False,
+    )

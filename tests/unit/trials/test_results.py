@@ -1,0 +1,71 @@
+"""What trials made of their sets: the figure that counts, and the form in which it is passed on."""
+
+import json
+from typing import Any
+
+import pytest
+
+from settings.space import Objective
+from trials.results import TrialResult, from_json, objective_value, to_json
+
+LINES: tuple[dict[str, Any], ...] = (
+    {"epoch": 1, "val_accuracy": 0.5, "val_loss": 1.5},
+    {"epoch": 2, "val_accuracy": 0.9, "val_loss": float("nan")},
+    {"epoch": 3, "val_accuracy": 0.8, "val_loss": "low"},
+    {"test_accuracy": 0.99},
+)
+
+
+@pytest.mark.parametrize(
+    ("metric", "direction", "epoch", "value"),
+    [
+        ("val_accuracy", "maximize", "best", 0.9),
+        ("val_accuracy", "minimize", "best", 0.5),
+        ("val_accuracy", "maximize", "last", 0.8),
+        ("val_accuracy", "maximize", 1, 0.5),
+        ("val_accuracy", "maximize", 4, None),
+        ("val_loss", "minimize", "last", 1.5),
+        ("val_loss", "minimize", 2, None),
+        ("other", "minimize", "best", None),
+    ],
+)
+def test_the_objective_is_read_from_the_lines(metric: str, direction: Any, epoch: Any, value: float | None) -> None:
+    """By its epoch; what is missing, or no number, is not told."""
+    assert objective_value(LINES, Objective(metric=metric, direction=direction, epoch=epoch)) == value
+
+
+def test_results_go_through_json() -> None:
+    """`sweep results --json` can be given to `sweep next`, with every value of its type."""
+    result = TrialResult(
+        number=1,
+        set_id="0123456789",
+        run_id="search-0123456789",
+        parameters={"a": 1, "b": 1.0, "c": True, "d": "1"},
+        state="failed",
+        metrics=LINES[:1],
+        reason="exit code 1",
+        last_lines=("Traceback",),
+        attempts=2,
+    )
+    told = to_json("search", Objective(metric="val_accuracy", direction="maximize"), [result])
+    assert told["trials"][0]["objective"] == 0.5
+    (back,) = from_json(json.dumps(told), "search")
+    assert repr(back) == repr(result)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "the text: Invalid JSON"),
+        ("[]", "the text: Input should be an object"),
+        ("{}", "has no `sweep`"),
+        ('{"sweep": "search"}', "has no `trials`"),
+        ('{"sweep": "other", "trials": []}', "holds the results of the sweep other, not of search"),
+        ('{"sweep": "search", "trials": 1}', "`trials` is no list of maps"),
+        ('{"sweep": "search", "trials": [{"number": 1}]}', "0.set_id: Field required"),
+    ],
+)
+def test_what_is_no_results_is_refused(text: str, message: str) -> None:
+    """With what is wrong with it."""
+    with pytest.raises(ValueError, match=rf"^{message}"):
+        from_json(text, "search")

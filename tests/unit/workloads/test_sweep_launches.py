@@ -1,0 +1,323 @@
+"""The launches of a sweep's trials, in both forms."""
+
+import json
+from typing import Any
+
+import pytest
+
+from settings.constraints import Value
+from settings.operators import Operators
+from settings.workloads import Image
+from tests.unit.make import make_distributed, make_expansion, make_run, make_settings, make_space, make_sweeps
+from tests.unit.workloads.sweeps import make_indexed, make_planned
+from workloads.errors import WorkloadError
+from workloads.parameter_file import file_of, number_of
+from workloads.records import ledger_config_map, read_ledger
+from workloads.render import Inputs, everything
+from workloads.sweep_launches import PlannedSweep
+
+MARK = {"app.kubernetes.io/managed-by": "trainstack", "trainstack.dev/stack": "test"}
+QUEUED = {"kueue.x-k8s.io/queue-name": "research", "kueue.x-k8s.io/priority-class": "normal"}
+SETS: tuple[dict[str, Value], ...] = ({"batch_size": 32}, {"batch_size": 64}, {"batch_size": 128}, {"batch_size": 512})
+PROGRAM = ["python3", "/opt/trainstack/run.py", "--", "python3", "train.py"]
+
+
+def ids(planned: PlannedSweep) -> list[str]:
+    """The run ids of the trials by number."""
+    return list(planned.trials)
+
+
+def only_container(job: Any) -> Any:
+    """The one container of a Job's pods."""
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    return container
+
+
+def variables(job: Any) -> dict[str, str]:
+    """Its variables that have a value."""
+    return {each["name"]: each["value"] for each in only_container(job)["env"] if "value" in each}
+
+
+def test_a_trial_is_launched_as_a_run_with_its_set() -> None:
+    """Its arguments, its number, and its set in what is recorded; labelled as its sweep's."""
+    planned = make_planned()
+    run_id = ids(planned)[1]
+    ledger = planned.job(run_id)
+    marks = {
+        "trainstack.dev/workload": "search",
+        "trainstack.dev/run": run_id,
+        "trainstack.dev/launch": ledger.launch_name,
+        "trainstack.dev/sweep": "search",
+        "trainstack.dev/set": planned.trials[run_id].trial.set_id,
+    }
+    container = only_container(ledger.launch)
+    assert ledger.launch["metadata"]["labels"] == {**marks, **QUEUED, **MARK}
+    assert ledger.launch["spec"]["template"]["metadata"]["labels"] == marks
+    assert container["command"] == [*PROGRAM, "--batch-size=64"]
+    assert container["env"][-1] == {"name": "JOB_ID", "value": "2"}
+    assert json.loads(variables(ledger.launch)["TRAINSTACK_RUN"]) == {
+        "args": ["--batch-size=64"],
+        "attempt": 1,
+        "command": ["python3", "train.py"],
+        "commit": "abc",
+        "data": None,
+        "env": {},
+        "image": "python:3.11",
+        "seed": None,
+        "sweep": {
+            "id": planned.trials[run_id].trial.set_id,
+            "name": "search",
+            "number": 2,
+            "parameters": {"batch_size": 64},
+        },
+        "workload": "search",
+    }
+    assert {volume["name"] for volume in ledger.launch["spec"]["template"]["spec"]["volumes"]} == {
+        "training",
+        "trainstack-wrapper",
+    }
+    assert (ledger.run_id, ledger.workload, ledger.sweep, ledger.trials) == (run_id, "search", "search", ())
+    assert ledger.launch_name.startswith(f"{run_id}-")
+
+
+def test_a_program_that_knows_nothing_of_us_finds_its_set_by_number_in_the_file() -> None:
+    """The file as it is committed, mounted where the program looks, beside JOB_ID and nothing else."""
+    run = make_run(name="search", managed=False, record=None, volumes=(), command=("bash", "-c", "python main.py"))
+    space = make_space(args=(), file="/mnist-training/hyperparams.yml")
+    planned = make_planned(run=run, space=space, sets_text="- the file\n")
+    ledger = planned.job(ids(planned)[3])
+    ((file, data),) = planned.file.items()
+    assert data == {"hyperparams.yml": "- the file\n"}
+    assert file.startswith("sweep-search-")
+    assert ledger.launch["spec"]["template"]["spec"] == {
+        "containers": [
+            {
+                "name": "training",
+                "image": "python:3.11",
+                "command": ["bash", "-c", "python main.py"],
+                "env": [{"name": "JOB_ID", "value": "4"}],
+                "resources": {"requests": {"cpu": "1", "memory": "1Gi"}},
+                "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+                "volumeMounts": [
+                    {
+                        "name": "trainstack-sweep",
+                        "mountPath": "/mnist-training/hyperparams.yml",
+                        "subPath": "hyperparams.yml",
+                        "readOnly": True,
+                    }
+                ],
+            }
+        ],
+        "restartPolicy": "Never",
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "volumes": [{"name": "trainstack-sweep", "configMap": {"name": file}}],
+    }
+    assert (file_of(ledger.objects), number_of(ledger.launch)) == (file, 4)
+
+
+def test_a_trial_keeps_run_and_launch_whatever_number_it_has() -> None:
+    """A set that is added before it, or reordered, changes its number and the file, and neither of its names."""
+    before = make_planned(space=make_space(file="/f"), sets_text="one")
+    sets: tuple[dict[str, Value], ...] = ({"batch_size": 16}, *SETS)
+    after = make_planned(space=make_space(file="/f"), expansion=make_expansion(*sets), sets_text="two")
+    assert set(ids(before)) < set(ids(after))
+    for run_id in ids(before):
+        first, second = before.job(run_id), after.job(run_id)
+        assert first.launch_name == second.launch_name
+        assert number_of(first.launch) != number_of(second.launch)
+        assert file_of(first.objects) != file_of(second.objects)
+        assert after.job(run_id, number=number_of(first.launch), file=file_of(first.objects)) == first
+
+
+def test_all_roles_of_a_distributed_trial_are_told_their_set() -> None:
+    """Also those with arguments of their own."""
+    run = make_distributed(name="search", args=("--x",))
+    run = run.model_copy(update={"roles": {**run.roles, "Worker": run.roles["Worker"].model_copy(update={"args": ()})}})
+    planned = make_planned(run=run)
+    replicas = planned.job(ids(planned)[0]).launch["spec"]["pytorchReplicaSpecs"]
+    containers = {role: spec["template"]["spec"]["containers"][0] for role, spec in replicas.items()}
+    assert containers["Master"]["command"][-2:] == ["--x", "--batch-size=32"]
+    assert containers["Worker"]["command"][-1:] == ["--batch-size=32"]
+    assert [each["env"][-1] for each in containers.values()] == [{"name": "JOB_ID", "value": "1"}] * 2
+
+
+def test_a_trainjobs_runtime_has_the_file_and_its_job_the_number() -> None:
+    """Each of both objects what is its own."""
+    planned = make_planned(run=make_distributed(name="search", kind="TrainJob"), space=make_space(file="/f"))
+    ledger = planned.job(ids(planned)[2])
+    assert number_of(ledger.launch) == 3
+    assert file_of(ledger.objects) == next(iter(planned.file))
+
+
+def test_many_trials_as_one_job() -> None:
+    """Each index finds its trial in the file; the deadline is each pod's, the retries are each index's."""
+    run = make_run(
+        name="search", active_deadline_seconds=600, backoff_limit=2, ttl_seconds_after_finished=60, env={"A": "b"}
+    )
+    planned = make_indexed(run=run, active_deadline_seconds=7200, max_failed_indexes=3)
+    ledger = planned.batch(ids(planned), "sweep-search-0")
+    marks = {
+        "trainstack.dev/workload": "search",
+        "trainstack.dev/run": ledger.run_id,
+        "trainstack.dev/launch": ledger.launch_name,
+        "trainstack.dev/sweep": "search",
+    }
+    told = (
+        '{"args":[],"attempt":1,"command":["python3","train.py"],"commit":"abc","data":null,"env":{"A":"b"},'
+        '"image":"python:3.11","seed":null,"workload":"search"}'
+    )
+    assert ledger.launch == {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": ledger.launch_name,
+            "namespace": "research",
+            "labels": {**marks, **QUEUED, **MARK},
+            "annotations": {"pulumi.com/skipAwait": "true"},
+        },
+        "spec": {
+            "activeDeadlineSeconds": 7200,
+            "backoffLimitPerIndex": 2,
+            "completionMode": "Indexed",
+            "completions": 4,
+            "maxFailedIndexes": 3,
+            "parallelism": 2,
+            "podFailurePolicy": {
+                "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
+            },
+            "ttlSecondsAfterFinished": 60,
+            "template": {
+                "metadata": {"labels": marks},
+                "spec": {
+                    "activeDeadlineSeconds": 600,
+                    "automountServiceAccountToken": False,
+                    "containers": [
+                        {
+                            "name": "training",
+                            "image": "python:3.11",
+                            "imagePullPolicy": "IfNotPresent",
+                            "command": PROGRAM,
+                            "env": [
+                                {"name": "A", "value": "b"},
+                                {"name": "TRAINSTACK_RUN_ID", "value": ledger.run_id},
+                                {"name": "TRAINSTACK_LAUNCH", "value": ledger.launch_name},
+                                {"name": "TRAINSTACK_RECORD", "value": "/mnt/training/runs"},
+                                {"name": "TRAINSTACK_RUN", "value": told},
+                                {
+                                    "name": "TRAINSTACK_POD",
+                                    "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}},
+                                },
+                                {"name": "TRAINSTACK_SWEEP", "value": "search"},
+                                {"name": "TRAINSTACK_TRIALS", "value": "/opt/trainstack-sweep/trials.json"},
+                            ],
+                            "resources": {"requests": {"cpu": "1", "memory": "1Gi"}},
+                            "securityContext": {
+                                "allowPrivilegeEscalation": False,
+                                "capabilities": {"drop": ["ALL"]},
+                            },
+                            "volumeMounts": [
+                                {"name": "training", "mountPath": "/mnt/training"},
+                                {"name": "trainstack-wrapper", "mountPath": "/opt/trainstack", "readOnly": True},
+                                {"name": "trainstack-sweep", "mountPath": "/opt/trainstack-sweep", "readOnly": True},
+                            ],
+                        }
+                    ],
+                    "enableServiceLinks": False,
+                    "restartPolicy": "Never",
+                    "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+                    "terminationGracePeriodSeconds": 60,
+                    "volumes": [
+                        {"name": "training", "persistentVolumeClaim": {"claimName": "training"}},
+                        {"name": "trainstack-wrapper", "configMap": {"name": planned.facts.wrapper}},
+                        {"name": "trainstack-sweep", "configMap": {"name": "sweep-search-0"}},
+                    ],
+                },
+            },
+        },
+    }
+    assert ledger.trials == tuple(ids(planned))
+    assert read_ledger(ledger_config_map("test", ledger)) == ledger
+
+
+def test_with_a_target_the_first_trial_that_reaches_it_ends_the_job() -> None:
+    """The others fail their index, without a retry, by the wrapper's exit code."""
+    objective = make_space().objective.model_copy(update={"target": 0.9})
+    planned = make_indexed(space=make_space(objective=objective))
+    spec = planned.batch(ids(planned), "").launch["spec"]
+    assert spec["successPolicy"] == {"rules": [{"succeededCount": 1}]}
+    assert spec["podFailurePolicy"]["rules"][1:] == [
+        {"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [79]}}
+    ]
+    assert json.loads(planned.batch_file(ids(planned))["trials.json"])["objective"] == {
+        "metric": "val_accuracy",
+        "direction": "maximize",
+        "epoch": "best",
+        "target": 0.9,
+    }
+
+
+def test_a_batch_is_named_after_its_trials_and_what_is_alike_for_them() -> None:
+    """Not after their numbers, the file or the commit."""
+    planned = make_indexed()
+    before = planned.batch(ids(planned), "a")
+    reordered = make_indexed(expansion=make_expansion(*reversed(SETS)))
+    assert reordered.batch(ids(planned), "b").launch_name == before.launch_name
+    assert planned.batch_launch(before.run_id, 4).name == before.launch_name
+    fewer = planned.batch(ids(planned)[1:], "a")
+    assert fewer.run_id != before.run_id
+    more_memory = make_indexed(run=make_run(name="search", priority="high"))
+    assert ids(more_memory) == ids(planned)
+    other = more_memory.batch(ids(planned), "a")
+    assert (other.run_id, other.launch_name == before.launch_name) == (before.run_id, False)
+
+
+def test_a_sweep_in_another_form_has_the_same_trials() -> None:
+    """So nothing runs twice; a batch is compared with what it would be in the form that it has."""
+    one_by_one, together = make_planned(), make_indexed(max_failed_indexes=1)
+    assert ids(one_by_one) == ids(together)
+    batch = together.batch(ids(together), "")
+    assert one_by_one.batch_launch(batch.run_id, 4, like=batch.launch).name == batch.launch_name
+
+
+def test_a_gang_is_no_larger_than_its_trials() -> None:
+    """Two at most, where there is one."""
+    planned = make_indexed()
+    spec = planned.batch(ids(planned)[:1], "").launch["spec"]
+    assert (spec["parallelism"], spec["completions"], spec["completionMode"]) == (1, 1, "Indexed")
+
+
+@pytest.mark.parametrize(
+    ("planned", "message"),
+    [
+        (make_indexed(run=make_run(name="search", restart_policy="OnFailure")), "run.restartPolicy is OnFailure"),
+        (make_indexed(run=make_run(name="search", env={"TRAINSTACK_TRIALS": "x"})), "env sets TRAINSTACK_TRIALS"),
+    ],
+)
+def test_what_cannot_be_one_job_is_refused(planned: PlannedSweep, message: str) -> None:
+    """With what stands against it."""
+    with pytest.raises(WorkloadError, match=message):
+        planned.batch(ids(planned), "")
+
+
+def test_a_trials_number_is_not_set_by_its_workload() -> None:
+    """Two values of one name would let chance decide."""
+    planned = make_planned(run=make_run(name="search", env={"JOB_ID": "1"}))
+    with pytest.raises(WorkloadError, match="env sets JOB_ID, which a Job is given"):
+        planned.job(ids(planned)[0])
+
+
+def test_a_sweeps_objects_are_rendered_as_they_would_be_launched_first() -> None:
+    """Its file before its launches; of form `indexed` three objects for any number of trials."""
+    inputs = Inputs(releases={"kueue": (), "training-operator": ()}, wrapper="print()", commit="abc")
+
+    def rendered(**changes: Any) -> list[str]:
+        settings = make_settings(sweeps=make_sweeps(**changes), operators=Operators())
+        found = [each for each in everything(settings, inputs) if "trainstack.dev/sweep" in each["metadata"]["labels"]]
+        return [f"{each['kind']} {each['metadata']['name'].rpartition('-')[0]}" for each in found]
+
+    (batch,) = rendered(form="indexed", parallelism=2)[2:]
+    assert rendered(form="indexed", parallelism=2)[:2] == ["ConfigMap sweep-search", "ConfigMap run-search"]
+    assert batch.startswith("Job search-")
+    jobs = rendered(space=make_space(file="/f"), run=make_run(name="search", image=Image(name="x:1")))
+    assert [each.partition("-")[0] for each in jobs] == ["ConfigMap sweep", *["ConfigMap run"] * 4, *["Job search"] * 4]
+    assert len(rendered()) == 8

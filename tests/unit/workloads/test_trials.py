@@ -1,0 +1,86 @@
+"""The trials of a sweep: ordinary workloads, whose run ids say what they train and not where they stand."""
+
+from dataclasses import replace
+
+from settings.constraints import Value
+from settings.model import Settings
+from settings.space import Parameter
+from settings.sweeps import Sweeps
+from settings.workloads import Role
+from tests.unit.make import make_distributed, make_expansion, make_run, make_settings, make_space, make_sweep
+from workloads.identity import identity
+from workloads.render import Inputs
+from workloads.render import trials as planned
+from workloads.trials import trials
+
+TWO = make_space(
+    parameters={
+        "optimizer": Parameter(categorical=("sgd", "adam")),
+        "momentum": Parameter(values=(0.9,), when={"optimizer": ("sgd",)}),
+    },
+    args=("--optimizer=${parameters.optimizer}", "--momentum=${parameters.momentum}", "--fixed"),
+    env={"MOMENTUM": "${parameters.momentum}", "A": "${parameters.optimizer}"},
+)
+SETS = make_expansion({"optimizer": "sgd", "momentum": 0.9}, {"optimizer": "adam"}, space=TWO)
+
+
+def ids(**changes: object) -> dict[str, str]:
+    """The run ids of a sweep's trials, by set."""
+    settings: Settings = make_settings(sweeps=Sweeps(sweeps=(make_sweep(**changes),)))
+    return {each.trial.set_id: each.run_id for each in planned(settings, Inputs())["search"]}
+
+
+def test_a_set_becomes_arguments_and_variables() -> None:
+    """After those of the workload and over them; what names a parameter that the set lacks is left out."""
+    run = make_run(name="search", args=("--epochs=1",), env={"A": "own", "B": "own"})
+    first, second = trials(make_sweep(run=run, space=TWO, expansion=SETS))
+    assert (first.number, first.args, first.env) == (
+        1,
+        ("--optimizer=sgd", "--momentum=0.9", "--fixed"),
+        {"MOMENTUM": "0.9", "A": "sgd"},
+    )
+    assert (second.number, second.args, second.env) == (2, ("--optimizer=adam", "--fixed"), {"A": "adam"})
+    assert second.workload == make_run(
+        name="search", args=("--epochs=1", "--optimizer=adam", "--fixed"), env={"A": "adam", "B": "own"}
+    )
+
+
+def test_roles_with_arguments_of_their_own_get_the_set_too() -> None:
+    """A role that has none takes the workload's, which has it already."""
+    run = make_distributed(name="search", roles={"Master": Role(), "Worker": Role(args=("-w",), env={"W": "1"})})
+    first, _ = trials(make_sweep(run=run, space=TWO, expansion=SETS))
+    assert first.workload.roles["Master"] == Role()
+    assert first.workload.roles["Worker"].args == ("-w", "--optimizer=sgd", "--momentum=0.9", "--fixed")
+    assert first.workload.roles["Worker"].env == {"W": "1", "MOMENTUM": "0.9", "A": "sgd"}
+
+
+def test_a_sweep_that_is_not_expanded_has_no_trials() -> None:
+    """Nothing is made up."""
+    assert trials(make_sweep(expansion=None)) == ()
+
+
+def test_run_ids_do_not_depend_on_number_form_or_what_a_run_may_be_given() -> None:
+    """A set that moves, another form, cap or queue: the same runs."""
+    before = ids()
+    sets: list[dict[str, Value]] = [{"batch_size": size} for size in (512, 8, 64, 32)]
+    moved = ids(expansion=make_expansion(*sets))
+    assert {each: moved[each] for each in moved.keys() & before.keys()} == {
+        each: before[each] for each in moved.keys() & before.keys()
+    }
+    assert len(moved.keys() & before.keys()) == 3
+    assert ids(form="indexed", parallelism=2, max_failed_indexes=1) == before
+    assert ids(run=make_run(name="search", queue=None, backoff_limit=3)) == before
+    assert len({*before.values()}) == 4
+
+
+def test_a_set_that_only_the_file_tells_is_another_run() -> None:
+    """A program that reads hyperparams.yml has the same arguments for every set."""
+    found = ids(space=make_space(args=(), file="/work/hyperparams.yml"))
+    assert len({*found.values()}) == 4
+
+
+def test_a_run_has_no_parameters_in_its_identity() -> None:
+    """So the runs that there were before there were sweeps keep their ids."""
+    (first, *_) = planned(make_settings(sweeps=Sweeps(sweeps=(make_sweep(),))), Inputs())["search"]
+    assert identity(first.trial.workload, first.facts)["parameters"] == {"batch_size": 32}
+    assert "parameters" not in identity(first.trial.workload, replace(first.facts, parameters=None))

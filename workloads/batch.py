@@ -1,0 +1,65 @@
+"""Many trials of a sweep as one Indexed Job: each completion index is a run.
+
+Source: https://kubernetes.io/docs/concepts/workloads/controllers/job/ (backoff limit per index, pod failure policy,
+success policy)
+"""
+
+from manifests.labels import SKIP_AWAIT, Manifest
+from settings.sweeps import Sweep
+from workloads import names
+from workloads.errors import WorkloadError
+from workloads.identity import digest
+from workloads.launch import Launch
+from workloads.metadata import launch_metadata
+from workloads.pod_template import CONTAINER, pod_template
+from workloads.pods import pods
+
+NOT_REACHED = 79
+"""The wrapper's exit code for a trial that is finished and has not reached the sweep's target."""
+_EVICTED = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+"""A pod that its node or the scheduler puts out is no try of its trial."""
+_AIMLESS = {"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [NOT_REACHED]}}
+
+
+def batch(sweep: Sweep, stack: str, launch: Launch, count: int) -> Manifest:
+    """The Job of so many trials. `suspend` is Kueue's and is not in it.
+
+    Which trials they are stands in the file that the launch names: nothing here depends on it.
+
+    Raises WorkloadError.
+    """
+    run = sweep.run
+    if run.restart_policy != "Never":
+        raise WorkloadError(
+            f"sweep {sweep.name}: run.restartPolicy is {run.restart_policy}, and the retries of form indexed are new "
+            "pods; leave it out (backoffLimit says how many)"
+        )
+    (pod,) = pods(run)
+    template = pod_template(run, pod, launch, container=CONTAINER, restart_policy=run.restart_policy)
+    if run.active_deadline_seconds is not None:
+        template["spec"]["activeDeadlineSeconds"] = run.active_deadline_seconds
+    target = sweep.space.objective.target
+    spec: Manifest = {
+        "completionMode": "Indexed",
+        "completions": count,
+        "parallelism": min(sweep.parallelism or count, count),
+        "backoffLimitPerIndex": run.backoff_limit,
+        "podFailurePolicy": {"rules": [_EVICTED] if target is None else [_EVICTED, _AIMLESS]},
+        "template": template,
+    }
+    if sweep.max_failed_indexes is not None:
+        spec["maxFailedIndexes"] = sweep.max_failed_indexes
+    if target is not None:
+        # The others fail their index: the first that succeeds ends them all.
+        spec["successPolicy"] = {"rules": [{"succeededCount": 1}]}
+    if sweep.active_deadline_seconds is not None:
+        spec["activeDeadlineSeconds"] = sweep.active_deadline_seconds
+    if run.ttl_seconds_after_finished is not None:
+        spec["ttlSecondsAfterFinished"] = run.ttl_seconds_after_finished
+    metadata = launch_metadata(run, stack, launch, {SKIP_AWAIT: "true"})
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+
+def batch_id(sweep: str, run_ids: tuple[str, ...]) -> str:
+    """What stands for a batch where a run has its id."""
+    return names.run_id(sweep, digest(list(run_ids)))

@@ -1,0 +1,129 @@
+"""The ConfigMap with a sweep's parameter file: its sets as committed, and which trial each completion index is.
+
+It is named after its content, and a launch keeps the one that it was launched with: whatever becomes of the sweep's
+files, a number means the same set to it for ever.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from manifests.labels import SWEEP, Manifest, metadata
+from settings.hyperparams import SETS_FILE, text_of
+from settings.sweeps import Sweep
+from workloads.errors import WorkloadError
+from workloads.identity import canonical, digest
+from workloads.in_sweep import NUMBER, SWEEP_VOLUME, TRIALS_FILE
+from workloads.launched_pods import launched_pods
+from workloads.names import sweep_file_name
+from workloads.trials import Trial
+
+WITHDRAWN_FILE, STOPPED_FILE = "withdrawn.json", "stopped.json"
+"""Lists of run ids that come into a file while its Job is active: trials whose sets were taken out, and those among
+them that are to end though they run. They are not in the file's name."""
+LIMIT_BYTES = 1 << 20
+"""What a ConfigMap holds."""
+
+Data = Mapping[str, str]
+"""What a ConfigMap of this kind holds, by file."""
+
+
+def jobs_data(sweep: Sweep) -> Data:
+    """The file of a sweep whose trials are launched one by one. Raises WorkloadError when it is too long."""
+    sets = sweep.expansion.sets if sweep.expansion else ()
+    return _within_limit(sweep, lambda count: {SETS_FILE: _sets(sweep, count, len(sets))}, len(sets))
+
+
+def batch_data(sweep: Sweep, trials: Sequence[tuple[str, Trial]]) -> Data:
+    """The file of an Indexed Job of these trials, with their run ids. Raises WorkloadError when it is too long."""
+    target = sweep.space.objective.target
+    objective = sweep.space.objective.model_dump(by_alias=True) if target is not None else None
+
+    def first(count: int) -> Data:
+        entries = [_entry(run_id, trial) for run_id, trial in trials[:count]]
+        listed = canonical({"objective": objective, "trials": entries})
+        return {SETS_FILE: _sets(sweep, count, len(trials)), TRIALS_FILE: listed}
+
+    return _within_limit(sweep, first, len(trials))
+
+
+def file_name(sweep: str, data: Data) -> str:
+    """What the ConfigMap is called."""
+    lasting = {name: text for name, text in data.items() if name not in (WITHDRAWN_FILE, STOPPED_FILE)}
+    return sweep_file_name(sweep, digest(lasting))
+
+
+def file_config_map(name: str, sweep: str, namespace: str, stack: str, data: Data) -> Manifest:
+    """The ConfigMap."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata(name, stack, namespace=namespace, labels={SWEEP: sweep}),
+        "data": dict(data),
+    }
+
+
+def withdrawn(data: Data, run_ids: Iterable[str], stopped: Iterable[str]) -> Data:
+    """A file with these trials withdrawn, and these among them told to end."""
+    lists = {WITHDRAWN_FILE: sorted(run_ids), STOPPED_FILE: sorted(stopped)}
+    lasting = {name: text for name, text in data.items() if name not in lists}
+    return {**lasting, **{name: canonical(ids) for name, ids in lists.items() if ids}}
+
+
+def file_of(objects: Sequence[Mapping[str, Any]]) -> str | None:
+    """The name of the file that the pods of a launch mount; None where they mount none.
+
+    `objects` are as `Ledger.objects` has them: the launch is the last, and its companions stand before it.
+    """
+    *companions, launch = objects
+    for pods in launched_pods(launch, companions):
+        for volume in pods.spec.get("volumes") or ():
+            if volume["name"] == SWEEP_VOLUME:
+                return str(volume["configMap"]["name"])
+    return None
+
+
+def number_of(launch: Mapping[str, Any]) -> int | None:
+    """The number that the pods of a trial's launch are told; None where they are told none."""
+    for pods in launched_pods(launch):
+        for container in pods.spec["containers"]:
+            for variable in container.get("env") or ():
+                if variable["name"] == NUMBER and str(variable.get("value")).isdecimal():
+                    return int(variable["value"])
+    return None
+
+
+def _sets(sweep: Sweep, count: int, of: int) -> str:
+    """hyperparams.yml as it is committed; with fewer sets than there are, as it would be."""
+    if count == of or sweep.expansion is None:
+        return sweep.sets_text
+    return text_of(sweep.name, sweep.space, sweep.expansion.sets[:count])
+
+
+def _entry(run_id: str, trial: Trial) -> Manifest:
+    return {
+        "run_id": run_id,
+        "number": trial.number,
+        "id": trial.set_id,
+        "parameters": dict(trial.parameters),
+        "args": list(trial.args),
+        "env": dict(trial.env),
+    }
+
+
+def _within_limit(sweep: Sweep, first: Callable[[int], Data], count: int) -> Data:
+    """The data of all sets. Raises WorkloadError, with how many would fit, when they are too many."""
+    whole = first(count)
+    if _bytes(whole) <= LIMIT_BYTES:
+        return whole
+    fit, too_many = 0, count
+    while too_many - fit > 1:
+        middle = (fit + too_many) // 2
+        fit, too_many = (middle, too_many) if _bytes(first(middle)) <= LIMIT_BYTES else (fit, middle)
+    raise WorkloadError(
+        f"sweep {sweep.name}: the file of its {count} sets has {_bytes(whole)} bytes, and a ConfigMap holds "
+        f"{LIMIT_BYTES}: {fit} sets fit. Make a second sweep of the others"
+    )
+
+
+def _bytes(data: Data) -> int:
+    return sum(len(text.encode()) for text in data.values())
