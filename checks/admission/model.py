@@ -1,15 +1,14 @@
 """What a verdict is made from: Kueue's objects as plain data, in the integers that Kueue calculates with.
 
-Amounts are integers, as Kueue's `resources.ResourceValue` makes them: `cpu` in thousandths of a core, everything else in
-its own unit (bytes, pieces), rounded up. Source: pkg/resources/requests.go of Kueue v0.15.2.
+Amounts are integers, as Kueue's `resources.ResourceValue` makes them: `cpu` in thousandths of a core, everything else
+in its own unit (bytes, pieces), rounded up. Source: pkg/resources/requests.go of Kueue v0.15.2.
 
 What may not be read is None, and is never guessed.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
 FlavorResource = tuple[str, str]
 """A flavor and a resource: what quota is counted by."""
@@ -17,7 +16,6 @@ Amounts = Mapping[str, int]
 """By resource."""
 Usage = Mapping[FlavorResource, int]
 """By flavor and resource."""
-NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 Policy = Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority", "Any"]
 Fungible = Literal["MayStopSearch", "TryNextFlavor"]
@@ -56,7 +54,7 @@ class Flavor:
     """A kind of node."""
 
     name: str
-    labels: Mapping[str, str] = NOTHING
+    labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     topology: str | None = None
@@ -127,7 +125,7 @@ class Cohort:
 
     name: str
     parent: str | None = None
-    quotas: Mapping[FlavorResource, Quota] = NOTHING
+    quotas: Mapping[FlavorResource, Quota] = field(default_factory=dict)
     """Its own, which all below it may borrow."""
 
 
@@ -155,15 +153,18 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class LimitRange:
-    """What a namespace asks of each container, or of each pod, and gives to containers that say nothing."""
+    """What a namespace asks of each container, or of each pod, and gives to containers that say nothing.
+
+    Of several of a kind the tightest bounds and the first defaults count: `checks.admission.reading` makes one of them.
+    """
 
     kind: Literal["Container", "Pod"]
-    least: Amounts = NOTHING
-    most: Amounts = NOTHING
-    """Both in billionths of the unit, as `checks.admission.amounts.exact` gives them."""
-    default_limits: Mapping[str, str] = NOTHING
-    default_requests: Mapping[str, str] = NOTHING
-    """Quantities as they are written."""
+    least: Amounts = field(default_factory=dict)
+    most: Amounts = field(default_factory=dict)
+    default_limits: Amounts = field(default_factory=dict)
+    default_requests: Amounts = field(default_factory=dict)
+    """All in billionths of the unit, as `checks.admission.amounts.exact` gives them: containers are added up exactly
+    before anything is rounded."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,17 +176,17 @@ class Model:
     """By name. None: they may not be read, or another stack declares them."""
     local_queues: Mapping[tuple[str, str], LocalQueue] | None
     """By namespace and name."""
-    cohorts: Mapping[str, Cohort] = NOTHING
+    cohorts: Mapping[str, Cohort] = field(default_factory=dict)
     """Those that are declared; a queue may be in one that is not."""
-    namespaces: Mapping[str, Mapping[str, str]] = NOTHING
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Labels of namespaces; of one that is not among them only the name is known."""
-    priorities: Mapping[str, int] | None = NOTHING
+    priorities: Mapping[str, int] | None = field(default_factory=dict)
     """Values of WorkloadPriorityClasses."""
-    active_checks: Mapping[str, bool] | None = NOTHING
+    active_checks: Mapping[str, bool] | None = field(default_factory=dict)
     """Whether an admission check is active, by name."""
-    limit_ranges: Mapping[str, tuple[LimitRange, ...]] = NOTHING
+    limit_ranges: Mapping[str, tuple[LimitRange, ...]] = field(default_factory=dict)
     """By namespace."""
-    overheads: Mapping[str, Mapping[str, str]] = NOTHING
+    overheads: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """What a pod of a RuntimeClass costs beside its containers, by the class's name."""
     nodes: tuple[Node, ...] | None = None
     """None: not known; then nothing is said of node shapes."""
@@ -206,14 +207,14 @@ class PodSet:
     """Of all its pods together; one pod's rounded up, times `count`."""
     least: int | None = None
     """The fewest pods that will do, where the workload may be admitted with fewer; None: all."""
-    selector: Mapping[str, str] = NOTHING
+    selector: Mapping[str, str] = field(default_factory=dict)
     affinity: tuple[tuple[Requirement, ...], ...] = ()
     """Required node affinity: expressions of a term hold together, of the terms one suffices. (): none is required."""
     tolerations: tuple[Toleration, ...] = ()
     topology: bool = False
     """It asks for a topology."""
     faults: tuple[str, ...] = ()
-    """Why Kueue refuses it whatever quota there is: a request above its limit, or outside the namespace's LimitRange."""
+    """Why Kueue refuses it whatever quota there is: requests above their limits, or outside the LimitRange."""
     path: str = ""
     """The setting that says it; empty for what is no run of this environment."""
     resources_path: str = ""
@@ -264,4 +265,4 @@ class Snapshot:
 
     model: Model
     admitted: tuple[Admitted, ...] = ()
-    pending: tuple[Workload, ...] = field(default=())
+    pending: tuple[Workload, ...] = ()

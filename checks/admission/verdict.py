@@ -1,10 +1,10 @@
 """What is said of a run before it is submitted."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-from checks.admission.model import NOTHING, FlavorResource, Usage
+from checks.admission.model import FlavorResource, Usage
 
 Outcome = Literal["fits", "fits by borrowing", "fits by preempting", "waits", "never fits", "unknown"]
 """From the best to the worst.
@@ -55,12 +55,14 @@ class Lack:
     message: str
     """For people, without a full stop: what is missing, of what, and how much there is."""
     path: str
-    """The setting (or the live object's field) that says what is too little, or that asks for it."""
+    """The setting that asks for it; of what is wrong with a queue, the queue's setting (or its live object's field)."""
     pod_set: str = ""
     flavor: str = ""
     resource: str = ""
     missing: int = 0
     """Of `resource`, in the model's integers; 0 where it is no amount that is missing."""
+    quota_path: str = ""
+    """The setting (or the live object's field) of the quota that is too little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +99,9 @@ class Verdict:
     outcome: Outcome
     assigned: tuple[Assigned, ...] = ()
     """By pod set, where the outcome begins with `fits`."""
-    usage: Usage = NOTHING
+    usage: Usage = field(default_factory=dict)
     """What it would take."""
-    borrowed: Mapping[FlavorResource, int] = NOTHING
+    borrowed: Mapping[FlavorResource, int] = field(default_factory=dict)
     """How much of that is above the queue's own quota."""
     preempts: tuple[str, ...] = ()
     """The workloads that would have to go, `<namespace>/<name>`."""

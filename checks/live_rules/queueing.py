@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from checks.finding import Finding, Severity
 from checks.live import Body, LiveRule, LiveScene, absent, unknown
-from checks.scene import pod_sets
+from checks.run_pods import pod_sets
 from checks.waiting import INACTIVE, conditions
 from settings.errors import nearest
 from settings.quantities import amount, readable

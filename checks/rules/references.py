@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator
 
 from checks.finding import Finding
-from checks.scene import Rule, Scene, each, pod_sets
+from checks.run_pods import pod_sets
+from checks.scene import Rule, Scene, each
 from settings.errors import nearest
 
 _ALWAYS_THERE = ("default", "kube-node-lease", "kube-public", "kube-system")

@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from checks.finding import Finding
-from checks.scene import Rule, Scene, pod_sets
+from checks.run_pods import pod_sets
+from checks.scene import Rule, Scene
 from settings.storage import Volume
 from settings.workloads import Workload
 from workloads.pod_template import SHARED_MEMORY_FOLDER, WRAPPER_FOLDER
