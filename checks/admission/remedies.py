@@ -146,7 +146,7 @@ def _fewer_pods(judge: Judging, workload: Workload, short: list[Lack]) -> Iterat
         if low:
             fewer = _with_count(workload, index, low)
             name = "" if pods.name == "main" else f"{pods.name} "
-            text = f"{low} {name}pod{'' if low == 1 else 's'} instead of {pods.count}"
+            text = f"run {low} {name}pod{'' if low == 1 else 's'} instead of {pods.count}"
             change = Change(pods.path, str(pods.count), str(low))
             size = (pods.count - low) / pods.count
             yield _Candidate(size, text, (change,), partial(judge.alone, fewer))
@@ -170,7 +170,7 @@ def _smaller_pods(judge: Judging, workload: Workload, short: list[Lack]) -> Iter
         requests = dict(pods.requests)
         for each in own:
             had = pods.per_pod.get(each.resource, 0)
-            left = had - -(-each.missing // pods.count)
+            left = had - -(-each.missing // max(1, pods.count))
             if left <= 0:
                 return
             requests[each.resource] = left * pods.count
