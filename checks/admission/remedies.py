@@ -74,8 +74,12 @@ def _candidates(judge: Judging, workload: Workload, verdict: Verdict) -> Iterato
 
 
 def _other_queues(judge: Judging, workload: Workload) -> Iterator[_Candidate]:
-    for namespace, name in judge.model.local_queues or ():
-        if namespace == workload.namespace and name != workload.queue:
+    shrinks = any(pods.least is not None for pods in workload.pod_sets)
+    for (namespace, name), local in (judge.model.local_queues or {}).items():
+        pool = judge.idle.pools.get(local.cluster_queue)
+        if namespace != workload.namespace or name == workload.queue or pool is None:
+            continue
+        if shrinks or pool.may_hold(workload):
             other = replace(workload, queue=name)
             change = Change(f"{workload.path}.queue", workload.queue, name)
             yield _Candidate(_ANOTHER_QUEUE, f"use queue {name}", (change,), partial(judge.alone, other))

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable
 
-from checks.admission.model import Admitted, ClusterQueue, Flavor, FlavorResource, Group, Model
+from checks.admission.model import Admitted, ClusterQueue, Flavor, FlavorResource, Group, Model, Workload
 from checks.admission.tree import Node, Tree
 
 
 class Pool:
     """A cluster queue at one moment: what it says, its place in the tree, who is admitted."""
 
-    __slots__ = ("admitted", "group_of", "node", "said")
+    __slots__ = ("_ceilings", "admitted", "group_of", "node", "said")
 
     def __init__(self, said: ClusterQueue, node: Node, model: Model) -> None:
         """An empty queue."""
@@ -23,6 +23,26 @@ class Pool:
         for group in said.groups:
             tried = TriedGroup(group, [flavors.get(name) for name in group.flavors])
             self.group_of |= dict.fromkeys(group.covered, tried)
+
+        self._ceilings: dict[str, int] = {}
+
+    def may_hold(self, workload: Workload) -> bool:
+        """Whether the queue could ever hold the largest of a workload's pod sets; a quick look that refuses much."""
+        return all(
+            number <= self._ceiling(resource)
+            for pods in workload.pod_sets
+            for resource, number in pods.requests.items()
+        )
+
+    def _ceiling(self, resource: str) -> int:
+        """The most of a resource that any flavor could give; -1 where the queue does not cover it."""
+        known = self._ceilings.get(resource)
+        if known is None:
+            group = self.group_of.get(resource)
+            names = group.names if group is not None else ()
+            known = max((self.node.potential((flavor, resource)) for flavor in names), default=-1)
+            self._ceilings[resource] = known
+        return known
 
     def available(self, what: FlavorResource) -> int:
         """What the queue could use more, never below nothing."""

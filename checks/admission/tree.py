@@ -134,7 +134,9 @@ class Node:
 
     def _keep(self, what: FlavorResource) -> None:
         limit = self.quota(what).lending_limit
-        if limit is not None:
+        if limit is None:
+            self.kept.pop(what, None)
+        else:
             self.kept[what] = max(0, self.subtree[what] - limit)
 
 

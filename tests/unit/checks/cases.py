@@ -181,14 +181,16 @@ CASES = {
     "resource-uncovered": Case(
         make_settings(make_run(resources=limits("nvidia.com/gpu"))),
         "workloads.runs[train].resources",
-        "nvidia.com/gpu is requested by Job, and cluster queue research does not cover it",
-        "add nvidia.com/gpu to its resource groups, or take it out of the resources; valid here: cpu, memory",
+        "nvidia.com/gpu is requested by the pod, and cluster queue research does not cover it",
+        "cover nvidia.com/gpu (at least 1) in cluster queue research; or take nvidia.com/gpu out of the resources",
     ),
     "never-fits": Case(
         make_settings(make_distributed(workers=4)),
-        "workloads.runs[train]",
-        "1 Master pod and 4 Worker pods together need 2.5 cpu; cluster queue research has 2 at most (0.5 missing)",
-        "ask for less, or raise the queue's nominalQuota or borrowingLimit",
+        "workloads.runs[train].roles.Worker",
+        "4 worker pods need 2 cpu, beside the 0.5 of the pods before them; cluster queue research has 2 of flavor cpu "
+        "at most (0.5 missing)",
+        "run 3 worker pods instead of 4; or ask for 0.375 cpu in each worker pod instead of 0.5; or in cluster queue "
+        "research, raise nominalQuota of cpu on cpu from 2 to 2.5",
     ),
     "framework-unlisted": Case(
         make_settings(
