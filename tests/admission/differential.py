@@ -7,7 +7,7 @@ from functools import partial
 
 from checks.admission.judging import Judge
 from checks.admission.verdict import Assigned, Verdict
-from tests.admission.cases import LABELS, OVERHEAD, Case, admitted_before, made
+from tests.admission.cases import LABELS, OVERHEAD, PREFIX, Case, admitted_before, made
 from tests.admission.kueue import Api, Body, until
 
 Given = dict[str, tuple[int, dict[str, str]]]
@@ -106,7 +106,7 @@ class Bench:
         )
         self._pass_fences()
         alone = self._live()
-        return [_answer(case, now, alone) for case in named]
+        return [_answer(case, now, alone, f"b{self._batch}s{slot}-") for slot, case in enumerate(named)]
 
     def _submit(self, bodies: Sequence[Body], reserved: Collection[str], evicted: Collection[str] = ()) -> None:
         """Make workloads, and wait until each has been judged, and what is predicted of them has come about.
@@ -151,22 +151,30 @@ PATIENCE_SECONDS = 20
 """How long a prediction is waited for."""
 
 
-def _answer(case: Case, now: Mapping[str, Body], alone: Mapping[str, Body]) -> Answer:
+def _answer(case: Case, now: Mapping[str, Body], alone: Mapping[str, Body], prefix: str) -> Answer:
+    """What has become of a case, in the case's own names."""
+
+    def own(name: str) -> str:
+        return name.replace(prefix, PREFIX)
+
+    def given(live: Body) -> Given | None:
+        if not _reserves(live):
+            return None
+        return {
+            each["name"]: (
+                each["count"],
+                {resource: own(name) for resource, name in (each.get("flavors") or {}).items()},
+            )
+            for each in live["status"]["admission"]["podSetAssignments"]
+        }
+
+    evicted = [body for body in case.before if _condition(now[_key(body)], "Evicted") == "True"]
     return Answer(
-        before=tuple(_admission(now[_key(body)]) for body in case.before),
-        asked=_admission(now[_key(case.asked)]),
-        evicts=frozenset(
-            body["metadata"]["name"] for body in case.before if _condition(now[_key(body)], "Evicted") == "True"
-        ),
-        alone=_admission(alone[_key(_again(case))]),
+        before=tuple(given(now[_key(body)]) for body in case.before),
+        asked=given(now[_key(case.asked)]),
+        evicts=frozenset(own(body["metadata"]["name"]) for body in evicted),
+        alone=given(alone[_key(_again(case))]),
     )
-
-
-def _admission(live: Body) -> Given | None:
-    if not _reserves(live):
-        return None
-    given = live["status"]["admission"]["podSetAssignments"]
-    return {each["name"]: (each["count"], dict(each.get("flavors") or {})) for each in given}
 
 
 def _reserves(live: Body) -> bool:

@@ -1,64 +1,18 @@
-"""What a queue can ever give, and which runs that is too little for."""
+"""What the rules of admission tell of an environment's runs."""
 
 from pathlib import Path
 
-import pytest
-
 from checks.preflight import check
-from checks.quota import potential
-from settings.queues import ClusterQueue, Cohort, FlavorQuotas, Queues, ResourceFlavor, ResourceGroup
+from settings.queues import ResourceFlavor
 from settings.workloads import Resources, Workload
 from tests.unit.make import (
     make_cluster_queue,
     make_distributed,
     make_group,
     make_queues,
-    make_quota,
     make_run,
     make_settings,
 )
-
-
-def make_pool(name: str, cohort: str | None, nominal: str, **limits: str) -> ClusterQueue:
-    """A cluster queue with so much cpu on the flavor `cpu`."""
-    quota = make_quota("cpu", nominal, **limits)
-    group = ResourceGroup(covered_resources=("cpu",), flavors=(FlavorQuotas(name="cpu", resources=(quota,)),))
-    return ClusterQueue(name=name, cohort=cohort, resource_groups=(group,))
-
-
-@pytest.mark.parametrize(
-    ("pools", "expected"),
-    [
-        pytest.param([make_pool("q", None, "2"), make_pool("r", None, "4")], 2, id="alone: its own"),
-        pytest.param([make_pool("q", "a", "2"), make_pool("r", "a", "4")], 6, id="in a cohort: everybody's"),
-        pytest.param(
-            [make_pool("q", "a", "2", borrowing_limit="1"), make_pool("r", "a", "4")], 3, id="borrows so much"
-        ),
-        pytest.param([make_pool("q", "a", "2"), make_pool("r", "a", "4", lending_limit="1")], 3, id="is lent so much"),
-        pytest.param([make_pool("q", "a", "2", lending_limit="0"), make_pool("r", "a", "4")], 6, id="keeps its own"),
-        pytest.param([make_pool("q", "a", "2"), make_pool("r", "b", "4")], 6, id="cohorts of one parent share"),
-        pytest.param([make_pool("q", "a", "2"), make_pool("r", "root", "4")], 6, id="the parent's own queues lend"),
-        pytest.param([make_pool("q", "a", "2"), make_pool("r", "c", "4")], 2, id="another tree does not"),
-        pytest.param([make_pool("q", "a", "0"), make_pool("r", "a", "4")], 4, id="all of it borrowed"),
-    ],
-)
-def test_potential_is_what_an_idle_cluster_gives(pools: list[ClusterQueue], expected: int) -> None:
-    """Nominal quota, and what the whole tree of cohorts lends, within the limits of both sides."""
-    cohorts = (Cohort(name="a", parent="root"), Cohort(name="b", parent="root"), Cohort(name="c"))
-    assert potential(Queues(cohorts=cohorts, cluster_queues=tuple(pools)), pools[0], "cpu", "cpu") == expected
-
-
-def test_a_cycle_of_cohorts_ends() -> None:
-    """Cohorts that are each other's parent are another rule's fault; the arithmetic still ends."""
-    pool = make_pool("q", "a", "2")
-    cohorts = (Cohort(name="a", parent="b"), Cohort(name="b", parent="a"))
-    assert potential(Queues(cohorts=cohorts, cluster_queues=(pool,)), pool, "cpu", "cpu") == 2
-
-
-def test_a_flavor_without_own_quota_gives_nothing() -> None:
-    """A queue borrows only on flavors that it lists itself."""
-    pool = make_pool("q", "a", "2")
-    assert potential(Queues(cluster_queues=(pool, make_pool("r", "a", "4"))), pool, "gpu", "cpu") == 0
 
 
 def messages(*runs: Workload, **queues: object) -> list[str]:
@@ -73,7 +27,7 @@ def test_a_pod_set_stands_on_one_flavor() -> None:
     run = make_run(resources=Resources(requests={"cpu": "3"}))
     flavors = (ResourceFlavor(name="cpu"), ResourceFlavor(name="old"))
     assert messages(run, flavors=flavors, cluster_queues=(make_cluster_queue(resource_groups=(group,)),)) == [
-        "1 Job pod needs 3 cpu; no flavor of cluster queue research has that much (cpu comes nearest with 2, 1 missing)"
+        "1 pod needs 3 cpu; cluster queue research has 2 of flavor cpu at most (1 missing)"
     ]
 
 
@@ -86,14 +40,12 @@ def test_pod_sets_may_stand_on_flavors_of_their_own() -> None:
 
 
 def test_a_limit_alone_is_a_request() -> None:
-    """Kubernetes takes a limit for the request that is not there; a request of nothing is none."""
+    """Kubernetes takes a limit for the request that is not there; Kueue wants a request of nothing covered too."""
     limit_alone = make_run(resources=Resources(limits={"memory": "9Gi", "nvidia.com/gpu": "0"}))
     both = make_run(name="both", resources=Resources(requests={"memory": "1Gi"}, limits={"memory": "9Gi"}))
     assert messages(limit_alone, both) == [
-        (
-            "1 Job pod needs 9Gi memory; no flavor of cluster queue research has that much "
-            "(cpu comes nearest with 8Gi, 1Gi missing)"
-        )
+        "1 pod needs 9Gi memory; cluster queue research has 8Gi of flavor cpu at most (1Gi missing)",
+        "nvidia.com/gpu is requested by the pod, and cluster queue research does not cover it",
     ]
 
 
