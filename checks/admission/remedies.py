@@ -35,7 +35,7 @@ class Judging(Protocol):
 @dataclass(frozen=True, slots=True)
 class _Candidate:
     size: float
-    """How large the change is: of a number, in parts of what it was."""
+    """How large the change is: of a number, in parts of what the workload asks for."""
     text: str
     changes: tuple[Change, ...]
     tried: Callable[[], Verdict]
@@ -122,7 +122,7 @@ def _requoted(
         )
         path = quota_path(judge.model, queue, flavor, resource, key)
         changes.append(Change(path, quantity(resource, before), quantity(resource, after)))
-        size += (after - before) / max(1, before)
+        size += (after - before) / max(1, sum(pods.requests.get(resource, 0) for pods in workload.pod_sets))
 
     def tried() -> Verdict:
         for what, quota in raised.items():

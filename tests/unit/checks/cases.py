@@ -189,8 +189,8 @@ CASES = {
         "workloads.runs[train].roles.Worker",
         "4 worker pods need 2 cpu, beside the 0.5 of the pods before them; cluster queue research has 2 of flavor cpu "
         "at most (0.5 missing)",
-        "ask for 0.375 cpu in each worker pod instead of 0.5; or in cluster queue research, raise nominalQuota of cpu "
-        "on cpu from 2 to 2.5; or run 3 worker pods instead of 4",
+        "in cluster queue research, raise nominalQuota of cpu on cpu from 2 to 2.5; or ask for 0.375 cpu in each "
+        "worker pod instead of 0.5; or run 3 worker pods instead of 4",
     ),
     "framework-unlisted": Case(
         make_settings(
