@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from checks.admission.assignment import Mode
 from checks.admission.attempts import attempts
+from checks.admission.judging import Judge
 from checks.admission.launches import read_kueue_workload
 from checks.admission.model import Admitted, Model, Workload
 from checks.admission.reading import read_model
@@ -169,7 +170,29 @@ def cases(draw: Draw) -> Case:
     times = draw(st.sampled_from([1, 2, 3]))
     asked = draw(workload(f"{PREFIX}asked", len(queues), covered, times, (200, 100, 200, 0)))
     case = Case((*flavors, *cohorts, *queues, *locals_, *limits), tuple(before), asked)
-    return replace(case, before=tuple(admitted_before(case)[1]))
+    using, kept = admitted_before(case)
+    case = replace(case, before=tuple(kept))
+    return _at_the_edge(case, using, over=draw(st.booleans())) if draw(st.booleans()) else case
+
+
+def _at_the_edge(case: Case, using: list[Admitted], *, over: bool) -> Case:
+    """The same with as many pods in the first set as fit at once, or with one more than that."""
+    judge, at_once = Judge(case.model, using), ("fits", "fits by borrowing")
+
+    def asking(count: int) -> Body:
+        first, *others = case.asked["spec"]["podSets"]
+        return {**case.asked, "spec": {**case.asked["spec"], "podSets": [{**first, "count": count}, *others]}}
+
+    def fits(count: int) -> bool:
+        return judge.verdict(case.workload(asking(count), 9), with_remedies=False).outcome in at_once
+
+    start = case.asked["spec"]["podSets"][0]["count"]
+    edge = next((count for count in range(start, start + MANY) if not fits(count)), start)
+    return replace(case, asked=asking(edge if over or edge == start else edge - 1))
+
+
+MANY = 40
+"""Pods by which a set may grow in search of the edge."""
 
 
 def _groups(draw: Draw, covered: tuple[str, ...], flavors: list[str]) -> list[tuple[tuple[str, ...], list[str]]]:
