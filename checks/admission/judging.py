@@ -10,7 +10,7 @@ from checks.admission.model import Admitted, Model, Workload
 from checks.admission.reading import declared_model
 from checks.admission.remedies import remedies
 from checks.admission.state import Pool, State
-from checks.admission.verdict import Assigned, Lack, Outcome, Verdict
+from checks.admission.verdict import Lack, Outcome, Verdict, assigned
 from settings.model import Settings
 
 _OWNER = "the platform's owner can tell, with the same command on the platform's environment"
@@ -101,10 +101,7 @@ class Judge:
         for each in made.evicts:
             state.tree.add(each.cluster_queue, each.usage)
         flavors = self.model.flavors or {}
-        placed = tuple(
-            Assigned(each.name, each.count, {name: given.flavor for name, given in each.given.items()})
-            for each in made.assignment.placed
-        )
+        placed = assigned(made.assignment)
         outcome: Outcome = "fits by borrowing" if beyond else "fits"
         doubts = sorted({name for each in placed for name in each.flavors.values() if flavors[name].topology})
         if made.evicts:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from checks.admission.assignment import Assignment
 from checks.admission.model import FlavorResource, Usage
 
 Outcome = Literal["fits", "fits by borrowing", "fits by preempting", "waits", "never fits", "unknown"]
@@ -45,6 +46,14 @@ class Assigned:
     """Fewer than it asks for, where the workload allows that."""
     flavors: Mapping[str, str]
     """By resource."""
+
+
+def assigned(assignment: Assignment) -> tuple[Assigned, ...]:
+    """What an assignment gives to each pod set."""
+    return tuple(
+        Assigned(each.name, each.count, {resource: given.flavor for resource, given in each.given.items()})
+        for each in assignment.placed
+    )
 
 
 @dataclass(frozen=True, slots=True)

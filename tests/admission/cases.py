@@ -154,7 +154,7 @@ def cases(draw: Draw) -> Case:
     flavors = [draw(flavor(f"{PREFIX}f{index}")) for index in range(draw(st.sampled_from([1, 2, 3, 2, 4])))]
     names = [each["metadata"]["name"] for each in flavors]
     covered = draw(st.sampled_from(COVERED))
-    groups = _groups(draw, covered, names)
+    groups = groups_of(draw, covered, names)
     cohorts = [draw(cohort(index, groups)) for index in range(draw(st.sampled_from([0, 1, 2, 1, 3])))]
     parents = [each["metadata"]["name"] for each in cohorts]
     queues = [draw(cluster_queue(index, groups, parents)) for index in range(draw(st.sampled_from([1, 2, 3, 2, 3, 4])))]
@@ -195,7 +195,7 @@ MANY = 40
 """Pods by which a set may grow in search of the edge."""
 
 
-def _groups(draw: Draw, covered: tuple[str, ...], flavors: list[str]) -> list[tuple[tuple[str, ...], list[str]]]:
+def groups_of(draw: Draw, covered: tuple[str, ...], flavors: list[str]) -> list[tuple[tuple[str, ...], list[str]]]:
     """The covered resources and the flavors of one group, or of two."""
     if len(covered) > 1 and len(flavors) > 1 and draw(st.booleans()):
         cut = draw(st.integers(1, len(covered) - 1))
