@@ -16,7 +16,7 @@ from manifests import probes
 from manifests.kueue import CONFIG_KEY, CONFIG_MAP, CONTROLLER, NAMESPACE, kueue
 from manifests.release import read_release
 from settings.load import load
-from settings.operators import ControllerResources, KueueConfiguration
+from settings.operators import ControllerResources, KueueConfiguration, Manifest
 from tests.cluster.people import Person
 from tests.cluster.project import ROOT
 from workloads.render import CACHE, release_path
@@ -29,6 +29,10 @@ GROUPS = {
     "LimitRange": "/api/v1/namespaces/{namespace}/limitranges",
     "RuntimeClass": "/apis/node.k8s.io/v1/runtimeclasses",
     "Job": "/apis/batch/v1/namespaces/{namespace}/jobs",
+    "PyTorchJob": "/apis/kubeflow.org/v1/namespaces/{namespace}/pytorchjobs",
+    "JobSet": "/apis/jobset.x-k8s.io/v1alpha2/namespaces/{namespace}/jobsets",
+    "TrainJob": "/apis/trainer.kubeflow.org/v1alpha1/namespaces/{namespace}/trainjobs",
+    "TrainingRuntime": "/apis/trainer.kubeflow.org/v1alpha1/namespaces/{namespace}/trainingruntimes",
     "ResourceFlavor": "/apis/kueue.x-k8s.io/v1beta2/resourceflavors",
     "Cohort": "/apis/kueue.x-k8s.io/v1beta2/cohorts",
     "ClusterQueue": "/apis/kueue.x-k8s.io/v1beta2/clusterqueues",
@@ -96,25 +100,49 @@ def _folder(body: Body) -> str:
     return GROUPS[body["kind"]].format(namespace=body["metadata"].get("namespace"))
 
 
+KINDS = {
+    "batch/job": None,
+    "kubeflow.org/pytorchjob": ("trainingOperator", "pytorchjobs.kubeflow.org"),
+    "jobset.x-k8s.io/jobset": ("jobset", "jobsets.jobset.x-k8s.io"),
+    "trainer.kubeflow.org/trainjob": ("trainer", "trainjobs.trainer.kubeflow.org"),
+}
+"""What Kueue manages here, with the operator and the definition that the kind comes from. The definitions are enough
+for Kueue to make Workloads; no operator runs."""
+
+
 def install(cluster: Cluster) -> Api:
-    """The pinned Kueue, ready; of the kinds of jobs it manages Jobs alone."""
+    """The pinned Kueue, ready."""
     owner = Person(cluster.kubeconfig)
     pinned = load(ROOT, "dev").operators.kueue
     assert pinned is not None
     requests = ControllerResources(cpu="50m", memory="256Mi")
-    wanted = pinned.model_copy(
-        update={"requests": requests, "configuration": KueueConfiguration(frameworks=("batch/job",))}
-    )
+    configuration = KueueConfiguration(frameworks=tuple(KINDS))
+    wanted = pinned.model_copy(update={"requests": requests, "configuration": configuration})
     ensure_images(operators(["kueue"]), cluster.registry, lambda _: None)
     release = read_release(release_path(pinned.manifest, ROOT), pinned.manifest.sha256, ROOT / CACHE)
     objects = kueue([_quick(each) for each in release], wanted, "admission")
-    for stage in (objects.crds, objects.after_crds()):
+    # Kueue looks for the kinds that it manages when it starts.
+    for stage in (_definitions(), objects.crds, objects.after_crds()):
         done = owner.kubectl("apply", "--server-side", "--force-conflicts", body=listed(stage))
         assert done.code == 0, done.text
     done = owner.kubectl("rollout", "status", "-n", NAMESPACE, f"deployment/{CONTROLLER}", "--timeout=110s")
     assert done.code == 0, done.text
     until("Kueue's webhooks answer", lambda: owner.kubectl(*_DRY_RUN, body=probes.kueue("admission")).code == 0)
     return Api(cluster)
+
+
+def _definitions() -> list[Body]:
+    """Of the kinds, and of what they refer to."""
+    templates = yaml.safe_load((ROOT / "defaults.yaml").read_text(encoding="utf-8"))["operators"]
+    found = []
+    for kind in filter(None, KINDS.values()):
+        pinned = Manifest.model_validate(templates[kind[0]]["manifest"])
+        names = {kind[1], "trainingruntimes.trainer.kubeflow.org", "clustertrainingruntimes.trainer.kubeflow.org"}
+        release = read_release(release_path(pinned, ROOT), pinned.sha256, ROOT / CACHE)
+        found += [
+            each for each in release if each["kind"] == "CustomResourceDefinition" and each["metadata"]["name"] in names
+        ]
+    return found
 
 
 _DRY_RUN = ("create", "--dry-run=server")
