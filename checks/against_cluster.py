@@ -4,14 +4,13 @@ docs/checks.md has a section for each rule.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 
+from checks import silences
 from checks.finding import Finding
 from checks.live import Live, LiveRule, LiveScene
 from checks.live_rules import platform, queueing, storage
 from settings.errors import Place
 from settings.model import Settings
-from settings.paths import nearest_place
 
 RULES: dict[str, LiveRule] = {
     rule.__name__.replace("_", "-"): rule for group in (platform, storage, queueing) for rule in group.RULES
@@ -29,5 +28,4 @@ def check(
     """
     scene = LiveScene(settings, live, images)
     found = [finding for rule in RULES.values() for finding in rule(scene)]
-    placed = (replace(each, where=nearest_place(places or {}, each.path)) for each in found)
-    return sorted(set(placed), key=lambda finding: finding.order)
+    return silences.settled(found, settings.checks.silenced, RULES, places or {})

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from checks.admission.judging import judged
+from checks.admission.reading import declared_model
+from checks.admission.tree import Tree
 from checks.admission.verdict import Verdict
 from checks.finding import Finding
 from settings.model import Settings
@@ -41,6 +43,11 @@ class Scene:
     def runs(self) -> Iterator[tuple[str, Workload]]:
         """The runs with their paths."""
         return each("workloads.runs", self.settings.workloads.runs)
+
+    @cached_property
+    def tree(self) -> Tree:
+        """What the declared queues and cohorts have."""
+        return Tree(declared_model(self.settings))
 
     @cached_property
     def verdicts(self) -> list[Verdict]:

@@ -24,7 +24,7 @@ from settings.source import Node, Scalar, read
 from settings.words import findings_of
 
 PROJECT = "trainstack:"
-SECTIONS = ("environment", "cluster", "storage", "queues", "operators", "tenants", "workloads")
+SECTIONS = ("environment", "cluster", "storage", "queues", "operators", "tenants", "workloads", "checks")
 DEFAULTS = "defaults.yaml"
 PINS = "pins"
 """The folder of the files with digests; also the place that their entries have beside the sections."""

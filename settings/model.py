@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from settings.base import DnsLabel, DnsName, ImageDigest, Section
+from settings.checks import Checks
 from settings.environment import Environment
 from settings.operators import Operators
 from settings.queues import Queues
@@ -51,6 +52,7 @@ class Settings(Section):
     operators: Operators = Operators()
     tenants: Tenants = Tenants()
     workloads: Workloads = Field(default_factory=Workloads)
+    checks: Checks = Checks()
     pins: dict[str, ImageDigest] = Field(default_factory=dict)
     """From an image's reference to the digest that it stands for: the environment's file `pins/<stack>.yaml`."""
 

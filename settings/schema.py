@@ -22,7 +22,18 @@ from settings.model import Settings
 
 FOLDER = Path("docs/schema")
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_MODULES = ("base", "environment", "jobsets", "model", "operators", "queues", "storage", "tenants", "workloads")
+_MODULES = (
+    "base",
+    "checks",
+    "environment",
+    "jobsets",
+    "model",
+    "operators",
+    "queues",
+    "storage",
+    "tenants",
+    "workloads",
+)
 _FROM = {
     "type": "string",
     "description": "The folder `workloads/<from>/` whose workload.yaml the run is based on; by default the run's name.",

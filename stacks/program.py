@@ -65,7 +65,7 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
     loaded = load_with_places(root, stack, engine)
     settings = loaded.settings
     findings = check(settings, root, loaded.places)
-    faults = [str(each) for each in findings if each.severity == "error"]
+    faults = [str(each) for each in findings if each.stops]
     if faults:
         raise Refused("\n".join(faults))
     inputs = render.read_inputs(settings, root, commit=commit(root), cache=root / render.CACHE)
@@ -115,7 +115,7 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
         live={each.launch: f"{each.namespace}/{each.name}" for each in live.live},
         retained=tuple(retained(settings, in_order(installs.values()))),
         notes=(
-            *(str(each) for each in findings if each.severity != "error" and each.id not in answered),
+            *(str(each) for each in findings if not each.silenced and each.id not in answered),
             *decision.notes,
             *(dependencies.note(run, others, live.live, live.ledgers) for run, others in held.items()),
             *ownership.taken_over(declared, marks, adopted, stack),

@@ -58,8 +58,13 @@ ALONE = make_settings(
                 cohort=None,
                 resource_groups=(
                     ResourceGroup(
-                        covered_resources=("cpu",),
-                        flavors=(FlavorQuotas(name="cpu", resources=(make_quota("cpu", "1", borrowing_limit="1"),)),),
+                        covered_resources=("cpu", "memory"),
+                        flavors=(
+                            FlavorQuotas(
+                                name="cpu",
+                                resources=(make_quota("cpu", "1", borrowing_limit="1"), make_quota("memory", "1Gi")),
+                            ),
+                        ),
                     ),
                 ),
             ),
@@ -151,14 +156,17 @@ CASES = {
                 flavors=(ResourceFlavor(name="cpu"), ResourceFlavor(name="gpu")),
                 cluster_queues=(
                     make_cluster_queue(
-                        resource_groups=(make_group(("cpu", {"cpu": "1"})), make_group(("gpu", {"cpu": "1"})))
+                        resource_groups=(
+                            make_group(("cpu", {"cpu": "1", "memory": "1Gi"})),
+                            make_group(("gpu", {"cpu": "1"})),
+                        )
                     ),
                 ),
             )
         ),
         "queues.clusterQueues[research].resourceGroups[1]",
         "the resource cpu is in resourceGroups[0] already",
-        "keep each resource in one group",
+        "keep each resource in one group, once",
     ),
     "limit-without-cohort": Case(
         ALONE,
@@ -173,9 +181,9 @@ CASES = {
         "lend at most 1",
     ),
     "queue-closed": Case(
-        make_settings(queues=make_queues(cluster_queues=(make_cluster_queue(namespaces=("other",)),))),
+        make_settings(queues=make_queues(cluster_queues=(make_cluster_queue(namespaces=("default",)),))),
         "queues.localQueues[research].clusterQueue",
-        "cluster queue research is not open to namespace research (it is to other)",
+        "cluster queue research is not open to namespace research (it is to default)",
         "add research to the namespaces of research",
     ),
     "resource-uncovered": Case(

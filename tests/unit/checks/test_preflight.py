@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from checks import silences
 from checks.against_cluster import RULES as LIVE_RULES
 from checks.preflight import RULES, check
 from settings.environment import Environment, Existing, Namespace
@@ -14,7 +15,8 @@ from settings.queues import LocalQueue
 from settings.storage import PersistentVolume
 from settings.tenants import Team, Tenants
 from settings.workloads import Record
-from tests.unit.checks.cases import CASES, ROOT, TENANT
+from tests.unit.checks.cases import ROOT, TENANT, Case
+from tests.unit.checks.environment_cases import every_case
 from tests.unit.make import (
     make_distributed,
     make_kueue,
@@ -29,10 +31,11 @@ from tests.unit.make import (
 EMPTY = Path("/nonexistent")
 
 
-@pytest.mark.parametrize("rule", CASES)
-def test_a_fault_is_found_by_its_rule_alone(rule: str) -> None:
+@pytest.mark.parametrize(
+    ("rule", "case"), [pytest.param(rule, case, id=f"{rule}-{case.path}") for rule, case in every_case()]
+)
+def test_a_fault_is_found_by_its_rule_alone(rule: str, case: Case) -> None:
     """The fault is told once, by the rule whose fault it is, with the path of the value and the remedy."""
-    case = CASES[rule]
     assert case.severity in ("error", "warning", "unknown")
     found = [(each.id, each.severity, each.path, each.message, each.remedy) for each in check(case.settings, ROOT)]
     assert found == [(rule, case.severity, case.path, case.message, case.remedy)]
@@ -41,8 +44,8 @@ def test_a_fault_is_found_by_its_rule_alone(rule: str) -> None:
 def test_every_rule_has_a_case_and_a_section() -> None:
     """Each rule is shown at work here, and explained in docs/checks.md."""
     sections = re.findall(r"^## `(.+)`$", (ROOT / "docs/checks.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert set(CASES) == set(RULES)
-    assert sections == [*RULES, *LIVE_RULES]
+    assert {rule for rule, _ in every_case()} == {*RULES, *silences.IDS}
+    assert sections == [*RULES, *silences.IDS, *LIVE_RULES]
 
 
 def test_a_sound_environment_has_no_findings() -> None:
