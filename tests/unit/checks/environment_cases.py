@@ -5,13 +5,9 @@ from settings.environment import Environment, Namespace
 from settings.jobsets import DependsOn
 from settings.model import Cluster, Loader, Settings
 from settings.operators import Install, Operators
-from settings.queues import (
-    PriorityClass,
-    ResourceFlavor,
-    Taint,
-)
+from settings.queues import PriorityClass, ResourceFlavor, Taint
 from settings.storage import PersistentVolume, StorageClass
-from settings.workloads import ReplicatedJob
+from settings.workloads import ReplicatedJob, Resources
 from tests.unit.checks.cases import CASES, Case
 from tests.unit.checks.pool_cases import POOL, POOL_CASES
 from tests.unit.make import (
@@ -26,6 +22,7 @@ from tests.unit.make import (
     make_storage,
     make_volume,
 )
+from workloads.pod_template import SHARED_MEMORY_FOLDER, WRAPPER_FOLDER
 
 
 def static(**changes: object) -> Settings:
@@ -106,6 +103,26 @@ MORE: dict[str, list[Case]] = {
             "did you mean speech? (or declare it here)",
             "warning",
         )
+    ],
+    "never-fits": [
+        Case(
+            make_settings(make_run(resources=Resources(requests={"cpu": "2"}, limits={"cpu": "1"}))),
+            "workloads.runs[train].resources",
+            "container training requests more cpu than its limit allows",
+            "let the requests be within the limits",
+        )
+    ],
+    "mount-duplicate": [
+        Case(
+            make_settings(
+                make_run(volumes=(make_mount(), make_mount(volume="other", mount_path=path)), **changes),
+                storage=make_storage(volumes=(make_volume(), make_volume(name="other"))),
+            ),
+            "workloads.runs[train].volumes",
+            f"{path} is a mount path 2 times",
+            "give each volume, and the code, its own path; some are the stack's own",
+        )
+        for path, changes in ((WRAPPER_FOLDER, {}), (SHARED_MEMORY_FOLDER, {"shared_memory": "1Gi"}))
     ],
     "framework-unknown": [
         Case(

@@ -38,6 +38,14 @@ def preempting(policy: str) -> Settings:
     return make_settings(queues=make_queues(cluster_queues=(make_cluster_queue(preemption=preemption),)))
 
 
+def spare(**limits: str) -> Settings:
+    """An environment with one more cluster queue, to which no local queue leads, in the same cohort."""
+    quotas = tuple(make_quota(name, "1", **limits) for name in SPARE)
+    group = ResourceGroup(covered_resources=tuple(SPARE), flavors=(FlavorQuotas(name="cpu", resources=quotas),))
+    queues = (make_cluster_queue(), make_cluster_queue(name="spare", resource_groups=(group,)))
+    return make_settings(queues=make_queues(cluster_queues=queues))
+
+
 POOL_CASES: dict[str, list[Case]] = {
     "group-overlap": [
         Case(
@@ -78,6 +86,13 @@ POOL_CASES: dict[str, list[Case]] = {
             make_settings(queues=make_queues(local_queues=(), cluster_queues=(make_cluster_queue(cohort=None),))),
             POOL,
             "no local queue leads to cluster queue research, and it lends to nobody",
+            "declare a local queue for it under queues.localQueues, or take it out",
+            "warning",
+        ),
+        Case(
+            spare(lending_limit="0"),
+            "queues.clusterQueues[spare]",
+            "no local queue leads to cluster queue spare, and it lends to nobody",
             "declare a local queue for it under queues.localQueues, or take it out",
             "warning",
         ),
