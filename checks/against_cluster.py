@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from checks import silences
 from checks.finding import Finding
 from checks.live import Live, LiveRule, LiveScene
-from checks.live_rules import platform, queueing, storage
+from checks.live_rules import nodes, platform, queueing, storage
 from settings.errors import Place
 from settings.model import Settings
 
 RULES: dict[str, LiveRule] = {
-    rule.__name__.replace("_", "-"): rule for group in (platform, storage, queueing) for rule in group.RULES
+    rule.__name__.replace("_", "-"): rule for group in (platform, storage, queueing, nodes) for rule in group.RULES
 }
 """The rules by the id that their findings bear."""
 

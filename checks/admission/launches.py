@@ -25,15 +25,18 @@ _ANY = Facts(image="-", data_digest=None, wrapper="-", git_image="-", commit="")
 """What an admission does not depend on."""
 
 
-def declared_workloads(settings: Settings, model: Model) -> tuple[Workload, ...]:
-    """The runs that Kueue holds, with the paths of their settings; without those that cannot be built."""
-    return tuple(_declared(settings, model))
+def declared_workloads(settings: Settings, model: Model, *, queued: bool = True) -> tuple[Workload, ...]:
+    """The runs that Kueue holds, with the paths of their settings; without those that cannot be built.
+
+    `queued`: those that name a queue; else those that name none, which Kueue does not hold.
+    """
+    return tuple(_declared(settings, model, queued=queued))
 
 
-def _declared(settings: Settings, model: Model) -> Iterator[Workload]:
+def _declared(settings: Settings, model: Model, *, queued: bool) -> Iterator[Workload]:
     runs = settings.workloads.runs
     for path, run in zip(elements("workloads.runs", [run.name for run in runs]), runs, strict=True):
-        if run.queue is None:
+        if (run.queue is not None) != queued:
             continue
         launch = Launch(run_id=run.name, name=run.name, facts=_ANY)
         try:

@@ -3,13 +3,16 @@
 from checks.admission.model import Model
 from settings.paths import child
 
+_LIVE = {"namespaces": "namespaceSelector", "cohort": "cohortName"}
+"""Fields of a live cluster queue that have another name in the settings."""
+
 
 def queue_path(model: Model, cluster_queue: str, key: str = "") -> str:
     """A cluster queue's field, by its name in the settings."""
     if model.declared:
         path = f"queues.clusterQueues[{cluster_queue}]"
     else:
-        path, key = f"ClusterQueue {cluster_queue}", f"spec.{key}" if key else ""
+        path, key = f"ClusterQueue {cluster_queue}", f"spec.{_LIVE.get(key, key)}" if key else ""
         return f"{path} {key}".strip()
     return child(path, key) if key else path
 

@@ -38,17 +38,23 @@ Body = Mapping[str, Any]
 
 def declared_model(settings: Settings) -> Model:
     """Of an environment's files, on an idle cluster; where another stack has the queues, they are unknown."""
-    environment, stack, said = settings.environment, settings.stack, settings.queues
-    objects = [
-        *(namespace(each, stack) for each in environment.namespaces),
+    environment = settings.environment
+    owns = environment.profile == "owner" and "platform" in environment.halves
+    unread = ("Node",) if owns else (*_KINDS, "Node")
+    return read_model(declared_objects(settings), unread=unread, declared=True)
+
+
+def declared_objects(settings: Settings) -> list[Body]:
+    """What an environment declares of all that an admission depends on."""
+    stack, said = settings.stack, settings.queues
+    return [
+        *(namespace(each, stack) for each in settings.environment.namespaces),
         *(queues.priority_class(each, stack) for each in said.priority_classes),
         *(queues.resource_flavor(each, stack) for each in said.flavors),
         *(queues.cohort(each, stack) for each in said.cohorts),
         *(queues.cluster_queue(each, stack) for each in said.cluster_queues),
         *(queues.local_queue(each, stack) for each in said.local_queues),
     ]
-    owns = environment.profile == "owner" and "platform" in environment.halves
-    return read_model(objects, unread=("Node",) if owns else (*_KINDS, "Node"), declared=True)
 
 
 _KINDS = ("ResourceFlavor", "ClusterQueue", "LocalQueue", "WorkloadPriorityClass", "AdmissionCheck")

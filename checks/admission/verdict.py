@@ -33,6 +33,7 @@ Cause = Literal[
     "cohort-cycle",
     "pod-refused",
     "in-use",
+    "shape",
     "unread",
 ]
 

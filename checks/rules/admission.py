@@ -24,10 +24,11 @@ def _findings(scene: Scene, rule: str, causes: tuple[Cause, ...]) -> Iterator[Fi
     for verdict in scene.verdicts:
         for lack in verdict.lacks if verdict.outcome == "never fits" else ():
             if lack.cause in causes:
-                yield Finding(rule, "error", lack.path or verdict.path, lack.message, _remedy(verdict, lack))
+                yield Finding(rule, "error", lack.path or verdict.path, lack.message, remedy_of(verdict, lack))
 
 
-def _remedy(verdict: Verdict, lack: Lack) -> str:
+def remedy_of(verdict: Verdict, lack: Lack) -> str:
+    """What would help, as far as it was tried."""
     if verdict.remedies:
         return "; or ".join(remedy.text for remedy in verdict.remedies)
     if lack.cause == "pod-refused":

@@ -6,13 +6,14 @@ from checks.against_cluster import RULES, check
 from checks.live import CLUSTER_SCOPED, DryRun
 from settings.operators import Operators
 from tests.unit.checks.cases import TENANT
-from tests.unit.checks.cluster_cases import CASES, GPU, IMAGES, RUN, Case, make_live, named
+from tests.unit.checks.cluster_cases import GPU, IMAGES, RUN, Case, make_live, named
 from tests.unit.checks.live import make_queue
+from tests.unit.checks.node_cases import every_live_case
 from tests.unit.make import make_distributed, make_queues, make_run, make_settings, make_storage, make_volume
 
 
 @pytest.mark.parametrize(
-    ("rule", "case"), [pytest.param(rule, case, id=f"{rule}-{case.path}") for rule in CASES for case in CASES[rule]]
+    ("rule", "case"), [pytest.param(rule, case, id=f"{rule}-{case.path}") for rule, case in every_live_case()]
 )
 def test_a_fault_is_found_by_its_rule_alone(rule: str, case: Case) -> None:
     """With the path of the value and the remedy; what the environment itself makes is a warning."""
@@ -25,7 +26,7 @@ def test_a_fault_is_found_by_its_rule_alone(rule: str, case: Case) -> None:
 
 def test_every_rule_has_a_case() -> None:
     """Each rule is shown at work here."""
-    assert set(CASES) == set(RULES)
+    assert {rule for rule, _ in every_live_case()} == set(RULES)
 
 
 def test_a_cluster_that_has_all_of_it_is_fine() -> None:

@@ -8,17 +8,18 @@ from types import FunctionType, ModuleType
 import pytest
 
 from checks import against_cluster, preflight, silences, versions
-from checks.live_rules import platform, queueing, storage
+from checks.admission import shapes
+from checks.live_rules import nodes, platform, queueing, storage
 from checks.rules import admission, files, images, names, operators, pools, queues, references, tenant, volumes
 from tests.unit.checks import test_against_cluster, test_preflight, test_silences
-from tests.unit.checks.cluster_cases import CASES as LIVE_CASES
 from tests.unit.checks.environment_cases import every_case
 from tests.unit.checks.mutants import functions, mutants, survives
+from tests.unit.checks.node_cases import every_live_case
 
 MODULES = (
     *(references, queues, pools, admission, operators, volumes, names, files, images, tenant),
-    *(platform, storage, queueing),
-    *(silences, versions),
+    *(platform, storage, queueing, nodes),
+    *(silences, versions, shapes),
 )
 RULES = {**preflight.RULES, **against_cluster.RULES}
 
@@ -30,8 +31,7 @@ def judges(function: FunctionType) -> list[Callable[[], None]]:
     ]
     live = [
         (id_, partial(test_against_cluster.test_a_fault_is_found_by_its_rule_alone, id_, case))
-        for id_, listed in LIVE_CASES.items()
-        for case in listed
+        for id_, case in every_live_case()
     ]
     cases = live if function.__module__.startswith("checks.live_rules") else [*files, *live]
     name, module = function.__name__.replace("_", "-"), function.__module__
