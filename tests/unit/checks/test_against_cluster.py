@@ -68,6 +68,15 @@ def test_a_tenant_is_told_what_it_cannot_know_and_who_can() -> None:
     assert all("platform's environment" in each.remedy for each in found)
 
 
+def test_nodes_that_may_not_be_read_are_unknown_to_those_who_choose_among_them() -> None:
+    """A run that selects nodes, or asks for what only some have; any other may stand anywhere."""
+    runs = (make_run(node_selector={"pool": "a"}), make_run(name="gpu", resources=GPU), make_run(name="any"))
+    settings = make_settings(*runs, queues=make_queues(local_queues=(), cluster_queues=()))
+    live = make_live({"Node": None, "ClusterQueue": None})
+    found = [each for each in check(settings, live, IMAGES) if each.id == "node-resources"]
+    assert [(each.severity, each.path) for each in found] == [("unknown", "workloads.runs[gpu]"), ("unknown", RUN)]
+
+
 def test_a_queue_without_a_word_is_no_finding() -> None:
     """A queue that says nothing of itself yet is not taken for one that is closed."""
     silent = {**make_queue("research", "Ready"), "status": {}}

@@ -12,6 +12,7 @@ from checks.admission import shapes
 from checks.live_rules import nodes, platform, queueing, storage
 from checks.rules import admission, files, images, names, operators, pools, queues, references, tenant, volumes
 from tests.unit.checks import test_against_cluster, test_preflight, test_silences
+from tests.unit.checks.admission import test_shapes
 from tests.unit.checks.environment_cases import every_case
 from tests.unit.checks.mutants import functions, mutants, survives
 from tests.unit.checks.node_cases import every_live_case
@@ -21,6 +22,8 @@ MODULES = (
     *(platform, storage, queueing, nodes),
     *(silences, versions, shapes),
 )
+TESTS = (test_preflight, test_against_cluster, test_silences, test_shapes)
+"""Tests of rules beside their cases."""
 RULES = {**preflight.RULES, **against_cluster.RULES}
 
 
@@ -37,7 +40,7 @@ def judges(function: FunctionType) -> list[Callable[[], None]]:
     name, module = function.__name__.replace("_", "-"), function.__module__
     # Those that are likely to notice come first.
     cases.sort(key=lambda case: (case[0] != name, case[0] not in RULES or RULES[case[0]].__module__ != module))
-    return [*(judge for _, judge in cases), *whole_tests(test_preflight, test_against_cluster, test_silences)]
+    return [*(judge for _, judge in cases), *whole_tests(*TESTS)]
 
 
 def whole_tests(*modules: ModuleType) -> list[Callable[[], None]]:
