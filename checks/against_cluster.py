@@ -6,7 +6,7 @@ docs/checks.md has a section for each rule.
 from collections.abc import Mapping
 
 from checks import silences
-from checks.finding import Finding
+from checks.finding import Checked, Finding
 from checks.live import Live, LiveRule, LiveScene
 from checks.live_rules import nodes, platform, queueing, storage
 from settings.errors import Place
@@ -21,11 +21,11 @@ RULES: dict[str, LiveRule] = {
 def check(
     settings: Settings, live: Live, images: Mapping[str, str], places: Mapping[str, Place] | None = None
 ) -> list[Finding]:
-    """Everything that the rules find, the worst first, then by file and line.
+    """Everything that the rules find, as `examine` does."""
+    return examine(LiveScene(settings, live, images), places).findings
 
-    `images`: the image of each declared operator's release, by the key of `checks.live.OPERATORS`. `places` as for
-    `checks.preflight.check`.
-    """
-    scene = LiveScene(settings, live, images)
+
+def examine(scene: LiveScene, places: Mapping[str, Place] | None = None) -> Checked:
+    """Apply the rules, and judge the runs by what the cluster holds now. `places` as for `checks.preflight.examine`."""
     found = [finding for rule in RULES.values() for finding in rule(scene)]
-    return silences.settled(found, settings.checks.silenced, RULES, places or {})
+    return Checked(silences.settled(found, scene.settings.checks.silenced, RULES, places or {}), scene.verdicts)

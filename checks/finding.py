@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from checks.admission.verdict import Verdict
 from settings.errors import Place
 
 Severity = Literal["error", "warning", "unknown"]
@@ -39,3 +40,13 @@ class Finding:
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""
         return f"{self.severity} [{self.id}] {place}{self.path}: {self.message}; {self.remedy}"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was found out about an environment."""
+
+    findings: list[Finding]
+    """The worst first, then by file and line; what is silenced comes last."""
+    verdicts: list[Verdict]
+    """Of each run that Kueue holds, in their order."""

@@ -4,12 +4,10 @@ docs/checks.md has a section for each rule.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from checks import against_cluster, silences
-from checks.admission.verdict import Verdict
-from checks.finding import Finding
+from checks.finding import Checked, Finding
 from checks.rules import admission, files, images, names, operators, pools, queues, references, tenant, volumes
 from checks.scene import Rule, Scene
 from settings.errors import Place
@@ -21,16 +19,6 @@ RULES: dict[str, Rule] = {
     for rule in group.RULES
 }
 """The rules by the id that their findings bear."""
-
-
-@dataclass(frozen=True)
-class Checked:
-    """What was found out about an environment."""
-
-    findings: list[Finding]
-    """The worst first, then by file and line; what is silenced comes last."""
-    verdicts: list[Verdict]
-    """Of each run that Kueue holds, on an idle cluster, in their order."""
 
 
 def check(settings: Settings, root: Path, places: Mapping[str, Place] | None = None) -> list[Finding]:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from checks import dependencies, launches, ownership
+from checks.admission.words import lines
 from checks.cluster.rights import lacking
 from checks.cluster.snapshot import read_labels, read_runs
-from checks.preflight import check
+from checks.preflight import examine
 from manifests import storage
 from manifests.labels import Manifest
 from manifests.operators import OperatorManifests, in_order
@@ -45,6 +46,8 @@ class Program:
     """What `destroy` leaves in the cluster."""
     notes: tuple[str, ...]
     """Warnings: not in the way, but worth a look."""
+    verdicts: tuple[str, ...]
+    """Whether the runs would be admitted, on an idle cluster with the quota of the files."""
 
 
 def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
@@ -64,7 +67,8 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
     """
     loaded = load_with_places(root, stack, engine)
     settings = loaded.settings
-    findings = check(settings, root, loaded.places)
+    checked = examine(settings, root, loaded.places)
+    findings = checked.findings
     faults = [str(each) for each in findings if each.stops]
     if faults:
         raise Refused("\n".join(faults))
@@ -120,6 +124,7 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
             *(dependencies.note(run, others, live.live, live.ledgers) for run, others in held.items()),
             *ownership.taken_over(declared, marks, adopted, stack),
         ),
+        verdicts=tuple(lines(checked.verdicts)),
     )
 
 
