@@ -17,7 +17,7 @@ unexport KUBECONFIG
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help up down test unit cluster-test test-environments test-sweeps slow-test lint format tools client-tools machine browser versions lock venv clean
+.PHONY: help up down test unit cluster-test test-admission test-environments test-sweeps slow-test lint format tools client-tools machine browser versions lock venv clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,11 @@ unit: venv ## Tests that need no cluster
 
 cluster-test: venv machine tools
 	@$(PYTHON) -m pytest tests -m "not slow" --ignore tests/unit
+
+# `make test-admission CASES=… SEED=…` takes so many, and repeats those of a seed.
+CASES := 1000
+test-admission: venv machine tools ## The verdicts on admission against the real Kueue, on 1,000 drawn cases
+	@TRAINSTACK_ADMISSION_CASES=$(CASES) TRAINSTACK_ADMISSION_SEED=$(SEED) $(PYTHON) -m pytest tests/admission
 
 test-environments: venv machine tools ## The reference systems, Trainer and JobSet, files of 2 GiB: all tests of them
 	@$(PYTHON) -m pytest $(addprefix tests/cluster/test_,sites.py systems.py upstream.py trainer.py transfer.py)

@@ -29,5 +29,8 @@ except (SettingsError, Refused, ClusterError, ValueError) as error:
 for note in program.notes:
     pulumi.log.warn(note)
 
+if program.verdicts and pulumi.runtime.is_dry_run():
+    pulumi.log.info("\n".join(["whether the runs would be admitted, on an idle cluster:", *program.verdicts]))
+
 for name, value in assemble(program).items():
     pulumi.export(name, value)

@@ -4,17 +4,16 @@ docs/checks.md has a section for each rule.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 
-from checks.finding import Finding
+from checks import silences
+from checks.finding import Checked, Finding
 from checks.live import Live, LiveRule, LiveScene
-from checks.live_rules import platform, queueing, storage
+from checks.live_rules import nodes, platform, queueing, storage
 from settings.errors import Place
 from settings.model import Settings
-from settings.paths import nearest_place
 
 RULES: dict[str, LiveRule] = {
-    rule.__name__.replace("_", "-"): rule for group in (platform, storage, queueing) for rule in group.RULES
+    rule.__name__.replace("_", "-"): rule for group in (platform, storage, queueing, nodes) for rule in group.RULES
 }
 """The rules by the id that their findings bear."""
 
@@ -22,12 +21,11 @@ RULES: dict[str, LiveRule] = {
 def check(
     settings: Settings, live: Live, images: Mapping[str, str], places: Mapping[str, Place] | None = None
 ) -> list[Finding]:
-    """Everything that the rules find, the worst first, then by file and line.
+    """Everything that the rules find, as `examine` does."""
+    return examine(LiveScene(settings, live, images), places).findings
 
-    `images`: the image of each declared operator's release, by the key of `checks.live.OPERATORS`. `places` as for
-    `checks.preflight.check`.
-    """
-    scene = LiveScene(settings, live, images)
+
+def examine(scene: LiveScene, places: Mapping[str, Place] | None = None) -> Checked:
+    """Apply the rules, and judge the runs by what the cluster holds now. `places` as for `checks.preflight.examine`."""
     found = [finding for rule in RULES.values() for finding in rule(scene)]
-    placed = (replace(each, where=nearest_place(places or {}, each.path)) for each in found)
-    return sorted(set(placed), key=lambda finding: finding.order)
+    return Checked(silences.settled(found, scene.settings.checks.silenced, RULES, places or {}), scene.verdicts)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from checks.admission.verdict import Verdict
 from settings.errors import Place
 
 Severity = Literal["error", "warning", "unknown"]
@@ -22,12 +23,30 @@ class Finding:
     remedy: str
     where: Place | None = None
     """Where a file sets the value, or what encloses it; None when the settings came from no file."""
+    silenced: str = ""
+    """Why it may stay, where the environment says so; else empty."""
 
     @property
-    def order(self) -> tuple[int, Place, str, str, str]:
-        """Sorts by severity, then by file and line."""
-        return SEVERITIES.index(self.severity), self.where or Place(""), self.path, self.id, self.message
+    def stops(self) -> bool:
+        """Whether the change must not go on."""
+        return self.severity == "error" and not self.silenced
+
+    @property
+    def order(self) -> tuple[bool, int, Place, str, str, str]:
+        """Sorts by severity, then by file and line; what is silenced comes last."""
+        severity = SEVERITIES.index(self.severity)
+        return bool(self.silenced), severity, self.where or Place(""), self.path, self.id, self.message
 
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""
         return f"{self.severity} [{self.id}] {place}{self.path}: {self.message}; {self.remedy}"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was found out about an environment."""
+
+    findings: list[Finding]
+    """The worst first, then by file and line; what is silenced comes last."""
+    verdicts: list[Verdict]
+    """Of each run that Kueue holds, in their order."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from settings.workloads import Workload
 from workloads.launched_pods import launched_pods
 from workloads.pods import NODE
 
@@ -37,6 +38,8 @@ class LaunchKind:
     """The pods' label with their role in lower case; None where all are alike."""
     index_label: str | None
     """The pods' label with their index within the role, from 0; None where there is one pod."""
+    framework: str
+    """Kueue's name of the integration that manages it."""
     replicas: Callable[[Body], tuple[Replicas, ...]]
     companion: Callable[[Body], Body | None] = lambda _: None
     """The object that the launch refers to, as far as the launch names it: what is needed to read it."""
@@ -102,6 +105,7 @@ KINDS: Mapping[str, LaunchKind] = MappingProxyType(
             operator=None,
             role_label=None,
             index_label=_INDEX,
+            framework="batch/job",
             replicas=_job_replicas,
         ),
         "JobSet": LaunchKind(
@@ -110,6 +114,7 @@ KINDS: Mapping[str, LaunchKind] = MappingProxyType(
             operator="jobset",
             role_label=_JOB_NAME,
             index_label=_INDEX,
+            framework="jobset.x-k8s.io/jobset",
             replicas=_jobset_replicas,
         ),
         "Pod": LaunchKind(
@@ -118,6 +123,7 @@ KINDS: Mapping[str, LaunchKind] = MappingProxyType(
             operator=None,
             role_label=None,
             index_label=None,
+            framework="pod",
             replicas=_pod_replicas,
         ),
         "PyTorchJob": LaunchKind(
@@ -126,6 +132,7 @@ KINDS: Mapping[str, LaunchKind] = MappingProxyType(
             operator="training-operator",
             role_label="training.kubeflow.org/replica-type",
             index_label="training.kubeflow.org/replica-index",
+            framework="kubeflow.org/pytorchjob",
             replicas=_pytorchjob_replicas,
         ),
         "TrainJob": LaunchKind(
@@ -134,6 +141,7 @@ KINDS: Mapping[str, LaunchKind] = MappingProxyType(
             operator="trainer",
             role_label=_JOB_NAME,
             index_label=_INDEX,
+            framework="trainer.kubeflow.org/trainjob",
             replicas=_trainjob_replicas,
             companion=_runtime,
         ),
@@ -143,6 +151,11 @@ KINDS: Mapping[str, LaunchKind] = MappingProxyType(
 
 LAUNCHED_AS: Mapping[str, str] = MappingProxyType({"DataLoader": "Job"})
 """The kinds of workloads that are launched as another kind's object."""
+
+
+def framework_of(run: Workload) -> str:
+    """Kueue's name of the integration that a run needs."""
+    return KINDS[LAUNCHED_AS.get(run.kind, run.kind)].framework
 
 
 def claims(body: Body, companions: Iterable[Body] = ()) -> tuple[str, ...]:

@@ -1,12 +1,18 @@
 """What was read of a cluster for the checks of an environment against it, and what the rules look at."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+from checks.admission.judging import Judge
+from checks.admission.launches import declared_workloads
+from checks.admission.live import Lists, snapshot
+from checks.admission.model import Snapshot
+from checks.admission.verdict import Verdict
 from checks.finding import Finding
 from checks.kinds import KINDS, LAUNCHED_AS
-from checks.scene import queued
+from checks.run_pods import queued
 from settings.model import Settings
 from settings.workloads import Workload
 
@@ -60,6 +66,10 @@ class Live:
     operators: Mapping[str, Operator | None] | None = None
     """By the key of OPERATORS; None where none is found. None altogether where Deployments may not be read."""
     dry_runs: tuple[DryRun, ...] = ()
+    admission: Lists = field(default_factory=dict)
+    """What an admission depends on, by kind: every object with its kind."""
+    frameworks: frozenset[str] | None = None
+    """What the running Kueue is told to manage; None where that is not known."""
     grows: bool = False
     """A node autoscaler is there: what no node has now, one may have that is yet to come."""
 
@@ -77,6 +87,19 @@ class LiveScene:
     live: Live
     images: Mapping[str, str]
     """The image that each declared operator's release has, by the key of OPERATORS; empty where it was not read."""
+    launches: Collection[tuple[str, str]] = ()
+    """The objects of its runs as they would be launched now, by namespace and name."""
+
+    @cached_property
+    def snapshot(self) -> Snapshot:
+        """What a run meets on this cluster, once the environment's own objects are what it declares."""
+        return snapshot(self.live.admission, self.settings, without=self.launches, grows=self.live.grows)
+
+    @cached_property
+    def verdicts(self) -> list[Verdict]:
+        """Whether each run that Kueue holds would be admitted now."""
+        judge = Judge(self.snapshot.model, self.snapshot.admitted)
+        return [judge.verdict(each) for each in declared_workloads(self.settings, self.snapshot.model)]
 
     def runs(self) -> Iterator[tuple[str, Workload]]:
         """Everything that is queued, with its path."""

@@ -6,17 +6,18 @@ from typing import Annotated, Any
 
 import typer
 
-from checks.against_cluster import check as against_cluster
+from checks import against_cluster
+from checks.admission.words import as_data, lines
 from checks.cluster.client import ClusterError
 from checks.cluster.environment import read_environment
-from checks.finding import Finding
+from checks.finding import Checked, Finding
 from checks.kinds import KINDS
-from checks.live import OPERATORS, declared
-from checks.preflight import check as preflight
+from checks.live import OPERATORS, LiveScene, declared
+from checks.preflight import examine
 from cli.console import err, out, show_json, step
 from cli.session import JsonOption, Session, StackOption, checkout
 from manifests import probes
-from manifests.labels import RUN, SWEEP, WORKLOAD, Manifest
+from manifests.labels import LAUNCH, RUN, SWEEP, WORKLOAD, Manifest
 from settings.errors import SettingsError
 from settings.load import Loaded, load_with_places
 from settings.operators import Operators
@@ -33,9 +34,10 @@ def check(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Tell everything that is wrong with an environment; fail when there is an error.
+    """Tell everything that is wrong with an environment, and whether each run will ever be admitted; fail on an error.
 
-    From its files alone, and with --cluster also from what its cluster has: kinds, operators, classes, queues, nodes.
+    From its files alone, and with --cluster also from what its cluster has: kinds, operators, classes, queues, nodes,
+    and who uses the quota now.
 
     Examples:
 
@@ -45,44 +47,56 @@ def check(
 
       trainstack check -s dev --json
     """
-    findings = _findings(stack, cluster=cluster)
-    errors = sum(finding.severity == "error" for finding in findings)
+    checked = _checked(stack, cluster=cluster)
+    errors = sum(finding.stops for finding in checked.findings)
     if as_json:
-        show_json([asdict(finding) for finding in findings])
+        verdicts = [as_data(verdict) for verdict in checked.verdicts]
+        show_json({"findings": [asdict(finding) for finding in checked.findings], "verdicts": verdicts})
     else:
-        for finding in findings:
-            out.print(str(finding), style=_STYLES[finding.severity], markup=False)
-        others = len(findings) - errors
-        err.print(f"{stack}: {errors} errors, {others} other findings" if findings else f"{stack}: nothing found")
+        _show(stack, checked)
     if errors:
         raise typer.Exit(1)
 
 
-def _findings(stack: str, *, cluster: bool) -> Sequence[Finding]:
-    """What the rules find, or why the files do not load."""
+def _show(stack: str, checked: Checked) -> None:
+    told = [finding for finding in checked.findings if not finding.silenced]
+    for finding in told:
+        out.print(str(finding), style=_STYLES[finding.severity], markup=False)
+    for line in lines(checked.verdicts):
+        out.print(line, markup=False)
+    errors, silenced = sum(finding.stops for finding in told), len(checked.findings) - len(told)
+    said = f"{errors} errors, {len(told) - errors} other findings" if told else "nothing found"
+    err.print(f"{stack}: {said}{f', {silenced} silenced' if silenced else ''}")
+
+
+def _checked(stack: str, *, cluster: bool) -> Checked:
+    """What the rules find, or why the files do not load, and the verdicts on the runs."""
     root = checkout()
     try:
         loaded = load_with_places(root, stack)
     except SettingsError as error:
-        return [Finding("settings", "error", one.path, one.message, one.remedy, one.where) for one in error.findings]
-    found = preflight(loaded.settings, root, loaded.places)
+        faults = [Finding("settings", "error", one.path, one.message, one.remedy, one.where) for one in error.findings]
+        return Checked(faults, [])
+    found = examine(loaded.settings, root, loaded.places)
     if not cluster:
         return found
     try:
         live = _on_cluster(Session.open(stack), loaded)
     except ClusterError as error:
         message, _, remedy = str(error).partition("; ")
-        return [*found, Finding("cluster-unreachable", "error", "cluster", message, remedy)]
+        unreachable = Finding("cluster-unreachable", "error", "cluster", message, remedy)
+        return Checked([*found.findings, unreachable], found.verdicts)
     # What the files cannot tell, the cluster has been asked.
-    told = [finding for finding in found if finding.severity != "unknown"]
-    return sorted({*told, *live}, key=lambda finding: finding.order)
+    told = [finding for finding in found.findings if finding.severity != "unknown"]
+    findings = sorted({*told, *live.findings}, key=lambda finding: finding.order)
+    return Checked(findings, live.verdicts)
 
 
 _ASKED = {*KINDS, "TrainingRuntime"} - {"TrainJob"}
 """What is sent as a dry run. A TrainJob is refused until its runtime is there, so the runtime is asked with."""
 
 
-def _on_cluster(session: Session, loaded: Loaded) -> Sequence[Finding]:
+def _on_cluster(session: Session, loaded: Loaded) -> Checked:
     settings, manifests = loaded.settings, _manifests(session, loaded)
     paths = {run.name: path for path, run in settings.trained()}
     asked = [(paths[manifest["metadata"]["labels"][WORKLOAD]], manifest) for manifest in _asked(manifests)]
@@ -94,7 +108,12 @@ def _on_cluster(session: Session, loaded: Loaded) -> Sequence[Finding]:
         ]
     with step("reading the cluster", "2 s"):
         live = read_environment(settings, asked)
-    return against_cluster(settings, live, _images(manifests), loaded.places)
+    launches = {
+        (metadata["namespace"], metadata["name"])
+        for metadata in (manifest["metadata"] for manifest in manifests)
+        if LAUNCH in metadata["labels"] and "name" in metadata
+    }
+    return against_cluster.examine(LiveScene(settings, live, _images(manifests), launches), loaded.places)
 
 
 def _asked(manifests: Sequence[Manifest]) -> Iterator[Manifest]:

@@ -57,7 +57,7 @@ def up(
     try:
         tools.ensure(tools.needed_groups(local_cluster=session.local))
         findings = check(settings, session.root, session.loaded.places)
-        faults = [str(each) for each in findings if each.severity == "error"]
+        faults = [str(each) for each in findings if each.stops]
         if faults:
             fail("\n".join(faults))
         if session.local:

@@ -91,7 +91,7 @@ def _images(session: Session) -> dict[str, UsedImage]:
     """What is to be pinned, by reference. Ends the command where files stand against it."""
     settings = session.settings
     findings = preflight(settings, session.root, session.loaded.places)
-    faults = [str(each) for each in findings if each.severity == "error" and each.id != "image-unpinned"]
+    faults = [str(each) for each in findings if each.stops and each.id != "image-unpinned"]
     if faults:
         fail("\n".join(faults))
     try:

@@ -22,7 +22,7 @@ def faults(root: Path, files: Mapping[str, str], stack: str) -> list[str]:
         except SettingsError as error:
             return [str(each) for each in error.findings]
         found = check(loaded.settings, there, loaded.places)
-    return [str(each) for each in found if each.severity == "error"]
+    return [str(each) for each in found if each.stops]
 
 
 def load(root: Path, files: Mapping[str, str], stack: str) -> Loaded:

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from review.diff import coloured, shortened
 from review.facts import WORDS
-from review.report import Report, ReportedFact
+from review.report import Report, ReportedFact, ReportedVerdict
 from review.text import clean, code, fence, fit, width
 
 T = TypeVar("T")
@@ -17,6 +17,8 @@ LIMIT = 65_536
 """Characters of a comment, GitHub's own limit."""
 _MOST_LINES = 25
 """Facts, and notes, that an environment shows of each."""
+_MOST_REASONS = 5
+"""Of one verdict."""
 _MARGIN = 200
 """Characters that a block costs beside what is in it: its fence and what it says about what is left out."""
 
@@ -80,6 +82,7 @@ def _environment(report: Report, body: _Body, cap: int) -> str:
             f"| {counts.create} | {counts.update} | {counts.replace} | {counts.delete} | {counts.same} |"
         )
         parts.append(_meaning(report))
+    parts.append(_admission(report))
     if report.kind == "static":
         parts.append(
             "From the files alone: no code of this pull request was run and no cluster was read. Operators' releases "
@@ -98,6 +101,23 @@ def _meaning(report: Report) -> str:
     if report.counts.changes:
         return "For people nothing changes: no run, volume, queue or quota."
     return "Nothing changes."
+
+
+def _admission(report: Report) -> str:
+    if not report.verdicts:
+        return ""
+    head = "Whether its runs would be admitted, on an idle cluster with the quota of these files:"
+    return "\n".join([f"{head}\n", *(f"- {line}" for line in _some(report.verdicts, _verdict))])
+
+
+def _verdict(said: ReportedVerdict) -> str:
+    outcome = said.outcome if said.outcome.startswith("fits") else f"**{said.outcome}**"
+    parts = [code(said.placed)] if said.placed else []
+    parts += [f"borrows {code(said.borrowed)}"] if said.borrowed else []
+    parts += [code(lack, 500) for lack in said.lacks[:_MOST_REASONS]]
+    if said.remedies:
+        parts.append(f"what would help: {' or '.join(code(remedy, 300) for remedy in said.remedies)}")
+    return f"{_list(said.runs)}: {outcome}{': ' if parts else ''}{'; '.join(parts)}"
 
 
 def _line(fact: ReportedFact) -> str:

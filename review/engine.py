@@ -14,10 +14,13 @@ from typing import Any
 import yaml
 
 from review import secret
+from review.admission import verdicts
 from review.diff import tidy
 from review.facts import Op, Step, View, facts
 from review.report import MOST_CHARACTERS, Counts, Report, ReportedFact
 from review.text import clean
+from settings.errors import SettingsError
+from settings.load import load
 
 KUBECONFIG_TEXT = "TRAINSTACK_KUBECONFIG"
 """The variable that holds a kubeconfig's text, where there is no file: a CI system keeps secrets as text."""
@@ -50,7 +53,11 @@ def preview(root: Path, stack: str, pull: int | None) -> Report:
             objects = _pulumi(root, variables, "preview", "--stack", stack, "--json")
         except EngineError as error:
             return Report(kind="preview", stack=stack, pull=pull, error=_short(secret.mask(clean(str(error)), hidden)))
-    return report(stack, pull, text, objects, hidden)
+    try:
+        judged = verdicts(load(root, stack), hidden)
+    except SettingsError:
+        judged = ()  # the engine has said what is wrong, or has other values than the files
+    return report(stack, pull, text, objects, hidden).model_copy(update={"verdicts": judged})
 
 
 def report(

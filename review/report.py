@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
+from checks.admission.verdict import Outcome
 from review.facts import WORDS, Fact, Meaning
 
 MOST_BYTES = 32 << 20
@@ -16,6 +17,8 @@ MOST_BYTES = 32 << 20
 MOST_REPORTS = 100
 MOST_CHARACTERS = 16 << 20
 """Of a diff: the first preview of an environment with its operators has 3 million."""
+MOST_NAMES = 2000
+"""Of a name, or of one sentence."""
 STACK = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$"
 """A stack's name as the engine takes it, but never a hidden file."""
 
@@ -47,7 +50,7 @@ class ReportedFact(_Data):
     """A `Fact` in a report."""
 
     meaning: Meaning
-    names: Annotated[tuple[Annotated[str, StringConstraints(max_length=2000)], ...], Field(strict=False)]
+    names: Annotated[tuple[Annotated[str, StringConstraints(max_length=MOST_NAMES)], ...], Field(strict=False)]
 
     @model_validator(mode="after")
     def _as_many_names(self) -> Self:
@@ -59,7 +62,22 @@ class ReportedFact(_Data):
     @staticmethod
     def of(fact: Fact) -> "ReportedFact":
         """The fact, its names cut to what a report takes."""
-        return ReportedFact(meaning=fact.meaning, names=tuple(name[:2000] for name in fact.names))
+        return ReportedFact(meaning=fact.meaning, names=tuple(name[:MOST_NAMES] for name in fact.names))
+
+
+Words = Annotated[str, StringConstraints(max_length=MOST_NAMES)]
+
+
+class ReportedVerdict(_Data):
+    """Whether runs would be admitted on an idle cluster, of all that have the same verdict."""
+
+    runs: Annotated[tuple[Words, ...], Field(strict=False, max_length=100_000)] = ()
+    outcome: Outcome
+    placed: Words = ""
+    """On which flavors."""
+    borrowed: Words = ""
+    lacks: Annotated[tuple[Words, ...], Field(strict=False, max_length=1000)] = ()
+    remedies: Annotated[tuple[Words, ...], Field(strict=False, max_length=10)] = ()
 
 
 class Report(_Data):
@@ -73,6 +91,8 @@ class Report(_Data):
     """The pull request's number; None where nobody said. Only ever used to choose among those that GitHub names."""
     counts: Counts = Counts()
     facts: Annotated[tuple[ReportedFact, ...], Field(strict=False, max_length=10_000)] = ()
+    verdicts: Annotated[tuple[ReportedVerdict, ...], Field(strict=False, max_length=10_000)] = ()
+    """The worst first."""
     notes: Annotated[tuple[Annotated[str, StringConstraints(max_length=5000)], ...], Field(strict=False)] = ()
     """Warnings."""
     error: Annotated[str, StringConstraints(max_length=100_000)] = ""

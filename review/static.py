@@ -10,6 +10,7 @@ from pathlib import Path
 
 from manifests.labels import LAUNCH, LEDGER, RUN, SET, WORKLOAD, Manifest
 from manifests.retained import retained
+from review.admission import verdicts
 from review.declared import as_yaml, declared
 from review.diff import OBJECT
 from review.facts import Step, View, facts
@@ -55,6 +56,7 @@ def static(base: Path, head: Path, stack: str, pull: int | None) -> Report:
         pull=pull,
         counts=counts,
         facts=tuple(ReportedFact.of(fact) for fact in found),
+        verdicts=verdicts(settings) if settings else (),
         diff=difference(before, after)[:MOST_CHARACTERS],
     )
 

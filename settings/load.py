@@ -27,7 +27,7 @@ from settings.spaces import with_files
 from settings.words import findings_of
 
 PROJECT = "trainstack:"
-SECTIONS = ("environment", "cluster", "storage", "queues", "operators", "tenants", "workloads", "sweeps")
+SECTIONS = ("environment", "cluster", "storage", "queues", "operators", "tenants", "workloads", "sweeps", "checks")
 DEFAULTS = "defaults.yaml"
 PINS = "pins"
 """The folder of the files with digests; also the place that their entries have beside the sections."""

@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from settings.base import DnsLabel, DnsName, ImageDigest, Section
+from settings.checks import Checks
 from settings.environment import Environment
 from settings.operators import Operators
 from settings.paths import elements
@@ -55,6 +56,7 @@ class Settings(Section):
     tenants: Tenants = Tenants()
     workloads: Workloads = Field(default_factory=Workloads)
     sweeps: Sweeps = Sweeps()
+    checks: Checks = Checks()
     pins: dict[str, ImageDigest] = Field(default_factory=dict)
     """From an image's reference to the digest that it stands for: the environment's file `pins/<stack>.yaml`."""
 

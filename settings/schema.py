@@ -26,6 +26,7 @@ FOLDER = Path("docs/schema")
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _MODULES = (
     "base",
+    "checks",
     "environment",
     "hyperparams",
     "jobsets",

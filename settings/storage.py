@@ -10,6 +10,10 @@ from settings.quantities import Quantity
 AccessMode = Literal["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"]
 
 
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+"""The provisioner of a class whose volumes are made by hand."""
+
+
 class StorageClass(Section):
     """A kind of storage. Source: https://kubernetes.io/docs/concepts/storage/storage-classes/"""
 

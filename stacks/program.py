@@ -11,10 +11,11 @@ from datetime import datetime
 from pathlib import Path
 
 from checks import dependencies, launches, ownership, sweeps
+from checks.admission.words import lines
 from checks.cluster.rights import lacking
 from checks.cluster.snapshot import Runs, read_labels, read_runs
 from checks.launches import LiveLaunch
-from checks.preflight import check
+from checks.preflight import examine
 from checks.sweeps import SweepDecision
 from manifests import storage
 from manifests.labels import Manifest
@@ -53,6 +54,8 @@ class Program:
     """What `destroy` leaves in the cluster."""
     notes: tuple[str, ...]
     """Warnings: not in the way, but worth a look."""
+    verdicts: tuple[str, ...]
+    """Whether the runs would be admitted, on an idle cluster with the quota of the files."""
 
 
 def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
@@ -72,8 +75,9 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
     """
     loaded = load_with_places(root, stack, engine)
     settings = loaded.settings
-    findings = check(settings, root, loaded.places)
-    faults = [str(each) for each in findings if each.severity == "error"]
+    checked = examine(settings, root, loaded.places)
+    findings = checked.findings
+    faults = [str(each) for each in findings if each.stops]
     if faults:
         raise Refused("\n".join(faults))
     inputs = render.read_inputs(settings, root, commit=commit(root), cache=root / render.CACHE)
@@ -135,13 +139,14 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
         live={each.launch: f"{each.namespace}/{each.name}" for each in live.live},
         retained=tuple(retained(settings, in_order(installs.values()))),
         notes=(
-            *(str(each) for each in findings if each.severity != "error" and each.id not in answered),
+            *(str(each) for each in findings if not each.silenced and each.id not in answered),
             *decision.notes,
             *(note for each in trials for note in each.notes),
             *launches.idle_stops(stop, known),
             *(dependencies.note(run, others, live.live, live.ledgers) for run, others in held.items()),
             *ownership.taken_over(declared, marks, adopted, stack),
         ),
+        verdicts=tuple(lines(checked.verdicts)),
     )
 
 

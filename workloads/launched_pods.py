@@ -15,10 +15,18 @@ Body = Mapping[str, Any]
 class LaunchedPods:
     """Pods that are alike."""
 
+    name: str
+    """The role in lower case, or the Job of a JobSet; `main` where there is only one. Kueue calls them so too."""
     count: int
     """How many stand at once."""
-    spec: Body
-    """The spec of each. Of a TrainJob without its runtime: only what the TrainJob says of the one container."""
+    template: Body
+    """The template of each. Of a TrainJob without its runtime: only what the TrainJob says of the one container."""
+
+    @property
+    def spec(self) -> Body:
+        """The spec of each."""
+        spec: Body = self.template["spec"]
+        return spec
 
 
 def launched_pods(launch: Body, companions: Iterable[Body] = ()) -> tuple[LaunchedPods, ...]:
@@ -30,42 +38,45 @@ def launched_pods(launch: Body, companions: Iterable[Body] = ()) -> tuple[Launch
 
     """
     read = _KINDS.get(launch["kind"])
-    return () if read is None else tuple(read(launch["spec"], tuple(companions)))
+    return () if read is None else tuple(read(launch, tuple(companions)))
 
 
-def _pod(spec: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
-    yield LaunchedPods(1, spec)
+def _pod(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
+    yield LaunchedPods(_ONLY, 1, launch)
 
 
-def _job(spec: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
+def _job(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
+    spec = launch["spec"]
     at_once = spec.get("parallelism", 1)
-    yield LaunchedPods(min(at_once, spec.get("completions", at_once)), spec["template"]["spec"])
+    yield LaunchedPods(_ONLY, min(at_once, spec.get("completions", at_once)), spec["template"])
 
 
-def _jobset(spec: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
-    for jobs in spec["replicatedJobs"]:
-        for each in _job(jobs["template"]["spec"]):
-            yield LaunchedPods(each.count * jobs.get("replicas", 1), each.spec)
+def _jobset(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
+    for jobs in launch["spec"]["replicatedJobs"]:
+        for each in _job(jobs["template"]):
+            yield LaunchedPods(jobs["name"], each.count * jobs.get("replicas", 1), each.template)
 
 
-def _pytorchjob(spec: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
-    for role in spec["pytorchReplicaSpecs"].values():
-        yield LaunchedPods(role.get("replicas", 1), role["template"]["spec"])
+def _pytorchjob(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
+    # The master comes first, as it does for Kueue.
+    for name, role in sorted(launch["spec"]["pytorchReplicaSpecs"].items()):
+        yield LaunchedPods(name.lower(), role.get("replicas", 1), role["template"])
 
 
-def _trainjob(spec: Body, companions: tuple[Body, ...]) -> Iterator[LaunchedPods]:
-    said = dict(spec["trainer"])
+def _trainjob(launch: Body, companions: tuple[Body, ...]) -> Iterator[LaunchedPods]:
+    said = dict(launch["spec"]["trainer"])
     nodes = said.pop("numNodes")
     said.pop("numProcPerNode", None)  # not the container's
     if "resourcesPerNode" in said:
         said["resources"] = said.pop("resourcesPerNode")
-    runtimes = [each["spec"]["template"]["spec"] for each in companions if each["kind"] == "TrainingRuntime"]
-    pods = [each.spec for runtime in runtimes for each in _jobset(runtime)]
-    for pod in pods or [{"containers": [{"name": NODE}]}]:
-        containers = [{**each, **said} if each["name"] == NODE else each for each in pod["containers"]]
-        yield LaunchedPods(nodes, {**pod, "containers": containers})
+    runtimes = [each["spec"]["template"] for each in companions if each["kind"] == "TrainingRuntime"]
+    templates = [each.template for runtime in runtimes for each in _jobset(runtime)]
+    for template in templates or [{"spec": {"containers": [{"name": NODE}]}}]:
+        containers = [{**each, **said} if each["name"] == NODE else each for each in template["spec"]["containers"]]
+        yield LaunchedPods(NODE, nodes, {**template, "spec": {**template["spec"], "containers": containers}})
 
 
+_ONLY = "main"
 _KINDS: Mapping[str, Callable[[Body, tuple[Body, ...]], Iterator[LaunchedPods]]] = MappingProxyType(
     {"Job": _job, "JobSet": _jobset, "Pod": _pod, "PyTorchJob": _pytorchjob, "TrainJob": _trainjob}
 )

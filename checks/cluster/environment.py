@@ -6,22 +6,23 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
+import yaml
 from kr8s.asyncio import Api
 
 from checks.cluster import paths
+from checks.cluster.admission import DEPLOYMENTS, grows, read_lists
 from checks.cluster.client import NOT_FOUND, Answer, ClusterError, connect, get_all, run
 from checks.cluster.webhooks import dry_run, said
 from checks.kinds import KINDS, LAUNCHED_AS
 from checks.live import CLUSTER_SCOPED, OPERATORS, DryRun, Live, Operator, OperatorFacts
 from checks.pods import problems
 from manifests import queues
+from manifests.kueue import CONFIG_KEY
 from settings.model import Settings
 
 Body = Mapping[str, Any]
 _OF_KUEUE = ("ClusterQueue", "LocalQueue", "ResourceFlavor", "WorkloadPriorityClass")
 _OF_STORAGE = ("StorageClass",)
-_DEPLOYMENTS = "/apis/apps/v1/deployments"
-_AUTOSCALERS = ("cluster-autoscaler", "karpenter")
 
 
 def read_environment(settings: Settings, asked: Sequence[tuple[str, Body]]) -> Live:
@@ -49,15 +50,18 @@ async def _read(settings: Settings) -> Live:
     api = await connect(settings.cluster.context)
     owner = settings.environment.profile == "owner"
     wanted = _wanted(settings, owner=owner)
-    answers, version, deployments = await asyncio.gather(
-        get_all(api, wanted.values()), api.version(), _if_owner(api, owner=owner)
+    answers, version, deployments, admission = await asyncio.gather(
+        get_all(api, wanted.values()), api.version(), _if_owner(api, owner=owner), read_lists(api, settings)
     )
+    operators = None if deployments is None else await _operators(api, deployments)
     return Live(
         version=str(version.get("gitVersion", "")),
         lists={key: _items(answers[path]) for key, path in wanted.items()},
         unserved=frozenset(key.partition(" ")[0] for key, path in wanted.items() if answers[path].status == NOT_FOUND),
-        operators=None if deployments is None else await _operators(api, deployments),
-        grows=any(body["metadata"]["name"].startswith(_AUTOSCALERS) for body in deployments or ()),
+        operators=operators,
+        grows=grows(deployments or ()),
+        admission=admission,
+        frameworks=await _frameworks(api, deployments or ()),
     )
 
 
@@ -92,7 +96,25 @@ def _items(answer: Answer) -> tuple[Body, ...] | None:
 async def _if_owner(api: Api, *, owner: bool) -> tuple[Body, ...] | None:
     if not owner:
         return None
-    return _items((await get_all(api, [_DEPLOYMENTS]))[_DEPLOYMENTS])
+    return _items((await get_all(api, [DEPLOYMENTS]))[DEPLOYMENTS])
+
+
+async def _frameworks(api: Api, deployments: Sequence[Body]) -> frozenset[str] | None:
+    """What the running Kueue is told to manage; None where there is none, or its configuration may not be read.
+
+    Kueue's own default is batch/job alone. Source: SetDefaults_Configuration in its apis/config/v1beta2/defaults.go.
+    """
+    body = _find(OPERATORS["kueue"], deployments)
+    volumes = body["spec"]["template"]["spec"].get("volumes") or () if body else ()
+    names = [each["configMap"]["name"] for each in volumes if "configMap" in each]
+    paths_ = [f"{paths.collection('v1', 'ConfigMap', body['metadata']['namespace'])}/{name}" for name in names if body]
+    answers = await get_all(api, paths_)
+    for path in paths_:
+        text = (answers[path].body.get("data") or {}).get(CONFIG_KEY)
+        if text is not None:
+            said = yaml.load(text, Loader=yaml.CSafeLoader) or {}
+            return frozenset((said.get("integrations") or {}).get("frameworks") or ("batch/job",))
+    return None
 
 
 async def _operators(api: Api, deployments: Sequence[Body]) -> dict[str, Operator | None]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _CLUSTER_SCOPED = {
+    "AdmissionCheck": "admissionchecks",
     "APIService": "apiservices",
     "ClusterQueue": "clusterqueues",
     "ClusterRole": "clusterroles",
@@ -17,6 +18,7 @@ _CLUSTER_SCOPED = {
     "PersistentVolume": "persistentvolumes",
     "PriorityLevelConfiguration": "prioritylevelconfigurations",
     "ResourceFlavor": "resourceflavors",
+    "RuntimeClass": "runtimeclasses",
     "StorageClass": "storageclasses",
     "ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
     "WorkloadPriorityClass": "workloadpriorityclasses",
@@ -26,6 +28,7 @@ _NAMESPACED = {
     "Deployment": "deployments",
     "Job": "jobs",
     "JobSet": "jobsets",
+    "LimitRange": "limitranges",
     "LocalQueue": "localqueues",
     "PersistentVolumeClaim": "persistentvolumeclaims",
     "Pod": "pods",
@@ -37,6 +40,7 @@ _NAMESPACED = {
     "ServiceAccount": "serviceaccounts",
     "TrainJob": "trainjobs",
     "TrainingRuntime": "trainingruntimes",
+    "Workload": "workloads",
 }
 
 

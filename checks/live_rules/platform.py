@@ -6,23 +6,21 @@ from collections.abc import Iterator
 from checks.finding import Finding
 from checks.kinds import KINDS, LAUNCHED_AS
 from checks.live import OPERATORS, LiveRule, LiveScene, absent, declared, needed, unknown
+from checks.versions import clashes, version
 
-_VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?")
 _TAG = re.compile(r":(v?\d+\.\d+\.\d+[^@]*)(?:@.*)?$")
 _CLIENT_FAULT, _FORBIDDEN, _SERVER_FAULT = 400, 403, 500
 _FINE = (404, 409)
 """There is no such kind or namespace, which is another rule's; the launch exists already."""
-_KUEUE_NEEDS = (1, 29)
+_KUEUE_NEEDS = (1, 29, 0)
 """Kubernetes, for the Kueue that serves our API version. Source: Kueue v0.15's README."""
-_KUEUE_FIRST = (0, 15)
-"""The first Kueue that serves kueue.x-k8s.io/v1beta2. Source: its CHANGELOG-0.15."""
 
 
 def server_version(scene: LiveScene) -> Iterator[Finding]:
     """The cluster is new enough for the Kueue that the environment's API version needs."""
-    version = _number(scene.live.version)
+    found = version(scene.live.version)
     path = needed(scene.settings).get("kueue")
-    if path and version and version < _KUEUE_NEEDS:
+    if path and found and found < _KUEUE_NEEDS:
         message = f"the cluster is Kubernetes {scene.live.version}; Kueue v0.15 needs v1.29 or newer"
         yield Finding("server-version", "error", path, message, "upgrade the cluster, or use another")
 
@@ -75,19 +73,21 @@ def operator_unready(scene: LiveScene) -> Iterator[Finding]:
 
 def operator_version(scene: LiveScene) -> Iterator[Finding]:
     """The controllers are those that are pinned, and none that is known not to work with what is declared."""
-    for name, path in needed(scene.settings).items():
-        found = (scene.live.operators or {}).get(name)
-        if found is None:
-            continue
-        tag = _TAG.search(found.image)
-        version = _number(tag[1]) if tag else None
-        if name == "kueue" and version and version < _KUEUE_FIRST:
-            message = f"Kueue runs as {found.image}, which does not serve kueue.x-k8s.io/v1beta2"
-            yield Finding("operator-version", "error", path, message, "have it upgraded to v0.15.0 or later")
-        elif declared(scene.settings, name) and scene.images.get(name, found.image) != found.image:
+    wanted, installs = needed(scene.settings), scene.settings.operators.installs
+    running = {name: found for name, found in (scene.live.operators or {}).items() if found and name in wanted}
+    tags = {name: _TAG.search(found.image) for name, found in running.items()}
+    said = {name: tag[1] for name, tag in tags.items() if tag}
+    said |= {name: install.manifest.version for name, install in installs.items()}
+    versions = {name: numbers for name, text in said.items() if (numbers := version(text))}
+    for clash in clashes(versions, scene.settings.workloads.runs):
+        # Of those that are all declared here, the files have told already.
+        if first := next((name for name in clash.operators if not declared(scene.settings, name)), None):
+            yield Finding("operator-version", clash.severity, wanted[first], clash.message, clash.remedy)
+    for name, found in running.items():
+        if declared(scene.settings, name) and scene.images.get(name, found.image) != found.image:
             message = f"{OPERATORS[name].title} runs as {found.image}, and {scene.images[name]} is pinned"
             remedy = f"trainstack up -s {scene.settings.stack} changes it; or pin what runs"
-            yield Finding("operator-version", "warning", path, message, remedy)
+            yield Finding("operator-version", "warning", wanted[name], message, remedy)
 
 
 def webhook_silent(scene: LiveScene) -> Iterator[Finding]:
@@ -111,11 +111,6 @@ def launch_refused(scene: LiveScene) -> Iterator[Finding]:
             message = f"the cluster refuses its {each.kind}: {each.message[:300]}"
             remedy = "correct what the message names, or ask the cluster's owner about that rule"
         yield Finding("launch-refused", "error", each.path, message, remedy)
-
-
-def _number(text: str) -> tuple[int, int] | None:
-    match = _VERSION.match(text)
-    return (int(match[1]), int(match[2])) if match else None
 
 
 RULES: tuple[LiveRule, ...] = (

@@ -1,14 +1,17 @@
-"""Queues, priorities, and the nodes behind them."""
+"""Queues and priorities, and whether a queue could ever admit a run."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
+from checks.admission.verdict import Cause
 from checks.finding import Finding, Severity
-from checks.live import Body, LiveRule, LiveScene, absent, unknown
-from checks.scene import pod_sets
+from checks.kinds import framework_of
+from checks.live import LiveRule, LiveScene, absent, declared, unknown
+from checks.rules.admission import remedy_of
 from checks.waiting import INACTIVE, conditions
 from settings.errors import nearest
-from settings.quantities import amount, readable
-from settings.workloads import Resources
+
+_OF_THE_RUN: tuple[Cause, ...] = ("quota", "uncovered", "taint", "affinity", "pod-refused", "queue-closed")
+"""What the other rules of queues do not tell of: those find what is missing, or admits nothing."""
 
 
 def queue_absent(scene: LiveScene) -> Iterator[Finding]:
@@ -70,80 +73,33 @@ def priority_missing(scene: LiveScene) -> Iterator[Finding]:
             )
 
 
-def flavor_nodes(scene: LiveScene) -> Iterator[Finding]:
-    """Each flavor that a run may be given stands for at least one node; else its pods are admitted and stay Pending."""
-    nodes, flavors = scene.live.all("Node"), scene.live.all("ResourceFlavor")
-    if nodes is None or flavors is None or scene.live.grows:
+def framework_unmanaged(scene: LiveScene) -> Iterator[Finding]:
+    """The cluster's Kueue, where it is somebody else's, manages the kind of each run that is queued."""
+    if declared(scene.settings, "kueue"):
         return
+    managed, told = scene.live.frameworks, set()
     for path, run in scene.runs():
-        for name in _flavors(scene, run.namespace, run.queue):
-            labels = (flavors.get(name, {}).get("spec") or {}).get("nodeLabels") or {}
-            if name in flavors and not _matching(nodes, labels):
-                message = f"no node bears the labels of flavor {name} ({_said(labels)}), which its queue gives"
-                remedy = "label the nodes, or correct the flavor's nodeLabels"
-                yield Finding("flavor-nodes", "error", f"{path}.queue", message, remedy)
-
-
-def node_resources(scene: LiveScene) -> Iterator[Finding]:
-    """For each kind of pod of a run there is a node that it selects and that could hold one, were it empty."""
-    nodes = scene.live.all("Node")
-    for path, run in scene.runs():
-        if nodes is None:
-            if run.node_selector or any("/" in name for name in run.resources.limits):
-                yield unknown("node-resources", path, "whether a node has what its pods ask for: nodes")
+        framework = framework_of(run)
+        if run.queue is None or framework in told or "LocalQueue" in scene.live.unserved:
             continue
-        chosen = _matching(nodes, run.node_selector)
-        if scene.live.grows:
-            continue
-        if not chosen:
-            message = f"no node bears the labels that it selects ({_said(run.node_selector)})"
-            known = sorted(
-                {
-                    str(body["metadata"].get("labels", {}).get(key))
-                    for body in nodes.values()
-                    for key in run.node_selector
-                }
-                - {"None"}
+        if managed is None:
+            told.add(framework)
+            yield unknown(
+                "framework-unmanaged", f"{path}.kind", f"whether Kueue manages a {run.kind}: its configuration"
             )
-            remedy = f"nodes have {', '.join(known)}" if known else "correct nodeSelector, or label the nodes"
-            yield Finding("node-resources", "error", f"{path}.nodeSelector", message, remedy)
-            continue
-        for pods in pod_sets(path, run):
-            yield from _too_small(pods.resources_path, pods.name, pods.resources, chosen)
+        elif framework not in managed:
+            message = f"the cluster's Kueue does not manage a {run.kind}: it would start at once, past every quota"
+            remedy = f"have {framework} added to integrations.frameworks of Kueue's configuration"
+            yield Finding("framework-unmanaged", "error", f"{path}.kind", message, remedy)
 
 
-def _too_small(path: str, name: str, resources: Resources, nodes: list[Body]) -> Iterator[Finding]:
-    wanted = {each: amount(text) for each, text in {**resources.limits, **resources.requests}.items() if amount(text)}
-    have = [{each: amount(str(text)) for each, text in body["status"]["allocatable"].items()} for body in nodes]
-    if any(all(node.get(each, 0) >= need for each, need in wanted.items()) for node in have):
-        return
-    lacks = [each for each, need in wanted.items() if all(node.get(each, 0) < need for node in have)]
-    for each in lacks:
-        most = max(node.get(each, amount("0")) for node in have)
-        message = f"a {name} pod asks for {readable(wanted[each])} {each}; a node has {readable(most)} at most"
-        yield Finding("node-resources", "error", path, message, "ask for less in a pod, or use nodes that have it")
-    if not lacks:
-        message = (
-            f"no node has at once what a {name} pod asks for ({_said({k: readable(v) for k, v in wanted.items()})})"
-        )
-        yield Finding("node-resources", "error", path, message, "ask for less in a pod, or use nodes that have it")
+def never_admitted(scene: LiveScene) -> Iterator[Finding]:
+    """A run fits into what somebody else's queue has and may borrow, on an idle cluster."""
+    own = {one.name for one in scene.settings.queues.cluster_queues}
+    for verdict in scene.verdicts:
+        for lack in verdict.lacks if verdict.outcome == "never fits" and verdict.cluster_queue not in own else ():
+            if lack.cause in _OF_THE_RUN:
+                yield Finding("never-admitted", "error", lack.path, lack.message, remedy_of(verdict, lack))
 
 
-def _flavors(scene: LiveScene, namespace: str, queue: str | None) -> list[str]:
-    """The flavors of the cluster queue that a local queue leads to."""
-    local = (scene.live.all("LocalQueue", namespace) or {}).get(queue or "", {})
-    name = (local.get("spec") or {}).get("clusterQueue", "")
-    body = (scene.live.all("ClusterQueue") or {}).get(name, {})
-    groups = (body.get("spec") or {}).get("resourceGroups") or ()
-    return list(dict.fromkeys(str(flavor["name"]) for group in groups for flavor in group["flavors"]))
-
-
-def _matching(nodes: Mapping[str, Body], labels: Mapping[str, str]) -> list[Body]:
-    return [body for body in nodes.values() if labels.items() <= (body["metadata"].get("labels") or {}).items()]
-
-
-def _said(pairs: Mapping[str, str]) -> str:
-    return ", ".join(f"{key}={value}" for key, value in sorted(pairs.items()))
-
-
-RULES: tuple[LiveRule, ...] = (queue_absent, queue_inactive, priority_missing, flavor_nodes, node_resources)
+RULES: tuple[LiveRule, ...] = (queue_absent, queue_inactive, priority_missing, framework_unmanaged, never_admitted)

@@ -4,21 +4,9 @@ from collections.abc import Iterator
 
 from checks.finding import Finding
 from checks.live import LiveRule, LiveScene, absent, unknown
+from checks.rules.volumes import makes_block_devices
 from checks.scene import each
 from settings.errors import nearest
-
-_ONE_NODE = {
-    "ebs.csi.aws.com",
-    "pd.csi.storage.gke.io",
-    "disk.csi.azure.com",
-    "rbd.csi.ceph.com",
-    "cinder.csi.openstack.org",
-    "kubernetes.io/aws-ebs",
-    "kubernetes.io/azure-disk",
-    "kubernetes.io/gce-pd",
-}
-"""Provisioners of block devices, whose file systems one node mounts for writing. Rook puts a namespace before the name.
-Source: the access modes that each driver documents."""
 
 
 def namespace_missing(scene: LiveScene) -> Iterator[Finding]:
@@ -88,11 +76,13 @@ def class_differs(scene: LiveScene) -> Iterator[Finding]:
 
 def class_access_mode(scene: LiveScene) -> Iterator[Finding]:
     """A volume for writers on several nodes is of a class that can serve them, as far as that is known."""
-    classes = scene.live.all("StorageClass") or {}
-    for path, volume in each("storage.volumes", scene.settings.storage.volumes):
+    storage = scene.settings.storage
+    # Of a class that is declared here, the files have told already.
+    own = {one.name for one in storage.classes}
+    classes = {name: body for name, body in (scene.live.all("StorageClass") or {}).items() if name not in own}
+    for path, volume in each("storage.volumes", storage.volumes):
         provisioner = str(classes.get(volume.storage_class, {}).get("provisioner", ""))
-        block = provisioner in _ONE_NODE or any(provisioner.endswith(f".{each_}") for each_ in _ONE_NODE)
-        if "ReadWriteMany" in volume.access_modes and block:
+        if "ReadWriteMany" in volume.access_modes and makes_block_devices(provisioner):
             message = f"class {volume.storage_class} ({provisioner}) gives no ReadWriteMany volumes with a file system"
             remedy = "take a class of shared storage (NFS, CephFS, …), or ReadWriteOnce"
             yield Finding("class-access-mode", "error", f"{path}.accessModes", message, remedy)

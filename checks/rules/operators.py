@@ -4,19 +4,32 @@ from collections.abc import Iterator
 from hashlib import sha256
 
 from checks.finding import Finding
+from checks.kinds import framework_of
 from checks.scene import Rule, Scene
+from checks.versions import clashes, version
+from settings.errors import nearest
 from settings.operators import Manifest
 from workloads.trainjob import misfits
 
-_FRAMEWORKS = {
-    "DataLoader": "batch/job",
-    "Job": "batch/job",
-    "JobSet": "jobset.x-k8s.io/jobset",
-    "Pod": "pod",
-    "PyTorchJob": "kubeflow.org/pytorchjob",
-    "TrainJob": "trainer.kubeflow.org/trainjob",
-}
-"""Kueue's name of each kind."""
+_FRAMEWORKS = (
+    "batch/job",
+    "deployment",
+    "jobset.x-k8s.io/jobset",
+    "kubeflow.org/jaxjob",
+    "kubeflow.org/mpijob",
+    "kubeflow.org/paddlejob",
+    "kubeflow.org/pytorchjob",
+    "kubeflow.org/tfjob",
+    "kubeflow.org/xgboostjob",
+    "leaderworkerset.x-k8s.io/leaderworkerset",
+    "pod",
+    "ray.io/raycluster",
+    "ray.io/rayjob",
+    "statefulset",
+    "trainer.kubeflow.org/trainjob",
+    "workload.codeflare.dev/appwrapper",
+)
+"""The integrations of Kueue v0.15.2. Source: FrameworkName in its pkg/controller/jobs."""
 _SCHEMES = {"PyTorchJob": "pytorchjob"}
 """The training operator's name of each kind that is its own."""
 _SETTING = {"training-operator": "trainingOperator"}
@@ -27,18 +40,41 @@ def framework_unlisted(scene: Scene) -> Iterator[Finding]:
     """Kueue manages the kind of each run that is queued; else the run starts at once, past every quota."""
     kueue = scene.settings.operators.kueue
     for path, run in scene.runs() if kueue else ():
-        framework = _FRAMEWORKS[run.kind]
+        framework = framework_of(run)
         if kueue and run.queue is not None and framework not in kueue.configuration.frameworks:
             message = f"Kueue does not manage a {run.kind}: it would start at once, past every quota"
             remedy = f"add {framework} to operators.kueue.configuration.frameworks"
             yield Finding("framework-unlisted", "error", f"{path}.kind", message, remedy)
 
 
+def framework_unknown(scene: Scene) -> Iterator[Finding]:
+    """Kueue knows each of the frameworks that it is told to manage; else its controller ends at its start."""
+    kueue = scene.settings.operators.kueue
+    listed = kueue.configuration.frameworks if kueue else ()
+    for index, framework in enumerate(listed):
+        path = f"operators.kueue.configuration.frameworks[{index}]"
+        if framework not in _FRAMEWORKS:
+            message = f"{framework} is no framework of Kueue, whose controller would not start"
+            yield Finding("framework-unknown", "error", path, message, nearest(framework, _FRAMEWORKS))
+        elif framework in listed[:index]:
+            message = f"{framework} is listed twice, and Kueue's controller would not start"
+            yield Finding("framework-unknown", "error", path, message, "list it once")
+
+
+def version_clash(scene: Scene) -> Iterator[Finding]:
+    """The releases to be installed work with each other, and can do what the runs ask of them."""
+    installs = scene.settings.operators.installs
+    versions = {name: found for name, install in installs.items() if (found := version(install.manifest.version))}
+    for clash in clashes(versions, scene.settings.workloads.runs):
+        path = f"operators.{_SETTING.get(clash.operators[0], clash.operators[0])}.manifest.version"
+        yield Finding("version-clash", clash.severity, path, clash.message, clash.remedy)
+
+
 def queue_missing(scene: Scene) -> Iterator[Finding]:
     """Where Kueue also holds what names no queue, every run that it manages names one; else it is held for ever."""
     kueue = scene.settings.operators.kueue
     for path, run in scene.runs() if kueue and kueue.configuration.manage_jobs_without_queue_name else ():
-        if kueue and run.queue is None and _FRAMEWORKS[run.kind] in kueue.configuration.frameworks:
+        if kueue and run.queue is None and framework_of(run) in kueue.configuration.frameworks:
             message = "names no queue, and manageJobsWithoutQueueName holds it for ever"
             yield Finding("queue-missing", "error", path, message, "add `queue:`")
 
@@ -98,9 +134,11 @@ def _manifests(scene: Scene) -> Iterator[tuple[str, Manifest]]:
 
 RULES: tuple[Rule, ...] = (
     framework_unlisted,
+    framework_unknown,
     queue_missing,
     scheme_missing,
     jobset_missing,
+    version_clash,
     trainjob_misfit,
     manifest_missing,
     manifest_mismatch,

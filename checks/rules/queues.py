@@ -26,18 +26,18 @@ def covered_resources(scene: Scene) -> Iterator[Finding]:
 
 
 def group_overlap(scene: Scene) -> Iterator[Finding]:
-    """A resource, and a flavor, belongs to one group of a queue."""
+    """A resource, and a flavor, stands once in a queue."""
     for path, queue in _queues(scene):
         seen: dict[tuple[str, str], int] = {}
         for index, group in enumerate(queue.resource_groups):
             named = [("resource", name) for name in group.covered_resources]
             named += [("flavor", flavor.name) for flavor in group.flavors]
             for kind, name in named:
-                first = seen.setdefault((kind, name), index)
-                if first != index:
-                    message = f"the {kind} {name} is in resourceGroups[{first}] already"
-                    remedy = f"keep each {kind} in one group"
+                if (kind, name) in seen:
+                    message = f"the {kind} {name} is in resourceGroups[{seen[kind, name]}] already"
+                    remedy = f"keep each {kind} in one group, once"
                     yield Finding("group-overlap", "error", f"{path}.resourceGroups[{index}]", message, remedy)
+                seen.setdefault((kind, name), index)
 
 
 def limit_without_cohort(scene: Scene) -> Iterator[Finding]:
@@ -58,6 +58,17 @@ def lending_over_nominal(scene: Scene) -> Iterator[Finding]:
                 message = f"is more than the nominal quota ({quota.lending_limit} of {quota.nominal_quota})"
                 remedy = f"lend at most {quota.nominal_quota}"
                 yield Finding("lending-over-nominal", "error", f"{where}.lendingLimit", message, remedy)
+
+
+def borrow_without_reclaim(scene: Scene) -> Iterator[Finding]:
+    """A queue that may evict in others' queues while it borrows may take its own quota back too."""
+    for path, queue in _queues(scene):
+        preemption = queue.preemption
+        borrowing = preemption.borrow_within_cohort
+        if borrowing and borrowing.policy != "Never" and preemption.reclaim_within_cohort == "Never":
+            message = f"borrowWithinCohort has the policy {borrowing.policy}, and reclaimWithinCohort is Never"
+            remedy = "let reclaimWithinCohort be LowerPriority or Any, or leave borrowWithinCohort out"
+            yield Finding("borrow-without-reclaim", "error", f"{path}.preemption", message, remedy)
 
 
 def queue_closed(scene: Scene) -> Iterator[Finding]:
@@ -84,4 +95,11 @@ def _quotas(path: str, queue: ClusterQueue) -> Iterator[tuple[str, ResourceQuota
             yield from each(f"{where}.resources", flavor.resources)
 
 
-RULES: tuple[Rule, ...] = (covered_resources, group_overlap, limit_without_cohort, lending_over_nominal, queue_closed)
+RULES: tuple[Rule, ...] = (
+    covered_resources,
+    group_overlap,
+    limit_without_cohort,
+    lending_over_nominal,
+    borrow_without_reclaim,
+    queue_closed,
+)

@@ -1,9 +1,11 @@
 """Names that must name something."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from checks.finding import Finding
-from checks.scene import Rule, Scene, each, pod_sets
+from checks.run_pods import pod_sets
+from checks.scene import Rule, Scene, each
 from settings.errors import nearest
 
 _ALWAYS_THERE = ("default", "kube-node-lease", "kube-public", "kube-system")
@@ -11,7 +13,7 @@ _ALWAYS_THERE = ("default", "kube-node-lease", "kube-public", "kube-system")
 
 
 def queue_unknown(scene: Scene) -> Iterator[Finding]:
-    """A run's queue is a LocalQueue of the run's own namespace."""
+    """The queue of a run, and of the data loader, is a LocalQueue of its own namespace."""
     queues = scene.settings.queues.local_queues
     for path, run in scene.runs():
         known = [queue.name for queue in queues if queue.namespace == run.namespace]
@@ -19,6 +21,11 @@ def queue_unknown(scene: Scene) -> Iterator[Finding]:
         kind = f"local queue of namespace {run.namespace}"
         hint = f" (it is one of namespace {elsewhere[0]})" if elsewhere else ""
         yield from _refer(scene, "queue-unknown", f"{path}.queue", run.queue, kind + hint, known)
+    loader = scene.settings.cluster.loader.queue
+    for namespace in sorted({volume.namespace for volume in scene.settings.storage.volumes}):
+        known = [queue.name for queue in queues if queue.namespace == namespace]
+        kind = f"local queue of namespace {namespace}"
+        yield from _refer(scene, "queue-unknown", "cluster.loader.queue", loader, kind, known)
 
 
 def volume_unknown(scene: Scene) -> Iterator[Finding]:
@@ -112,14 +119,21 @@ def namespace_unknown(scene: Scene) -> Iterator[Finding]:
     users += [(path, run.namespace) for path, run in scene.runs()]
     for path, namespace in users:
         yield from _refer(scene, "namespace-unknown", f"{path}.namespace", namespace, "namespace", known)
+    for path, queue in each("queues.clusterQueues", settings.queues.cluster_queues):
+        for namespace in (one for one in queue.namespaces or () if one not in known):
+            message = f"the queue is open to namespace {namespace}, which is not declared"
+            remedy = _or_declare(namespace, known)
+            yield Finding("namespace-unknown", "warning", f"{path}.namespaces", message, remedy)
 
 
 def dependency_unknown(scene: Scene) -> Iterator[Finding]:
     """What a run depends on is a run of its namespace."""
+    names: dict[str, set[str]] = defaultdict(set)
+    for one in scene.settings.workloads.runs:
+        names[one.namespace].add(one.name)
     for path, run in scene.runs():
-        runs = scene.settings.workloads.runs
-        known = {one.name for one in runs if one.namespace == run.namespace} - {run.name}
         for index, word in enumerate(run.depends_on):
+            known = names[run.namespace] - {run.name}
             if word not in known:
                 message = f"no other run of namespace {run.namespace} is {word}"
                 remedy = _or_declare(word, known, "under workloads.runs")

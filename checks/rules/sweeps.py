@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from checks.finding import Finding
-from checks.scene import Rule, Scene, each, pod_sets
+from checks.run_pods import pod_sets
+from checks.scene import Rule, Scene, each
 from settings.hyperparams import SETS_FILE, SPACE_FILE, folder, numbered, space_digest
 from settings.quantities import amount
 from settings.sweeps import Sweep

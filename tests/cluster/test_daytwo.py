@@ -187,7 +187,7 @@ def test_what_a_cluster_lacks_is_found(lab: Project) -> None:
     project = lab.other("astray", config)
     done = project.trainstack("check", "--cluster", "--json")
     assert done.code == 1, done.text
-    found = {each["id"]: each for each in json.loads(done.out)}
+    found = {each["id"]: each for each in json.loads(done.out)["findings"]}
     expected = ("class-missing", "queue-absent", "priority-missing", "node-resources")
     assert {id_: found[id_]["severity"] for id_ in expected} == dict.fromkeys(expected, "error")
     assert "did you mean held?" in found["queue-absent"]["remedy"]

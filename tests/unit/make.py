@@ -134,7 +134,7 @@ def make_manifest(**changes: Any) -> Manifest:
 
 def make_kueue(**configuration: Any) -> Kueue:
     """An install of Kueue with this configuration."""
-    return Kueue(manifest=make_manifest(), configuration=KueueConfiguration(**configuration))
+    return Kueue(manifest=make_manifest(version="v0.15.2"), configuration=KueueConfiguration(**configuration))
 
 
 def make_training_operator(**changes: Any) -> TrainingOperator:

@@ -60,8 +60,13 @@ ALONE = make_settings(
                 cohort=None,
                 resource_groups=(
                     ResourceGroup(
-                        covered_resources=("cpu",),
-                        flavors=(FlavorQuotas(name="cpu", resources=(make_quota("cpu", "1", borrowing_limit="1"),)),),
+                        covered_resources=("cpu", "memory"),
+                        flavors=(
+                            FlavorQuotas(
+                                name="cpu",
+                                resources=(make_quota("cpu", "1", borrowing_limit="1"), make_quota("memory", "1Gi")),
+                            ),
+                        ),
                     ),
                 ),
             ),
@@ -154,14 +159,17 @@ CASES = {
                 flavors=(ResourceFlavor(name="cpu"), ResourceFlavor(name="gpu")),
                 cluster_queues=(
                     make_cluster_queue(
-                        resource_groups=(make_group(("cpu", {"cpu": "1"})), make_group(("gpu", {"cpu": "1"})))
+                        resource_groups=(
+                            make_group(("cpu", {"cpu": "1", "memory": "1Gi"})),
+                            make_group(("gpu", {"cpu": "1"})),
+                        )
                     ),
                 ),
             )
         ),
         "queues.clusterQueues[research].resourceGroups[1]",
         "the resource cpu is in resourceGroups[0] already",
-        "keep each resource in one group",
+        "keep each resource in one group, once",
     ),
     "limit-without-cohort": Case(
         ALONE,
@@ -176,22 +184,24 @@ CASES = {
         "lend at most 1",
     ),
     "queue-closed": Case(
-        make_settings(queues=make_queues(cluster_queues=(make_cluster_queue(namespaces=("other",)),))),
+        make_settings(queues=make_queues(cluster_queues=(make_cluster_queue(namespaces=("default",)),))),
         "queues.localQueues[research].clusterQueue",
-        "cluster queue research is not open to namespace research (it is to other)",
+        "cluster queue research is not open to namespace research (it is to default)",
         "add research to the namespaces of research",
     ),
     "resource-uncovered": Case(
         make_settings(make_run(resources=limits("nvidia.com/gpu"))),
         "workloads.runs[train].resources",
-        "nvidia.com/gpu is requested by Job, and cluster queue research does not cover it",
-        "add nvidia.com/gpu to its resource groups, or take it out of the resources; valid here: cpu, memory",
+        "nvidia.com/gpu is requested by the pod, and cluster queue research does not cover it",
+        "cover nvidia.com/gpu (at least 1) in cluster queue research; or take nvidia.com/gpu out of the resources",
     ),
     "never-fits": Case(
         make_settings(make_distributed(workers=4)),
-        "workloads.runs[train]",
-        "1 Master pod and 4 Worker pods together need 2.5 cpu; cluster queue research has 2 at most (0.5 missing)",
-        "ask for less, or raise the queue's nominalQuota or borrowingLimit",
+        "workloads.runs[train].roles.Worker",
+        "4 worker pods need 2 cpu, beside the 0.5 of the pods before them; cluster queue research has 2 of flavor cpu "
+        "at most (0.5 missing)",
+        "in cluster queue research, raise nominalQuota of cpu on cpu from 2 to 2.5; or ask for 0.375 cpu in each "
+        "worker pod instead of 0.5; or run 3 worker pods instead of 4",
     ),
     "framework-unlisted": Case(
         make_settings(

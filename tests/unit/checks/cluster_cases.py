@@ -41,10 +41,17 @@ def make_class(**changes: Any) -> Body:
     return named("shared", **{**same, **changes})
 
 
-def make_cluster_queue(reason: str = "Ready") -> Body:
-    """The cluster queue `shared` with the flavor `cpu`."""
-    body = make_queue("shared", reason, kind="ClusterQueue")
-    return {**body, "spec": {"resourceGroups": [{"flavors": [{"name": "cpu"}]}]}}
+def make_cluster_queue(reason: str = "Ready", **spec: Any) -> Body:
+    """The cluster queue `research` with 2 cpu and 8Gi on the flavor `cpu`."""
+    quotas = [{"name": "cpu", "nominalQuota": "2"}, {"name": "memory", "nominalQuota": "8Gi"}]
+    group = {"coveredResources": ["cpu", "memory"], "flavors": [{"name": "cpu", "resources": quotas}]}
+    body = make_queue("research", reason, kind="ClusterQueue")
+    return {**body, "spec": {"namespaceSelector": {}, "resourceGroups": [group], **spec}}
+
+
+def make_local_queue(reason: str = "Ready") -> Body:
+    """The local queue `research`, which leads to the cluster queue of that name."""
+    return {**make_queue("research", reason), "spec": {"clusterQueue": "research"}}
 
 
 def make_live(lists: Mapping[str, tuple[Body, ...] | None] | None = None, **changes: Any) -> Live:
@@ -56,13 +63,31 @@ def make_live(lists: Mapping[str, tuple[Body, ...] | None] | None = None, **chan
         "PersistentVolume": (),
         "ClusterQueue": (make_cluster_queue(),),
         "ResourceFlavor": (named("cpu"),),
-        "WorkloadPriorityClass": (named("normal"),),
-        "LocalQueue research": (make_queue("research", "Ready"),),
+        "WorkloadPriorityClass": (named("normal", value=1000),),
+        "LocalQueue research": (make_local_queue(),),
         "PersistentVolumeClaim research": (),
         **(lists or {}),
     }
-    base = {"version": "v1.34.4", "lists": there, "operators": {"kueue": KUEUE, "training-operator": TRAINING}}
+    base = {
+        "version": "v1.34.4",
+        "lists": there,
+        "operators": {"kueue": KUEUE, "training-operator": TRAINING},
+        "admission": make_admission(there),
+        "frameworks": frozenset({"batch/job", "kubeflow.org/pytorchjob"}),
+    }
     return Live(**{**base, **changes})
+
+
+def make_admission(there: Mapping[str, tuple[Body, ...] | None]) -> dict[str, tuple[Body, ...] | None]:
+    """The same objects as those that an admission depends on: by kind alone, each with kind and namespace."""
+    found: dict[str, tuple[Body, ...] | None] = {"Workload": ()}
+    for key, bodies in there.items():
+        kind, _, namespace = key.partition(" ")
+        found[kind] = bodies and tuple(
+            {**body, "kind": kind, "metadata": {**body["metadata"], **({"namespace": namespace} if namespace else {})}}
+            for body in bodies
+        )
+    return found
 
 
 def operators(**changes: Operator | None) -> dict[str, Operator | None]:
@@ -147,8 +172,8 @@ CASES: dict[str, list[Case]] = {
             make_settings(make_run(), operators=Operators()),
             make_live(operators=operators(kueue=replace(KUEUE, image="registry.k8s.io/kueue/kueue:v0.14.4@sha256:ab"))),
             f"{RUN}.queue",
-            "Kueue runs as registry.k8s.io/kueue/kueue:v0.14.4@sha256:ab, which does not serve kueue.x-k8s.io/v1beta2",
-            "have it upgraded to v0.15.0 or later",
+            "Kueue v0.14.4 does not serve kueue.x-k8s.io/v1beta2",
+            "take Kueue v0.15.0 or later",
         ),
         Case(
             make_settings(make_run()),
@@ -242,12 +267,12 @@ CASES: dict[str, list[Case]] = {
             make_settings(make_run()),
             make_live({"ClusterQueue": (make_cluster_queue("FlavorNotFound"),)}),
             f"{RUN}.queue",
-            "cluster queue shared lists a flavor that does not exist: its owner declares it or takes it out",
+            "cluster queue research lists a flavor that does not exist: its owner declares it or takes it out",
             "its owner can mend that; a run waits in it until then",
         ),
         Case(
             make_settings(make_run()),
-            make_live({"LocalQueue research": (make_queue("research", "Stopped"),)}),
+            make_live({"LocalQueue research": (make_local_queue("Stopped"),)}),
             f"{RUN}.queue",
             "queue research is on hold (its stopPolicy): its owner lets it go on",
             "its owner can mend that; a run waits in it until then",
@@ -268,7 +293,7 @@ CASES: dict[str, list[Case]] = {
             make_settings(make_run()),
             make_live({"ResourceFlavor": (named("cpu", spec={"nodeLabels": {"pool": "a"}}),)}),
             f"{RUN}.queue",
-            "no node bears the labels of flavor cpu (pool=a), which its queue gives",
+            "no node bears the labels of flavor cpu (pool=a), which it would be given",
             "label the nodes, or correct the flavor's nodeLabels",
         )
     ],
@@ -277,21 +302,22 @@ CASES: dict[str, list[Case]] = {
             make_settings(make_run(resources=GPU)),
             make_live(),
             f"{RUN}.resources",
-            "a Job pod asks for 1 nvidia.com/gpu; a node has 0 at most",
+            "a pod asks for 1 nvidia.com/gpu; a node has 0 at most",
             "ask for less in a pod, or use nodes that have it",
         ),
         Case(
             make_settings(make_run(node_selector={"nvidia.com/gpu.product": "A100"})),
             make_live({"Node": (make_node(labels={"nvidia.com/gpu.product": "H100"}), make_node("other"))}),
             f"{RUN}.nodeSelector",
-            "no node bears the labels that it selects (nvidia.com/gpu.product=A100)",
-            "nodes have H100",
+            "no node of flavor cpu has the labels that its pods select (nvidia.com/gpu.product=A100); there are "
+            "nvidia.com/gpu.product=H100",
+            "correct nodeSelector, or label the nodes",
         ),
         Case(
             make_settings(make_run(resources=Resources(requests={"cpu": "3", "memory": "9Gi"}))),
             make_live({"Node": (make_node(cpu="4"), make_node("other", memory="16Gi"))}),
             f"{RUN}.resources",
-            "no node has at once what a Job pod asks for (cpu=3, memory=9Gi)",
+            "no node has at once what a pod asks for (cpu=3, memory=9Gi)",
             "ask for less in a pod, or use nodes that have it",
         ),
     ],

@@ -6,13 +6,14 @@ from checks.against_cluster import RULES, check
 from checks.live import CLUSTER_SCOPED, DryRun
 from settings.operators import Operators
 from tests.unit.checks.cases import TENANT
-from tests.unit.checks.cluster_cases import CASES, GPU, IMAGES, RUN, Case, make_live, named
+from tests.unit.checks.cluster_cases import GPU, IMAGES, RUN, Case, make_live, named
 from tests.unit.checks.live import make_queue
+from tests.unit.checks.node_cases import every_live_case
 from tests.unit.make import make_distributed, make_queues, make_run, make_settings, make_storage, make_volume
 
 
 @pytest.mark.parametrize(
-    ("rule", "case"), [pytest.param(rule, case, id=f"{rule}-{case.path}") for rule in CASES for case in CASES[rule]]
+    ("rule", "case"), [pytest.param(rule, case, id=f"{rule}-{case.path}") for rule, case in every_live_case()]
 )
 def test_a_fault_is_found_by_its_rule_alone(rule: str, case: Case) -> None:
     """With the path of the value and the remedy; what the environment itself makes is a warning."""
@@ -25,7 +26,7 @@ def test_a_fault_is_found_by_its_rule_alone(rule: str, case: Case) -> None:
 
 def test_every_rule_has_a_case() -> None:
     """Each rule is shown at work here."""
-    assert set(CASES) == set(RULES)
+    assert {rule for rule, _ in every_live_case()} == set(RULES)
 
 
 def test_a_cluster_that_has_all_of_it_is_fine() -> None:
@@ -65,6 +66,15 @@ def test_a_tenant_is_told_what_it_cannot_know_and_who_can() -> None:
     unknown = ["class-missing", "node-resources", "operator-unready", "priority-missing"]
     assert sorted((each.id, each.severity) for each in found) == [(rule, "unknown") for rule in unknown]
     assert all("platform's environment" in each.remedy for each in found)
+
+
+def test_nodes_that_may_not_be_read_are_unknown_to_those_who_choose_among_them() -> None:
+    """A run that selects nodes, or asks for what only some have; any other may stand anywhere."""
+    runs = (make_run(node_selector={"pool": "a"}), make_run(name="gpu", resources=GPU), make_run(name="any"))
+    settings = make_settings(*runs, queues=make_queues(local_queues=(), cluster_queues=()))
+    live = make_live({"Node": None, "ClusterQueue": None})
+    found = [each for each in check(settings, live, IMAGES) if each.id == "node-resources"]
+    assert [(each.severity, each.path) for each in found] == [("unknown", "workloads.runs[gpu]"), ("unknown", RUN)]
 
 
 def test_a_queue_without_a_word_is_no_finding() -> None:

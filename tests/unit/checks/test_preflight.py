@@ -5,34 +5,39 @@ from pathlib import Path
 
 import pytest
 
+from checks import silences
 from checks.against_cluster import RULES as LIVE_RULES
 from checks.preflight import RULES, check
 from settings.environment import Environment, Existing, Namespace
 from settings.load import load_with_places
-from settings.operators import Operators
-from settings.queues import LocalQueue
+from settings.operators import Install, Operators
+from settings.queues import Cohort, LocalQueue
 from settings.storage import PersistentVolume
 from settings.tenants import Team, Tenants
-from settings.workloads import Record
-from tests.unit.checks.cases import CASES, ROOT, TENANT
+from settings.workloads import Record, ReplicatedJob
+from tests.unit.checks.cases import ROOT, TENANT, Case
+from tests.unit.checks.environment_cases import every_case
 from tests.unit.make import (
     make_distributed,
     make_kueue,
+    make_manifest,
     make_mount,
     make_queues,
     make_run,
     make_settings,
     make_storage,
+    make_training_operator,
     make_volume,
 )
 
 EMPTY = Path("/nonexistent")
 
 
-@pytest.mark.parametrize("rule", CASES)
-def test_a_fault_is_found_by_its_rule_alone(rule: str) -> None:
+@pytest.mark.parametrize(
+    ("rule", "case"), [pytest.param(rule, case, id=f"{rule}-{case.path}") for rule, case in every_case()]
+)
+def test_a_fault_is_found_by_its_rule_alone(rule: str, case: Case) -> None:
     """The fault is told once, by the rule whose fault it is, with the path of the value and the remedy."""
-    case = CASES[rule]
     assert case.severity in ("error", "warning", "unknown")
     found = [(each.id, each.severity, each.path, each.message, each.remedy) for each in check(case.settings, ROOT)]
     assert found == [(rule, case.severity, case.path, case.message, case.remedy)]
@@ -41,8 +46,8 @@ def test_a_fault_is_found_by_its_rule_alone(rule: str) -> None:
 def test_every_rule_has_a_case_and_a_section() -> None:
     """Each rule is shown at work here, and explained in docs/checks.md."""
     sections = re.findall(r"^## `(.+)`$", (ROOT / "docs/checks.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert set(CASES) == set(RULES)
-    assert sections == [*RULES, *LIVE_RULES]
+    assert {rule for rule, _ in every_case()} == {*RULES, *silences.IDS}
+    assert sections == [*RULES, *silences.IDS, *LIVE_RULES]
 
 
 def test_a_sound_environment_has_no_findings() -> None:
@@ -95,6 +100,39 @@ def test_what_others_made_may_be_referred_to() -> None:
     storage = make_storage(classes=(), volumes=(make_volume(storage_class="vender"),))
     (found,) = check(make_settings(make_run(), environment=given, storage=storage), EMPTY)
     assert (found.id, found.remedy) == ("storage-class-unknown", "did you mean vendor? (or declare it here)")
+
+
+def test_every_cohort_of_a_circle_is_told() -> None:
+    """With the way around; what only hangs below it is not."""
+    cohorts = (Cohort(name="local", parent="a"), Cohort(name="a", parent="b"), Cohort(name="b", parent="a"))
+    found = check(make_settings(queues=make_queues(cohorts=cohorts)), EMPTY)
+    assert [(each.path, each.message) for each in found] == [
+        ("queues.cohorts[a].parent", "is its own ancestor: a -> b -> a"),
+        ("queues.cohorts[b].parent", "is its own ancestor: b -> a -> b"),
+    ]
+
+
+def test_an_install_brings_its_namespace() -> None:
+    """Each operator that is declared has one; of one that is not, the namespace is nobody's."""
+    install = Install(manifest=make_manifest())
+    installs = {
+        "kueue-system": Operators(kueue=make_kueue()),
+        "kubeflow": Operators(training_operator=make_training_operator()),
+        "jobset-system": Operators(jobset=install),
+        "kubeflow-system": Operators(trainer=install, jobset=install),
+    }
+    for namespace, declared in installs.items():
+        storage = make_storage(volumes=(make_volume(namespace=namespace),))
+        assert check(make_settings(operators=declared, storage=storage), EMPTY) == []
+        (found,) = check(make_settings(operators=Operators(), storage=storage), EMPTY)
+        assert (found.id, found.path) == ("namespace-unknown", "storage.volumes[training].namespace")
+
+
+def test_an_old_jobset_will_do_where_nothing_depends() -> None:
+    """What a version lacks is a fault only for those who ask for it."""
+    old = Operators(jobset=Install(manifest=make_manifest(version="v0.7.2")))
+    run = make_run(kind="JobSet", managed=False, record=None, replicated_jobs=(ReplicatedJob(name="a"),), queue=None)
+    assert check(make_settings(run, operators=old), EMPTY) == []
 
 
 def test_record_and_data_volumes_are_looked_up() -> None:

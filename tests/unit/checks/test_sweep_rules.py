@@ -49,7 +49,7 @@ def test_an_indexed_sweep_is_a_gang() -> None:
     """Its pods stand at once, as many as its parallelism and its sets allow; Kueue admits all or none."""
     (found,) = check(make_settings(sweeps=make_sweeps(form="indexed", parallelism=3)), EMPTY)
     assert (found.id, found.path) == ("never-fits", "sweeps.sweeps[search].run")
-    assert "3 Job pods" in found.message
+    assert "3 pods" in found.message
     few = make_expansion({"batch_size": 32}, {"batch_size": 64})
     assert check(make_settings(sweeps=make_sweeps(form="indexed", parallelism=3, expansion=few)), EMPTY) == []
     assert check(make_settings(sweeps=make_sweeps(form="jobs", parallelism=3)), EMPTY) == []

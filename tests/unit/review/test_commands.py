@@ -90,9 +90,28 @@ def test_check_fails_on_errors_alone(checkout: Path) -> None:
     assert code == 1
     assert text.startswith("error [")
     assert "Pulumi.dev.yaml:" in text
-    found = json.loads(run("check", "--json")[1])
+    found = json.loads(run("check", "--json")[1])["findings"]
     assert found[0]["severity"] == "error"
     assert found[0]["where"]["file"] == "Pulumi.dev.yaml"
+
+
+def test_check_judges_each_run(checkout: Path) -> None:
+    """In a line for people, with all of it for programs; what is silenced is counted, and told to programs alone."""
+    assert "digits: fits: on cpu" in run("check")[1].splitlines()
+    file = checkout / "Pulumi.dev.yaml"
+    text = file.read_text(encoding="utf-8").replace("nominalQuota: 2}", "nominalQuota: 500m}")
+    entry = "{rule: never-fits, path: 'workloads.runs[digits]', reason: more comes}"
+    section = f"  trainstack:checks:\n    silenced: [{entry}]\n"
+    file.write_text(text.replace("encryptionsalt:", f"{section}encryptionsalt:"), encoding="utf-8")
+    _, shown, said = run("check")
+    assert "[never-fits]" not in shown
+    assert any(line.startswith("digits: never fits: 2 worker pods need") for line in shown.splitlines())
+    assert "1 silenced" in said
+    told = json.loads(run("check", "--json")[1])
+    assert [each["silenced"] for each in told["findings"] if each["id"] == "never-fits"] == ["more comes"]
+    (verdict,) = told["verdicts"]
+    assert (verdict["name"], verdict["outcome"], verdict["lacks"][0]["missing"]) == ("digits", "never fits", "250m")
+    assert verdict["remedies"][0]["changes"]
 
 
 def test_check_tells_what_does_not_load(checkout: Path) -> None:

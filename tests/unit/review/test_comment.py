@@ -8,7 +8,7 @@ from review import engine
 from review.comment import LIMIT, MARKER, comment
 from review.diff import shortened
 from review.facts import WORDS
-from review.report import Counts, Report, ReportedFact, ReportError, read, write
+from review.report import Counts, Report, ReportedFact, ReportedVerdict, ReportError, read, write
 from review.text import width
 from tests.unit.review.samples import DATA, make_report, recorded
 
@@ -48,6 +48,11 @@ def test_content_stays_in_code() -> None:
         make_report(
             diff=EVIL,
             notes=(EVIL,),
+            verdicts=(
+                ReportedVerdict(
+                    runs=(EVIL,), outcome="unknown", placed=EVIL, borrowed=EVIL, lacks=(EVIL,), remedies=(EVIL,)
+                ),
+            ),
             facts=tuple(
                 ReportedFact(meaning=meaning, names=(EVIL,) * words.count("{}")) for meaning, words in WORDS.items()
             ),
@@ -96,6 +101,26 @@ def test_objects_are_shortened_before_they_are_left_out() -> None:
     assert text.endswith(short)
 
 
+def test_verdicts_are_told_with_what_is_missing_and_what_would_help() -> None:
+    """Also where the change is refused because of them."""
+    verdicts = (
+        ReportedVerdict(
+            runs=("big", "bigger"),
+            outcome="never fits",
+            lacks=("4 pods need 8 nvidia.com/gpu; there are 4",),
+            remedies=("run 2 pods instead of 4", "raise nominalQuota"),
+        ),
+        ReportedVerdict(runs=("small",), outcome="fits by borrowing", placed="on a100", borrowed="2 cpu on a100"),
+    )
+    for report in (make_report(verdicts=verdicts), make_report(verdicts=verdicts, error="refused")):
+        assert (
+            "Whether its runs would be admitted, on an idle cluster with the quota of these files:\n\n"
+            "- `big`, `bigger`: **never fits**: `4 pods need 8 nvidia.com/gpu; there are 4`; what would help: "
+            "`run 2 pods instead of 4` or `raise nominalQuota`\n"
+            "- `small`: fits by borrowing: `on a100`; borrows `2 cpu on a100`\n"
+        ) in made(report)
+
+
 def test_a_change_that_nobody_notices_says_so() -> None:
     """And so does no change, and no environment."""
     assert "For people nothing changes" in made(make_report())
@@ -122,6 +147,7 @@ def test_reports_are_written_and_read(tmp_path: Path) -> None:
         '{"kind": "preview", "stack": "dev", "body": "# mine"}',
         '{"kind": "preview", "stack": "dev", "counts": {"create": -1}}',
         '{"kind": "preview", "stack": "dev", "facts": [{"meaning": "free text", "names": []}]}',
+        '{"kind": "preview", "stack": "dev", "verdicts": [{"outcome": "free text"}]}',
         '{"kind": "preview", "stack": "dev", "facts": [{"meaning": "kind-lost", "names": ["a", "b"]}]}',
     ],
 )

@@ -63,6 +63,18 @@ def test_an_edit_is_a_difference_of_manifests(base: Path, head: Path) -> None:
     assert "-        nominalQuota: '2'\n+        nominalQuota: '4'" in report.diff
 
 
+def test_runs_are_judged_by_the_quota_of_the_pull_request(base: Path, head: Path) -> None:
+    """A smaller quota can be one in which a run never fits; nobody has to preview it."""
+    (sound,) = static(base, head, "dev", None).verdicts
+    assert (sound.runs, sound.outcome, sound.placed) == (("digits",), "fits", "on cpu")
+    edit(head, "nominalQuota: 2}", "nominalQuota: 500m}")
+    (judged,) = static(base, head, "dev", None).verdicts
+    assert (judged.outcome, judged.placed) == ("never fits", "")
+    (lack,) = judged.lacks
+    assert lack.endswith("cluster queue research has 0.5 of flavor cpu at most (0.25 missing)")
+    assert len(judged.remedies) == 3
+
+
 def test_another_run_is_one_difference_under_its_workloads_name(base: Path, head: Path) -> None:
     """Its object has another name, and people look for the workload."""
     edit(head, "--epochs=12", "--epochs=13", "workloads/digits/workload.yaml")

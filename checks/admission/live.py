@@ -1,0 +1,54 @@
+"""A cluster's quota and who uses it, as it will be once an environment's own objects are what it declares."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from checks.admission.model import Snapshot
+from checks.admission.reading import declared_objects, read_snapshot
+from settings.model import Settings
+
+Body = Mapping[str, Any]
+Lists = Mapping[str, Iterable[Body] | None]
+"""Objects by kind; None of a kind that may not be read, or that was not asked for."""
+
+
+def snapshot(
+    lists: Lists, settings: Settings, *, without: Collection[tuple[str, str]] = (), grows: bool = False
+) -> Snapshot:
+    """What a run of the environment would meet.
+
+    Args:
+        lists: what was read of the cluster, each object with its kind.
+        settings: the environment; what it declares counts as it declares it, since `up` makes it so.
+        without: owners of Workloads that are passed over, by namespace and name: a run does not compete with itself.
+        grows: whether nodes are made on demand.
+
+    """
+    unread = {kind for kind, bodies in lists.items() if bodies is None}
+    if "Workload" in unread:
+        # Who uses the quota is not known, and then neither is what a queue has left.
+        unread.add("ClusterQueue")
+    found = [each for bodies in lists.values() for each in bodies or () if not _owned(each, without)]
+    made = read_snapshot(laid_over(found, declared_objects(settings)), unread=unread)
+    return replace(made, model=replace(made.model, grows=grows))
+
+
+def laid_over(live: Iterable[Body], declared: Iterable[Body]) -> Iterator[Body]:
+    """Live objects as they will be: what is declared of them wins, fields that others have set stay."""
+    wanted = {_key(each): each for each in declared}
+    for each in live:
+        own = wanted.pop(_key(each), None)
+        yield each if own is None else {**each, **own, "spec": {**(each.get("spec") or {}), **(own.get("spec") or {})}}
+    yield from wanted.values()
+
+
+def _owned(body: Body, owners: Collection[tuple[str, str]]) -> bool:
+    metadata = body["metadata"]
+    named = metadata.get("ownerReferences") or () if body["kind"] == "Workload" else ()
+    return any((metadata["namespace"], each["name"]) in owners for each in named)
+
+
+def _key(body: Body) -> tuple[str, str, str]:
+    metadata = body["metadata"]
+    return body["kind"], metadata.get("namespace", ""), metadata["name"]

@@ -1,0 +1,93 @@
+"""Reading who uses a cluster's quota: Kueue's objects and Workloads, nodes, and what else an admission depends on."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from kr8s.asyncio import Api
+
+from checks.admission.live import snapshot
+from checks.admission.model import Snapshot
+from checks.cluster import paths
+from checks.cluster.client import FORBIDDEN, NOT_FOUND, ClusterError, connect, get, run
+from checks.cluster.snapshot import run_namespaces
+from manifests import queues
+from settings.model import Settings
+
+Body = Mapping[str, Any]
+_CLUSTER_WIDE: Mapping[str, str] = {
+    "AdmissionCheck": queues.API_VERSION,
+    "ClusterQueue": queues.API_VERSION,
+    "Cohort": queues.API_VERSION,
+    "Namespace": "v1",
+    "Node": "v1",
+    "ResourceFlavor": queues.API_VERSION,
+    "RuntimeClass": "node.k8s.io/v1",
+    "WorkloadPriorityClass": queues.API_VERSION,
+}
+_NAMESPACED: Mapping[str, str] = {
+    "LimitRange": "v1",
+    "LocalQueue": queues.API_VERSION,
+    "Workload": queues.API_VERSION,
+}
+_PAGE = 500
+"""Objects of one answer: finished Workloads stay for ever where nobody says otherwise."""
+DEPLOYMENTS = "/apis/apps/v1/deployments"
+_AUTOSCALERS = ("cluster-autoscaler", "karpenter")
+
+
+def read_admission(settings: Settings) -> Snapshot:
+    """Read what a run of an environment would meet on its cluster. Nothing is written.
+
+    Under a tenant's profile only what is in its namespaces is asked for; what that leaves open, and what may not be
+    read, is unknown.
+
+    Raises ClusterError where the cluster cannot be read.
+    """
+    lists, on_demand = run(_read(settings))
+    return snapshot(lists, settings, grows=on_demand)
+
+
+async def read_lists(api: Api, settings: Settings) -> dict[str, tuple[Body, ...] | None]:
+    """Every object that an admission depends on, by kind; None of a kind that may not be read or is not asked for."""
+    kinds: dict[str, tuple[str, Sequence[str | None]]] = {
+        kind: (version, run_namespaces(settings)) for kind, version in _NAMESPACED.items()
+    }
+    if settings.environment.profile == "owner":
+        kinds |= {kind: (version, (None,)) for kind, version in _CLUSTER_WIDE.items()}
+    found = await asyncio.gather(*(_all(api, kind, *where) for kind, where in kinds.items()))
+    return {**dict.fromkeys(_CLUSTER_WIDE), **dict(zip(kinds, found, strict=True))}
+
+
+def grows(deployments: Sequence[Body]) -> bool:
+    """Whether a node autoscaler is among them: what no node has now, one may have that is yet to come."""
+    return any(body["metadata"]["name"].startswith(_AUTOSCALERS) for body in deployments)
+
+
+async def _read(settings: Settings) -> tuple[dict[str, tuple[Body, ...] | None], bool]:
+    api = await connect(settings.cluster.context)
+    if settings.environment.profile != "owner":
+        return await read_lists(api, settings), False
+    lists, deployments = await asyncio.gather(read_lists(api, settings), get(api, DEPLOYMENTS))
+    return lists, grows(deployments.body.get("items") or ())
+
+
+async def _all(api: Api, kind: str, version: str, namespaces: Sequence[str | None]) -> tuple[Body, ...] | None:
+    """Every object of a kind; none of one that is not served, and None where that may not be read."""
+    found: list[Body] = []
+    for namespace in namespaces:
+        path, more = paths.collection(version, kind, namespace), ""
+        while True:
+            answer = await get(api, f"{path}?limit={_PAGE}{more}")
+            if answer.status == FORBIDDEN:
+                return None
+            if not answer.found and answer.status != NOT_FOUND:
+                raise ClusterError(f"the cluster answered {answer.status} to list {path}; try again")
+            # Items of a list do not say what they are.
+            found += [{"apiVersion": version, "kind": kind, **item} for item in answer.body.get("items") or ()]
+            token = (answer.body.get("metadata") or {}).get("continue")
+            if not token:
+                break
+            more = f"&continue={quote(token)}"
+    return tuple(found)

@@ -1,0 +1,114 @@
+"""Nodes: whether they are there for the flavors, for the pods, and for the quota that is promised of them."""
+
+from collections.abc import Iterator, Mapping
+
+from checks.admission.amounts import readable
+from checks.admission.launches import declared_workloads
+from checks.admission.model import Model
+from checks.admission.shapes import capacity, oversized, standing
+from checks.finding import Finding
+from checks.live import LiveRule, LiveScene, unknown
+from checks.scene import each
+
+_REMEDIES = {
+    "nodeSelector": "correct nodeSelector, or label the nodes",
+    "tolerations": "tolerate it, or take the taint off the nodes",
+}
+_SMALLER = "ask for less in a pod, or use nodes that have it"
+
+
+def flavor_nodes(scene: LiveScene) -> Iterator[Finding]:
+    """Each flavor stands for at least one node; else pods are admitted on it and stay Pending."""
+    model = scene.snapshot.model
+    empty = {name: labels for name, labels in _labels(model).items() if not standing(labels, model.nodes or ())}
+    remedy = "label the nodes, or correct the flavor's nodeLabels"
+    given: set[str] = set()
+    for verdict in scene.verdicts if empty else ():
+        for name in sorted({name for pods in verdict.assigned for name in pods.flavors.values()} & empty.keys()):
+            given.add(name)
+            message = f"no node bears the labels of flavor {name} ({_said(empty[name])}), which it would be given"
+            yield Finding("flavor-nodes", "error", f"{verdict.path}.queue", message, remedy)
+    for path, flavor in each("queues.flavors", scene.settings.queues.flavors):
+        if flavor.name in empty.keys() - given:
+            message = f"no node bears its labels ({_said(flavor.node_labels)}): what is admitted on it stays Pending"
+            yield Finding("flavor-nodes", "warning", f"{path}.nodeLabels", message, remedy)
+
+
+def node_resources(scene: LiveScene) -> Iterator[Finding]:
+    """For each kind of pod of a run there is a node, of the flavor that it would be given, that could hold one."""
+    model = scene.snapshot.model
+    if model.nodes is None:
+        for path, run in scene.runs():
+            if run.node_selector or any("/" in name for name in run.resources.limits):
+                yield unknown("node-resources", path, "whether a node has what its pods ask for: nodes")
+        return
+    assigned = {verdict.path: verdict.assigned for verdict in scene.verdicts}
+    for workload in (
+        *declared_workloads(scene.settings, model),
+        *declared_workloads(scene.settings, model, queued=False),
+    ):
+        for lack in oversized(workload, assigned.get(workload.path, ()), model):
+            remedy = _REMEDIES.get(lack.path.rpartition(".")[2], _SMALLER)
+            yield Finding("node-resources", "error", lack.path, lack.message, remedy)
+
+
+def quota_over_nodes(scene: LiveScene) -> Iterator[Finding]:
+    """A cluster queue has no more quota than the nodes of the flavor have together."""
+    have = _capacities(scene.snapshot.model)
+    for path, flavor, name, nominal in _promised(scene):
+        most = have[flavor].get(name, 0) if flavor in have else nominal
+        if nominal > most:
+            message = f"is more than all nodes of flavor {flavor} have ({readable(name, most)} {name})"
+            remedy = f"lower it to {readable(name, most)} at most, or let there be more nodes"
+            yield Finding("quota-over-nodes", "warning", path, message, remedy)
+
+
+def flavor_overpromised(scene: LiveScene) -> Iterator[Finding]:
+    """All cluster queues and cohorts together promise no more of a flavor than its nodes have."""
+    model = scene.snapshot.model
+    have = _capacities(model)
+    holders = [(one.name, one.quotas) for one in (model.cluster_queues or {}).values()]
+    holders += [(one.name, one.quotas) for one in model.cohorts.values()]
+    for path, flavor in each("queues.flavors", scene.settings.queues.flavors):
+        resources = {name for _, quotas in holders for of, name in quotas if of == flavor.name}
+        for name in sorted(resources) if flavor.name in have else ():
+            most = have[flavor.name].get(name, 0)
+            shares = {
+                holder: quotas[flavor.name, name].nominal for holder, quotas in holders if (flavor.name, name) in quotas
+            }
+            if sum(shares.values()) > most >= max(shares.values()):
+                said = " and ".join(f"{readable(name, share)} to {holder}" for holder, share in shares.items() if share)
+                message = f"promises {said}; all its nodes have {readable(name, most)} {name}"
+                remedy = "lower the quotas, or let there be more nodes: who comes last stays Pending"
+                yield Finding("flavor-overpromised", "warning", path, message, remedy)
+
+
+def _labels(model: Model) -> dict[str, Mapping[str, str]]:
+    """Of the flavors, where it is known which nodes there are, and none is made on demand."""
+    if model.nodes is None or model.grows:
+        return {}
+    return {name: flavor.labels for name, flavor in (model.flavors or {}).items()}
+
+
+def _capacities(model: Model) -> dict[str, dict[str, int]]:
+    """By flavor, what its nodes have; a flavor without any is another rule's finding."""
+    of_flavor = {name: standing(labels, model.nodes or ()) for name, labels in _labels(model).items()}
+    return {name: capacity(nodes) for name, nodes in of_flavor.items() if nodes}
+
+
+def _promised(scene: LiveScene) -> Iterator[tuple[str, str, str, int]]:
+    """The quotas that the environment declares: path, flavor, resource, amount."""
+    known = scene.snapshot.model.cluster_queues or {}
+    for path, queue in each("queues.clusterQueues", scene.settings.queues.cluster_queues):
+        for index, group in enumerate(queue.resource_groups if queue.name in known else ()):
+            for where, flavor in each(f"{path}.resourceGroups[{index}].flavors", group.flavors):
+                for place, quota in each(f"{where}.resources", flavor.resources):
+                    nominal = known[queue.name].quotas[flavor.name, quota.name].nominal
+                    yield f"{place}.nominalQuota", flavor.name, quota.name, nominal
+
+
+def _said(pairs: Mapping[str, str]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in sorted(pairs.items()))
+
+
+RULES: tuple[LiveRule, ...] = (flavor_nodes, node_resources, quota_over_nodes, flavor_overpromised)

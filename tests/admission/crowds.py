@@ -1,0 +1,185 @@
+"""Many Jobs that stand in the queues of one environment when it opens, as hypothesis draws them."""
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+import hypothesis
+from hypothesis import Phase
+from hypothesis import strategies as st
+
+from checks.admission.launches import read_workload
+from checks.admission.model import Model
+from checks.admission.queueing import Queueing, UnsettledError
+from checks.admission.reading import read_model
+from tests.admission.cases import (
+    COVERED,
+    LABELS,
+    NAMESPACE,
+    PREFIX,
+    PRIORITIES,
+    REQUESTS,
+    UNTIMED,
+    Body,
+    Draw,
+    cluster_queue,
+    cohort,
+    flavor,
+    groups_of,
+    local_queue,
+    made,
+    one_in,
+)
+
+GATE = f"{PREFIX}gate"
+"""A flavor that all queues list last and that comes when everybody has joined: until then they admit nothing, and then
+all begin at one moment. Queues whose `stopPolicy` is lifted begin one after the other."""
+TAINT = {"key": "gate", "value": "closed", "effect": "NoSchedule"}
+"""Of the gate: nobody is ever given it."""
+MANAGED_BY = "trainstack.dev/nobody"
+"""The controller of the Jobs, which does not exist: Kueue holds, admits and evicts them, and no pod is made."""
+EVICTION_CYCLES = (0, 1, 2, 5, 30)
+"""How long evicted Jobs may hold their quota. What depends on that has no one outcome, and is not asked."""
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """An environment, and those who wait in it."""
+
+    objects: tuple[Body, ...]
+    """The gate is the last."""
+    jobs: tuple[Body, ...]
+    """Those who stand there when it opens, in the order in which they came."""
+    later: tuple[Body, ...]
+    """Those who come afterwards, each when the one before has found its place or has not."""
+
+    def named(self, prefix: str, namespace: str) -> "Crowd":
+        """The same with names of its own, in a namespace of its own."""
+        text = json.dumps([self.objects, self.jobs, self.later])
+        return Crowd(*map(tuple, json.loads(text.replace(PREFIX, prefix).replace(NAMESPACE, namespace))))
+
+    @property
+    def model(self) -> Model:
+        """The objects as the engine reads them."""
+        name = self.jobs[0]["metadata"]["namespace"]
+        namespace = {"kind": "Namespace", "metadata": {"name": name, "labels": LABELS}}
+        return read_model([*self.objects, *CLASSES, namespace], unread=("Node",))
+
+
+CLASSES = tuple(
+    {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "WorkloadPriorityClass",
+        "metadata": {"name": f"p{value}"},
+        "value": value,
+    }
+    for value in PRIORITIES
+)
+"""The priority classes of all crowds."""
+
+Given = dict[str, tuple[int, dict[str, str]]]
+"""By Job, what those got who are admitted: how many pods, and the flavor of each resource."""
+
+
+def outcomes(crowd: Crowd, eviction_cycles: int = 0) -> list[Given]:
+    """Who is admitted after the gate has opened, and after each who came later. Raises UnsettledError."""
+    model = crowd.model
+    queueing = Queueing(model, eviction_cycles=eviction_cycles)
+    here: Given = {}
+    found = []
+    turns = [*crowd.jobs, *crowd.later]
+    for turn, body in enumerate(turns):
+        queueing.submit(replace(read_workload(body, (), model), created=float(turn)))
+        if turn < len(crowd.jobs) - 1:
+            continue
+        for event in queueing.settle(float(turn)):
+            name = event.key.partition("/")[2]
+            if event.kind == "evicted":
+                del here[name]
+            else:
+                (pods,) = event.assigned
+                here[name] = (pods.count, dict(pods.flavors))
+        found.append(dict(here))
+    return found
+
+
+def has_one_outcome(crowd: Crowd) -> bool:
+    """Whether it ends alike, however long evicted Jobs hold their quota."""
+    try:
+        first, *others = (outcomes(crowd, cycles) for cycles in EVICTION_CYCLES)
+    except UnsettledError:
+        return False
+    return all(each == first for each in others)
+
+
+@st.composite
+def crowds(draw: Draw) -> Crowd:
+    """Two to four queues with five to twelve Jobs, of priorities that differ."""
+    flavors = [draw(flavor(f"{PREFIX}f{index}")) for index in range(draw(st.sampled_from([1, 2, 3])))]
+    names = [each["metadata"]["name"] for each in flavors]
+    covered = draw(st.sampled_from(COVERED))
+    groups = groups_of(draw, covered, names)
+    cohorts = [draw(cohort(index, groups)) for index in range(draw(st.sampled_from([1, 2, 3])))]
+    parents = [each["metadata"]["name"] for each in cohorts]
+    queues = [draw(cluster_queue(index, groups, parents)) for index in range(draw(st.sampled_from([2, 3, 1, 4])))]
+    for queue in queues:
+        queue["spec"].pop("stopPolicy", None)
+        first = queue["spec"]["resourceGroups"][0]
+        quotas = [{"name": name, "nominalQuota": "0"} for name in first["coveredResources"]]
+        first["flavors"].append({"name": GATE, "resources": quotas})
+    locals_ = [draw(local_queue(index)) for index in range(len(queues))]
+    names_of_jobs = [f"{PREFIX}j{index}" for index in range(draw(st.sampled_from([5, 6, 8, 10, 12])))]
+    jobs = [draw(job(name, len(queues), covered)) for name in names_of_jobs]
+    later = [
+        draw(job(f"{PREFIX}k{index}", len(queues), covered, (200, 100, 200)))
+        for index in range(draw(st.sampled_from([2, 1, 3])))
+    ]
+    gate = made("ResourceFlavor", GATE, {"nodeTaints": [TAINT]})
+    return Crowd((*flavors, *cohorts, *queues, *locals_, gate), tuple(jobs), tuple(later))
+
+
+@st.composite
+def job(
+    draw: Draw, name: str, queues: int, covered: tuple[str, ...], priorities: tuple[int, ...] = (0, 100, 0, 200)
+) -> Body:
+    """A Job that nobody runs, of up to six pods, perhaps content with fewer."""
+    resources: dict[str, Any] = {}
+    for resource in (each for each in covered if each in REQUESTS):
+        if resource == "cpu" or draw(st.booleans()):
+            resources[resource] = draw(st.sampled_from(REQUESTS[resource]))
+    count = draw(st.sampled_from([1, 2, 3, 4, 6]))
+    labels = {
+        "kueue.x-k8s.io/queue-name": f"{PREFIX}l{draw(st.integers(0, queues - 1))}",
+        "kueue.x-k8s.io/priority-class": f"p{draw(st.sampled_from(priorities))}",
+    }
+    metadata: Body = {"name": name, "namespace": NAMESPACE, "labels": labels}
+    if count > 1 and one_in(draw, 6):
+        metadata["annotations"] = {"kueue.x-k8s.io/job-min-parallelism": str(draw(st.integers(1, count - 1)))}
+    container = {"name": "one", "image": "none", "resources": {"requests": resources}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": metadata,
+        "spec": {
+            "managedBy": MANAGED_BY,
+            "parallelism": count,
+            "completions": count,
+            "suspend": True,
+            "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
+        },
+    }
+
+
+def drawn_crowds(seed: int, count: int) -> list[Crowd]:
+    """So many crowds with one outcome each, the same ones for the same seed; each with queues of its own."""
+    found: dict[str, Crowd] = {}
+
+    @hypothesis.seed(seed)
+    @hypothesis.settings(database=None, max_examples=8 * count, phases=[Phase.generate], **UNTIMED)
+    @hypothesis.given(crowds())
+    def collect(crowd: Crowd) -> None:
+        if len(found) < count and has_one_outcome(crowd):
+            found.setdefault(repr([each["spec"] for each in crowd.objects]), crowd)
+
+    collect()
+    return list(found.values())

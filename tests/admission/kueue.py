@@ -1,0 +1,171 @@
+"""The real Kueue on a local cluster, and its API: nothing else is installed, and no pod of a case ever runs."""
+
+import ssl
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import yaml
+
+from devcluster.cluster import Cluster
+from devcluster.images import ensure_images, operators
+from devcluster.layout import Layout
+from manifests import probes
+from manifests.kueue import CONFIG_KEY, CONFIG_MAP, CONTROLLER, NAMESPACE, kueue
+from manifests.release import read_release
+from settings.load import load
+from settings.operators import ControllerResources, KueueConfiguration, Manifest
+from tests.cluster.people import Person
+from tests.cluster.project import ROOT
+from workloads.render import CACHE, release_path
+
+Body = dict[str, Any]
+REQUESTS_A_SECOND = 500
+"""Of Kueue's client. Its release has 50, which is all that a batch of cases would wait for."""
+GROUPS = {
+    "Namespace": "/api/v1/namespaces",
+    "LimitRange": "/api/v1/namespaces/{namespace}/limitranges",
+    "RuntimeClass": "/apis/node.k8s.io/v1/runtimeclasses",
+    "Job": "/apis/batch/v1/namespaces/{namespace}/jobs",
+    "PyTorchJob": "/apis/kubeflow.org/v1/namespaces/{namespace}/pytorchjobs",
+    "JobSet": "/apis/jobset.x-k8s.io/v1alpha2/namespaces/{namespace}/jobsets",
+    "TrainJob": "/apis/trainer.kubeflow.org/v1alpha1/namespaces/{namespace}/trainjobs",
+    "TrainingRuntime": "/apis/trainer.kubeflow.org/v1alpha1/namespaces/{namespace}/trainingruntimes",
+    "ResourceFlavor": "/apis/kueue.x-k8s.io/v1beta2/resourceflavors",
+    "Cohort": "/apis/kueue.x-k8s.io/v1beta2/cohorts",
+    "ClusterQueue": "/apis/kueue.x-k8s.io/v1beta2/clusterqueues",
+    "LocalQueue": "/apis/kueue.x-k8s.io/v1beta2/namespaces/{namespace}/localqueues",
+    "Workload": "/apis/kueue.x-k8s.io/v1beta2/namespaces/{namespace}/workloads",
+    "WorkloadPriorityClass": "/apis/kueue.x-k8s.io/v1beta2/workloadpriorityclasses",
+}
+
+
+class Refused(Exception):  # noqa: N818 (it is an answer)
+    """The API server, or a webhook, took an object for invalid."""
+
+
+class Api:
+    """The API server, asked by many threads at once."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        certs = Layout.of(cluster.state).certs
+        tls = ssl.create_default_context(cafile=str(certs / "ca.crt"))
+        tls.load_cert_chain(certs / "admin.crt", certs / "admin.key")
+        limits = httpx.Limits(max_connections=16, max_keepalive_connections=16)
+        self._client = httpx.Client(base_url=cluster.server, verify=tls, timeout=30, limits=limits)
+        self._pool = ThreadPoolExecutor(12)
+
+    def create(self, bodies: Iterable[Body]) -> None:
+        """Make objects, in no order. Raises Refused with what is wrong with one of them."""
+        list(self._pool.map(self._create, bodies))
+
+    def _create(self, body: Body) -> None:
+        answer = self._client.post(_folder(body), json=body)
+        if answer.status_code != httpx.codes.CONFLICT and answer.is_error:
+            raise Refused(f"{body['kind']} {body['metadata']['name']}: {answer.json().get('message', answer.text)}")
+
+    def delete(self, bodies: Iterable[Body]) -> None:
+        """Have objects deleted, in no order; those that are gone stay gone."""
+
+        def gone(body: Body) -> None:
+            answer = self._client.request("DELETE", f"{_folder(body)}/{body['metadata']['name']}")
+            assert answer.is_success or answer.status_code == httpx.codes.NOT_FOUND, answer.text
+
+        list(self._pool.map(gone, bodies))
+
+    def everywhere(self, kind: str) -> list[Body]:
+        """All live objects of a kind, of all namespaces."""
+        answer = self._client.get(GROUPS[kind].replace("/namespaces/{namespace}", ""))
+        assert answer.is_success, answer.text
+        return [{**body, "kind": kind} for body in answer.json()["items"]]
+
+    def patch(self, body: Body, change: Body, part: str = "") -> None:
+        """Merge a change into an object, or into its status."""
+        answer = self._client.patch(
+            f"{_folder(body)}/{body['metadata']['name']}{part}",
+            json=change,
+            headers={"Content-Type": "application/merge-patch+json"},
+        )
+        assert answer.is_success, answer.text
+
+    def read(self, body: Body) -> Body:
+        """An object as it is now; {} where there is none of that name."""
+        answer = self._client.get(f"{_folder(body)}/{body['metadata']['name']}")
+        return dict(answer.json()) if answer.is_success else {}
+
+
+def _folder(body: Body) -> str:
+    return GROUPS[body["kind"]].format(namespace=body["metadata"].get("namespace"))
+
+
+KINDS = {
+    "batch/job": None,
+    "kubeflow.org/pytorchjob": ("trainingOperator", "pytorchjobs.kubeflow.org"),
+    "jobset.x-k8s.io/jobset": ("jobset", "jobsets.jobset.x-k8s.io"),
+    "trainer.kubeflow.org/trainjob": ("trainer", "trainjobs.trainer.kubeflow.org"),
+}
+"""What Kueue manages here, with the operator and the definition that the kind comes from. The definitions are enough
+for Kueue to make Workloads; no operator runs."""
+
+
+def install(cluster: Cluster) -> Api:
+    """The pinned Kueue, ready."""
+    owner = Person(cluster.kubeconfig)
+    pinned = load(ROOT, "dev").operators.kueue
+    assert pinned is not None
+    requests = ControllerResources(cpu="50m", memory="256Mi")
+    configuration = KueueConfiguration(frameworks=tuple(KINDS))
+    wanted = pinned.model_copy(update={"requests": requests, "configuration": configuration})
+    ensure_images(operators(["kueue"]), cluster.registry, lambda _: None)
+    release = read_release(release_path(pinned.manifest, ROOT), pinned.manifest.sha256, ROOT / CACHE)
+    objects = kueue([_quick(each) for each in release], wanted, "admission")
+    # Kueue looks for the kinds that it manages when it starts.
+    for stage in (_definitions(), objects.crds, objects.after_crds()):
+        done = owner.kubectl("apply", "--server-side", "--force-conflicts", body=listed(stage))
+        assert done.code == 0, done.text
+    done = owner.kubectl("rollout", "status", "-n", NAMESPACE, f"deployment/{CONTROLLER}", "--timeout=110s")
+    assert done.code == 0, done.text
+    until("Kueue's webhooks answer", lambda: owner.kubectl(*_DRY_RUN, body=probes.kueue("admission")).code == 0)
+    return Api(cluster)
+
+
+def _definitions() -> list[Body]:
+    """Of the kinds, and of what they refer to."""
+    templates = yaml.safe_load((ROOT / "defaults.yaml").read_text(encoding="utf-8"))["operators"]
+    found = []
+    for kind in filter(None, KINDS.values()):
+        pinned = Manifest.model_validate(templates[kind[0]]["manifest"])
+        names = {kind[1], "trainingruntimes.trainer.kubeflow.org", "clustertrainingruntimes.trainer.kubeflow.org"}
+        release = read_release(release_path(pinned, ROOT), pinned.sha256, ROOT / CACHE)
+        found += [
+            each for each in release if each["kind"] == "CustomResourceDefinition" and each["metadata"]["name"] in names
+        ]
+    return found
+
+
+_DRY_RUN = ("create", "--dry-run=server")
+
+
+def _quick(body: Body) -> Body:
+    """Kueue's configuration with more requests a second."""
+    if body["kind"] != "ConfigMap" or body["metadata"]["name"] != CONFIG_MAP:
+        return body
+    said = yaml.safe_load(body["data"][CONFIG_KEY])
+    said["clientConnection"] = {"qps": REQUESTS_A_SECOND, "burst": 2 * REQUESTS_A_SECOND}
+    return {**body, "data": {**body["data"], CONFIG_KEY: yaml.safe_dump(said)}}
+
+
+def listed(bodies: Iterable[Body]) -> Body:
+    """Several objects as one."""
+    return {"apiVersion": "v1", "kind": "List", "items": list(bodies)}
+
+
+def until(what: str, look: Callable[[], Any], seconds: float = 60, pause: float = 0.05) -> Any:
+    """The first true answer of `look`, asked again and again; fails by the name of what was awaited."""
+    end = time.monotonic() + seconds
+    while not (answer := look()):
+        assert time.monotonic() < end, f"not within {seconds} s: {what}"
+        time.sleep(pause)
+    return answer

@@ -1,0 +1,115 @@
+"""The pod sets that we read from launches, against those of the Workloads that Kueue makes of them."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from checks.admission.launches import LEAST, declared_workloads, read_kueue_workload, read_workload
+from checks.admission.model import PodSet, Workload
+from checks.admission.reading import declared_model
+from manifests import queues
+from settings.base import Toleration
+from settings.code import Code
+from settings.environment import Environment, Namespace
+from settings.model import Settings
+from settings.workloads import ReplicatedJob, Resources, Role
+from tests.admission.bench import Bench, key
+from tests.admission.kueue import Body, until
+from tests.unit.make import make_cluster_queue, make_distributed, make_queues, make_run, make_settings
+from workloads.build import companions, manifest
+from workloads.identity import Facts
+from workloads.launch import Launch
+
+NAMESPACE = "launches"
+CODE = Code(git="https://example.org/code.git", revision="0" * 40, mount_path="/code")
+MIXED = Resources(requests={"cpu": "250m", "memory": "1536Mi"}, limits={"cpu": "1", "nvidia.com/gpu": "2"})
+JOBS = (
+    ReplicatedJob(name="driver", resources=MIXED),
+    ReplicatedJob(name="workers", replicas=2, parallelism=2, completions=4),
+)
+
+
+def environment() -> Settings:
+    """Runs of every kind that Kueue holds, in a queue that is on hold."""
+    runs = (
+        make_run(resources=MIXED, code=CODE),
+        make_run(name="several", managed=False, completions=9, parallelism=3),
+        make_run(name="few", managed=False, completions=2, parallelism=3, node_selector={"pool": "a"}),
+        make_distributed(tolerations=(Toleration(key="kind", operator="Exists"),)),
+        make_distributed(name="uneven", roles={"Master": Role(resources=MIXED), "Worker": Role(replicas=3)}),
+        make_distributed(name="trained", kind="TrainJob"),
+        make_run(name="set", kind="JobSet", managed=False, replicated_jobs=JOBS),
+    )
+    held = make_queues(cluster_queues=(make_cluster_queue(stop_policy="Hold", cohort=None),))
+    local = tuple(each.model_copy(update={"namespace": NAMESPACE}) for each in held.local_queues)
+    return make_settings(
+        *(run.model_copy(update={"namespace": NAMESPACE}) for run in runs),
+        queues=held.model_copy(update={"local_queues": local}),
+        environment=Environment(namespaces=(Namespace(name=NAMESPACE),)),
+    )
+
+
+@pytest.fixture(scope="module")
+def launched(bench: Bench) -> Iterator[dict[str, Workload]]:
+    """The runs' Workloads, as Kueue has made them."""
+    settings = environment()
+    said, stack = settings.queues, settings.stack
+    platform: list[Body] = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
+        *(queues.priority_class(each, stack) for each in said.priority_classes),
+        *(queues.resource_flavor(each, stack) for each in said.flavors),
+        *(queues.cluster_queue(each, stack) for each in said.cluster_queues),
+    ]
+    local = [queues.local_queue(each, stack) for each in said.local_queues]
+    launches = [manifest(run, stack, named(run.name)) for run in settings.workloads.runs]
+    launches.append(shrinking(launches[1]))
+    others = [body for run in settings.workloads.runs for body in companions(run, stack, named(run.name))]
+    bench.api.create(platform)
+    bench.api.create([*local, *others])
+    bench.api.create(launches)
+    try:
+        names = {key(body) for body in launches}
+        until("all Workloads are there", lambda: names <= bench.workloads().keys())
+        model = declared_model(settings)
+        live = {name: read_kueue_workload(body, model) for name, body in bench.workloads().items() if name in names}
+        yield {each.partition("/")[2]: body for each, body in live.items() if isinstance(body, Workload)}
+    finally:
+        bench.api.delete([*launches, *others, *local, *platform[1:]])
+
+
+def named(name: str) -> Launch:
+    """A launch of this name; images are never pulled."""
+    facts = Facts(image="none", data_digest=None, wrapper="none", git_image="none", commit="")
+    return Launch(run_id=name, name=name, facts=facts)
+
+
+def shrinking(job: Body) -> Body:
+    """A Job like this one, called `shrinking`, that two pods will do for."""
+    metadata = job["metadata"]
+    annotations = {**metadata.get("annotations", {}), LEAST: "2"}
+    return {**job, "metadata": {**metadata, "name": "shrinking", "annotations": annotations}}
+
+
+def bare(sets: tuple[PodSet, ...]) -> list[PodSet]:
+    """Pod sets without the settings' paths."""
+    return [replace(each, path="", resources_path="") for each in sets]
+
+
+def test_every_kind_of_run_is_read_as_kueue_reads_it(launched: dict[str, Workload]) -> None:
+    """Names, order, counts, requests with those of init containers, selectors and tolerations; priority and queue."""
+    settings = environment()
+    ours = declared_workloads(settings, declared_model(settings))
+    assert [each.name for each in ours] == [each.name for each in settings.workloads.runs]
+    for workload in ours:
+        theirs = launched[workload.name]
+        assert bare(workload.pod_sets) == bare(theirs.pod_sets), workload.name
+        assert (workload.queue, workload.priority) == (theirs.queue, theirs.priority)
+
+
+def test_a_job_that_may_shrink_says_how_far(launched: dict[str, Workload]) -> None:
+    """By Kueue's annotation."""
+    settings = environment()
+    job = shrinking(manifest(settings.workloads.runs[1], "test", named("several")))
+    ours = read_workload(job, (), declared_model(settings))
+    assert (bare(ours.pod_sets), ours.pod_sets[0].least) == (bare(launched["shrinking"].pod_sets), 2)

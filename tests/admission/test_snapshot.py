@@ -1,0 +1,206 @@
+"""What is read of a cluster: who uses its quota, as Kueue itself counts it, and what a tenant may not know."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from checks.admission.judging import Judge
+from checks.admission.launches import declared_workloads
+from checks.admission.model import Snapshot
+from checks.admission.verdict import Verdict
+from checks.cluster import admission
+from checks.cluster.admission import read_admission
+from devcluster.cluster import Cluster
+from manifests import queues, tenants
+from settings.environment import Environment, Namespace
+from settings.model import Settings
+from settings.operators import Operators
+from settings.queues import Cohort, LocalQueue, Queues, ResourceFlavor
+from settings.storage import Storage
+from settings.tenants import Team
+from settings.workloads import Resources, Workloads
+from tests.admission.bench import Bench, reserves
+from tests.admission.cases import made
+from tests.admission.kueue import Body, until
+from tests.cluster.people import Person, cluster_command
+from tests.cluster.project import Project
+from tests.unit.make import make_cluster_queue, make_group, make_run, make_settings
+
+NAME = "snapshot"
+"""Of the namespace, its queue, cohort and flavor."""
+GPU = "example.com/gpu"
+HAS = {"cpu": "200m", "memory": "1Gi", GPU: "1"}
+
+
+def environment(**changes: object) -> Settings:
+    """Two pools that lend to each other, 400m cpu together, and a run that asks for half of it."""
+    pool = make_cluster_queue(name=NAME, cohort=NAME, resource_groups=(make_group((NAME, HAS)),))
+    said = Queues(
+        flavors=(ResourceFlavor(name=NAME), ResourceFlavor(name=f"{NAME}-none", node_labels={"pool": "none"})),
+        cohorts=(Cohort(name=NAME),),
+        cluster_queues=(pool, pool.model_copy(update={"name": f"{NAME}-other"})),
+        local_queues=(LocalQueue(name=NAME, namespace=NAME, cluster_queue=NAME),),
+    )
+    run = make_run(
+        namespace=NAME,
+        queue=NAME,
+        priority=None,
+        managed=False,
+        record=None,
+        volumes=(),
+        resources=Resources(requests={"cpu": "200m", "memory": "64Mi"}),
+    )
+    base = {"environment": Environment(namespaces=(Namespace(name=NAME),)), "storage": Storage(), "queues": said}
+    return make_settings(run, operators=Operators(), **{**base, **changes})
+
+
+def kueue_workload(name: str, count: int) -> Body:
+    """A Workload of so many pods, each with 100m cpu and 64Mi."""
+    container = {"name": "one", "image": "none", "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}}
+    pods = {"restartPolicy": "Never", "containers": [container]}
+    sets = [{"name": "main", "count": count, "template": {"spec": pods}}]
+    return made("Workload", name, {"queueName": NAME, "podSets": sets}, NAME)
+
+
+BUSY, LATE = kueue_workload("busy", 3), kueue_workload("late", 2)
+
+
+@pytest.fixture(scope="module")
+def site(bench: Bench) -> Iterator[Bench]:
+    """The pools, with 300m of their 400m cpu taken, 100m of it borrowed, and a workload that waits."""
+    said = environment().queues
+    platform: list[Body] = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAME}},
+        *(queues.resource_flavor(each, NAME) for each in said.flavors),
+        *(queues.cohort(each, NAME) for each in said.cohorts),
+        *(queues.cluster_queue(each, NAME) for each in said.cluster_queues),
+    ]
+    local = [queues.local_queue(each, NAME) for each in said.local_queues]
+    bench.api.create(platform)
+    bench.api.create(local)
+    try:
+        bench.api.create([BUSY])
+        until("it is admitted", lambda: reserves(bench.api.read(BUSY)))
+        bench.api.create([LATE])
+        until("it was tried", lambda: "conditions" in bench.api.read(LATE).get("status", {}))
+        yield bench
+    finally:
+        bench.api.delete([BUSY, LATE, *local])
+        bench.api.delete(platform[1:])
+
+
+@pytest.fixture
+def owner(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Person:
+    """Who may read everything, and whose kubeconfig is used."""
+    monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
+    return Person(cluster.kubeconfig)
+
+
+@pytest.fixture
+def researcher(cluster: Cluster, site: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Person:
+    """A member of a team with the rights that a platform gives, whose kubeconfig is used."""
+    team = Team(name=NAME, namespace=NAME, service_account="researcher")
+    for body in tenants.rights(team, NAME):
+        done = Person(cluster.kubeconfig).kubectl("apply", "--server-side", body=body)
+        assert done.code == 0, done.text
+    file = tmp_path / "kubeconfig"
+    done = cluster_command(
+        "kubeconfig", "--state", str(cluster.state), "--as", f"{NAME}/researcher", "--output", str(file)
+    )
+    assert done.code == 0, done.text
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    return Person(file)
+
+
+def judged(snapshot: Snapshot, settings: Settings) -> Verdict:
+    """The verdict on the environment's run."""
+    (workload,) = declared_workloads(settings, snapshot.model)
+    return Judge(snapshot.model, snapshot.admitted).verdict(workload)
+
+
+def reserved(owner: Person) -> dict[str, str]:
+    """What the cluster queue says is taken of it, by resource."""
+    (counted,) = owner.get("clusterqueue", NAME)["status"]["flavorsReservation"]
+    return {each["name"]: each["total"] for each in counted["resources"] if each["total"] != "0"}
+
+
+def test_who_uses_the_quota_is_what_kueue_counts(site: Bench, owner: Person) -> None:
+    """The Workloads that have theirs, the one that waits, and the nodes as they are."""
+    found = read_admission(environment())
+    (admitted,) = [each for each in found.admitted if each.workload.namespace == NAME]
+    totals = until("Kueue has counted it", lambda: reserved(owner))
+    assert (admitted.workload.key, admitted.cluster_queue) == (f"{NAME}/busy", NAME)
+    assert totals == {"cpu": "300m", "memory": "192Mi"}
+    assert admitted.usage == {(NAME, "cpu"): 300, (NAME, "memory"): 192 * 2**20}
+    assert [each.key for each in found.pending if each.namespace == NAME] == [f"{NAME}/late"]
+    assert [node.name for node in found.model.nodes or ()] == [
+        each["metadata"]["name"] for each in owner.items("nodes")
+    ]
+    assert not found.model.grows
+
+
+def test_a_long_list_is_read_to_its_end(site: Bench, owner: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In as many answers as it takes."""
+    whole = read_admission(environment())
+    monkeypatch.setattr(admission, "_PAGE", 1)
+    assert read_admission(environment()) == whole
+
+
+def test_a_run_waits_for_what_others_use(site: Bench, owner: Person) -> None:
+    """And fits once that is free. What the environment would change of its queues counts as changed."""
+    settings = environment()
+    now = judged(read_admission(settings), settings)
+    assert now.outcome == "waits"
+    assert [(each.cause, each.resource, each.missing) for each in now.lacks] == [("in-use", "cpu", 100)]
+    more = make_group((NAME, {**HAS, "cpu": "300m"}))
+    pools = [pool.model_copy(update={"resource_groups": (more,)}) for pool in settings.queues.cluster_queues]
+    raised = environment(queues=settings.queues.model_copy(update={"cluster_queues": tuple(pools)}))
+    then = judged(read_admission(raised), raised)
+    assert (then.outcome, then.borrowed) == ("fits by borrowing", {(NAME, "cpu"): 200})
+
+
+def test_a_tenant_is_told_who_can_tell(researcher: Person) -> None:
+    """It reads its queue and its workloads; what the queue leads to it may not, and that is no error."""
+    tenant = Environment(profile="tenant", halves=("training",))
+    settings = environment(environment=tenant, queues=Queues())
+    found = read_admission(settings)
+    assert found.model.cluster_queues is None
+    assert found.model.nodes is None
+    assert list(found.model.local_queues or ()) == [(NAME, NAME)]
+    verdict = judged(found, settings)
+    assert (verdict.outcome, [each.cause for each in verdict.lacks]) == ("unknown", ["unread"])
+    assert "the platform's owner can tell" in verdict.lacks[0].message
+
+
+def test_missing_rights_leave_it_unknown_under_any_profile(researcher: Person) -> None:
+    """Nothing is guessed of what may not be read."""
+    settings = environment()
+    found = read_admission(settings)
+    assert (found.model.cluster_queues, found.model.nodes) == (None, None)
+    assert judged(found, settings).outcome == "unknown"
+
+
+def test_check_tells_verdicts_and_findings_of_the_cluster(
+    site: Bench, cluster: Cluster, tmp_path: Path, owner: Person
+) -> None:
+    """The run waits; quota and a flavor have no nodes; Kueue does not manage Pods, as its configuration says."""
+    whole = environment()
+    runs = (*whole.workloads.runs, whole.workloads.runs[0].model_copy(update={"name": "bare", "kind": "Pod"}))
+    whole = whole.model_copy(update={"workloads": Workloads(runs=runs)})
+    said = whole.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"stack"})
+    said["queues"]["priorityClasses"] = None
+    config = {f"trainstack:{section}": value for section, value in said.items()}
+    project = Project.copy(tmp_path, cluster).other(NAME, config)
+    told = json.loads(project.trainstack("check", "--cluster", "--json").out)
+    assert {each["name"]: each["outcome"] for each in told["verdicts"]} == {"train": "waits", "bare": "waits"}
+    found = {(each["id"], each["severity"], each["path"]) for each in told["findings"]}
+    quota = "resourceGroups[0].flavors[snapshot].resources"
+    assert found == {
+        ("quota-over-nodes", "warning", f"queues.clusterQueues[{name}].{quota}[{GPU}].nominalQuota")
+        for name in (NAME, f"{NAME}-other")
+    } | {
+        ("flavor-nodes", "warning", f"queues.flavors[{NAME}-none].nodeLabels"),
+        ("framework-unmanaged", "error", "workloads.runs[bare].kind"),
+    }

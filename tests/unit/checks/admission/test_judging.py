@@ -1,0 +1,245 @@
+"""Verdicts: outcome, flavors, what is missing."""
+
+from dataclasses import replace
+
+import pytest
+
+from checks.admission.judging import Judge, judge
+from checks.admission.model import (
+    Cohort,
+    Flavor,
+    Fungibility,
+    LocalQueue,
+    Model,
+    Preemption,
+    Requirement,
+    Taint,
+    Toleration,
+    Workload,
+)
+from checks.admission.verdict import Assigned, Verdict
+from tests.unit.checks.admission.make import make_admitted, make_model, make_pods, make_queue, make_workload
+
+RED = (Requirement("team", "In", ("red",)),)
+TWO = {"a": {"cpu": 4}, "b": {"cpu": 4}}
+"""Quotas on two flavors."""
+
+
+def flavors(verdict: Verdict) -> list[str]:
+    """The flavor of each pod set's cpu."""
+    return [each.flavors["cpu"] for each in verdict.assigned]
+
+
+def causes(verdict: Verdict) -> list[str]:
+    """Why not."""
+    return [each.cause for each in verdict.lacks]
+
+
+def test_a_workload_that_fits_is_told_its_flavors_and_its_usage() -> None:
+    """By pod set, on an idle cluster."""
+    found = judge(make_workload(make_pods(count=2, cpu=1)), make_model(make_queue()))
+    assert (found.outcome, found.cluster_queue, found.lacks) == ("fits", "q", ())
+    assert found.assigned == (Assigned("main", 2, {"cpu": "cpu"}),)
+    assert (found.usage, found.borrowed) == ({("cpu", "cpu"): 2000}, {})
+
+
+def test_what_the_queue_itself_lacks_is_borrowed() -> None:
+    """And it is told how much."""
+    model = make_model(make_queue("q", {"cpu": {"cpu": 2}}, "lab"), make_queue("r", {"cpu": {"cpu": 4}}, "lab"))
+    found = judge(make_workload(make_pods(cpu=5)), model)
+    assert (found.outcome, found.borrowed) == ("fits by borrowing", {("cpu", "cpu"): 3000})
+
+
+def test_the_flavors_of_a_group_are_tried_in_its_order() -> None:
+    """The first that fits is given, each to a pod set by itself, beside those before it."""
+    model = make_model(make_queue("q", TWO))
+    found = judge(make_workload(make_pods("one", cpu=3), make_pods("two", cpu=3)), model)
+    assert flavors(found) == ["a", "b"]
+
+
+def test_a_pod_set_stands_on_one_flavor() -> None:
+    """Two flavors of 4 do not hold 5."""
+    found = judge(make_workload(make_pods(cpu=5, path="run")), make_model(make_queue("q", TWO)))
+    assert (found.outcome, causes(found)) == ("never fits", ["quota"])
+    (lack,) = found.lacks
+    assert (lack.flavor, lack.resource, lack.missing, lack.path) == ("a", "cpu", 1000, "run")
+    assert lack.quota_path == "queues.clusterQueues[q].resourceGroups[0].flavors[a].resources[cpu].nominalQuota"
+
+
+def test_groups_give_a_flavor_each() -> None:
+    """Resources of different groups may stand on different flavors."""
+    queue = make_queue("q", {"x": {"cpu": 4}})
+    gpu = make_queue("g", {"y": {"nvidia.com/gpu": 2}})
+    both = replace(queue, groups=(*queue.groups, *gpu.groups), quotas={**queue.quotas, **gpu.quotas})
+    found = judge(make_workload(make_pods(cpu=1, gpu=2)), make_model(both))
+    assert found.assigned[0].flavors == {"cpu": "x", "nvidia.com/gpu": "y"}
+
+
+def test_a_covered_number_of_pods_is_counted() -> None:
+    """Where a queue has quota of `pods`."""
+    model = make_model(make_queue("q", {"f": {"cpu": 9, "pods": 2}}))
+    assert judge(make_workload(make_pods(count=2, cpu=1)), model).usage[("f", "pods")] == 2
+    assert judge(make_workload(make_pods(count=3, cpu=1)), model).outcome == "never fits"
+
+
+def test_every_resource_that_is_requested_has_to_be_covered() -> None:
+    """Even a request of nothing; all that are not are told."""
+    workload = make_workload(make_pods("one", cpu=1, gpu=0), make_pods("two", memory="1Gi"))
+    found = judge(workload, make_model(make_queue()))
+    assert [(each.cause, each.pod_set, each.resource) for each in found.lacks] == [
+        ("uncovered", "one", "nvidia.com/gpu"),
+        ("uncovered", "two", "memory"),
+    ]
+
+
+def test_a_flavor_that_can_be_had_without_borrowing_may_be_preferred() -> None:
+    """With `whenCanBorrow: TryNextFlavor`, and the first one otherwise."""
+    other = make_queue("r", {"a": {"cpu": 9}, "b": {"cpu": 9}}, "lab")
+    queue = make_queue("q", {"a": {"cpu": 1}, "b": {"cpu": 4}}, "lab")
+    tries = replace(queue, fungibility=Fungibility(when_can_borrow="TryNextFlavor"))
+    asked = make_workload(make_pods(cpu=3))
+    assert (flavors(judge(asked, make_model(queue, other))), judge(asked, make_model(queue, other)).outcome) == (
+        ["a"],
+        "fits by borrowing",
+    )
+    assert flavors(judge(asked, make_model(tries, other))) == ["b"]
+
+
+def test_an_attempt_that_fails_is_repeated_with_later_flavors() -> None:
+    """The first pod set takes what only the second can use; in the next attempt it begins with its next flavor."""
+    queue = make_queue("q", {"a": {"cpu": 4}, "b": {"cpu": 4}})
+    model = make_model(queue, flavors={"a": Flavor("a", {"pool": "a"}), "b": Flavor("b", {"pool": "b"})})
+    on_a = replace(make_pods("two", cpu=3), selector={"pool": "a"})
+    found = judge(make_workload(make_pods("one", cpu=3), on_a), model)
+    assert (found.outcome, flavors(found)) == ("fits", ["b", "a"])
+
+
+def test_kueue_does_not_try_every_combination() -> None:
+    """After its last flavor an attempt of a pod set begins with the first again, together with those of the others."""
+    names = {"a": {"cpu": 4}, "b": {"cpu": 1}}
+    model = make_model(
+        make_queue("q", names), flavors={"a": Flavor("a", {"pool": "a"}), "b": Flavor("b", {"pool": "b"})}
+    )
+    on_a = replace(make_pods("two", cpu=3), selector={"pool": "a"})
+    found = judge(make_workload(make_pods("one", cpu=2), on_a), model)
+    assert found.outcome == "never fits"
+    assert found.lacks[0].message == (
+        "1 two pod needs 3 cpu, beside the 2 of the pods before them; cluster queue q has 4 of flavor a at most "
+        "(1 missing)"
+    )
+
+
+def test_pods_go_where_their_selectors_and_tolerations_allow() -> None:
+    """Else it is told of every flavor why not."""
+    spot = Flavor("a", {"pool": "a"}, (Taint("kind", "spot", "NoSchedule"),))
+    model = make_model(make_queue("q", TWO), flavors={"a": spot, "b": Flavor("b", {"pool": "b"})})
+    on_a = replace(make_pods(cpu=1), selector={"pool": "a"})
+    found = judge(make_workload(on_a), model)
+    assert [(each.cause, each.flavor) for each in found.lacks] == [("taint", "a"), ("affinity", "b")]
+    tolerant = replace(on_a, tolerations=(Toleration("kind", "Exists", "", ""),))
+    assert flavors(judge(make_workload(tolerant), model)) == ["a"]
+
+
+def test_fewer_pods_are_admitted_where_the_workload_allows() -> None:
+    """As many as fit."""
+    pods = replace(make_pods(count=9, cpu=1), least=2)
+    found = judge(make_workload(pods), make_model(make_queue()))
+    assert (found.outcome, found.assigned[0].count, found.usage) == ("fits", 4, {("cpu", "cpu"): 4000})
+    assert judge(make_workload(replace(pods, least=5)), make_model(make_queue())).outcome == "never fits"
+
+
+@pytest.mark.parametrize(
+    ("model", "workload", "cause"),
+    [
+        (make_model(make_queue()), make_workload(queue="other"), "queue-missing"),
+        (
+            make_model(make_queue(), local_queues={("ns", "q"): LocalQueue("ns", "q", "gone")}),
+            make_workload(),
+            "cluster-queue-missing",
+        ),
+        (make_model(make_queue(), flavors={}), make_workload(), "flavor-missing"),
+        (make_model(make_queue(checks=("budget",))), make_workload(), "check-inactive"),
+        (
+            make_model(make_queue(cohort="a"), cohorts=(Cohort("a", "b"), Cohort("b", "a"))),
+            make_workload(),
+            "cohort-cycle",
+        ),
+        (make_model(make_queue(namespaces=None)), make_workload(), "queue-closed"),
+        (
+            make_model(
+                make_queue(namespaces=(Requirement("team", "In", ("red",)),)), namespaces={"ns": {"team": "blue"}}
+            ),
+            make_workload(),
+            "queue-closed",
+        ),
+        (make_model(make_queue()), make_workload(replace(make_pods(cpu=1), faults=("too much",))), "pod-refused"),
+    ],
+)
+def test_what_keeps_a_workload_out_for_ever(model: Model, workload: Workload, cause: str) -> None:
+    """Beside quota: queues, flavors and checks that are not there, circles, closed doors, refused pods."""
+    found = judge(workload, model)
+    assert (found.outcome, causes(found)[0]) == ("never fits", cause)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        make_model(make_queue(stop_policy="Hold")),
+        make_model(make_queue(), local_queues={("ns", "q"): LocalQueue("ns", "q", "q", "HoldAndDrain")}),
+    ],
+)
+def test_a_queue_on_hold_lets_wait(model: Model) -> None:
+    """What would fit; what would not never fits all the same."""
+    assert (judge(make_workload(), model).outcome, causes(judge(make_workload(), model))) == (
+        "waits",
+        ["queue-stopped"],
+    )
+    assert judge(make_workload(make_pods(cpu=9)), model).outcome == "never fits"
+
+
+def test_what_may_not_be_read_is_unknown() -> None:
+    """And it is told who can tell."""
+    found = judge(make_workload(), make_model(make_queue(), cluster_queues=None))
+    assert (found.outcome, causes(found)) == ("unknown", ["unread"])
+    assert "the platform's owner can tell" in found.lacks[0].message
+
+
+def test_admission_checks_come_after_the_quota() -> None:
+    """They are told beside the verdict."""
+    model = make_model(make_queue(checks=("budget",)), active_checks={"budget": True})
+    found = judge(make_workload(), model)
+    assert (found.outcome, found.checks) == ("fits", ("budget",))
+
+
+def test_others_that_use_the_quota_let_wait() -> None:
+    """It is told how much must become free."""
+    found = judge(make_workload(make_pods(cpu=2)), make_model(make_queue()), admitted=[make_admitted("w", cpu=3)])
+    assert found.outcome == "waits"
+    assert found.lacks[0].message == (
+        "1 pod needs 2 cpu; cluster queue q has 1 left of flavor cpu (1 must become free)"
+    )
+
+
+def test_others_of_lower_priority_give_way() -> None:
+    """Where the queue's policy says so; it is told who."""
+    queue = make_queue(preemption=Preemption(within_cluster_queue="LowerPriority"))
+    using = [make_admitted("low", cpu=3), make_admitted("high", cpu=1, priority=9)]
+    found = judge(make_workload(make_pods(cpu=2), priority=5), make_model(queue), admitted=using)
+    assert (found.outcome, found.preempts, found.borrowed) == ("fits by preempting", ("ns/low",), {})
+
+
+def test_a_topology_is_kueues_to_judge() -> None:
+    """Its quota is there, its nodes are unknown."""
+    model = make_model(make_queue(), flavors={"cpu": Flavor("cpu", {"pool": "a"}, topology="racks")})
+    found = judge(make_workload(), model)
+    assert (found.outcome, causes(found), flavors(found)) == ("unknown", ["topology"], ["cpu"])
+
+
+def test_a_judge_is_the_same_after_every_verdict() -> None:
+    """Simulated evictions, remedies and attempts leave no trace."""
+    queue = make_queue(preemption=Preemption(within_cluster_queue="LowerPriority"), cohort="lab")
+    asked = [make_workload(make_pods(cpu=number), priority=5) for number in (1, 4, 9)]
+    one = Judge(make_model(queue), [make_admitted("low", cpu=3)])
+    first = [one.verdict(each) for each in asked]
+    assert [each.outcome for each in first] == ["fits", "fits by preempting", "never fits"]
+    assert [one.verdict(each) for each in asked] == first

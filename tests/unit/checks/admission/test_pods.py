@@ -1,0 +1,124 @@
+"""What a pod set requests, from its pods' template."""
+
+from typing import Any
+
+import pytest
+
+from checks.admission.model import LimitRange, Model
+from checks.admission.pods import pod_set
+from checks.admission.reading import limit_ranges
+from tests.unit.checks.admission.make import make_model
+
+
+def container(name: str = "one", **resources: Any) -> dict[str, Any]:
+    """A container with `requests` and `limits`."""
+    restart = resources.pop("restartPolicy", None)
+    return {"name": name, "resources": resources, **({"restartPolicy": restart} if restart else {})}
+
+
+def requests(spec: dict[str, Any], model: Model | None = None, count: int = 1) -> dict[str, int]:
+    """The requests of pods of this spec, in namespace `ns`."""
+    return dict(pod_set("main", count, {"spec": spec}, "ns", model or make_model()).requests)
+
+
+def test_a_limit_stands_in_for_a_request_that_is_not_there() -> None:
+    """A request beside it counts for itself."""
+    said = container(requests={"cpu": "1"}, limits={"cpu": "2", "memory": "1Gi", "nvidia.com/gpu": "1"})
+    assert requests({"containers": [said]}, count=2) == {"cpu": 2000, "memory": 2 * 2**30, "nvidia.com/gpu": 2}
+
+
+def test_a_request_of_nothing_is_one() -> None:
+    """Kueue asks for its resource to be covered."""
+    assert requests({"containers": [container(limits={"nvidia.com/gpu": "0"})]}) == {"nvidia.com/gpu": 0}
+
+
+def test_containers_add_up_exactly_and_the_pod_is_rounded_up() -> None:
+    """Two times a tenth of a thousandth of a core is one thousandth; half a byte is one."""
+    tiny = container(requests={"cpu": "100u", "memory": "500m"})
+    assert requests({"containers": [tiny, {**tiny, "name": "two"}]}, count=3) == {"cpu": 3, "memory": 3}
+
+
+def test_the_largest_init_container_counts_where_it_is_more() -> None:
+    """They run one after the other, before the containers."""
+    first = [container("a", requests={"cpu": "3"}), container("b", requests={"cpu": "1", "memory": "4Gi"})]
+    spec = {"initContainers": first, "containers": [container(requests={"cpu": "2", "memory": "1Gi"})]}
+    assert requests(spec) == {"cpu": 3000, "memory": 4 * 2**30}
+
+
+def test_a_sidecar_runs_beside_all_that_come_after_it() -> None:
+    """It counts beside the containers, and beside later init containers, not beside earlier ones."""
+    sidecar = container("proxy", requests={"cpu": "1"}, restartPolicy="Always")
+    spec = {
+        "initContainers": [container("a", requests={"cpu": "3"}), sidecar, container("b", requests={"cpu": "3"})],
+        "containers": [container(requests={"cpu": "2"})],
+    }
+    assert requests(spec) == {"cpu": 4000}
+    assert requests({**spec, "initContainers": [sidecar]}) == {"cpu": 3000}
+
+
+def test_overhead_is_the_pods_or_its_runtime_classs() -> None:
+    """The pod's own figure comes first."""
+    model = make_model(overheads={"heavy": {"cpu": "250m"}})
+    spec = {"runtimeClassName": "heavy", "containers": [container(requests={"cpu": "1"})]}
+    assert requests(spec, model) == {"cpu": 1250}
+    assert requests({**spec, "overhead": {"cpu": "1"}}, model) == {"cpu": 2000}
+    assert requests({**spec, "runtimeClassName": "none"}, model) == {"cpu": 1000}
+
+
+def test_what_a_pod_requests_as_a_whole_replaces_its_containers() -> None:
+    """For cpu and memory; of other resources there is no such figure."""
+    spec = {
+        "resources": {"requests": {"cpu": "3", "nvidia.com/gpu": "9"}},
+        "containers": [container(requests={"cpu": "1", "memory": "1Gi"})],
+    }
+    assert requests(spec) == {"cpu": 3000, "memory": 2**30}
+
+
+def test_a_limit_range_gives_what_a_container_does_not_say() -> None:
+    """Its default request before the container's own limit; its default limit where there is no request at all."""
+    (both,) = limit_ranges(
+        [{"type": "Container", "default": {"cpu": "2", "memory": "1Gi"}, "defaultRequest": {"cpu": "1"}}]
+    )
+    model = make_model(limit_ranges={"ns": (both,)})
+    assert requests({"containers": [container()]}, model) == {"cpu": 1000, "memory": 2**30}
+    assert requests({"containers": [container(limits={"cpu": "4"})]}, model)["cpu"] == 1000
+    assert requests({"containers": [container(requests={"cpu": "3"})]}, model)["cpu"] == 3000
+
+
+@pytest.mark.parametrize(
+    ("said", "faults"),
+    [
+        (
+            container(requests={"cpu": "3"}, limits={"cpu": "2"}),
+            ["container one requests more cpu than its limit allows"],
+        ),
+        (container(limits={"cpu": "5"}), ["container one has more cpu than the namespace's LimitRange allows"]),
+        (
+            container(requests={"cpu": "100m"}, limits={"cpu": "1"}),
+            ["container one has less cpu than the namespace's LimitRange allows"],
+        ),
+        (container(requests={"cpu": "1"}), []),
+    ],
+)
+def test_what_kueue_refuses_whatever_the_quota(said: dict[str, Any], faults: list[str]) -> None:
+    """A request above its limit, and containers outside the bounds of a LimitRange."""
+    bounds = LimitRange("Container", least={"cpu": 2 * 10**8}, most={"cpu": 4 * 10**9})
+    model = make_model(limit_ranges={"ns": (bounds,)})
+    assert list(pod_set("main", 1, {"spec": {"containers": [said]}}, "ns", model).faults) == faults
+
+
+def test_a_limit_range_bounds_whole_pods_too() -> None:
+    """With their overhead."""
+    model = make_model(limit_ranges={"ns": limit_ranges([{"type": "Pod", "max": {"cpu": "2"}}])})
+    spec = {"containers": [container(requests={"cpu": "2"})], "overhead": {"cpu": "1"}}
+    (fault,) = pod_set("main", 1, {"spec": spec}, "ns", model).faults
+    assert fault == "a pod has more cpu than the namespace's LimitRange allows"
+
+
+def test_several_limit_ranges_are_as_one() -> None:
+    """The tightest bounds, and the first defaults; a maximum is a default limit, and that a default request."""
+    first = {"type": "Container", "max": {"cpu": "4"}, "min": {"cpu": "1"}}
+    second = {"type": "Container", "max": {"cpu": "2"}, "default": {"cpu": "1"}}
+    (both,) = limit_ranges([first, second])
+    assert (both.least["cpu"], both.most["cpu"]) == (10**9, 2 * 10**9)
+    assert (both.default_limits["cpu"], both.default_requests["cpu"]) == (4 * 10**9, 4 * 10**9)

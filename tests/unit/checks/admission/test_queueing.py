@@ -1,0 +1,133 @@
+"""Many workloads at one instant: who is admitted, in which order, who has to go."""
+
+from dataclasses import replace
+
+import pytest
+
+from checks.admission.model import LocalQueue, Model, Preemption, Requirement, Workload
+from checks.admission.queueing import Queueing
+from tests.unit.checks.admission.make import make_admitted, make_model, make_pods, make_queue, make_workload
+
+LOWER = Preemption(within_cluster_queue="LowerPriority")
+
+
+def make_run(name: str, cpu: int | str = 1, queue: str = "q", **changes: object) -> Workload:
+    """A workload of one pod."""
+    return make_workload(make_pods(cpu=cpu), queue=queue, name=name, **changes)
+
+
+def settled(model: Model, *workloads: Workload) -> list[str]:
+    """What happens when all of these are there at once: `+name` admitted, `-name` evicted."""
+    queueing = Queueing(model)
+    for workload in workloads:
+        queueing.submit(workload)
+    return said(queueing)
+
+
+def said(queueing: Queueing) -> list[str]:
+    """What happens now."""
+    signs = {"admitted": "+", "evicted": "-"}
+    return [f"{signs[event.kind]}{event.key.partition('/')[2]}" for event in queueing.settle(0.0)]
+
+
+def test_priority_comes_first_and_then_age() -> None:
+    """Whatever the order in which they joined."""
+    runs = [make_run("young", created=3.0), make_run("old", created=1.0), make_run("first", created=9.0, priority=5)]
+    assert settled(make_model(make_queue()), *runs) == ["+first", "+old", "+young"]
+
+
+def test_small_ones_pass_one_that_does_not_fit_unless_the_queue_is_strict() -> None:
+    """BestEffortFIFO and StrictFIFO."""
+    runs = [make_run("large", 9, created=1.0), make_run("small", 1, created=2.0)]
+    assert settled(make_model(make_queue()), *runs) == ["+small"]
+    assert settled(make_model(make_queue(strict=True)), *runs) == []
+
+
+def test_what_does_not_borrow_comes_before_what_does() -> None:
+    """Among the heads of a cohort; then it no longer fits."""
+    model = make_model(make_queue("q", {"cpu": {"cpu": 0}}, "lab"), make_queue("r", {"cpu": {"cpu": 4}}, "lab"))
+    runs = [make_run("borrower", 3, "q", priority=9), make_run("owner", 3, "r")]
+    assert settled(model, *runs) == ["+owner"]
+
+
+def test_who_finishes_lets_others_in() -> None:
+    """Those of the whole cohort, in their order."""
+    model = make_model(make_queue("q", cohort="lab"), make_queue("r", {"cpu": {"cpu": 0}}, "lab"))
+    queueing = Queueing(model)
+    for run in (make_run("one", 4), make_run("two", 4, created=1.0), make_run("three", 3, "r", created=2.0)):
+        queueing.submit(run)
+    assert said(queueing) == ["+one"]
+    assert [each.name for each in queueing.waiting()] == ["two", "three"]
+    queueing.finish("ns/one")
+    assert said(queueing) == ["+two"]
+    queueing.finish("ns/two")
+    assert said(queueing) == ["+three"]
+    assert (queueing.usage("q"), queueing.usage("r")) == ({("cpu", "cpu"): 0}, {("cpu", "cpu"): 3000})
+
+
+def test_who_is_evicted_waits_again() -> None:
+    """The event says for whom; it comes back once there is room."""
+    queueing = Queueing(make_model(make_queue(preemption=LOWER)))
+    queueing.submit(make_run("low", 3))
+    assert said(queueing) == ["+low"]
+    queueing.submit(make_run("high", 3, priority=5))
+    events = queueing.settle(7.0)
+    assert [(event.kind, event.key, event.by, event.at) for event in events] == [
+        ("evicted", "ns/low", "ns/high", 7.0),
+        ("admitted", "ns/high", "", 7.0),
+    ]
+    queueing.finish("ns/high")
+    assert said(queueing) == ["+low"]
+
+
+@pytest.mark.parametrize("cycles", [0, 1, 5])
+def test_how_long_evicted_pods_take_to_end_does_not_matter_here(cycles: int) -> None:
+    """Meanwhile what they leave is kept for who evicts them."""
+    queueing = Queueing(make_model(make_queue(preemption=LOWER)), [make_admitted("low", cpu=4)], eviction_cycles=cycles)
+    queueing.submit(make_run("high", 3, priority=5))
+    queueing.submit(make_run("tiny", 2, priority=1, created=1.0))
+    assert said(queueing) == ["-low", "+high"]
+
+
+def test_who_is_not_sure_to_get_his_own_back_keeps_it_from_others() -> None:
+    """The head of a strict queue waits for quota that its own queue uses; with `Any` others may borrow the rest."""
+
+    def admitted(preemption: Preemption) -> list[str]:
+        own = make_queue("q", {"cpu": {"cpu": 4}}, "lab", strict=True, preemption=preemption)
+        model = make_model(own, make_queue("r", {"cpu": {"cpu": 1}}, "lab"))
+        queueing = Queueing(model, [make_admitted("used", "q", cpu=2)])
+        queueing.submit(make_run("own", 4, "q"))
+        queueing.submit(make_run("borrower", 2, "r"))
+        return said(queueing)
+
+    assert admitted(Preemption(reclaim_within_cohort="Any")) == ["+borrower"]
+    assert admitted(Preemption(reclaim_within_cohort="LowerPriority")) == []
+
+
+def test_queues_on_hold_and_closed_ones_hold_theirs() -> None:
+    """They wait, and nobody waits for them."""
+    model = make_model(
+        make_queue("q", namespaces=(Requirement("team", "In", ("red",)),)),
+        make_queue("r", stop_policy="Hold"),
+        make_queue("s"),
+    )
+    local = {**(model.local_queues or {}), ("ns", "t"): LocalQueue("ns", "t", "s", "Hold")}
+    queueing = Queueing(replace(model, local_queues=local))
+    for name in ("q", "r", "t", "nowhere"):
+        queueing.submit(make_run(name, queue=name))
+    assert said(queueing) == []
+    assert [each.name for each in queueing.waiting()] == ["q", "r", "t", "nowhere"]
+    queueing.finish("ns/r")
+    assert [each.name for each in queueing.waiting()] == ["q", "t", "nowhere"]
+
+
+def test_thousands_alike_cost_one_attempt() -> None:
+    """They are tried again when quota changes hands."""
+    queueing = Queueing(make_model(make_queue()))
+    for number in range(5000):
+        queueing.submit(make_run(f"r{number}", 2, created=float(number)))
+    assert said(queueing) == ["+r0", "+r1"]
+    for number in range(2, 200):
+        queueing.finish(f"ns/r{number - 2}")
+        assert said(queueing) == [f"+r{number}"]
+    assert len(queueing.waiting()) == 4800

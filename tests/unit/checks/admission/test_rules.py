@@ -1,0 +1,56 @@
+"""What the rules of admission tell of an environment's runs."""
+
+from pathlib import Path
+
+from checks.preflight import check
+from settings.queues import ResourceFlavor
+from settings.workloads import Resources, Workload
+from tests.unit.make import (
+    make_cluster_queue,
+    make_distributed,
+    make_group,
+    make_queues,
+    make_run,
+    make_settings,
+)
+
+
+def messages(*runs: Workload, **queues: object) -> list[str]:
+    """The admission findings of runs."""
+    settings = make_settings(*runs, queues=make_queues(**queues))
+    return [each.message for each in check(settings, Path("/nonexistent"))]
+
+
+def test_a_pod_set_stands_on_one_flavor() -> None:
+    """Two flavors of 2 cpu do not hold one pod of 3."""
+    group = make_group(("cpu", {"cpu": "2", "memory": "8Gi"}), ("old", {"cpu": "1", "memory": "8Gi"}))
+    run = make_run(resources=Resources(requests={"cpu": "3"}))
+    flavors = (ResourceFlavor(name="cpu"), ResourceFlavor(name="old"))
+    assert messages(run, flavors=flavors, cluster_queues=(make_cluster_queue(resource_groups=(group,)),)) == [
+        "1 pod needs 3 cpu; cluster queue research has 2 of flavor cpu at most (1 missing)"
+    ]
+
+
+def test_pod_sets_may_stand_on_flavors_of_their_own() -> None:
+    """Master and workers that fit on a flavor each are not refused."""
+    group = make_group(("cpu", {"cpu": "1", "memory": "8Gi"}), ("old", {"cpu": "500m", "memory": "8Gi"}))
+    flavors = (ResourceFlavor(name="cpu"), ResourceFlavor(name="old"))
+    queue = make_cluster_queue(resource_groups=(group,))
+    assert messages(make_distributed(workers=2), flavors=flavors, cluster_queues=(queue,)) == []
+
+
+def test_a_limit_alone_is_a_request() -> None:
+    """Kubernetes takes a limit for the request that is not there; Kueue wants a request of nothing covered too."""
+    limit_alone = make_run(resources=Resources(limits={"memory": "9Gi", "nvidia.com/gpu": "0"}))
+    both = make_run(name="both", resources=Resources(requests={"memory": "1Gi"}, limits={"memory": "9Gi"}))
+    assert messages(limit_alone, both) == [
+        "1 pod needs 9Gi memory; cluster queue research has 8Gi of flavor cpu at most (1Gi missing)",
+        "nvidia.com/gpu is requested by the pod, and cluster queue research does not cover it",
+    ]
+
+
+def test_a_job_needs_the_pods_that_run_at_once() -> None:
+    """Parallelism counts, completions only where they are fewer."""
+    many = make_run(completions=9, parallelism=2)
+    few = make_run(name="few", completions=2, parallelism=9)
+    assert messages(many, few) == []

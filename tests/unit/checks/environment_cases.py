@@ -1,0 +1,317 @@
+"""Further environments with one fault: of names, operators and volumes, of labels, versions and silences."""
+
+from settings.checks import Checks, Silence
+from settings.environment import Environment, Namespace
+from settings.jobsets import DependsOn
+from settings.model import Cluster, Loader, Settings
+from settings.operators import Install, Operators
+from settings.queues import PriorityClass, ResourceFlavor, Taint
+from settings.storage import PersistentVolume, StorageClass
+from settings.workloads import ReplicatedJob, Resources
+from tests.unit.checks.cases import CASES, Case
+from tests.unit.checks.pool_cases import POOL, POOL_CASES
+from tests.unit.make import (
+    make_cluster_queue,
+    make_distributed,
+    make_kueue,
+    make_manifest,
+    make_mount,
+    make_queues,
+    make_run,
+    make_settings,
+    make_storage,
+    make_volume,
+)
+from workloads.pod_template import SHARED_MEMORY_FOLDER, WRAPPER_FOLDER
+
+
+def static(**changes: object) -> Settings:
+    """An environment with a claim for a volume made by hand, which is not quite as the claim wants it."""
+    volume = {
+        "name": "disk",
+        "storage_class": "manual",
+        "size": "2Gi",
+        "access_modes": ("ReadWriteMany",),
+        "host_path": "/data",
+        "labels": {"type": "disk"},
+        **changes,
+    }
+    claim = make_volume(storage_class="manual", selector={"type": "disk"})
+    hand = StorageClass(name="manual", provisioner="kubernetes.io/no-provisioner")
+    storage = make_storage(
+        classes=(hand,), volumes=(claim,), persistent_volumes=(PersistentVolume.model_validate(volume),)
+    )
+    return make_settings(storage=storage)
+
+
+def frameworks(*names: str) -> Settings:
+    """An environment whose Kueue manages these."""
+    return make_settings(operators=Operators(kueue=make_kueue(frameworks=names)))
+
+
+def released(*runs: object, **versions: str) -> Settings:
+    """An environment that installs these releases of operators and has these runs."""
+    installs = {
+        name.replace("_", ""): Install(manifest=make_manifest(version=version)) for name, version in versions.items()
+    }
+    kueue = make_kueue(frameworks=("batch/job", "trainer.kubeflow.org/trainjob", "jobset.x-k8s.io/jobset")).model_copy(
+        update={"manifest": make_manifest(version=versions["kueue"])}
+    )
+    made = make_settings(*runs)  # type: ignore[arg-type]
+    return made.model_copy(update={"operators": Operators.model_validate({**installs, "kueue": kueue})})
+
+
+def silenced(rule: str, path: str, *runs: object) -> Settings:
+    """An environment that silences this."""
+    entry = Silence(rule=rule, path=path, reason="we know")
+    made = make_settings(*runs)  # type: ignore[arg-type]
+    return made.model_copy(update={"checks": Checks(silenced=(entry,))})
+
+
+TRAINJOB = make_distributed(kind="TrainJob", workers=1)
+JOBSET = make_run(
+    kind="JobSet",
+    managed=False,
+    record=None,
+    command=(),
+    resources=make_run().resources,
+    replicated_jobs=(
+        ReplicatedJob(name="a"),
+        ReplicatedJob(name="b", depends_on=(DependsOn(name="a", status="Complete"),)),
+    ),
+)
+LONG = "p" * 64
+
+MORE: dict[str, list[Case]] = {
+    **POOL_CASES,
+    "queue-unknown": [
+        Case(
+            make_settings(cluster=Cluster(loader=Loader(queue="reserch"))),
+            "cluster.loader.queue",
+            "no local queue of namespace research is reserch",
+            "did you mean research? (or declare it here)",
+        )
+    ],
+    "namespace-unknown": [
+        Case(
+            make_settings(
+                queues=make_queues(cluster_queues=(make_cluster_queue(namespaces=("research", "speach")),)),
+                environment=Environment(namespaces=(Namespace(name="research"), Namespace(name="speech"))),
+            ),
+            f"{POOL}.namespaces",
+            "the queue is open to namespace speach, which is not declared",
+            "did you mean speech? (or declare it here)",
+            "warning",
+        )
+    ],
+    "never-fits": [
+        Case(
+            make_settings(make_run(resources=Resources(requests={"cpu": "2"}, limits={"cpu": "1"}))),
+            "workloads.runs[train].resources",
+            "container training requests more cpu than its limit allows",
+            "let the requests be within the limits",
+        )
+    ],
+    "mount-duplicate": [
+        Case(
+            make_settings(
+                make_run(volumes=(make_mount(), make_mount(volume="other", mount_path=path)), **changes),
+                storage=make_storage(volumes=(make_volume(), make_volume(name="other"))),
+            ),
+            "workloads.runs[train].volumes",
+            f"{path} is a mount path 2 times",
+            "give each volume, and the code, its own path; some are the stack's own",
+        )
+        for path, changes in ((WRAPPER_FOLDER, {}), (SHARED_MEMORY_FOLDER, {"shared_memory": "1Gi"}))
+    ],
+    "framework-unknown": [
+        Case(
+            frameworks("batch/job", "batch/jobs"),
+            "operators.kueue.configuration.frameworks[1]",
+            "batch/jobs is no framework of Kueue, whose controller would not start",
+            "did you mean batch/job?",
+        ),
+        Case(
+            frameworks("pod", "batch/job", "pod"),
+            "operators.kueue.configuration.frameworks[2]",
+            "pod is listed twice, and Kueue's controller would not start",
+            "list it once",
+        ),
+    ],
+    "version-clash": [
+        Case(
+            released(kueue="v0.14.4"),
+            "operators.kueue.manifest.version",
+            "Kueue v0.14.4 does not serve kueue.x-k8s.io/v1beta2",
+            "take Kueue v0.15.0 or later",
+        ),
+        Case(
+            released(TRAINJOB, kueue="v0.15.2", trainer="v2.2.0", jobset="v0.10.1"),
+            "operators.trainer.manifest.version",
+            "Kueue v0.15.2 places TrainJobs by podTemplateOverrides, and Trainer v2.2.0 knows runtimePatches: a queued "
+            "TrainJob would never start",
+            "take Trainer v2.1 with Kueue v0.15 or v0.16, or Trainer v2.2 or later with Kueue v0.17 or later",
+        ),
+        Case(
+            released(TRAINJOB, kueue="v0.17.3", trainer="v2.1.0", jobset="v0.10.1"),
+            "operators.trainer.manifest.version",
+            "Kueue v0.17.3 places TrainJobs by runtimePatches, and Trainer v2.1.0 knows podTemplateOverrides: a queued "
+            "TrainJob would never start",
+            "take Trainer v2.1 with Kueue v0.15 or v0.16, or Trainer v2.2 or later with Kueue v0.17 or later",
+        ),
+        Case(
+            released(TRAINJOB, kueue="v0.15.0", trainer="v2.1.0", jobset="v0.10.1"),
+            "operators.kueue.manifest.version",
+            "Kueue v0.15.0 does not count the nodes of a TrainJob right: its quota is not kept",
+            "take Kueue v0.15.1 or later",
+            "warning",
+        ),
+        Case(
+            released(JOBSET, kueue="v0.15.2", jobset="v0.7.2"),
+            "operators.jobset.manifest.version",
+            "JobSet v0.7.2 has no dependsOn: all Jobs of a JobSet would start at once",
+            "take JobSet v0.8.0 or later",
+        ),
+    ],
+    "volume-access-mode": [
+        Case(
+            make_settings(
+                storage=make_storage(classes=(StorageClass(name="shared", provisioner="rook-ceph.rbd.csi.ceph.com"),))
+            ),
+            "storage.volumes[training].accessModes",
+            "class shared (rook-ceph.rbd.csi.ceph.com) gives no ReadWriteMany volumes with a file system",
+            "take a class of shared storage (NFS, CephFS, …), or ReadWriteOnce",
+        )
+    ],
+    "volume-read-only": [
+        Case(
+            make_settings(make_run(), storage=make_storage(volumes=(make_volume(access_modes=("ReadOnlyMany",)),))),
+            "workloads.runs[train].volumes[0].readOnly",
+            "volume training is for readers alone (ReadOnlyMany), and it is mounted to write",
+            "say readOnly: true, or give the volume ReadWriteMany",
+        ),
+        Case(
+            make_settings(
+                make_run(volumes=(make_mount(), make_mount(volume="data", mount_path="/data"))),
+                storage=make_storage(
+                    volumes=(make_volume(), make_volume(name="data", access_modes=("ReadOnlyMany",))),
+                ),
+            ),
+            "workloads.runs[train].volumes[1].readOnly",
+            "volume data is for readers alone (ReadOnlyMany), and it is mounted to write",
+            "say readOnly: true, or give the volume ReadWriteMany",
+            "warning",
+        ),
+    ],
+    "volume-unbindable": [
+        Case(
+            static(**change),
+            "storage.volumes[training]",
+            f"no volume of class manual will do: disk {why}",
+            "correct the claim, or declare such a volume under storage.persistentVolumes",
+        )
+        for change, why in (
+            ({"access_modes": ("ReadWriteOnce",)}, "is not ReadWriteMany"),
+            ({"size": "1Gi"}, "has 1Gi of 2Gi"),
+            ({"labels": {"type": "tape"}}, "lacks the labels that the claim selects"),
+        )
+    ],
+    "label-invalid": [
+        Case(
+            make_settings(make_run(labels={"team name": "x"})),
+            "workloads.runs[train].labels",
+            "team name is no key of a label",
+            "write up to 63 letters, digits, '-', '_' and '.', perhaps after a domain's name and '/'",
+        ),
+        *(
+            Case(
+                settings,
+                path,
+                f"{value} is no value of a label ({key})",
+                "write up to 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends",
+            )
+            for settings, path, key, value in (
+                (
+                    make_settings(
+                        make_run(priority=LONG),
+                        queues=make_queues(priority_classes=(PriorityClass(name=LONG, value=1),)),
+                    ),
+                    "workloads.runs[train].priority",
+                    "kueue.x-k8s.io/priority-class",
+                    LONG,
+                ),
+                (
+                    make_settings(make_run(node_selector={"pool": "a b"})),
+                    "workloads.runs[train].nodeSelector",
+                    "pool",
+                    "a b",
+                ),
+                (
+                    make_settings(
+                        environment=Environment(namespaces=(Namespace(name="research", labels={"team": "-a"}),))
+                    ),
+                    "environment.namespaces[research].labels",
+                    "team",
+                    "-a",
+                ),
+                (
+                    make_settings(storage=make_storage(volumes=(make_volume(labels={"a": "b/c"}),))),
+                    "storage.volumes[training].labels",
+                    "a",
+                    "b/c",
+                ),
+                (
+                    make_settings(queues=make_queues(flavors=(ResourceFlavor(name="cpu", node_labels={"a": "x,y"}),))),
+                    "queues.flavors[cpu].nodeLabels",
+                    "a",
+                    "x,y",
+                ),
+                (
+                    make_settings(
+                        queues=make_queues(
+                            flavors=(
+                                ResourceFlavor(
+                                    name="cpu", node_taints=(Taint(key="k", value="v w", effect="PreferNoSchedule"),)
+                                ),
+                            )
+                        )
+                    ),
+                    "queues.flavors[cpu].nodeTaints[0]",
+                    "k",
+                    "v w",
+                ),
+            )
+        ),
+    ],
+    "silence-unknown": [
+        Case(
+            silenced("never-fit", "workloads.runs[train]"),
+            "checks.silenced[0].rule",
+            "no rule is never-fit",
+            "did you mean never-fits?",
+        ),
+        Case(silenced("x", "y"), "checks.silenced[0].rule", "no rule is x", "docs/checks.md lists them"),
+    ],
+    "silence-refused": [
+        Case(
+            silenced("covered-resources", POOL),
+            "checks.silenced[0].rule",
+            "covered-resources cannot be silenced: the change would be refused all the same",
+            "mend what it finds, and take the entry out",
+        )
+    ],
+    "silence-unused": [
+        Case(
+            silenced("never-fits", "workloads.runs[train]", make_run()),
+            "checks.silenced[0]",
+            "there is no finding never-fits at workloads.runs[train]",
+            "take the entry out",
+            "warning",
+        )
+    ],
+}
+
+
+def every_case() -> list[tuple[str, Case]]:
+    """All cases of the preflight rules, by the rule that finds their fault."""
+    return [*CASES.items(), *((rule, case) for rule, cases in MORE.items() for case in cases)]

@@ -1,0 +1,183 @@
+"""Further environments on a read of a cluster with one fault: of nodes, of somebody else's Kueue and queues."""
+
+from checks.live import Live, Operator
+from settings.model import Settings
+from settings.operators import Operators
+from settings.queues import ResourceFlavor
+from settings.workloads import Resources
+from tests.unit.checks.cluster_cases import (
+    CASES,
+    ELSEWHERE,
+    RUN,
+    Case,
+    make_cluster_queue,
+    make_live,
+    make_node,
+    operators,
+)
+from tests.unit.checks.live import Body
+from tests.unit.make import make_cluster_queue as make_pool
+from tests.unit.make import make_distributed, make_group, make_queues, make_run, make_settings
+
+THEIRS = {"operators": Operators(), "queues": make_queues(flavors=(), cohorts=(), cluster_queues=(), local_queues=())}
+"""What an environment declares whose Kueue and queues are somebody else's."""
+TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
+BIG = Resources(requests={"cpu": "1", "memory": "9Gi"})
+
+
+POOL_A = ResourceFlavor(name="cpu", node_labels={"pool": "a"})
+
+
+def tainted() -> Live:
+    """A cluster whose only node keeps most pods away."""
+    return make_live({"Node": ({**make_node(), "spec": {"taints": [TAINT]}},)})
+
+
+def pooled(**quotas: str) -> Settings:
+    """An environment whose cluster queue has these quotas on the flavor `cpu`, and one run."""
+    group = make_group(("cpu", quotas))
+    return make_settings(make_run(), queues=make_queues(cluster_queues=(make_pool(resource_groups=(group,)),)))
+
+
+def trainer(version: str) -> Operator:
+    """Kubeflow Trainer in this version."""
+    name = "kubeflow-trainer-controller-manager"
+    return Operator("kubeflow-system", name, f"ghcr.io/kubeflow/trainer/{name}:{version}", ready=True)
+
+
+def two_flavors(labels: dict[str, str]) -> Settings:
+    """An environment whose run is given two flavors, one of nodes with `pool: a` and one with these labels."""
+    flavors = (POOL_A, ResourceFlavor(name="ram", node_labels=labels))
+    groups = (make_group(("cpu", {"cpu": "2"})), make_group(("ram", {"memory": "8Gi"})))
+    queues = make_queues(flavors=flavors, cluster_queues=(make_pool(resource_groups=groups),))
+    return make_settings(make_run(), queues=queues)
+
+
+def theirs(name: str, cpu: str, memory: str) -> Body:
+    """Another cluster queue of the cluster, with so much on the flavor `cpu`."""
+    quotas = [{"name": "cpu", "nominalQuota": cpu}, {"name": "memory", "nominalQuota": memory}]
+    group = {"coveredResources": ["cpu", "memory"], "flavors": [{"name": "cpu", "resources": quotas}]}
+    return {**make_cluster_queue(resourceGroups=[group]), "metadata": {"name": name}}
+
+
+MORE: dict[str, list[Case]] = {
+    "operator-version": [
+        Case(
+            make_settings(make_distributed(kind="TrainJob", workers=1), operators=Operators()),
+            make_live(
+                operators={**operators(), "trainer": trainer("v2.2.0"), "jobset": trainer("v0.10.1")},
+                frameworks=frozenset({"trainer.kubeflow.org/trainjob"}),
+            ),
+            f"{RUN}.kind",
+            "Kueue v0.15.2 places TrainJobs by podTemplateOverrides, and Trainer v2.2.0 knows runtimePatches: a queued "
+            "TrainJob would never start",
+            "take Trainer v2.1 with Kueue v0.15 or v0.16, or Trainer v2.2 or later with Kueue v0.17 or later",
+        )
+    ],
+    "framework-unmanaged": [
+        Case(
+            make_settings(make_distributed(), make_run(name="job"), **ELSEWHERE),
+            make_live(frameworks=frozenset({"batch/job"})),
+            f"{RUN}.kind",
+            "the cluster's Kueue does not manage a PyTorchJob: it would start at once, past every quota",
+            "have kubeflow.org/pytorchjob added to integrations.frameworks of Kueue's configuration",
+        ),
+        Case(
+            make_settings(make_run(), make_run(name="again"), **ELSEWHERE),
+            make_live(frameworks=None),
+            f"{RUN}.kind",
+            "whether Kueue manages a Job: its configuration may not be read with these credentials",
+            "the cluster's owner can tell: trainstack check --cluster on the platform's environment",
+            "unknown",
+        ),
+    ],
+    "never-admitted": [
+        Case(
+            make_settings(make_run(resources=BIG), **THEIRS),
+            make_live({"Node": (make_node(memory="16Gi"),)}),
+            RUN,
+            "1 pod needs 9Gi memory; cluster queue research has 8Gi of flavor cpu at most (1Gi missing)",
+            "ask for 8Gi memory in each pod instead of 9Gi; or in cluster queue research, raise nominalQuota of memory "
+            "on cpu from 8Gi to 9Gi",
+        ),
+        Case(
+            make_settings(make_run(), **THEIRS),
+            make_live({"ClusterQueue": (make_cluster_queue(namespaceSelector={"matchLabels": {"team": "a"}}),)}),
+            "ClusterQueue research spec.namespaceSelector",
+            "cluster queue research is not open to namespace research",
+            "add research to the namespaces of cluster queue research",
+        ),
+    ],
+    "flavor-nodes": [
+        Case(
+            make_settings(
+                make_run(),
+                queues=make_queues(
+                    flavors=(ResourceFlavor(name="cpu"), ResourceFlavor(name="a100", node_labels={"gpu": "a100"}))
+                ),
+            ),
+            make_live(),
+            "queues.flavors[a100].nodeLabels",
+            "no node bears its labels (gpu=a100): what is admitted on it stays Pending",
+            "label the nodes, or correct the flavor's nodeLabels",
+            "warning",
+        )
+    ],
+    "node-resources": [
+        Case(
+            make_settings(make_run()),
+            tainted(),
+            f"{RUN}.tolerations",
+            "each node of flavor cpu has a taint that neither the pods nor the flavor tolerate (gpu:NoSchedule)",
+            "tolerate it, or take the taint off the nodes",
+        ),
+        Case(
+            make_settings(make_run(), queues=make_queues(flavors=(POOL_A,))),
+            make_live(
+                {"Node": (*(make_node(f"n{n}", cpu="500m", labels={"pool": "a"}) for n in range(4)), make_node())}
+            ),
+            f"{RUN}.resources",
+            "a pod asks for 1 cpu; a node of flavor cpu has 0.5 at most",
+            "ask for less in a pod, or use nodes that have it",
+        ),
+        Case(
+            two_flavors({"disk": "ssd"}),
+            make_live({"Node": (make_node("a", labels={"pool": "a"}), make_node("b", labels={"disk": "ssd"}))}),
+            f"{RUN}.queue",
+            "no node is of flavor cpu and ram",
+            "ask for less in a pod, or use nodes that have it",
+        ),
+        Case(
+            make_settings(make_run(queue=None, priority=None, node_selector={"disk": "ssd"})),
+            make_live(),
+            f"{RUN}.nodeSelector",
+            "no node has the labels that its pods select (disk=ssd)",
+            "correct nodeSelector, or label the nodes",
+        ),
+    ],
+    "quota-over-nodes": [
+        Case(
+            pooled(cpu="3", memory="8Gi"),
+            make_live(),
+            "queues.clusterQueues[research].resourceGroups[0].flavors[cpu].resources[cpu].nominalQuota",
+            "is more than all nodes of flavor cpu have (2 cpu)",
+            "lower it to 2 at most, or let there be more nodes",
+            "warning",
+        )
+    ],
+    "flavor-overpromised": [
+        Case(
+            make_settings(make_run()),
+            make_live({"ClusterQueue": (make_cluster_queue(), theirs("speech", "1", "0"))}),
+            "queues.flavors[cpu]",
+            "promises 2 to research and 1 to speech; all its nodes have 2 cpu",
+            "lower the quotas, or let there be more nodes: who comes last stays Pending",
+            "warning",
+        )
+    ],
+}
+
+
+def every_live_case() -> list[tuple[str, Case]]:
+    """All cases of the rules over a cluster, by the rule that finds their fault."""
+    return [(rule, case) for rules in (CASES, MORE) for rule, cases in rules.items() for case in cases]

@@ -1,0 +1,83 @@
+"""Each rule is needed, and each of its conditions: broken, one of the rules' own cases notices."""
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from types import FunctionType, ModuleType
+
+import pytest
+
+from checks import against_cluster, preflight, silences, versions
+from checks.admission import shapes
+from checks.live_rules import nodes, platform, queueing, storage
+from checks.rules import (
+    admission,
+    files,
+    images,
+    names,
+    operators,
+    pools,
+    queues,
+    references,
+    sweeps,
+    tenant,
+    volumes,
+)
+from tests.unit.checks import test_against_cluster, test_preflight, test_silences, test_sweep_rules
+from tests.unit.checks.admission import test_shapes
+from tests.unit.checks.environment_cases import every_case
+from tests.unit.checks.mutants import functions, mutants, survives
+from tests.unit.checks.node_cases import every_live_case
+
+MODULES = (
+    *(references, queues, pools, admission, operators, volumes, names, files, images, tenant, sweeps),
+    *(platform, storage, queueing, nodes),
+    *(silences, versions, shapes),
+)
+TESTS = (test_preflight, test_against_cluster, test_silences, test_shapes, test_sweep_rules)
+"""Tests of rules beside their cases."""
+RULES = {**preflight.RULES, **against_cluster.RULES}
+
+
+def judges(function: FunctionType) -> list[Callable[[], None]]:
+    """The rules' cases, those of the function itself first, and the tests of rules that need nothing given."""
+    files = [
+        (id_, partial(test_preflight.test_a_fault_is_found_by_its_rule_alone, id_, case)) for id_, case in every_case()
+    ]
+    live = [
+        (id_, partial(test_against_cluster.test_a_fault_is_found_by_its_rule_alone, id_, case))
+        for id_, case in every_live_case()
+    ]
+    cases = live if function.__module__.startswith("checks.live_rules") else [*files, *live]
+    name, module = function.__name__.replace("_", "-"), function.__module__
+    # Those that are likely to notice come first.
+    cases.sort(key=lambda case: (case[0] != name, case[0] not in RULES or RULES[case[0]].__module__ != module))
+    return [*(judge for _, judge in cases), *whole_tests(*TESTS)]
+
+
+def whole_tests(*modules: ModuleType) -> list[Callable[[], None]]:
+    """The tests of these modules that take no argument."""
+    found = [each for module in modules for each in functions(module) if each.__name__.startswith("test_")]
+    return [each for each in found if not inspect.signature(each).parameters]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [pytest.param(each, id=f"{each.__module__}.{each.__name__}") for module in MODULES for each in functions(module)],
+)
+def test_whatever_breaks_a_rule_is_noticed(function: FunctionType) -> None:
+    """A rule that finds nothing, or a condition of it turned around, makes a case fail."""
+    survivors = [str(each) for each in mutants(function) if survives(each, judges(function))]
+    assert not survivors, "\n".join(survivors)
+
+
+def test_whole_rules_are_not_taken_for_broken_ones() -> None:
+    """What notices a broken rule passes while it is whole."""
+    for judge in judges(functions(pools)[0]):
+        judge()
+
+
+def test_every_rule_is_broken() -> None:
+    """None stands in a module that is passed over."""
+    broken = {each for module in MODULES for each in functions(module)}
+    assert set(RULES.values()) <= broken
