@@ -52,6 +52,8 @@ def targets(state: State, demand: Demand) -> list[Admitted]:
     The state is as before when this returns. Source: classicalPreemptions.
     """
     candidates = _candidates(state, demand)
+    if not candidates or not _enough(demand, candidates):
+        return []
     others = [each for each in candidates if each.right is not Right.SAME_QUEUE]
     hierarchy = any(each.right is Right.HIERARCHY for each in others)
     borrows = demand.pool.said.preemption.borrow_within_cohort
@@ -88,6 +90,14 @@ def possible(state: State, workload: Workload, pool: Pool, what: FlavorResource,
 def demanded(workload: Workload, pool: Pool, assignment: Assignment) -> Demand:
     """What an assignment needs that others use."""
     return Demand(workload, pool, assignment.contested(), assignment.usage)
+
+
+def _enough(demand: Demand, candidates: list[Candidate]) -> bool:
+    """Whether it could fit if all of them went; spares most attempts that end in nothing."""
+    return all(
+        demand.pool.available(what) + sum(each.admitted.usage.get(what, 0) for each in candidates) >= number
+        for what, number in demand.usage.items()
+    )
 
 
 def _attempt(state: State, demand: Demand, candidates: list[Candidate], *, borrowing: bool) -> list[Admitted]:
@@ -154,10 +164,11 @@ def _counts(state: State, demand: Demand, candidate: Candidate, *, borrowing: bo
 
 def _candidates(state: State, demand: Demand) -> list[Candidate]:
     """All who may be evicted, in the order in which they are taken. Source: NewCandidateIterator."""
+    policy = demand.pool.said.preemption.within_cluster_queue
     own = [
         Candidate(each, Right.SAME_QUEUE, None)
-        for each in demand.pool.admitted.values()
-        if _may(demand, each, demand.pool.said.preemption.within_cluster_queue)
+        for each in (demand.pool.admitted.values() if policy != "Never" else ())
+        if _may(demand, each, policy)
     ]
     others = list(_others(state, demand))
     hierarchy = [each for each in others if each.right is Right.HIERARCHY]
@@ -174,19 +185,12 @@ def _order(candidate: Candidate) -> tuple[int, float, str]:
 
 def _may(demand: Demand, other: Admitted, policy: Policy) -> bool:
     """Source: classifyPreemptionVariant and SatisfiesPreemptionPolicy."""
-    if not any(what in demand.contested for what in other.usage):
-        return False
     mine, theirs = demand.workload, other.workload
-    match policy:
-        case "Any":
-            return True
-        case "LowerPriority":
-            return mine.priority > theirs.priority
-        case "LowerOrNewerEqualPriority":
-            newer = mine.priority == theirs.priority and mine.created < theirs.created
-            return mine.priority > theirs.priority or newer
-        case _:
-            return False
+    lower = mine.priority > theirs.priority
+    newer = mine.priority == theirs.priority and mine.created < theirs.created
+    if policy == "Any" or lower or (newer and policy == "LowerOrNewerEqualPriority"):
+        return not other.usage.keys().isdisjoint(demand.contested)
+    return False
 
 
 def _others(state: State, demand: Demand) -> Iterator[Candidate]:

@@ -61,8 +61,17 @@ class Api:
         """Make objects, in no order. Raises Refused with what is wrong with one of them."""
         list(self._pool.map(self._create, bodies))
 
+    def _ask(self, method: str, path: str, body: Body | None = None) -> httpx.Response:
+        """One request; again where the server has closed the connection just then."""
+        for _ in range(5):
+            try:
+                return self._client.request(method, path, json=body)
+            except httpx.RemoteProtocolError:
+                continue
+        return self._client.request(method, path, json=body)
+
     def _create(self, body: Body) -> None:
-        answer = self._client.post(_folder(body), json=body)
+        answer = self._ask("POST", _folder(body), body)
         if answer.status_code != httpx.codes.CONFLICT and answer.is_error:
             raise Refused(f"{body['kind']} {body['metadata']['name']}: {answer.json().get('message', answer.text)}")
 
@@ -70,29 +79,20 @@ class Api:
         """Have objects deleted, in no order; those that are gone stay gone."""
 
         def gone(body: Body) -> None:
-            answer = self._client.request("DELETE", f"{_folder(body)}/{body['metadata']['name']}")
+            answer = self._ask("DELETE", f"{_folder(body)}/{body['metadata']['name']}")
             assert answer.is_success or answer.status_code == httpx.codes.NOT_FOUND, answer.text
 
         list(self._pool.map(gone, bodies))
 
     def everywhere(self, kind: str) -> list[Body]:
         """All live objects of a kind, of all namespaces."""
-        answer = self._client.get(GROUPS[kind].replace("/namespaces/{namespace}", ""))
+        answer = self._ask("GET", GROUPS[kind].replace("/namespaces/{namespace}", ""))
         assert answer.is_success, answer.text
         return [{**body, "kind": kind} for body in answer.json()["items"]]
 
-    def patch(self, body: Body, change: Body, part: str = "") -> None:
-        """Merge a change into an object, or into its status."""
-        answer = self._client.patch(
-            f"{_folder(body)}/{body['metadata']['name']}{part}",
-            json=change,
-            headers={"Content-Type": "application/merge-patch+json"},
-        )
-        assert answer.is_success, answer.text
-
     def read(self, body: Body) -> Body:
         """An object as it is now; {} where there is none of that name."""
-        answer = self._client.get(f"{_folder(body)}/{body['metadata']['name']}")
+        answer = self._ask("GET", f"{_folder(body)}/{body['metadata']['name']}")
         return dict(answer.json()) if answer.is_success else {}
 
 
