@@ -155,7 +155,9 @@ def job(
     metadata: Body = {"name": name, "namespace": NAMESPACE, "labels": labels}
     if count > 1 and one_in(draw, 6):
         metadata["annotations"] = {"kueue.x-k8s.io/job-min-parallelism": str(draw(st.integers(1, count - 1)))}
-    container = {"name": "one", "image": "none", "resources": {"requests": resources}}
+    # The API server wants a limit of what cannot be shared.
+    limits = {resource: amount for resource, amount in resources.items() if "/" in resource}
+    container = {"name": "one", "image": "none", "resources": {"requests": resources, "limits": limits}}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
