@@ -74,7 +74,7 @@ class Queueing:
         self._eviction_cycles = eviction_cycles
         self._leaving: dict[str, int] = {}
         """Cycles that are left to evicted workloads."""
-        self._numbers = 0
+        self._numbers = self._stamps = 0
 
     def submit(self, workload: Workload) -> None:
         """Let a workload join its queue."""
@@ -127,6 +127,11 @@ class Queueing:
     def usage(self, cluster_queue: str) -> Usage:
         """What a queue uses."""
         return dict(self.state.tree.queues[cluster_queue].usage)
+
+    def stamp(self, now: float) -> float:
+        """When a workload that is admitted now got its quota: a little later than all before it."""
+        self._stamps += 1
+        return now + self._stamps * 1e-6
 
     def _pool_of(self, workload: Workload) -> Pool | None:
         local = (self.model.local_queues or {}).get((workload.namespace, workload.queue))
@@ -182,7 +187,7 @@ class Queueing:
             head.skipped = True
             return
         if not evicts:
-            admitted = Admitted(head.entry.workload, name, dict(assignment.usage), reserved=now)
+            admitted = Admitted(head.entry.workload, name, dict(assignment.usage), reserved=self.stamp(now))
             self.state.add(admitted)
             head.admitted = True
             key = head.entry.workload.key

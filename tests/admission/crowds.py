@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, replace
+from random import Random
 from typing import Any
 
 import hypothesis
@@ -81,18 +82,30 @@ Given = dict[str, tuple[int, dict[str, str]]]
 """By Job, what those got who are admitted: how many pods, and the flavor of each resource."""
 
 
-def outcomes(crowd: Crowd, eviction_cycles: int = 0) -> list[Given]:
+class Simultaneous(Queueing):
+    """Queues whose admissions of one instant bear one time, so that who came later is left to chance, as it is in
+    Kueue: its times have whole seconds, and between equal ones it goes by uid.
+    """
+
+    chance = Random(0)
+
+    def stamp(self, now: float) -> float:
+        """Any order within one instant."""
+        return now + self.chance.random() * 1e-3
+
+
+def outcomes(crowd: Crowd, queueing: Queueing | None = None) -> list[Given]:
     """Who is admitted after the gate has opened, and after each who came later. Raises UnsettledError."""
     model = crowd.model
-    queueing = Queueing(model, eviction_cycles=eviction_cycles)
+    queues = queueing or Queueing(model)
     here: Given = {}
     found = []
     turns = [*crowd.jobs, *crowd.later]
     for turn, body in enumerate(turns):
-        queueing.submit(replace(read_workload(body, (), model), created=float(turn)))
+        queues.submit(replace(read_workload(body, (), model), created=float(turn)))
         if turn < len(crowd.jobs) - 1:
             continue
-        for event in queueing.settle(float(turn)):
+        for event in queues.settle(float(turn)):
             name = event.key.partition("/")[2]
             if event.kind == "evicted":
                 del here[name]
@@ -104,9 +117,14 @@ def outcomes(crowd: Crowd, eviction_cycles: int = 0) -> list[Given]:
 
 
 def has_one_outcome(crowd: Crowd) -> bool:
-    """Whether it ends alike, however long evicted Jobs hold their quota."""
+    """Whether it ends alike, however long evicted Jobs hold their quota, and whoever of those that were admitted in one
+    second counts as the latest.
+    """
+    model = crowd.model
+    slow = [Queueing(model, eviction_cycles=cycles) for cycles in EVICTION_CYCLES]
+    by_chance = [Simultaneous(model) for _ in range(4)]
     try:
-        first, *others = (outcomes(crowd, cycles) for cycles in EVICTION_CYCLES)
+        first, *others = (outcomes(crowd, each) for each in (*slow, *by_chance))
     except UnsettledError:
         return False
     return all(each == first for each in others)

@@ -1,6 +1,7 @@
 """Who has to go for a workload that does not fit."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,9 @@ def evicted(asked: Workload, model: Model, *using: Admitted) -> list[str]:
     return sorted(each.partition("/")[2] for each in judge(asked, model, admitted=using).preempts)
 
 
-def make_pair(own: int, theirs: int, preemption: Preemption = RECLAIMS, **changes: object) -> Model:
+def make_pair(own: int, theirs: int, preemption: Preemption = RECLAIMS) -> Model:
     """Queues `q` and `r` of one cohort with so much cpu; `q` preempts."""
-    queue = make_queue("q", {"cpu": {"cpu": own}}, "lab", preemption=preemption, **changes)
+    queue = make_queue("q", {"cpu": {"cpu": own}}, "lab", preemption=preemption)
     return make_model(queue, make_queue("r", {"cpu": {"cpu": theirs}}, "lab"))
 
 
@@ -131,7 +132,7 @@ def test_those_told_to_go_are_taken_before_all_others() -> None:
     ]
 
 
-def make_two_flavors(**changes: object) -> ClusterQueue:
+def make_two_flavors(**changes: Any) -> ClusterQueue:
     """A queue with 2 cpu on each of `a` and `b`."""
     return make_queue("q", {"a": {"cpu": 2}, "b": {"cpu": 2}}, **changes)
 
