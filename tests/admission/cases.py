@@ -40,8 +40,8 @@ AMOUNTS = {
     "pods": ("6", "4", "8", "12", "3", "0"),
 }
 REQUESTS = {
-    "cpu": ("500m", "1", "250m", "750m", "333m", "2", "1500m", "100m", "0"),
-    "memory": ("512Mi", "256Mi", "1Gi", "700M", "2Gi", "100M", "0"),
+    "cpu": ("500m", "1", "250m", "750m", "333m", "2", "1500m", "1500u", "100m", "0"),
+    "memory": ("512Mi", "256Mi", "1Gi", "700M", "2Gi", "1e8", "100500m", "0"),
     "nvidia.com/gpu": ("1", "1", "2", "1", "0"),
 }
 COVERED = (
@@ -323,6 +323,8 @@ def cluster_queue(draw: Draw, index: int, groups: list[tuple[tuple[str, ...], li
     if one_in(draw, 5):
         spec["queueingStrategy"] = "StrictFIFO"
     if one_in(draw, 60):
+        spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": f"{PREFIX}nobody"}]}
+    if one_in(draw, 60):
         spec["stopPolicy"] = "Hold"
     return made("ClusterQueue", f"{PREFIX}q{index}", spec)
 
@@ -401,6 +403,8 @@ def pod_set(draw: Draw, name: str, covered: tuple[str, ...]) -> Body:
         ]
     if "memory" in covered and one_in(draw, 12):
         spec["runtimeClassName"] = "admission-heavy"
+    if one_in(draw, 20):
+        spec["resources"] = {"requests": {"cpu": draw(st.sampled_from(REQUESTS["cpu"]))}}
     if one_in(draw, 9):
         spec["nodeSelector"] = {
             key: draw(st.sampled_from(["a", "b"])) for key in some(draw, ["pool", "zone", "rack"], least=1)

@@ -140,7 +140,8 @@ def crowds(draw: Draw) -> Crowd:
     parents = [each["metadata"]["name"] for each in cohorts]
     queues = [draw(cluster_queue(index, groups, parents)) for index in range(draw(st.sampled_from([2, 3, 1, 4])))]
     for queue in queues:
-        queue["spec"].pop("stopPolicy", None)
+        for key in ("stopPolicy", "admissionChecksStrategy"):
+            queue["spec"].pop(key, None)
         first = queue["spec"]["resourceGroups"][0]
         quotas = [{"name": name, "nominalQuota": "0"} for name in first["coveredResources"]]
         first["flavors"].append({"name": GATE, "resources": quotas})
