@@ -51,20 +51,22 @@ def targets(state: State, demand: Demand) -> list[Admitted]:
     They are taken in order until the workload fits, and given back, latest first, as far as it still fits.
     The state is as before when this returns. Source: classicalPreemptions.
     """
-    candidates = _candidates(state, demand)
-    others = [each for each in candidates if each.right is not Right.SAME_QUEUE]
-    hierarchy = any(each.right is Right.HIERARCHY for each in others)
     borrows = demand.pool.said.preemption.borrow_within_cohort
-    if not others or (not borrows and not _under_nominal(demand)):
+    below = borrows or _under_nominal(demand)
+    candidates = _candidates(state, demand, by_priority=below)
+    rights = {each.right for each in candidates}
+    if rights <= {Right.SAME_QUEUE} or not below:
         attempts: tuple[bool, ...] = (True,)
-    elif not borrows and not hierarchy:
+    elif not borrows and Right.HIERARCHY not in rights:
         attempts = (False, True)
     else:
         attempts = (True, False)
     for borrowing in attempts:
-        chosen = _attempt(state, demand, candidates, borrowing=borrowing)
-        if chosen:
-            return chosen
+        usable = [each for each in candidates if not (borrowing and each.right is Right.WITHOUT_BORROWING)]
+        if _enough(demand, usable, borrowing=borrowing):
+            chosen = _attempt(state, demand, usable, borrowing=borrowing)
+            if chosen:
+                return chosen
     return []
 
 
@@ -90,11 +92,23 @@ def demanded(workload: Workload, pool: Pool, assignment: Assignment) -> Demand:
     return Demand(workload, pool, assignment.contested(), assignment.usage)
 
 
+def _enough(demand: Demand, candidates: list[Candidate], *, borrowing: bool) -> bool:
+    """Whether it could fit if all of them went; spares most attempts that end in nothing."""
+    node = demand.pool.node
+    for what, number in demand.usage.items():
+        if demand.pool.available(what) + sum(each.admitted.usage.get(what, 0) for each in candidates) < number:
+            return False
+        own = sum(each.admitted.usage.get(what, 0) for each in candidates if each.right is Right.SAME_QUEUE)
+        if not borrowing and node.exceeds(what, number - own):
+            return False
+    return bool(candidates)
+
+
 def _attempt(state: State, demand: Demand, candidates: list[Candidate], *, borrowing: bool) -> list[Admitted]:
     chosen: list[Admitted] = []
     fitted = False
     for candidate in candidates:
-        if not _counts(state, demand, candidate, borrowing=borrowing):
+        if not _counts(state, demand, candidate):
             continue
         state.remove(candidate.admitted)
         chosen.append(candidate.admitted)
@@ -135,12 +149,10 @@ def _under_nominal(demand: Demand) -> bool:
     return all(node.usage.get(what, 0) < node.quota(what).nominal for what in demand.contested)
 
 
-def _counts(state: State, demand: Demand, candidate: Candidate, *, borrowing: bool) -> bool:
+def _counts(state: State, demand: Demand, candidate: Candidate) -> bool:
     """Whether a candidate still is one, after those that were taken before it. Source: candidateIsValid."""
     if candidate.right is Right.SAME_QUEUE:
         return True
-    if borrowing and candidate.right is Right.WITHOUT_BORROWING:
-        return False
     node = state.pools[candidate.admitted.cluster_queue].node
     if node.within(demand.contested):
         return False
@@ -152,17 +164,22 @@ def _counts(state: State, demand: Demand, candidate: Candidate, *, borrowing: bo
     return True
 
 
-def _candidates(state: State, demand: Demand) -> list[Candidate]:
-    """All who may be evicted, in the order in which they are taken. Source: NewCandidateIterator."""
+def _candidates(state: State, demand: Demand, *, by_priority: bool) -> list[Candidate]:
+    """All who may be evicted, in the order in which they are taken. Source: NewCandidateIterator.
+
+    `by_priority`: False leaves out those of other queues who may only be evicted where this workload borrows nothing,
+    since it would.
+    """
+    policy = demand.pool.said.preemption.within_cluster_queue
     own = [
         Candidate(each, Right.SAME_QUEUE, None)
-        for each in demand.pool.admitted.values()
-        if _may(demand, each, demand.pool.said.preemption.within_cluster_queue)
+        for each in (demand.pool.admitted.values() if policy != "Never" else ())
+        if _may(demand, each, policy)
     ]
-    others = list(_others(state, demand))
+    others = list(_others(state, demand, by_priority=by_priority))
     hierarchy = [each for each in others if each.right is Right.HIERARCHY]
-    by_priority = [each for each in others if each.right is not Right.HIERARCHY]
-    groups = [sorted(group, key=_order) for group in (hierarchy, by_priority, own)]
+    rest = [each for each in others if each.right is not Right.HIERARCHY]
+    groups = [sorted(group, key=_order) for group in (hierarchy, rest, own)]
     evicted = [each for group in groups for each in group if each.admitted.evicted]
     return [*evicted, *(each for group in groups for each in group if not each.admitted.evicted)]
 
@@ -174,22 +191,15 @@ def _order(candidate: Candidate) -> tuple[int, float, str]:
 
 def _may(demand: Demand, other: Admitted, policy: Policy) -> bool:
     """Source: classifyPreemptionVariant and SatisfiesPreemptionPolicy."""
-    if not any(what in demand.contested for what in other.usage):
-        return False
     mine, theirs = demand.workload, other.workload
-    match policy:
-        case "Any":
-            return True
-        case "LowerPriority":
-            return mine.priority > theirs.priority
-        case "LowerOrNewerEqualPriority":
-            newer = mine.priority == theirs.priority and mine.created < theirs.created
-            return mine.priority > theirs.priority or newer
-        case _:
-            return False
+    lower = mine.priority > theirs.priority
+    newer = mine.priority == theirs.priority and mine.created < theirs.created
+    if policy == "Any" or lower or (newer and policy == "LowerOrNewerEqualPriority"):
+        return not other.usage.keys().isdisjoint(demand.contested)
+    return False
 
 
-def _others(state: State, demand: Demand) -> Iterator[Candidate]:
+def _others(state: State, demand: Demand, *, by_priority: bool) -> Iterator[Candidate]:
     """Who borrows in other queues of the tree. Source: collectCandidatesForHierarchicalReclaim."""
     pool = demand.pool
     if pool.said.preemption.reclaim_within_cohort == "Never":
@@ -197,7 +207,7 @@ def _others(state: State, demand: Demand) -> Iterator[Candidate]:
     nearer, rest = _fits_in(pool.node, demand.usage)
     below: Node | None = None
     for cohort in pool.node.above():
-        for node in _borrowing(cohort, below, pool.node, demand.contested):
+        for node in _borrowing(cohort, below, pool.node, demand.contested) if nearer or by_priority else ():
             for each in state.pool_of(node).admitted.values():
                 if _may(demand, each, pool.said.preemption.reclaim_within_cohort):
                     yield Candidate(each, Right.HIERARCHY if nearer else _right(demand, each), cohort)

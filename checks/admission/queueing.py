@@ -7,6 +7,7 @@ its beginning; then those heads are admitted one after the other, as far as they
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal
 
 from checks.admission.assignment import Mode
@@ -15,7 +16,7 @@ from checks.admission.diagnosis import closed, pod_faults
 from checks.admission.model import Admitted, FlavorResource, Model, Usage, Workload
 from checks.admission.state import Pool, State
 from checks.admission.verdict import Assigned, assigned
-from checks.admission.waiting_line import Entry, Line
+from checks.admission.waiting_line import Entry, Line, Needs
 
 MOST_CYCLES = 200
 """Cycles without a new admission after which it is said that workloads only evict each other."""
@@ -63,14 +64,17 @@ class Queueing:
         self.state = State(model, admitted)
         self._lines = {name: Line() for name in self.state.pools}
         self._roots = {name: _root(pool) for name, pool in self.state.pools.items()}
-        self._versions = dict.fromkeys(self._roots.values(), 0)
+        self._trees: dict[str, list[Pool]] = {}
+        """The queues of each tree of cohorts."""
+        for name, pool in self.state.pools.items():
+            self._trees.setdefault(self._roots[name], []).append(pool)
         self._generations = dict.fromkeys(self._lines, 0)
         self._held: dict[str, Workload] = {}
         """Those whose queue is on hold, not there or closed to them."""
         self._eviction_cycles = eviction_cycles
         self._leaving: dict[str, int] = {}
         """Cycles that are left to evicted workloads."""
-        self._numbers = 0
+        self._numbers = self._stamps = 0
 
     def submit(self, workload: Workload) -> None:
         """Let a workload join its queue."""
@@ -124,6 +128,11 @@ class Queueing:
         """What a queue uses."""
         return dict(self.state.tree.queues[cluster_queue].usage)
 
+    def stamp(self, now: float) -> float:
+        """When a workload that is admitted now got its quota: a little later than all before it."""
+        self._stamps += 1
+        return now + self._stamps * 1e-6
+
     def _pool_of(self, workload: Workload) -> Pool | None:
         local = (self.model.local_queues or {}).get((workload.namespace, workload.queue))
         if local is None or local.stop_policy != "None":
@@ -142,18 +151,18 @@ class Queueing:
             self.state.tree.remove(name, usage)
         for head in heads:
             if head.admitted:
-                self._changed(head.pool.said.name)
+                self._generations[head.pool.said.name] += 1
             else:
                 self._requeue(head)
         return heads
 
     def _head(self, name: str, line: Line) -> _Head | None:
-        entry = line.pop(self._versions[self._roots[name]])
+        pool = self.state.pools[name]
+        entry = line.pop(partial(_still_lacking, pool, self._trees[self._roots[name]]))
         if entry is None:
             return None
         if entry.generation != self._generations[name]:
             entry.tried = ()
-        pool = self.state.pools[name]
         entry.generation = self._generations[name]
         return _Head(pool, entry, attempt(self.state, pool, entry.workload, entry.tried))
 
@@ -178,7 +187,7 @@ class Queueing:
             head.skipped = True
             return
         if not evicts:
-            admitted = Admitted(head.entry.workload, name, dict(assignment.usage), reserved=now)
+            admitted = Admitted(head.entry.workload, name, dict(assignment.usage), reserved=self.stamp(now))
             self.state.add(admitted)
             head.admitted = True
             key = head.entry.workload.key
@@ -216,12 +225,13 @@ class Queueing:
             entry.tried = ()
             line.push(entry, first=head.evicting and not head.pool.said.strict)
             return
+        fresh = not any(entry.tried)
         entry.tried = head.attempt.assignment.tried
         if head.pool.said.strict or head.attempt.assignment.unfinished:
             line.push(entry)
         else:
             entry.tried = ()
-            line.refuse(entry, self._versions[self._roots[name]])
+            line.refuse(entry, _needs(head) if fresh else None)
 
     def _let_go(self) -> bool:
         """Take the quota of evicted workloads whose time is over, and queue them again."""
@@ -241,16 +251,35 @@ class Queueing:
 
     def _free(self, admitted: Admitted) -> None:
         self.state.remove(admitted)
-        self._changed(admitted.cluster_queue)
-        root = self._roots[admitted.cluster_queue]
-        for name, line in self._lines.items():
-            if self._roots[name] == root:
-                line.wake()
+        self._generations[admitted.cluster_queue] += 1
+        for pool in self._trees[self._roots[admitted.cluster_queue]]:
+            self._lines[pool.said.name].wake()
 
-    def _changed(self, name: str) -> None:
-        """Quota of a queue has changed hands."""
-        self._generations[name] += 1
-        self._versions[self._roots[name]] += 1
+
+def _needs(head: _Head) -> Needs | None:
+    """What the first pod set lacked on every flavor; None where that alone does not keep the workload out.
+
+    Fewer pods may do; a later pod set lacks what those before it leave; there may be somebody to evict.
+    """
+    (placed, *others), sets = head.attempt.assignment.placed, head.entry.workload.pod_sets
+    if others or any(pods.least is not None for pods in sets):
+        return None
+    short = [each for each in placed.refused if each.flavor and each.resource]
+    return tuple(((each.flavor, each.resource), each.wanted) for each in short)
+
+
+def _still_lacking(pool: Pool, neighbours: Collection[Pool], workload: Workload, needs: Needs) -> bool:
+    """Whether all of that is still lacking, and there is nobody who could be evicted."""
+    if any(pool.available(what) >= number for what, number in needs):
+        return False
+    policy = pool.said.preemption
+    if policy.within_cluster_queue != "Never":
+        below = workload.priority + (policy.within_cluster_queue == "LowerOrNewerEqualPriority")
+        if any(each.workload.priority < below for each in pool.admitted.values()):
+            return False
+    return policy.reclaim_within_cohort == "Never" or not any(
+        other.node.exceeds(what) for other in neighbours if other is not pool for what, _ in needs
+    )
 
 
 def _root(pool: Pool) -> str:

@@ -14,7 +14,19 @@ _NONE = Quota(0)
 class Node:
     """A cohort or a cluster queue. Numbers are by flavor and resource; what is not there is 0."""
 
-    __slots__ = ("active", "cohorts", "kept", "name", "parent", "queues", "quotas", "subtree", "usage")
+    __slots__ = (
+        "_height",
+        "_most",
+        "active",
+        "cohorts",
+        "kept",
+        "name",
+        "parent",
+        "queues",
+        "quotas",
+        "subtree",
+        "usage",
+    )
 
     def __init__(self, name: str, quotas: Mapping[FlavorResource, Quota]) -> None:
         """A node with its own quotas, in no tree yet."""
@@ -30,6 +42,8 @@ class Node:
         self.kept: dict[FlavorResource, int] = {}
         """Of that, what its lending limit keeps from its parent."""
         self.usage: dict[FlavorResource, int] = {}
+        self._most: dict[FlavorResource, int] = {}
+        self._height = -1
 
     def quota(self, what: FlavorResource) -> Quota:
         """Its own; nothing where none is written."""
@@ -52,6 +66,12 @@ class Node:
 
     def potential(self, what: FlavorResource) -> int:
         """What could be used if nobody used anything."""
+        known = self._most.get(what)
+        if known is None:
+            known = self._most[what] = self._potential(what)
+        return known
+
+    def _potential(self, what: FlavorResource) -> int:
         if self.parent is None:
             return self.subtree.get(what, 0)
         most = self.kept.get(what, 0) + self.parent.potential(what)
@@ -90,8 +110,10 @@ class Node:
     @property
     def height(self) -> int:
         """Steps down to the furthest active queue. Source: getNodeHeight, hierarchical_preemption.go."""
-        own = int(bool(self.cohorts) or any(queue.active for queue in self.queues))
-        return max((own, *(cohort.height + 1 for cohort in self.cohorts)))
+        if self._height < 0:
+            own = int(bool(self.cohorts) or any(queue.active for queue in self.queues))
+            self._height = max((own, *(cohort.height + 1 for cohort in self.cohorts)))
+        return self._height
 
     def level(self, what: FlavorResource, number: int) -> tuple[int, bool]:
         """How far up so much more has to be borrowed, and whether there is somebody above that to reclaim from.
@@ -124,6 +146,14 @@ class Node:
         more = quota.nominal - self.quota(what).nominal
         self.quotas = {**self.quotas, what: quota}
         self._have_more(what, more)
+        *_, root = (self, *self.above())
+        root.forget()
+
+    def forget(self) -> None:
+        """What it and all below it could use is to be calculated anew."""
+        self._most.clear()
+        for child in (*self.cohorts, *self.queues):
+            child.forget()
 
     def _have_more(self, what: FlavorResource, more: int) -> None:
         kept = self.kept.get(what, 0)

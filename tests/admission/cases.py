@@ -1,9 +1,11 @@
 """Environments of Kueue and what is asked of them, as hypothesis draws them: for unit tests, and for the real Kueue."""
 
+import contextlib
 import json
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import hypothesis
 from hypothesis import HealthCheck, Phase
@@ -19,6 +21,7 @@ from checks.admission.state import State
 from manifests.queues import API_VERSION
 
 Body = dict[str, Any]
+T = TypeVar("T")
 PREFIX = "case-"
 """What every name of a case begins with, so that many can stand side by side."""
 NAMESPACE = "slot-ns"
@@ -37,8 +40,8 @@ AMOUNTS = {
     "pods": ("6", "4", "8", "12", "3", "0"),
 }
 REQUESTS = {
-    "cpu": ("500m", "1", "250m", "750m", "333m", "2", "1500m", "100m", "0"),
-    "memory": ("512Mi", "256Mi", "1Gi", "700M", "2Gi", "100M", "0"),
+    "cpu": ("500m", "1", "250m", "750m", "333m", "2", "1500m", "1500u", "100m", "0"),
+    "memory": ("512Mi", "256Mi", "1Gi", "700M", "2Gi", "1e8", "100500m", "0"),
     "nvidia.com/gpu": ("1", "1", "2", "1", "0"),
 }
 COVERED = (
@@ -68,9 +71,9 @@ class Case:
         return Case(tuple(objects), tuple(before), asked)
 
     @property
-    def queues(self) -> str:
-        """Its cluster queues, in writing."""
-        return json.dumps([each["spec"] for each in self.objects if each["kind"] == "ClusterQueue"])
+    def environment(self) -> str:
+        """Its objects, in writing."""
+        return json.dumps(self.objects)
 
     @property
     def model(self) -> Model:
@@ -128,23 +131,43 @@ def some(draw: Draw, things: tuple[Any, ...] | list[Any], least: int = 0) -> lis
     return list(draw(st.lists(st.sampled_from(things), unique=True, min_size=least))) if things else []
 
 
+def collected(seed: int, most: int, strategy: st.SearchStrategy[T], take: Callable[[T], bool]) -> None:
+    """Draw from a strategy, the same for the same seed, until `take` has enough; at most so many."""
+
+    @hypothesis.seed(seed)
+    @hypothesis.settings(
+        database=None, max_examples=most, phases=[Phase.generate], report_multiple_bugs=False, **UNTIMED
+    )
+    @hypothesis.given(strategy)
+    def draw(drawn: T) -> None:
+        if take(drawn):
+            raise _EnoughError
+
+    with contextlib.suppress(_EnoughError):
+        draw()
+
+
+class _EnoughError(Exception):
+    """To hypothesis a failure, at which it stops."""
+
+
 def drawn(seed: int, count: int) -> list[Case]:
     """So many cases, the same ones for the same seed, in the order in which hypothesis draws them.
 
-    What it has drawn before in other words, with the same queues, is left out: it likes to vary what it has. At most a
-    quarter begins with an idle cluster.
+    It likes to vary what it has drawn before: of one environment at most three cases are taken. At most a third begins
+    with an idle cluster.
     """
     found: dict[str, Case] = {}
+    environments: Counter[str] = Counter()
 
-    @hypothesis.seed(seed)
-    @hypothesis.settings(database=None, max_examples=8 * count, phases=[Phase.generate], **UNTIMED)
-    @hypothesis.given(cases())
-    def collect(case: Case) -> None:
+    def take(case: Case) -> bool:
         idle = sum(not each.before for each in found.values())
-        if len(found) < count and (case.before or idle < count // 4):
-            found.setdefault(case.queues, case)
+        if (case.before or idle < count // 3) and repr(case) not in found and environments[case.environment] < 3:
+            found[repr(case)] = case
+            environments[case.environment] += 1
+        return len(found) == count
 
-    collect()
+    collected(seed, 8 * count, cases(), take)
     return list(found.values())
 
 
@@ -300,6 +323,8 @@ def cluster_queue(draw: Draw, index: int, groups: list[tuple[tuple[str, ...], li
     if one_in(draw, 5):
         spec["queueingStrategy"] = "StrictFIFO"
     if one_in(draw, 60):
+        spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": f"{PREFIX}nobody"}]}
+    if one_in(draw, 60):
         spec["stopPolicy"] = "Hold"
     return made("ClusterQueue", f"{PREFIX}q{index}", spec)
 
@@ -378,6 +403,8 @@ def pod_set(draw: Draw, name: str, covered: tuple[str, ...]) -> Body:
         ]
     if "memory" in covered and one_in(draw, 12):
         spec["runtimeClassName"] = "admission-heavy"
+    if one_in(draw, 20):
+        spec["resources"] = {"requests": {"cpu": draw(st.sampled_from(REQUESTS["cpu"]))}}
     if one_in(draw, 9):
         spec["nodeSelector"] = {
             key: draw(st.sampled_from(["a", "b"])) for key in some(draw, ["pool", "zone", "rack"], least=1)

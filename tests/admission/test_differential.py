@@ -4,7 +4,6 @@ TRAINSTACK_ADMISSION_SEED repeats the cases of a seed, TRAINSTACK_ADMISSION_CASE
 """
 
 import os
-import random
 from collections import Counter
 
 import hypothesis
@@ -17,24 +16,23 @@ from tests.admission.cases import UNTIMED, Case, cases, drawn
 from tests.admission.differential import Answer, expected
 
 CASES = int(os.environ.get("TRAINSTACK_ADMISSION_CASES", "200"))
-SEED = int(os.environ.get("TRAINSTACK_ADMISSION_SEED", "") or random.SystemRandom().randrange(10**6))
 SHRINKS = 40
 """Attempts at making a disagreement smaller; each takes some seconds."""
 
 
-def test_the_engine_and_kueue_agree(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_engine_and_kueue_agree(bench: Bench, seed: int, capsys: pytest.CaptureFixture[str]) -> None:
     """On every case of a fresh seed; a disagreement is told as small as it can be made."""
     with capsys.disabled():
-        print(f"\nadmission: TRAINSTACK_ADMISSION_SEED={SEED}, {CASES} cases")
-    wanted = drawn(SEED, CASES)
+        print(f"\nadmission: TRAINSTACK_ADMISSION_SEED={seed}, {CASES} cases")
+    wanted = drawn(seed, CASES)
     assert len(wanted) == CASES
     answers = {repr(case): answer for case, answer in zip(wanted, differential.answers(bench, wanted), strict=True)}
     with capsys.disabled():
         print(f"admission: {', '.join(f'{n} {kind}' for kind, n in Counter(map(_kind, answers.values())).items())}")
     wrong = [case for case in wanted if answers[repr(case)] != expected(case)]
     if wrong:
-        _make_smaller(bench, answers)
-    assert not wrong, f"TRAINSTACK_ADMISSION_SEED={SEED}: {wrong[0]!r}"
+        _make_smaller(bench, seed, answers)
+    assert not wrong, f"TRAINSTACK_ADMISSION_SEED={seed}: {wrong[0]!r}"
 
 
 def _kind(answer: Answer) -> str:
@@ -45,11 +43,11 @@ def _kind(answer: Answer) -> str:
     return "wait" if answer.alone is not None else "are never admitted"
 
 
-def _make_smaller(bench: Bench, answers: dict[str, Answer]) -> None:
+def _make_smaller(bench: Bench, seed: int, answers: dict[str, Answer]) -> None:
     """Draw the same cases again, which are answered already, and let hypothesis shrink the first disagreement."""
     left, found = SHRINKS, False
 
-    @hypothesis.seed(SEED)
+    @hypothesis.seed(seed)
     @hypothesis.settings(
         database=None,
         max_examples=8 * CASES,
@@ -67,6 +65,6 @@ def _make_smaller(bench: Bench, answers: dict[str, Answer]) -> None:
             left -= 1
             (answers[repr(case)],) = differential.answers(bench, [case])
         found = found or answers[repr(case)] != expected(case)
-        assert answers[repr(case)] == expected(case), f"TRAINSTACK_ADMISSION_SEED={SEED}: {case!r}"
+        assert answers[repr(case)] == expected(case), f"TRAINSTACK_ADMISSION_SEED={seed}: {case!r}"
 
     agree()

@@ -1,6 +1,7 @@
 """Who has to go for a workload that does not fit."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,9 @@ def evicted(asked: Workload, model: Model, *using: Admitted) -> list[str]:
     return sorted(each.partition("/")[2] for each in judge(asked, model, admitted=using).preempts)
 
 
-def make_pair(own: int, theirs: int, preemption: Preemption = RECLAIMS, **changes: object) -> Model:
+def make_pair(own: int, theirs: int, preemption: Preemption = RECLAIMS) -> Model:
     """Queues `q` and `r` of one cohort with so much cpu; `q` preempts."""
-    queue = make_queue("q", {"cpu": {"cpu": own}}, "lab", preemption=preemption, **changes)
+    queue = make_queue("q", {"cpu": {"cpu": own}}, "lab", preemption=preemption)
     return make_model(queue, make_queue("r", {"cpu": {"cpu": theirs}}, "lab"))
 
 
@@ -53,15 +54,18 @@ def test_who_turns_out_not_to_be_needed_stays() -> None:
     ],
 )
 def test_within_a_queue_its_policy_says_who_may_be_evicted(policy: str, expected: list[str]) -> None:
-    """Of equal priority only those that came later."""
+    """Of equal priority only those that came later, of higher priority nobody."""
     using = [
-        make_admitted("low", cpu=2, priority=1),
+        make_admitted("low", cpu=1, priority=1),
         make_admitted("newer", cpu=1, priority=5, created=9.0),
         make_admitted("older", cpu=1, priority=5, created=1.0),
+        make_admitted("higher", cpu=1, priority=9, created=9.0),
     ]
     model = make_model(make_queue(preemption=Preemption(within_cluster_queue=policy)))  # type: ignore[arg-type]
-    cpu = 3 if policy == "LowerOrNewerEqualPriority" else 2
+    cpu = 2 if policy == "LowerOrNewerEqualPriority" else 1
     assert evicted(make_workload(make_pods(cpu=cpu), priority=5, created=5.0), model, *using) == expected
+    more = make_workload(make_pods(cpu=cpu + 1), priority=5, created=5.0)
+    assert evicted(more, model, *using) == []
 
 
 def test_what_was_lent_is_reclaimed() -> None:
@@ -131,7 +135,7 @@ def test_those_told_to_go_are_taken_before_all_others() -> None:
     ]
 
 
-def make_two_flavors(**changes: object) -> ClusterQueue:
+def make_two_flavors(**changes: Any) -> ClusterQueue:
     """A queue with 2 cpu on each of `a` and `b`."""
     return make_queue("q", {"a": {"cpu": 2}, "b": {"cpu": 2}}, **changes)
 

@@ -1,6 +1,7 @@
 """Many workloads at one instant: who is admitted, in which order, who has to go."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from tests.unit.checks.admission.make import make_admitted, make_model, make_pod
 LOWER = Preemption(within_cluster_queue="LowerPriority")
 
 
-def make_run(name: str, cpu: int | str = 1, queue: str = "q", **changes: object) -> Workload:
+def make_run(name: str, cpu: int | str = 1, queue: str = "q", **changes: Any) -> Workload:
     """A workload of one pod."""
     return make_workload(make_pods(cpu=cpu), queue=queue, name=name, **changes)
 
@@ -131,3 +132,13 @@ def test_thousands_alike_cost_one_attempt() -> None:
         queueing.finish(f"ns/r{number - 2}")
         assert said(queueing) == [f"+r{number}"]
     assert len(queueing.waiting()) == 4800
+
+
+def test_of_those_admitted_at_one_instant_the_last_is_the_latest() -> None:
+    """Of equal priority it is evicted first."""
+    queueing = Queueing(make_model(make_queue(preemption=LOWER)))
+    for number in range(4):
+        queueing.submit(make_run(f"r{3 - number}", created=float(number)))
+    assert said(queueing) == ["+r3", "+r2", "+r1", "+r0"]
+    queueing.submit(make_run("high", 1, priority=5))
+    assert said(queueing) == ["-r0", "+high"]

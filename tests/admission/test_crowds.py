@@ -1,0 +1,29 @@
+"""Many Jobs at once: who is admitted in the end, and who had to go, against the real Kueue.
+
+TRAINSTACK_ADMISSION_SEED repeats the crowds of a seed, TRAINSTACK_ADMISSION_CROWDS says how many there are to be.
+"""
+
+import os
+from itertools import pairwise
+
+import pytest
+
+from tests.admission.bench import Bench
+from tests.admission.crowding import observed
+from tests.admission.crowds import drawn_crowds, outcomes
+
+CROWDS = int(os.environ.get("TRAINSTACK_ADMISSION_CROWDS", "20"))
+
+
+def test_the_same_jobs_are_admitted_in_the_end(bench: Bench, seed: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """After the queues have opened for all at one moment, and after each who came later and perhaps evicted others."""
+    crowds = drawn_crowds(seed, CROWDS)
+    assert len(crowds) == CROWDS
+    wanted = [outcomes(crowd) for crowd in crowds]
+    jobs = sum(len(crowd.jobs) + len(crowd.later) for crowd in crowds)
+    evicted = sum(len(before.keys() - after.keys()) for each in wanted for before, after in pairwise(each))
+    with capsys.disabled():
+        print(f"\nadmission: TRAINSTACK_ADMISSION_SEED={seed}, {CROWDS} crowds of {jobs} Jobs, {evicted} are evicted")
+    found = observed(bench, crowds)
+    wrong = [index for index, each in enumerate(wanted) if found[index] != each]
+    assert not wrong, f"TRAINSTACK_ADMISSION_SEED={seed}: {found[wrong[0]]} of {crowds[wrong[0]]!r}"

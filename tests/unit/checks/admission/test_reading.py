@@ -1,0 +1,202 @@
+"""Models and workloads from Kubernetes objects."""
+
+from typing import Any
+
+from checks.admission.judging import judged
+from checks.admission.launches import declared_workloads, read_kueue_workload, read_workload
+from checks.admission.model import Admitted, Cohort, Node, Quota, Requirement, Taint, Workload
+from checks.admission.reading import declared_model, read_model, read_snapshot
+from settings.environment import Environment
+from settings.workloads import ReplicatedJob
+from tests.unit.checks.admission.make import make_model
+from tests.unit.make import make_cluster_queue, make_distributed, make_queues, make_run, make_settings
+
+
+def body(kind: str, name: str, spec: Any = None, **changes: Any) -> dict[str, Any]:
+    """An object."""
+    metadata = {"name": name, **changes.pop("metadata", {})}
+    return {"kind": kind, "metadata": metadata, **({} if spec is None else {"spec": spec}), **changes}
+
+
+def test_a_model_holds_what_the_objects_say() -> None:
+    """Every field that an admission depends on, in Kueue's integers; what is not written has Kueue's default."""
+    quota = {"name": "cpu", "nominalQuota": "1500m", "borrowingLimit": 2, "lendingLimit": "0"}
+    group = {"coveredResources": ["cpu"], "flavors": [{"name": "f", "resources": [quota]}]}
+    model = read_model(
+        [
+            body(
+                "ResourceFlavor",
+                "f",
+                {"nodeLabels": {"pool": "a"}, "nodeTaints": [{"key": "k", "effect": "NoExecute"}]},
+            ),
+            body("Cohort", "lab", {"parentName": "root", "resourceGroups": [group]}),
+            body(
+                "ClusterQueue",
+                "q",
+                {
+                    "cohortName": "lab",
+                    "resourceGroups": [group],
+                    "namespaceSelector": {"matchLabels": {"team": "red"}},
+                    "queueingStrategy": "StrictFIFO",
+                    "stopPolicy": "Hold",
+                    "preemption": {
+                        "withinClusterQueue": "LowerPriority",
+                        "reclaimWithinCohort": "Any",
+                        "borrowWithinCohort": {"policy": "LowerPriority", "maxPriorityThreshold": 7},
+                    },
+                    "flavorFungibility": {"whenCanBorrow": "TryNextFlavor"},
+                    "admissionChecksStrategy": {"admissionChecks": [{"name": "budget"}]},
+                },
+            ),
+            body("LocalQueue", "l", {"clusterQueue": "q"}, metadata={"namespace": "ns"}),
+            body("WorkloadPriorityClass", "high", value=9),
+            body("Namespace", "ns", metadata={"labels": {"team": "red"}}),
+            body("AdmissionCheck", "budget", status={"conditions": [{"type": "Active", "status": "True"}]}),
+            body("RuntimeClass", "heavy", overhead={"podFixed": {"cpu": "250m"}}),
+            body(
+                "Node",
+                "n",
+                {"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}], "unschedulable": True},
+                status={"allocatable": {"cpu": "4", "memory": "8Gi"}},
+            ),
+            body("Secret", "passed over"),
+        ]
+    )
+    quotas = {("f", "cpu"): Quota(1500, 2000, 0)}
+    assert model.cohorts == {"lab": Cohort("lab", "root", quotas)}
+    queue = (model.cluster_queues or {})["q"]
+    assert (queue.cohort, queue.quotas, queue.strict, queue.stop_policy) == ("lab", quotas, True, "Hold")
+    assert queue.namespaces == (Requirement("team", "In", ("red",)),)
+    assert (queue.preemption.borrow_within_cohort, queue.preemption.borrow_threshold) == (True, 7)
+    assert (queue.fungibility.when_can_borrow, queue.fungibility.when_can_preempt) == ("TryNextFlavor", "TryNextFlavor")
+    assert queue.checks == ("budget",)
+    assert (model.flavors or {})["f"].taints == (Taint("k", "", "NoExecute"),)
+    assert (model.priorities, model.active_checks) == ({"high": 9}, {"budget": True})
+    assert model.namespaces == {"ns": {"team": "red", "kubernetes.io/metadata.name": "ns"}}
+    assert model.overheads == {"heavy": {"cpu": "250m"}}
+    assert model.nodes == (
+        Node("n", {}, (Taint("k", "v", "NoSchedule"),), {"cpu": 4000, "memory": 8 * 2**30}, closed=True),
+    )
+
+
+def test_a_queue_that_selects_no_namespace_is_closed() -> None:
+    """Left out it admits none, empty it admits all."""
+    model = read_model([body("ClusterQueue", "closed", {}), body("ClusterQueue", "open", {"namespaceSelector": {}})])
+    assert {name: queue.namespaces for name, queue in (model.cluster_queues or {}).items()} == {
+        "closed": None,
+        "open": (),
+    }
+
+
+def test_what_may_not_be_read_is_none() -> None:
+    """Not empty."""
+    model = read_model([], unread=("ClusterQueue", "Node"))
+    assert (model.cluster_queues, model.nodes, model.local_queues) == (None, None, {})
+
+
+def test_an_environment_is_read_from_the_objects_that_it_declares() -> None:
+    """Its runs with the settings that say their pods; a stack without the platform does not know the queues."""
+    jobs = (ReplicatedJob(name="driver"), ReplicatedJob(name="workers", replicas=2, parallelism=3))
+    settings = make_settings(
+        make_distributed(),
+        make_run(name="free", queue=None),
+        make_distributed(name="trained", kind="TrainJob"),
+        make_run(name="set", kind="JobSet", managed=False, replicated_jobs=jobs, priority=None),
+    )
+    model = declared_model(settings)
+    found = declared_workloads(settings, model)
+    assert [(each.name, each.path, each.priority) for each in found] == [
+        ("train", "workloads.runs[train]", 1000),
+        ("trained", "workloads.runs[trained]", 1000),
+        ("set", "workloads.runs[set]", 0),
+    ]
+    assert [[(pods.name, pods.count, pods.path) for pods in each.pod_sets] for each in found] == [
+        [
+            ("master", 1, "workloads.runs[train].roles.Master"),
+            ("worker", 2, "workloads.runs[train].roles.Worker"),
+        ],
+        [("node", 3, "workloads.runs[trained].roles.Master")],
+        [
+            ("driver", 1, "workloads.runs[set].replicatedJobs[driver]"),
+            ("workers", 6, "workloads.runs[set].replicatedJobs[workers]"),
+        ],
+    ]
+    assert found[0].pod_sets[1].resources_path == "workloads.runs[train].resources"
+    tenant = settings.model_copy(update={"environment": Environment(halves=("training",))})
+    assert [each.outcome for each in judged(tenant)] == ["unknown"] * 3
+
+
+def test_a_run_that_cannot_be_built_is_left_out() -> None:
+    """Another rule tells why."""
+    run = make_distributed(kind="TrainJob", env={"PET_NNODES": "2"})
+    settings = make_settings(run)
+    assert declared_workloads(settings, declared_model(settings)) == ()
+
+
+def test_a_job_says_the_fewest_pods_that_will_do() -> None:
+    """By Kueue's annotation; what is no number counts for nothing, and other kinds have none."""
+    job = {
+        "kind": "Job",
+        "metadata": {"name": "j", "namespace": "ns", "annotations": {"kueue.x-k8s.io/job-min-parallelism": "2"}},
+        "spec": {"parallelism": 4, "completions": 9, "template": {"spec": {"containers": [{"name": "c"}]}}},
+    }
+    read = read_workload(job, (), make_model())
+    assert (read.pod_sets[0].count, read.pod_sets[0].least) == (4, 2)
+    job["metadata"]["annotations"] = {"kueue.x-k8s.io/job-min-parallelism": "some"}  # type: ignore[index]
+    assert read_workload(job, (), make_model()).pod_sets[0].least is None
+
+
+def make_live(**status: Any) -> dict[str, Any]:
+    """A Workload of three pods on queue `l`, with this status."""
+    template = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}
+    spec = {"queueName": "l", "priority": 5, "podSets": [{"name": "main", "count": 3, "template": template}]}
+    metadata = {"namespace": "ns", "creationTimestamp": "2026-01-01T00:00:10Z"}
+    return body("Workload", "w", spec, metadata=metadata, status=status)
+
+
+def test_kueues_workloads_are_admitted_waiting_or_done() -> None:
+    """With what they take; pods that are not needed any more give theirs back."""
+    assigned = {"name": "main", "count": 3, "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "3"}}
+    reserved = {"type": "QuotaReserved", "status": "True", "lastTransitionTime": "2026-01-01T00:00:20Z"}
+    admission = {"clusterQueue": "q", "podSetAssignments": [assigned]}
+    waiting = read_kueue_workload(make_live(), make_model())
+    assert isinstance(waiting, Workload)
+    assert (waiting.key, waiting.queue, waiting.priority, waiting.pod_sets[0].requests) == (
+        "ns/w",
+        "l",
+        5,
+        {"cpu": 3000},
+    )
+    admitted = read_kueue_workload(make_live(conditions=[reserved], admission=admission), make_model())
+    assert isinstance(admitted, Admitted)
+    assert (admitted.cluster_queue, admitted.usage, admitted.evicted) == ("q", {("f", "cpu"): 3000}, False)
+    assert admitted.reserved - admitted.workload.created == 10
+    fewer = make_live(
+        conditions=[reserved, {"type": "Evicted", "status": "True"}],
+        admission=admission,
+        reclaimablePods=[{"name": "main", "count": 2}],
+    )
+    going = read_kueue_workload(fewer, make_model())
+    assert isinstance(going, Admitted)
+    assert (going.usage, going.evicted) == ({("f", "cpu"): 1000}, True)
+    assert read_kueue_workload(make_live(conditions=[{"type": "Finished", "status": "True"}]), make_model()) is None
+
+
+def test_a_snapshot_tells_who_uses_what_and_who_waits() -> None:
+    """From one list of objects."""
+    assigned = {"name": "main", "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "3"}}
+    using = make_live(
+        conditions=[{"type": "QuotaReserved", "status": "True"}],
+        admission={"clusterQueue": "q", "podSetAssignments": [assigned]},
+    )
+    found = read_snapshot([using, {**make_live(), "metadata": {"name": "next", "namespace": "ns"}}])
+    assert [each.workload.name for each in found.admitted] == ["w"]
+    assert [each.name for each in found.pending] == ["next"]
+    assert found.model.declared is False
+
+
+def test_paths_of_two_local_queues_of_one_name_are_by_place() -> None:
+    """As the settings name elements of a list."""
+    settings = make_settings(make_run(), queues=make_queues(cluster_queues=(make_cluster_queue(stop_policy="Hold"),)))
+    (verdict,) = judged(settings)
+    assert verdict.lacks[0].path == "queues.clusterQueues[research].stopPolicy"
