@@ -1,89 +1,54 @@
-"""Pictures of figures: panels of bars or of lines, as one PNG or as SVG for a page.
+"""Pictures of figures: panels, as one PNG or as SVG for a page.
 
-A panel is plain data. Every mark is labelled where it stands, so no legend has to be decoded, and series differ by the
-shape of their marks too.
+A panel is plain data that draws itself. Every mark is labelled where it stands, so no legend has to be decoded, and
+series differ by the shape of their marks too.
 """
 
 import io
-import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b3589a", "#8f6c00", "#3d7ea6", "#7a7a7a", "#7b4fb5")
 """Of series, in this order: told apart also with colour-blind eyes (after Okabe and Ito, darker for text on white)."""
 DARK_COLOURS = ("#5ab4f0", "#ff9a5c", "#3ecf9f", "#e79ac9", "#e0bd4f", "#9cc9e6", "#b0b0b0", "#bfa2ee")
 """The same series on a dark page."""
+SCALE = ("#c3d2e0", "#9dbad4", "#6c9bc7", "#3f7cb5", "#1c5a97", "#083b70")
+"""From the least to the most, of one hue, so that it is read by its strength."""
+DARK_SCALE = ("#35485c", "#426688", "#5585b5", "#72a5d8", "#98c4f0", "#c8e2ff")
+"""The same on a dark page."""
 INK, MUTED, GRID, PAPER = "#1b1f24", "#5b6470", "#d9dee3", "#ffffff"
-_WIDTH, _POINTS = 400, 72
+WIDTH = 400
 """A panel's width in units of 1/72 inch: a phone shows them as pixels, so 12 is a size to read."""
-_FONT, _BAR = 12, 24
-_MARKS = "os^Dv<>P"
-_DASHES = ((0, ()), (0, (5, 2)), (0, (2, 2)), (0, (7, 2, 2, 2)))
-"""A line that runs on another lets it be seen."""
+FONT = 12
+LETTER = 7.2
+"""About the width of a letter."""
+_POINTS = 72
 _GUTTER = 28
 """Between two panels of one picture."""
-_LETTER = 7.2
-"""About the width of a letter."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bar:
-    """One value."""
+class Panel(Protocol):
+    """What is drawn in one place."""
 
-    value: float
-    text: str
-    """What stands at its end: the value with its unit."""
-    label: str = ""
-    """What stands before it; may be empty."""
+    @property
+    def title(self) -> str:
+        """What it shows."""
 
+    @property
+    def margins(self) -> tuple[float, float, float, float]:
+        """Left, right, top and bottom of the plot, in units, for the words around it."""
 
-@dataclass(frozen=True, kw_only=True)
-class Group:
-    """Bars of one series under its name."""
+    @property
+    def plot_height(self) -> float:
+        """Of what is drawn between the margins, in units."""
 
-    name: str
-    colour: int
-    """The place in COLOURS; further ones begin again."""
-    bars: tuple[Bar, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bars:
-    """Horizontal bars, group below group, from zero."""
-
-    title: str
-    axis: str
-    """What the length means, with its unit."""
-    groups: tuple[Group, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """One series over time; points that are no finite numbers are gaps."""
-
-    name: str
-    colour: int
-    points: Mapping[int, float]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Lines:
-    """Series over the same whole numbers."""
-
-    title: str
-    x_axis: str
-    y_axis: str
-    lines: tuple[Line, ...]
-
-
-Panel = Bars | Lines
+    def draw(self, axes: Axes) -> None:
+        """Draw all but the title."""
 
 
 def png(panels: Sequence[Panel]) -> bytes:
@@ -108,10 +73,11 @@ def svg(panel: Panel, identifier: str) -> str:
         panel: what is drawn.
         identifier: begins the ids in it, which have to be unique on the page.
 
-    Its colours are the variables --ink, --muted, --grid, --paper and --series-0 to --series-7; its words are text.
+    Its colours are the variables --ink, --muted, --grid, --paper, --series-0 to --series-7 and --scale-0 to --scale-5;
+    its words are text.
     """
     with mpl.rc_context({**_style(), "svg.fonttype": "none", "svg.hashsalt": identifier}):
-        figure = Figure(figsize=(_WIDTH / _POINTS, _height(panel) / _POINTS))
+        figure = Figure(figsize=(WIDTH / _POINTS, _height(panel) / _POINTS))
         figure.patch.set_visible(False)
         _draw(panel, figure.add_subplot())
         _place(figure, [panel], [_height(panel)], 1)
@@ -129,22 +95,34 @@ def svg(panel: Panel, identifier: str) -> str:
 def variables() -> dict[str, str]:
     """The colours that are drawn with, and the page's variables that take their place."""
     named = {INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--paper"}
-    return {**named, **{colour: f"--series-{index}" for index, colour in enumerate(COLOURS)}}
+    series = {colour: f"--series-{index}" for index, colour in enumerate(COLOURS)}
+    return {**named, **series, **{colour: f"--scale-{index}" for index, colour in enumerate(SCALE)}}
+
+
+def write(axes: Axes, text: str, offset: tuple[float, float], **style: Any) -> None:
+    """Words above the plot, by their place from its upper left corner."""
+    axes.annotate(text, (0, 1), offset, xycoords="axes fraction", textcoords="offset points", **style)
+
+
+def short(name: str, length: int = 20) -> str:
+    """A name cut in the middle: its beginning and its end tell it from others."""
+    head = (length - 1) // 2
+    return name if len(name) <= length else f"{name[:head]}…{name[-(length - 1 - head) :]}"
 
 
 def _style() -> dict[Any, Any]:
     return {
         "font.family": "DejaVu Sans",  # comes with matplotlib
-        "font.size": _FONT,
+        "font.size": FONT,
         "text.color": INK,
         "axes.edgecolor": GRID,
         "axes.labelcolor": MUTED,
-        "axes.labelsize": _FONT - 1,
+        "axes.labelsize": FONT - 1,
         "axes.facecolor": "none",
         "xtick.color": MUTED,
         "ytick.color": MUTED,
-        "xtick.labelsize": _FONT - 1,
-        "ytick.labelsize": _FONT - 1,
+        "xtick.labelsize": FONT - 1,
+        "ytick.labelsize": FONT - 1,
         "grid.color": GRID,
         "grid.linewidth": 0.8,
         # Text is text: a name with a dollar sign is no formula.
@@ -153,24 +131,12 @@ def _style() -> dict[Any, Any]:
 
 
 def _across(columns: int) -> float:
-    return columns * (_WIDTH + _GUTTER) - _GUTTER
+    return columns * (WIDTH + _GUTTER) - _GUTTER
 
 
 def _height(panel: Panel) -> float:
-    _, _, top, bottom = _margins(panel)
-    if isinstance(panel, Lines):
-        return top + 200 + bottom
-    return top + _BAR * (sum(len(group.bars) + 1 for group in panel.groups) + 0.25) + bottom
-
-
-def _margins(panel: Panel) -> tuple[float, float, float, float]:
-    """Left, right, top and bottom of what is drawn, for the words around it."""
-    if isinstance(panel, Lines):
-        longest = max((len(short(line.name)) for line in panel.lines), default=0)
-        return 44, _LETTER * max(longest, 8) + 8, 58, 48
-    bars = [bar for group in panel.groups for bar in group.bars]
-    label, text = (max(len(getattr(bar, name)) for bar in bars) for name in ("label", "text"))
-    return _LETTER * label, _LETTER * text + 12, 40, 48
+    _, _, top, bottom = panel.margins
+    return top + panel.plot_height + bottom
 
 
 def _place(figure: Figure, panels: Sequence[Panel], heights: Sequence[float], columns: int) -> None:
@@ -178,14 +144,13 @@ def _place(figure: Figure, panels: Sequence[Panel], heights: Sequence[float], co
     total, width = sum(heights), _across(columns)
     for index, (panel, axes) in enumerate(zip(panels, figure.axes, strict=True)):
         row, column = divmod(index, columns)
-        left, right, top, bottom = _margins(panel)
-        height = _height(panel)
+        left, right, _, bottom = panel.margins
         axes.set_position(
             (
-                (column * (_WIDTH + _GUTTER) + left) / width,
-                1 - (sum(heights[:row]) + height - bottom) / total,
-                (_WIDTH - left - right) / width,
-                (height - top - bottom) / total,
+                (column * (WIDTH + _GUTTER) + left) / width,
+                1 - (sum(heights[:row]) + _height(panel) - bottom) / total,
+                (WIDTH - left - right) / width,
+                panel.plot_height / total,
             )
         )
 
@@ -195,91 +160,6 @@ def _draw(panel: Panel, axes: Axes) -> None:
         axes.spines[side].set_visible(False)
     axes.tick_params(length=0, pad=6)
     axes.set_axisbelow(True)
-    left, _, top, _ = _margins(panel)
-    _write(axes, panel.title, (-left, top - 20), size=_FONT + 1, weight="bold")
-    if isinstance(panel, Bars):
-        _bars(panel, axes)
-    else:
-        _lines(panel, axes)
-
-
-def _write(axes: Axes, text: str, offset: tuple[float, float], **style: Any) -> None:
-    """Words above the plot, by their place from its upper left corner."""
-    axes.annotate(text, (0, 1), offset, xycoords="axes fraction", textcoords="offset points", **style)
-
-
-def _bars(panel: Bars, axes: Axes) -> None:
-    place, labels = 0, {}
-    for group in panel.groups:
-        colour = COLOURS[group.colour % len(COLOURS)]
-        beside: dict[str, Any] = {"textcoords": "offset points", "va": "center_baseline"}
-        axes.annotate(short(group.name, 36), (0, place), (0, -2), color=colour, weight="bold", **beside)
-        for bar in group.bars:
-            place += 1
-            axes.barh(place, bar.value, height=0.66, color=colour)
-            axes.annotate(bar.text, (bar.value, place), (6, 0), **beside)
-            labels[place] = bar.label
-        place += 1
-    axes.set_ylim(place - 0.25, -0.5)
-    axes.set_yticks(list(labels), list(labels.values()), va="center_baseline")
-    axes.set_xlim(left=0, right=max(bar.value for group in panel.groups for bar in group.bars))
-    axes.xaxis.set_major_locator(MaxNLocator(4))
-    axes.xaxis.set_major_formatter("{x:,.10g}")
-    axes.set_xlabel(panel.axis, loc="left", labelpad=6)
-    axes.grid(axis="x")
-
-
-def _lines(panel: Lines, axes: Axes) -> None:
-    ends = []
-    for line in panel.lines:
-        colour = COLOURS[line.colour % len(COLOURS)]
-        places = sorted(line.points)
-        values = [line.points[place] for place in places]
-        mark, dash = _MARKS[line.colour % len(_MARKS)], _DASHES[line.colour % len(_DASHES)]
-        axes.plot(places, values, color=colour, lw=2, linestyle=dash, marker=mark, ms=5.5, markeredgewidth=0)
-        finite = [(place, value) for place, value in zip(places, values, strict=True) if math.isfinite(value)]
-        if finite:
-            ends.append((finite[-1][1], line.name, colour))
-    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
-    axes.yaxis.set_major_locator(MaxNLocator(5))
-    axes.set_xlabel(panel.x_axis, loc="left", labelpad=6)
-    left, _, top, _ = _margins(panel)
-    _write(axes, panel.y_axis, (-left, top - 38), size=_FONT - 1, color=MUTED)
-    axes.grid(axis="y")
-    _label_ends(axes, sorted(ends), _height(panel) - sum(_margins(panel)[2:]))
-
-
-def _label_ends(axes: Axes, ends: Sequence[tuple[float, str, str]], plot: float) -> None:
-    """Names and last values right of the lines, as near to their ends as they fit without touching each other.
-
-    `ends` are last value, name and colour, sorted; `plot` is the plot's height in units.
-    """
-    low, high = axes.get_ylim()
-    gap = 2.6 * _FONT / plot * (high - low)
-    places: list[float] = []
-    for value, _, _ in ends:
-        places.append(max(value, places[-1] + gap) if places else value)
-    # What was pushed over the top comes down again, and pushes the others.
-    over = high
-    for index in range(len(places) - 1, -1, -1):
-        places[index] = min(places[index], over)
-        over = places[index] - gap
-    right = axes.get_xlim()[1]
-    for place, (value, name, colour) in zip(places, ends, strict=True):
-        axes.annotate(
-            f"{short(name)}\n{value:{'.4f' if abs(value) < 100 else '.4g'}}",
-            (right, place),
-            (8, 0),
-            textcoords="offset points",
-            color=colour,
-            va="center",
-            size=_FONT - 1,
-            linespacing=1.2,
-            annotation_clip=False,
-        )
-
-
-def short(name: str, length: int = 20) -> str:
-    """A name cut in the middle: its beginning and its end tell it from others."""
-    head = (length - 1) // 2
-    return name if len(name) <= length else f"{name[:head]}…{name[-(length - 1 - head) :]}"
+    left, _, top, _ = panel.margins
+    write(axes, panel.title, (-left, top - 20), size=FONT + 1, weight="bold")
+    panel.draw(axes)

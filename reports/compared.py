@@ -4,20 +4,20 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from reports import charts, page
-from reports.charts import Bar, Bars, Group, Line, Lines, Panel
 from reports.comparison import Comparison, Row
 from reports.errors import ReportError
+from reports.panels import Bar, Bars, Group, Line, Lines
 from reports.table import HEAD, cells
 
 _MOST_BARS = 8
 """Bars of a run; of more replicas, those with the same steps share one."""
 
 
-def panels(comparison: Comparison) -> list[Panel]:
+def panels(comparison: Comparison) -> list[Bars | Lines]:
     """Steps, time, accuracy and loss, as far as they are known."""
     rows = comparison.rows
     counted = comparison.baseline.run.counted
-    drawn: list[Panel] = [
+    drawn: list[Bars | Lines] = [
         Bars(
             title="Steps taken by each replica",
             axis=f"training {counted}, all epochs",
@@ -106,7 +106,7 @@ def _curves(rows: Sequence[Row], name: str) -> tuple[Line, ...]:
     return tuple(found)
 
 
-def _empty(panel: Panel) -> bool:
+def _empty(panel: Bars | Lines) -> bool:
     if isinstance(panel, Lines):
         return not panel.lines
     return not any(bar.value for group in panel.groups for bar in group.bars)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 
-from reports.charts import COLOURS, DARK_COLOURS, GRID, INK, MUTED, PAPER
+from reports.charts import COLOURS, DARK_COLOURS, DARK_SCALE, GRID, INK, MUTED, PAPER, SCALE
 
 _DARK = {"ink": "#e8eaed", "muted": "#a3abb5", "grid": "#343b44", "paper": "#15181c"}
 
@@ -62,13 +62,17 @@ def pictures(drawn: Sequence[tuple[str, str]]) -> str:
 
 def _style() -> str:
     light = {"ink": INK, "muted": MUTED, "grid": GRID, "paper": PAPER}
-    return f""":root {{ {_variables(light, COLOURS)} }}
-@media (prefers-color-scheme: dark) {{ :root {{ {_variables(_DARK, DARK_COLOURS)} }} }}
+    return f""":root {{ {_variables(light, COLOURS, SCALE)} }}
+@media (prefers-color-scheme: dark) {{ :root {{ {_variables(_DARK, DARK_COLOURS, DARK_SCALE)} }} }}
 {_CSS}"""
 
 
-def _variables(named: dict[str, str], series: Sequence[str]) -> str:
-    colours = {**named, **{f"series-{index}": colour for index, colour in enumerate(series)}}
+def _variables(named: dict[str, str], series: Sequence[str], scale: Sequence[str]) -> str:
+    colours = {
+        **named,
+        **{f"series-{index}": colour for index, colour in enumerate(series)},
+        **{f"scale-{index}": colour for index, colour in enumerate(scale)},
+    }
     return " ".join(f"--{name}: {colour};" for name, colour in colours.items())
 
 

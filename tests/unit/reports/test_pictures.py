@@ -7,10 +7,10 @@ from html.parser import HTMLParser
 import pytest
 
 from reports import charts, compared
-from reports.charts import Bar, Bars, Group, Line, Lines
 from reports.comparison import compare
 from reports.errors import ReportError
 from reports.logs import Epoch, Log
+from reports.panels import Bar, Bars, Group, Line, Lines
 from tests.unit.reports.make import make_run
 
 RUNS = [make_run("alone", steps=24, seconds=0.6), make_run("together", world=3, steps=8, seconds=0.25)]
