@@ -25,7 +25,7 @@ ALLOWED = {
     "devcluster": ("devcluster", "toolchain", "workloads.images"),
     "review": ("review", "checks", "workloads", "manifests", "settings"),
     # What a line of a log tells is the same for those who watch a run and for those who report of it.
-    "reports": ("reports", "checks.training_log", "trials.ranking", "trials.results", "settings.space"),
+    "reports": ("reports", "checks.training_log", "trials", "settings.space", "settings.constraints"),
     "cli": (
         "cli",
         "reports",

@@ -1,0 +1,103 @@
+"""The report of a sweep: one page, and its pictures as PNGs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from reports import charts, page
+from reports.sweep_figures import NAMED, pictures
+from reports.sweep_words import best_in_words, compared_by, counted, head, parameters_of, rows, test_in_words
+from settings.space import Space
+from trials.importance import LEAST_TRIALS, best_trials
+from trials.ranking import Ranking
+from trials.results import TrialResult
+
+_SHOWN = 10
+"""Trials, and failed ones, that are not folded away."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """What is reported of a sweep."""
+
+    name: str
+    space: Space
+    results: Sequence[TrialResult]
+    """All trials."""
+    ranking: Ranking
+    """Of the same."""
+    importance: Mapping[str, float]
+    """The share of each parameter; empty where nothing tells."""
+
+
+def pngs(sweep: Sweep) -> dict[str, bytes]:
+    """The pictures, by the names of their files; without those that nothing is known for."""
+    drawn = pictures(sweep.space, sweep.ranking, sweep.importance)
+    return {f"{name}.png": charts.png(panels) for name, panels in drawn.items()}
+
+
+def html(sweep: Sweep) -> str:
+    """The page."""
+    drawn = pictures(sweep.space, sweep.ranking, sweep.importance)
+    svgs = [
+        (f"{panel.title} of the sweep {sweep.name}", charts.svg(panel, f"{name}-{index}"))
+        for name, panels in drawn.items()
+        for index, panel in enumerate(panels)
+    ]
+    columns = head(sweep.space, sweep.ranking.objective)
+    every = rows(sweep.space, sweep.ranking)
+    title = "Trials" if len(every) <= _SHOWN else f"The best {_SHOWN} of {len(every)} trials"
+    return page.document(
+        f"Sweep {sweep.name}",
+        page.paragraphs(_sentences(sweep)),
+        page.listed("Before you choose", sweep.ranking.notes(), "warning"),
+        page.pictures(svgs),
+        page.listed("How to read this", _reading(sweep, tuple(drawn)), "note"),
+        page.heading(title),
+        page.table(columns, every[:_SHOWN], many=True),
+        _failed(sweep),
+        page.folded(f"All {len(every)} trials", page.table(columns, every, many=True)) if len(every) > _SHOWN else "",
+    )
+
+
+def _sentences(sweep: Sweep) -> list[str]:
+    ranking = sweep.ranking
+    found = [counted(sweep.results), compared_by(ranking.objective)]
+    if ranking.best is None:
+        found.append("no trial has succeeded and tells that figure yet, so there is no best")
+    else:
+        found += [best_in_words(ranking.best, ranking.objective), test_in_words(ranking.best)]
+    return [f"{each[0].upper()}{each[1:]}." for each in found if each]
+
+
+def _reading(sweep: Sweep, drawn: Sequence[str]) -> list[str]:
+    """What the pictures mean, as far as they do not say it themselves, and why one is missing."""
+    ranked = len(sweep.ranking.ranked)
+    if "importance" in drawn:
+        importance = (
+            f"Importance compares how a parameter is spread among the best {best_trials(ranked)} trials with how it is "
+            f"among all {ranked} that count (PED-ANOVA, Optuna). It tells what mattered in this space, not how much a "
+            "value is better."
+        )
+    else:
+        importance = (
+            f"Importance is not shown: it takes at least {LEAST_TRIALS} trials that succeeded, whose values and sets "
+            f"differ; here are {ranked}."
+        )
+    grey = "learning-curves" in drawn and len(sweep.results) > NAMED
+    return [*["Grey curves are the other trials, also those that did not succeed."] * grey, importance]
+
+
+def _failed(sweep: Sweep) -> str:
+    found = [each for each in sweep.results if each.state == "failed"]
+    if not found:
+        return ""
+    logs = [
+        page.log(
+            f"Trial {each.number} ({each.run_id}): {each.reason or 'no reason is known'}",
+            parameters_of(each.parameters),
+            each.last_lines,
+        )
+        for each in found
+    ]
+    rest = page.folded(f"{len(logs) - _SHOWN} more", "".join(logs[_SHOWN:])) if len(logs) > _SHOWN else ""
+    return page.heading(f"Failed: {len(found)}") + "".join(logs[:_SHOWN]) + rest

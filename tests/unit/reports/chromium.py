@@ -1,0 +1,147 @@
+"""Chromium without a window, spoken to by its DevTools protocol over two pipes.
+
+Source: https://chromedevtools.github.io/devtools-protocol/, and the switch --remote-debugging-pipe.
+"""
+
+import base64
+import fcntl
+import json
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+"""None: there is none on this machine."""
+
+
+@dataclass
+class Visit:
+    """A page as a browser shows it."""
+
+    width: int
+    complaints: list[str] = field(default_factory=list)
+    """What it wrote to the console, exceptions included."""
+    requests: list[str] = field(default_factory=list)
+    """The addresses that it asked for, itself the first."""
+    found: Any = None
+    """What the script answered."""
+    picture: bytes = b""
+    """A PNG of the whole page."""
+
+
+class Browser:
+    """A running Chromium."""
+
+    def __init__(self, to: int, back: int) -> None:
+        self._to, self._back = os.fdopen(to, "wb", buffering=0), os.fdopen(back, "rb")
+        self._number = 0
+        self._events: list[dict[str, Any]] = []
+
+    def visit(self, file: Path, width: int, script: str = "null", *, phone: bool = False, dark: bool = False) -> Visit:
+        """Open a file in a new tab of that width, ask a script about it, and take a picture of all of it."""
+        visit = Visit(width)
+        target = self._call("Target.createTarget", url="about:blank")["targetId"]
+        session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+
+        def call(method: str, **parameters: Any) -> dict[str, Any]:
+            return self._call(method, session, **parameters)
+
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            call(f"{domain}.enable")
+        screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": phone}
+        call("Emulation.setDeviceMetricsOverride", **screen)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        call("Emulation.setEmulatedMedia", features=[scheme])
+        self._events.clear()
+        call("Page.navigate", url=file.as_uri())
+        self._until("Page.loadEventFired")
+        answer = call("Runtime.evaluate", expression=script, returnByValue=True)
+        if "exceptionDetails" in answer:
+            raise AssertionError(answer["exceptionDetails"])
+        visit.found = answer["result"].get("value")
+        size = call("Page.getLayoutMetrics")["cssContentSize"]
+        area = {"x": 0, "y": 0, "width": width, "height": size["height"], "scale": 1}
+        shot = call("Page.captureScreenshot", captureBeyondViewport=True, clip=area)
+        visit.picture = base64.b64decode(shot["data"])
+        for event in self._events:
+            visit.complaints += _complaints(event)
+            if event["method"] == "Network.requestWillBeSent":
+                visit.requests.append(event["params"]["request"]["url"])
+        self._call("Target.closeTarget", targetId=target)
+        return visit
+
+    def close(self) -> None:
+        """Let it end."""
+        self._call("Browser.close")
+
+    def _call(self, method: str, session: str | None = None, **parameters: Any) -> dict[str, Any]:
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": parameters}
+        self._to.write(json.dumps(message | ({"sessionId": session} if session else {})).encode() + b"\0")
+        while (answer := self._read()).get("id") != self._number:
+            self._events.append(answer)
+        if "error" in answer:
+            raise AssertionError(f"{method}: {answer['error']}")
+        return dict(answer["result"])
+
+    def _until(self, method: str) -> None:
+        while not any(event["method"] == method for event in self._events):
+            self._events.append(self._read())
+
+    def _read(self) -> dict[str, Any]:
+        text = bytearray()
+        while (byte := self._back.read(1)) != b"\0":
+            if not byte:
+                raise AssertionError("Chromium has ended")
+            text += byte
+        return dict(json.loads(text))
+
+
+def _complaints(event: dict[str, Any]) -> list[str]:
+    said = event.get("params", {})
+    if event["method"] == "Runtime.consoleAPICalled":
+        return [" ".join(str(each.get("value")) for each in said["args"])]
+    if event["method"] == "Runtime.exceptionThrown":
+        return [said["exceptionDetails"]["text"]]
+    return [said["entry"]["text"]] if event["method"] == "Log.entryAdded" else []
+
+
+@contextmanager
+def browser(profile: Path) -> Iterator[Browser]:
+    """A Chromium for as long as the block runs, with its state in a folder of ours."""
+    if PROGRAM is None:
+        raise AssertionError("there is no Chromium")
+    its_input, to = map(_high, os.pipe())
+    back, its_output = map(_high, os.pipe())
+    options = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run")
+    words = [PROGRAM, *options, f"--user-data-dir={profile}", "--remote-debugging-pipe", "about:blank"]
+    # It reads from descriptor 3 and writes to 4. What it tells people is about this machine.
+    descriptors = [
+        (os.POSIX_SPAWN_DUP2, its_input, 3),
+        (os.POSIX_SPAWN_DUP2, its_output, 4),
+        *((os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_WRONLY, 0) for number in (1, 2)),
+    ]
+    process = os.posix_spawn(PROGRAM, words, os.environ, file_actions=descriptors)
+    os.close(its_input)
+    os.close(its_output)
+    started = Browser(to, back)
+    try:
+        yield started
+        started.close()
+    except BaseException:
+        os.kill(process, signal.SIGKILL)
+        raise
+    finally:
+        os.waitpid(process, 0)
+
+
+def _high(descriptor: int) -> int:
+    """The same file by a number beyond those that a program is given."""
+    number = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 10)
+    os.close(descriptor)
+    return number

@@ -1,0 +1,114 @@
+"""The pages in a real browser, as wide as a phone and as a desk's screen."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from reports import compared
+from reports.comparison import compare
+from reports.sweep_page import html
+from tests.unit.reports.chromium import PROGRAM, Browser, Visit, browser
+from tests.unit.reports.make import make_run
+from tests.unit.reports.test_sweep_page import make_sweep
+from tests.unit.trials.make import fail, make_digits_space, make_mixed_space, make_results, make_trial
+
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="this machine has no Chromium")
+
+PHONE, DESK = 390, 1440
+# Of every picture the words, with their places: those that touch each other, and those that stick out of the window.
+# A box is higher than its letters, so a little may overlap.
+LAYOUT = """(() => {
+  const touching = [], outside = [];
+  for (const picture of document.querySelectorAll("svg")) {
+    const boxes = [...picture.querySelectorAll("text")].map(text => [text.textContent, text.getBoundingClientRect()]);
+    for (const [words, box] of boxes)
+      if (box.left < -1 || box.right > window.innerWidth + 1) outside.push(words);
+    for (const [index, [words, one]] of boxes.entries())
+      for (const [others, two] of boxes.slice(index + 1)) {
+        const across = Math.min(one.right, two.right) - Math.max(one.left, two.left);
+        const down = Math.min(one.bottom, two.bottom) - Math.max(one.top, two.top);
+        if (across > 1 && down > 4) touching.push(`${words} | ${others}`);
+      }
+  }
+  const smallest = Math.min(...[...document.querySelectorAll("svg text")].map(text =>
+    parseFloat(getComputedStyle(text).fontSize) * text.ownerSVGElement.getBoundingClientRect().width
+      / text.ownerSVGElement.viewBox.baseVal.width));
+  return {
+    touching, outside, smallest,
+    wide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+    pictures: document.querySelectorAll("svg").length,
+  };
+})()"""
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One browser for all pages."""
+    with browser(tmp_path_factory.mktemp("chromium")) as started:
+        yield started
+
+
+def four() -> str:
+    """Four trials of one parameter, two of them equally good."""
+    space = make_digits_space(parameters={"batch_size": {"values": [32, 64, 128, 512]}})
+    values = {32: (0.8, 0.9, 0.95), 64: (0.7, 0.92, 0.96), 128: (0.6, 0.8, 0.96), 512: (0.5, 0.7, 0.8)}
+    trials = [
+        make_trial(number, values[size], parameters={"batch_size": size}) for number, size in enumerate(values, 1)
+    ]
+    return html(make_sweep(space, trials))
+
+
+def twelve() -> str:
+    """A grid of two parameters, with a trial that has failed."""
+    return html(make_sweep())
+
+
+def two_hundred() -> str:
+    """Logarithms, categories, conditions; failed, running and queued trials."""
+    space = make_mixed_space()
+    results = [fail(each, "deadline") if each.number % 10 == 7 else each for each in make_results(space)]
+    results[0] = results[0].model_copy(update={"state": "running", "finished": None})
+    results[1] = results[1].model_copy(update={"state": "queued", "finished": None, "metrics": ()})
+    return html(make_sweep(space, results))
+
+
+def comparison() -> str:
+    """Two runs beside each other."""
+    return compared.html(compare([make_run("alone", steps=24), make_run("together", world=3, steps=8, seconds=0.25)]))
+
+
+@pytest.mark.parametrize("width", [PHONE, DESK])
+@pytest.mark.parametrize(
+    ("page", "pictures"),
+    [
+        pytest.param(four, 3, id="four trials"),
+        pytest.param(twelve, 5, id="twelve trials"),
+        pytest.param(two_hundred, 9, id="two hundred trials"),
+        pytest.param(comparison, 4, id="comparison"),
+    ],
+)
+def test_a_page_is_right_on_a_phone_and_on_a_desk(
+    chromium: Browser, tmp_path: Path, page: Callable[[], str], pictures: int, width: int
+) -> None:
+    """It loads nothing but itself, the console stays silent, nothing sticks out, and words can be read."""
+    file = tmp_path / "page.html"
+    file.write_text(page())
+    seen: Visit = chromium.visit(file, width, LAYOUT, phone=width == PHONE)
+    assert seen.requests == [file.as_uri()]
+    assert seen.complaints == []
+    found = dict(seen.found)
+    assert found.pop("smallest") > 9.5
+    assert found == {"touching": [], "outside": [], "wide": 0, "pictures": pictures}
+
+
+def test_a_page_that_loads_something_is_seen_to_do_so(chromium: Browser, tmp_path: Path) -> None:
+    """The checks above can fail."""
+    file = tmp_path / "page.html"
+    bad = '<svg viewBox="0 0 9 9" width="2000"><text y="5">a</text><text y="5">b</text></svg><script src="a.js">'
+    file.write_text(f"<!doctype html>{bad}</script><script>console.log('hello'); nothing()</script>")
+    seen = chromium.visit(file, PHONE, LAYOUT)
+    assert seen.requests == [file.as_uri(), file.with_name("a.js").as_uri()]
+    assert [each for each in seen.complaints if "hello" in each or "Uncaught" in each or "ERR_FILE_NOT_FOUND" in each]
+    assert seen.found["touching"] == ["a | b"]
+    assert seen.found["wide"] > 1000

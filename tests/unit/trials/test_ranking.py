@@ -1,0 +1,155 @@
+"""Which trial is the best, and why others are not."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from settings.space import Objective
+from tests.unit.trials.make import fail, make_digits_space, make_results, make_trial
+from trials.ranking import on_test_data, rank, without_test
+from trials.results import objective_value
+
+VALUES = st.lists(st.floats(allow_nan=True, allow_infinity=True, width=32), max_size=6)
+
+
+def make_objective(**changes: Any) -> Objective:
+    """The validation accuracy, at its best."""
+    return Objective(**{"metric": "val_accuracy", "direction": "maximize", **changes})
+
+
+def test_the_best_is_the_best_by_reading_the_metrics_files(tmp_path: Path) -> None:
+    """As somebody would who knows nothing of us: every line of every file, with json alone."""
+    space = make_digits_space()
+    results = make_results(space)
+    for each in results:
+        lines = "".join(json.dumps(dict(line)) + "\n" for line in each.metrics)
+        (tmp_path / f"{each.number}.jsonl").write_text(lines)
+    read = {
+        int(file.stem): max(json.loads(line).get("val_accuracy", 0) for line in file.read_text().splitlines())
+        for file in tmp_path.iterdir()
+    }
+    found = rank(results, space.objective)
+    assert [each.result.number for each in found.ranked] == sorted(read, key=lambda number: -read[number])
+    assert found.best is not None
+    assert found.best.value == max(read.values())
+
+
+@given(st.lists(VALUES, max_size=8), st.sampled_from(["maximize", "minimize"]), st.sampled_from(["best", "last", 2]))
+def test_no_trial_is_lost_and_none_is_better_than_the_best(
+    trials: list[list[float]], direction: str, epoch: str | int
+) -> None:
+    """Whatever is in their metrics; what is no finite number counts as not told."""
+    objective = make_objective(direction=direction, epoch=epoch)
+    results = [make_trial(number, tuple(values)) for number, values in enumerate(trials, 1)]
+    found = rank(results, objective)
+    numbers = [*(each.result.number for each in found.ranked), *(each.result.number for each in found.unranked)]
+    assert sorted(numbers) == list(range(1, len(trials) + 1))
+    sign = 1 if direction == "maximize" else -1
+    assert all(sign * found.ranked[0].value >= sign * each.value for each in found.ranked)
+    for each in found.ranked:
+        assert each.value == objective_value(each.result.metrics, objective) == each.line["val_accuracy"]
+        better = sum(sign * other.value > sign * each.value for other in found.ranked)
+        assert each.place == better + 1
+
+
+@pytest.mark.parametrize(
+    ("epoch", "direction", "value", "line"),
+    [("best", "maximize", 0.9, 2), ("best", "minimize", 0.1, 1), ("last", "maximize", 0.9, 4), (3, "maximize", 0.3, 3)],
+)
+def test_the_epoch_is_that_of_the_line_that_counts(epoch: str | int, direction: str, value: float, line: int) -> None:
+    """The first of equals, or, where the last counts, that one."""
+    objective = make_objective(epoch=epoch, direction=direction)
+    best = rank([make_trial(1, (0.1, 0.9, 0.3, 0.9))], objective).best
+    assert best is not None
+    assert (best.value, best.epoch) == (value, line)
+
+
+def test_trials_of_one_value_share_a_place_and_that_is_said() -> None:
+    """The first of them is the one with the lowest number."""
+    values = {1: 0.5, 2: 0.9, 3: 0.9, 4: 0.7, 5: 0.9}
+    found = rank([make_trial(number, (value,)) for number, value in reversed(values.items())], make_objective())
+    assert [(each.place, each.result.number) for each in found.ranked] == [(1, 2), (1, 3), (1, 5), (4, 4), (5, 1)]
+    assert found.notes() == [
+        "trials 3, 5 have the same val_accuracy, 0.9: of equals the one with the lowest number, 2, stands first"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("objective", "lines", "why"),
+    [
+        ({}, [], "it wrote no metrics.jsonl to $TRAINSTACK_OUTPUT"),
+        (
+            {"metric": "val_acuracy"},
+            [{"epoch": 1, "val_accuracy": 0.5}, {"epoch": 1, "test_accuracy": 0.5}],
+            "no line of its metrics.jsonl has val_acuracy; they have epoch, val_accuracy (did you mean val_accuracy?)",
+        ),
+        ({}, [{"val_accuracy": 0.1}, {"val_accuracy": math.nan}], ""),
+        ({}, [{"val_accuracy": math.nan}, {"val_accuracy": math.inf}], "its val_accuracy was never a number, but inf"),
+        ({}, [{"val_accuracy": "high"}], "its val_accuracy was never a number, but 'high'"),
+        (
+            {"epoch": 12},
+            [{"epoch": epoch, "val_accuracy": 0.5} for epoch in range(1, 9)],
+            "no line of its metrics.jsonl tells val_accuracy of epoch 12; there are lines of epochs 1 to 8",
+        ),
+        (
+            {"epoch": 1},
+            [{"val_accuracy": 0.5}],
+            "no line of its metrics.jsonl tells val_accuracy of epoch 1; there are lines without an `epoch`",
+        ),
+    ],
+)
+def test_why_a_trial_that_succeeded_is_not_ranked(
+    objective: dict[str, Any], lines: list[dict[str, Any]], why: str
+) -> None:
+    """What its metrics lack, and what they have. Figures of the test data are not named."""
+    found = rank([make_trial(1, metrics=tuple(lines))], make_objective(**objective))
+    assert [each.why for each in found.unranked] == ([why] if why else [])
+
+
+def test_only_trials_that_have_succeeded_count() -> None:
+    """One that was better and failed, or runs still, is told."""
+    ahead, active, behind = make_trial(1, (0.99,)), make_trial(2, (0.2, 0.95)), make_trial(3, (0.1,))
+    results = [
+        fail(ahead, "deadline"),
+        active.model_copy(update={"state": "running"}),
+        fail(behind),
+        make_trial(4, (0.9,)),
+        make_trial(5, metrics=(), state="queued", reason="2 at once"),
+    ]
+    found = rank(results, make_objective())
+    assert [each.result.number for each in found.ranked] == [4]
+    assert [each.why for each in found.unranked] == [
+        "failed: deadline",
+        "still running",
+        "failed: crashed (exit 1)",
+        "queued: 2 at once",
+    ]
+    assert found.notes() == [
+        "trial 1 has had a better val_accuracy, 0.99, but does not count: failed: deadline",
+        "trial 2 has had a better val_accuracy, 0.95, but does not count: still running",
+    ]
+
+
+def test_without_any_value_there_is_no_best() -> None:
+    """And each trial's silence is told once, with all that share it."""
+    found = rank([make_trial(number, metrics=()) for number in range(1, 15)], make_objective())
+    assert found.best is None
+    assert found.notes() == [
+        "trials 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 4 more not ranked: it wrote no metrics.jsonl to $TRAINSTACK_OUTPUT"
+    ]
+
+
+def test_the_test_data_is_looked_at_of_the_best_alone() -> None:
+    """Who compares trials does not see their test figures."""
+    results = [make_trial(1, (0.5,)), make_trial(2, (0.9,))]
+    hidden = without_test(results)
+    assert not [key for each in hidden for line in each.metrics for key in line if key.startswith("test_")]
+    best = rank(results, make_objective()).best
+    assert best is not None
+    assert on_test_data(best) == {"test_accuracy": 0.502}
+    assert [each.value for each in rank(hidden, make_objective()).ranked] == [0.9, 0.5]
