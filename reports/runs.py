@@ -215,9 +215,15 @@ def read_metrics(folder: Path) -> list[dict[str, float]]:
     file = folder / METRICS
     if not file.is_file():
         return []
+    lines = metrics_of(file.read_text(encoding="utf-8", errors="replace"), str(file))
+    return [{key: float(value) for key, value in line.items() if isinstance(value, int | float)} for line in lines]
+
+
+def metrics_of(text: str, file: str) -> list[dict[str, Any]]:
+    """The lines of a file of metrics. Raises ReportError, which names file and line."""
     found = []
     # Not splitlines: JSON may hold what else ends a line.
-    text = file.read_text(encoding="utf-8", errors="replace").removesuffix("\n")
+    text = text.removesuffix("\n")
     for index, line in enumerate(text.split("\n") if text else (), start=1):
         try:
             values = json.loads(line)
@@ -225,5 +231,5 @@ def read_metrics(folder: Path) -> list[dict[str, float]]:
             raise ReportError(f"{file}:{index}: no JSON ({error}): {line[:80]!r}. Each line is an object") from error
         if not isinstance(values, dict):
             raise ReportError(f"{file}:{index}: no JSON object: {line[:80]!r}")
-        found.append({key: float(value) for key, value in values.items() if isinstance(value, int | float)})
+        found.append(values)
     return found

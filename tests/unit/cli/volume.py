@@ -14,7 +14,10 @@ from cli.loader import Loader
 LOADER = Loader("research", "loader-1", None)
 
 
-_PROGRAMS = ("sh", "dd", "find", "mkdir", "mv", "rm", "rmdir", "sha256sum", "stat", "tar", "touch", "truncate")
+_PROGRAMS = (
+    *("sh", "cat", "dd", "find", "mkdir", "mv", "rm", "rmdir"),
+    *("sha256sum", "stat", "tail", "tar", "touch", "truncate"),
+)
 """All that a loader's image has to have."""
 
 

@@ -30,8 +30,6 @@ class Visit:
     """The addresses that it asked for, itself the first."""
     found: Any = None
     """What the script answered."""
-    picture: bytes = b""
-    """A PNG of the whole page."""
 
 
 class Browser:
@@ -39,11 +37,21 @@ class Browser:
 
     def __init__(self, to: int, back: int) -> None:
         self._to, self._back = os.fdopen(to, "wb", buffering=0), os.fdopen(back, "rb")
+        self._read_ahead = bytearray()
         self._number = 0
         self._events: list[dict[str, Any]] = []
 
-    def visit(self, file: Path, width: int, script: str = "null", *, phone: bool = False, dark: bool = False) -> Visit:
-        """Open a file in a new tab of that width, ask a script about it, and take a picture of all of it."""
+    def visit(
+        self,
+        file: Path,
+        width: int,
+        script: str = "null",
+        *,
+        phone: bool = False,
+        dark: bool = False,
+        picture: Path | None = None,
+    ) -> Visit:
+        """Open a file in a new tab of that width, ask a script about it, and take a picture of all of it as PNG."""
         visit = Visit(width)
         target = self._call("Target.createTarget", url="about:blank")["targetId"]
         session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
@@ -64,10 +72,11 @@ class Browser:
         if "exceptionDetails" in answer:
             raise AssertionError(answer["exceptionDetails"])
         visit.found = answer["result"].get("value")
-        size = call("Page.getLayoutMetrics")["cssContentSize"]
-        area = {"x": 0, "y": 0, "width": width, "height": size["height"], "scale": 1}
-        shot = call("Page.captureScreenshot", captureBeyondViewport=True, clip=area)
-        visit.picture = base64.b64decode(shot["data"])
+        if picture:
+            size = call("Page.getLayoutMetrics")["cssContentSize"]
+            area = {"x": 0, "y": 0, "width": width, "height": size["height"], "scale": 1}
+            shot = call("Page.captureScreenshot", captureBeyondViewport=True, clip=area)
+            picture.write_bytes(base64.b64decode(shot["data"]))
         for event in self._events:
             visit.complaints += _complaints(event)
             if event["method"] == "Network.requestWillBeSent":
@@ -94,11 +103,12 @@ class Browser:
             self._events.append(self._read())
 
     def _read(self) -> dict[str, Any]:
-        text = bytearray()
-        while (byte := self._back.read(1)) != b"\0":
-            if not byte:
+        while b"\0" not in self._read_ahead:
+            chunk = self._back.read1()
+            if not chunk:
                 raise AssertionError("Chromium has ended")
-            text += byte
+            self._read_ahead += chunk
+        text, _, self._read_ahead = self._read_ahead.partition(b"\0")
         return dict(json.loads(text))
 
 
