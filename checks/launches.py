@@ -105,11 +105,11 @@ def _of_sweep(body: Mapping[str, Any]) -> OfSweep | None:
         set_id=marks.get(labels.SET, ""),
         number=number_of(body),
         file=file_of([body]),
-        succeeded=tuple(_indexes((body.get("status") or {}).get("completedIndexes") or "")),
+        succeeded=tuple(indexes((body.get("status") or {}).get("completedIndexes") or "")),
     )
 
 
-def _indexes(text: str) -> Iterator[int]:
+def indexes(text: str) -> Iterator[int]:
     """The completion indexes that Kubernetes writes as `1,3-5,7`."""
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")

@@ -21,9 +21,10 @@ from checks.usage import Usage, usage
 from checks.waiting import Queueing, preemptor
 from manifests import labels
 
-_KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
+KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
 _VISIBILITY = "/apis/visibility.kueue.x-k8s.io/v1beta2"
-_JOB_UID = "kueue.x-k8s.io/job-uid"
+JOB_UID = "kueue.x-k8s.io/job-uid"
+"""Label of a Workload: whose it is."""
 _LINES = 200
 """Of a log's end, from which progress and its rate are read."""
 
@@ -85,15 +86,15 @@ async def view_all(
     asked = [paths_of(body, each) for body, each in zip(bodies, beside, strict=True)]
     answers = await get_all(api, (path for each in asked for path in each))
     workloads = [_newest(answers[each.workloads]) for each in asked]
-    pods = [_items(answers[each.pods]) for each in asked]
+    pods = [items(answers[each.pods]) for each in asked]
     queues = [answers[each.local_queue].object if each.local_queue else None for each in asked]
-    pending, logs, cluster_queues, owners, used = await asyncio.gather(
+    pending, logs, held, owners, used = await asyncio.gather(
         _get_if_well(api, [each.pending for each in asked if each.pending]),
         asyncio.gather(
             *(_log(api, body, each if with_log and each else ()) for body, each in zip(bodies, pods, strict=True))
         ),
-        _cluster_queues(api, queues) if cluster_wide else _nothing(),
-        _preemptors(api, bodies, workloads, cluster_wide=cluster_wide),
+        cluster_queues(api, queues) if cluster_wide else _nothing(),
+        preemptors(api, bodies, workloads, cluster_wide=cluster_wide),
         _usage(api, pods) if with_usage and cluster_wide else _no_usage(),
     )
     return [
@@ -104,13 +105,13 @@ async def view_all(
                 queueing=Queueing(
                     workload=workloads[index],
                     local_queue=queues[index],
-                    cluster_queue=cluster_queues.get(((queues[index] or {}).get("spec") or {}).get("clusterQueue")),
+                    cluster_queue=held.get(((queues[index] or {}).get("spec") or {}).get("clusterQueue")),
                     owners=owners,
                 ),
                 pods=pods[index],
                 claims={name: answers[path].object for name, path in each.claims.items()},
                 usage=used,
-                pending=_items(pending.get(each.pending or "")),
+                pending=items(pending.get(each.pending or "")),
                 log=logs[index],
             ),
             now,
@@ -125,13 +126,13 @@ def paths_of(body: Body, beside: Sequence[Body]) -> Asked:
     within = f"namespaces/{metadata['namespace']}"
     queue = metadata["labels"].get(labels.QUEUE)
     of_job, of_launch = (
-        quote(f"{_JOB_UID}={metadata['uid']}"),
+        quote(f"{JOB_UID}={metadata['uid']}"),
         quote(f"{labels.LAUNCH}={metadata['labels'][labels.LAUNCH]}"),
     )
     return Asked(
-        workloads=f"{_KUEUE}/{within}/workloads?labelSelector={of_job}",
+        workloads=f"{KUEUE}/{within}/workloads?labelSelector={of_job}",
         pods=f"/api/v1/{within}/pods?labelSelector={of_launch}",
-        local_queue=f"{_KUEUE}/{within}/localqueues/{queue}" if queue else None,
+        local_queue=f"{KUEUE}/{within}/localqueues/{queue}" if queue else None,
         pending=f"{_VISIBILITY}/{within}/localqueues/{queue}/pendingworkloads" if queue else None,
         claims={name: f"/api/v1/{within}/persistentvolumeclaims/{name}" for name in claims(body, beside)},
     )
@@ -149,7 +150,7 @@ def _newest(answer: Answer) -> Body | None:
     return max(items, key=lambda item: str(item["metadata"].get("creationTimestamp")), default={})
 
 
-def _items(answer: Answer | None) -> list[Body] | None:
+def items(answer: Answer | None) -> list[Body] | None:
     """A list; None where it may not be read, or its server is away or not there."""
     return list(answer.body.get("items", [])) if answer and answer.found else None
 
@@ -167,14 +168,15 @@ async def _get_if_well(api: Api, paths: Sequence[str]) -> dict[str, Answer]:
     return {path: answer for each in found for path, answer in each.items()}
 
 
-async def _cluster_queues(api: Api, queues: Sequence[Body | None]) -> dict[str, Body | None]:
+async def cluster_queues(api: Api, queues: Sequence[Body | None]) -> dict[str, Body | None]:
+    """The cluster queues of these local queues, by name."""
     names = {str(queue["spec"]["clusterQueue"]) for queue in queues if queue and "clusterQueue" in queue["spec"]}
-    asked = {name: f"{_KUEUE}/clusterqueues/{name}" for name in names}
+    asked = {name: f"{KUEUE}/clusterqueues/{name}" for name in names}
     answers = await get_all(api, asked.values())
     return {name: answers[path].object for name, path in asked.items()}
 
 
-async def _preemptors(
+async def preemptors(
     api: Api, bodies: Sequence[Body], workloads: Sequence[Body | None], *, cluster_wide: bool
 ) -> dict[str, str]:
     """The launches that others had to give way to, by the uid of their objects."""
@@ -183,7 +185,7 @@ async def _preemptors(
         for body, workload in zip(bodies, workloads, strict=True)
         if workload and (uid := preemptor(workload))
     }
-    asked = {f"{_KUEUE}{within}/workloads?labelSelector={quote(f'{_JOB_UID}={uid}')}": uid for uid, within in wanted}
+    asked = {f"{KUEUE}{within}/workloads?labelSelector={quote(f'{JOB_UID}={uid}')}": uid for uid, within in wanted}
     found = {}
     for path, answer in (await get_all(api, asked)).items():
         for item in answer.body.get("items", ()):

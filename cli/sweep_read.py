@@ -1,0 +1,197 @@
+"""What became of a sweep's trials: their records on the volume, joined with what the cluster has of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from checks.cluster.client import ClusterError
+from checks.cluster.sweeps import read_sweep
+from checks.live_trials import LiveTrial, live_trials
+from cli.console import fail, step
+from cli.loader import data_loader
+from cli.session import Session
+from cli.sweep_records import Record, read_records
+from reports.errors import ReportError
+from reports.runs import METRICS, metrics_of
+from settings.operators import Operators
+from settings.sweeps import Sweep
+from trials.results import State, TrialResult
+from workloads.errors import WorkloadError
+from workloads.render import InputsError, read_inputs, trials
+from workloads.trials import PlannedTrial
+
+SweepArgument = Annotated[str, typer.Argument(metavar="NAME", help="The sweep.")]
+_ASK_AGAIN = "gone"
+_UNMANAGED = "an unmanaged trial keeps no record"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Told:
+    """What a record tells of its trial's end."""
+
+    state: State
+    reason: str
+    last_lines: tuple[str, ...] = ()
+
+
+def sweep_of(session: Session, name: str) -> Sweep:
+    """The sweep of this name; ends the command where the environment has none, or it has no trials yet."""
+    sweeps = {each.name: each for each in session.settings.sweeps.sweeps}
+    if name not in sweeps:
+        known = ", ".join(sorted(sweeps)) or "none"
+        fail(f"{session.stack} has no sweep {name!r} (there are: {known}); they stand in trainstack:sweeps")
+    if sweeps[name].expansion is None:
+        fail(f"sweep {name} has no sets yet; make them: trainstack sweep expand {name}")
+    return sweeps[name]
+
+
+def planned_trials(session: Session, sweep: Sweep) -> tuple[PlannedTrial, ...]:
+    """The sweep's trials with their run ids, by number. Ends the command where files are missing."""
+    # Which trials there are does not depend on the operators, whose releases are long.
+    settings = session.settings.model_copy(update={"operators": Operators()})
+    try:
+        return trials(settings, read_inputs(settings, session.root, commit=""))[sweep.name]
+    except (InputsError, WorkloadError) as error:
+        return fail(str(error))
+
+
+def read_results(session: Session, sweep: Sweep) -> tuple[TrialResult, ...]:
+    """Every trial of the sweep, by number: what it was, what it did, and how it stands now.
+
+    All records are read in one stream, through one data loader. Ends the command when cluster or volume cannot be read.
+    """
+    planned = planned_trials(session, sweep)
+    live = _live(session, sweep)
+    records = _records(session, sweep, [each.run_id for each in planned])
+    return tuple(joined(each, live.get(each.run_id), records.get(each.run_id), sweep, looked=True) for each in planned)
+
+
+def read_states(
+    session: Session, sweep: Sweep, planned: Sequence[PlannedTrial], known: dict[str, Record | None]
+) -> tuple[TrialResult, ...]:
+    """Every trial of the sweep as the cluster has it, without metrics.
+
+    A loader waits in the queue like any Job, so records are read only of trials that have ended, and whose objects do
+    not tell how; `known` remembers them, since they change no more. Raises ClusterError.
+    """
+    live = live_trials(read_sweep(session.settings, sweep.name))
+    asked = [each.run_id for each in planned if each.run_id in live and live[each.run_id].state == _ASK_AGAIN]
+    if missing := [run_id for run_id in asked if run_id not in known]:
+        records = _records(session, sweep, missing)
+        known.update({run_id: records.get(run_id) for run_id in missing})
+    return tuple(
+        joined(each, live.get(each.run_id), known.get(each.run_id), sweep, looked=each.run_id in known)
+        for each in planned
+    )
+
+
+def joined(
+    planned: PlannedTrial, live: LiveTrial | None, record: Record | None, sweep: Sweep, *, looked: bool
+) -> TrialResult:
+    """One trial from both sides. A finished record has the last word; else what the cluster has of it.
+
+    `looked`: its record was looked for, so None means that there is none.
+    """
+    trial, file = planned.trial, f"{planned.run_id}/{METRICS}"
+    metrics, fault = _metrics(record, file) if record else ((), "")
+    told = _told(live, record, sweep, looked=looked)
+    facts = record.facts if record else {}
+    finished = _time(facts.get("finished")) if record and record.finished else live.finished if live else None
+    return TrialResult(
+        number=trial.number,
+        set_id=trial.set_id,
+        run_id=planned.run_id,
+        parameters=dict(trial.parameters),
+        state=told.state,
+        metrics=metrics,
+        reason=told.reason or fault,
+        last_lines=told.last_lines,
+        started=_time(facts.get("started")) or (live.started if live else None),
+        finished=finished,
+        attempts=record.attempts if record else live.attempts if live else 0,
+    )
+
+
+def _told(live: LiveTrial | None, record: Record | None, sweep: Sweep, *, looked: bool) -> _Told:
+    if record is not None and record.finished:
+        return _Told(state="succeeded", reason="")
+    if live is None:
+        left = "its record was begun, but the cluster knows nothing of it" if record else ""
+        return _Told(state="waiting", reason=left)
+    if live.state == "failed":
+        return _failed(record, live.reason)
+    if live.state == "gone":
+        return _gone(record, sweep)
+    if live.state == "succeeded" and looked:
+        return _unrecorded(record, sweep)
+    return _Told(state=live.state, reason=live.reason)
+
+
+def _unrecorded(record: Record | None, sweep: Sweep) -> _Told:
+    """What there is to say of a trial whose pod ended well, and whose record is not finished."""
+    if not sweep.run.managed:
+        return _Told(state="succeeded", reason=f"{_UNMANAGED}, so nothing tells its metrics")
+    if record is None:
+        return _Told(state="succeeded", reason="its record is not on the volume any more")
+    return _Told(state="stopped", reason="its set was taken out before it began")
+
+
+def _gone(record: Record | None, sweep: Sweep) -> _Told:
+    """What there is to say of a trial whose object is gone, and whose record is not finished."""
+    if not sweep.run.managed:
+        return _Told(state="stopped", reason=f"its object is gone, and {_UNMANAGED}: how it ended is not known")
+    if record is None:
+        return _Told(state="stopped", reason="its object is gone, and it left no record: it did not begin")
+    if record.failure.get("withdrawn"):
+        return _Told(state="stopped", reason="its set was taken out, and `stop` named it")
+    if record.failure:
+        return _failed(record, "")
+    return _failed(record, "its object is gone before it ended")
+
+
+def _failed(record: Record | None, live: str) -> _Told:
+    failure: Mapping[str, Any] = record.failure if record else {}
+    code, reason = failure.get("exit_code"), live
+    if not reason:
+        stopped = failure.get("stopped_by_sigterm")
+        reason = "stopped by SIGTERM: evicted, deleted, or past its deadline" if stopped else f"crashed (exit {code})"
+    lines = failure.get("last_lines") or (record.last_lines if record else ())
+    return _Told(state="failed", reason=reason, last_lines=tuple(map(str, lines)))
+
+
+def _live(session: Session, sweep: Sweep) -> dict[str, LiveTrial]:
+    try:
+        with step(f"looking at the trials of {sweep.name}", "2 s"):
+            return live_trials(read_sweep(session.settings, sweep.name))
+    except ClusterError as error:
+        return fail(str(error))
+
+
+def _records(session: Session, sweep: Sweep, run_ids: Sequence[str]) -> dict[str, Record]:
+    place = sweep.run.record
+    if place is None or not sweep.run.managed:
+        return {}
+    with data_loader(session.settings, sweep.run.namespace, place.volume) as loader:
+        return read_records(loader, place.path, run_ids)
+
+
+def _metrics(record: Record, file: str) -> tuple[tuple[Mapping[str, Any], ...], str]:
+    """The lines of its metrics, and what is wrong with them."""
+    text = record.metrics
+    if not record.finished and not text.endswith("\n"):
+        # The last line is being written.
+        text = text[: text.rfind("\n") + 1]
+    try:
+        return tuple(metrics_of(text, file)), ""
+    except ReportError as error:
+        return (), str(error)
+
+
+def _time(text: object) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
