@@ -32,6 +32,8 @@ class LiveTrial:
     """`gone`: it was launched, and what is left in the cluster does not tell how it ended."""
     reason: str = ""
     """Why it waits, does not go on, or has failed, in words; empty where nothing is to be said."""
+    controller: str = ""
+    """Of one that failed, and of whose pods none is left: its controller's words. The record tells more."""
     started: datetime | None = None
     finished: datetime | None = None
     attempts: int = 0
@@ -78,7 +80,14 @@ def _of_launch(launch: LiveLaunch, body: Body, pods: Sequence[Body], read: Sweep
     elif launch.phase == "failed":
         reason = _why_failed(body, pods)
     began, ended = _times(body)
-    return LiveTrial(state=launch.phase, reason=reason, started=began, finished=ended, attempts=len(pods))
+    return LiveTrial(
+        state=launch.phase,
+        reason=reason,
+        controller="" if reason or launch.phase != "failed" else _words(conditions(body).get("Failed", {})),
+        started=began,
+        finished=ended,
+        attempts=len(pods),
+    )
 
 
 def _of_batch(
@@ -155,14 +164,12 @@ def _waits(body: Body, read: SweepObjects) -> str:
 
 
 def _why_failed(body: Body, pods: Sequence[Body]) -> str:
-    """Why a launch has failed: what ended its last pod, else its controller's words."""
+    """Why a launch has failed: what ended its last pod; empty where there is none."""
     failed = conditions(body).get("Failed", {})
     if failed.get("reason") == "DeadlineExceeded":
         return _DEADLINE
     ended = [pod for pod in pods if (pod.get("status") or {}).get("phase") == "Failed"]
-    if ended:
-        return _why_ended(ended[-1])
-    return ": ".join(filter(None, (failed.get("reason"), failed.get("message"))))
+    return _why_ended(ended[-1]) if ended else ""
 
 
 def _why_stopped(body: Body) -> str:
@@ -175,7 +182,11 @@ def _why_stopped(body: Body) -> str:
         return "the time of all trials together is up (the sweep's activeDeadlineSeconds)"
     if failed.get("reason") == "MaxFailedIndexesExceeded":
         return "too many other trials have failed (maxFailedIndexes)"
-    return f"its batch has failed: {failed.get('reason', '')}: {failed.get('message', '')}"
+    return f"its batch has failed: {_words(failed)}"
+
+
+def _words(condition: Body) -> str:
+    return ": ".join(filter(None, (condition.get("reason"), condition.get("message"))))
 
 
 def _why_ended(pod: Body) -> str:

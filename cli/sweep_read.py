@@ -122,7 +122,7 @@ def _told(live: LiveTrial | None, record: Record | None, sweep: Sweep, *, looked
         left = "its record was begun, but the cluster knows nothing of it" if record else ""
         return _Told(state="waiting", reason=left)
     if live.state == "failed":
-        return _failed(record, live.reason)
+        return _failed(record, live.reason, live.controller)
     if live.state == "gone":
         return _gone(record, sweep)
     if live.state == "succeeded" and looked:
@@ -148,16 +148,17 @@ def _gone(record: Record | None, sweep: Sweep) -> _Told:
     if record.failure.get("withdrawn"):
         return _Told(state="stopped", reason="its set was taken out, and `stop` named it")
     if record.failure:
-        return _failed(record, "")
+        return _failed(record)
     return _failed(record, "its object is gone before it ended")
 
 
-def _failed(record: Record | None, live: str) -> _Told:
+def _failed(record: Record | None, live: str = "", controller: str = "") -> _Told:
+    """What ended a trial: its pod as the cluster has it, else its record, else the controller's words."""
     failure: Mapping[str, Any] = record.failure if record else {}
-    code, reason = failure.get("exit_code"), live
-    if not reason:
-        stopped = failure.get("stopped_by_sigterm")
-        reason = "stopped by SIGTERM: evicted, deleted, or past its deadline" if stopped else f"crashed (exit {code})"
+    recorded = f"crashed (exit {failure['exit_code']})" if "exit_code" in failure else ""
+    if failure.get("stopped_by_sigterm"):
+        recorded = "stopped by SIGTERM: evicted, deleted, or past its deadline"
+    reason = live or recorded or controller or "nothing tells why"
     lines = failure.get("last_lines") or (record.last_lines if record else ())
     return _Told(state="failed", reason=reason, last_lines=tuple(map(str, lines)))
 

@@ -1,0 +1,410 @@
+"""`trainstack sweep status`, `results`, `best` and `report`, from records on a volume and from live objects."""
+
+import csv
+import json
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from arro3.io import read_parquet
+from typer.testing import CliRunner, Result
+
+from checks.cluster.client import ClusterError
+from checks.live_trials import LiveTrial, SweepObjects
+from checks.waiting import Queueing
+from cli import sweep_read, sweep_status
+from cli.app import app
+from cli.session import Session
+from cli.sweep_records import Record
+from settings.model import Settings
+from tests.unit.checks.live import Body, make_condition, make_pending
+from tests.unit.checks.test_live_trials import alive
+from tests.unit.cli.volume import LOADER, FakeVolume, make_volume, write
+from tests.unit.make import make_run, make_settings, make_sweeps
+from tests.unit.workloads.sweeps import make_indexed, make_planned
+from trials.results import from_json
+from workloads.records import Ledger
+from workloads.sweep_launches import PlannedSweep
+
+ROOT = Path(__file__).resolve().parents[3]
+NOW = datetime(2026, 1, 2, 4, tzinfo=UTC)
+DONE = make_condition("Complete")
+VALUES = {1: (0.7, 0.8), 2: (0.9, 0.85), 3: (0.9,), 4: (0.95, 0.99)}
+"""By number, the validation accuracy of each epoch. Trial 4 fails."""
+
+
+class Project:
+    """A project with the sweep `search` of four trials, its volume, and what the cluster has of it."""
+
+    def __init__(self, planned: PlannedSweep, volume: FakeVolume) -> None:
+        self.planned, self.volume = planned, volume
+        self.run_ids = list(planned.trials)
+        self.launches: list[Body] = []
+        self.ledgers: list[Ledger] = []
+        self.queueing: dict[str, Queueing] = {}
+        self.loaders = 0
+
+    def finish(self, number: int, *values: float, minutes: int = 1, **more: Any) -> None:
+        """Let a trial succeed, so many minutes after it began, with a test accuracy that is the best of all."""
+        lines = [{"epoch": epoch, "val_accuracy": value, **more} for epoch, value in enumerate(values, 1)]
+        lines.append({"epoch": len(values), "test_accuracy": 0.5 + number / 100})
+        times = {"started": "2026-01-02T03:00:00Z", "finished": f"2026-01-02T03:{minutes:02}:00Z", "attempts": 1}
+        self.write(
+            number,
+            {
+                "run.json": json.dumps({"state": "succeeded", **times}),
+                "result/metrics.jsonl": "".join(json.dumps(line) + "\n" for line in lines),
+                "_SUCCESS": "{}",
+            },
+        )
+
+    def fail(self, number: int, *values: float, **failure: Any) -> None:
+        """Let a trial end with 1 after these epochs."""
+        told = {"exit_code": 1, "last_lines": ["Traceback", "ValueError: [bad] value"], **failure}
+        metrics = "".join(
+            json.dumps({"epoch": epoch, "val_accuracy": value}) + "\n" for epoch, value in enumerate(values, 1)
+        )
+        files = {"run.json": '{"state": "started", "started": "2026-01-02T03:00:00Z"}', "logs/rank-0.p-1.log": "log\n"}
+        attempt = {"attempts/p-1/output/metrics.jsonl": metrics, "attempts/p-1/failure.json": json.dumps(told)}
+        self.write(number, files | attempt)
+
+    def write(self, number: int, files: dict[str, str]) -> None:
+        """Put files into a trial's record."""
+        write(self.volume.root / "runs" / self.run_ids[number - 1], files)
+
+    def launch(self, number: int, *, gone: bool = False, suspend: bool = False, **status: Any) -> None:
+        """Let a trial have been launched; its object has this status, or is gone."""
+        ledger = self.planned.job(self.run_ids[number - 1])
+        self.ledgers.append(ledger)
+        if not gone:
+            self.launches.append(alive(ledger, uid=str(number), suspend=suspend, **status))
+
+
+def make_project(planned: PlannedSweep, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """The project, which commands find in whatever folder they are called."""
+    project = Project(planned, make_volume(tmp_path, monkeypatch))
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "workloads").symlink_to(ROOT / "workloads")
+    session = Session(tmp_path / "project", "test")
+    session.__dict__["loaded"] = SimpleNamespace(settings=settings)
+
+    @contextmanager
+    def loader(*place: object) -> Iterator[object]:
+        assert place[1:] == ("research", "training")
+        project.loaders += 1
+        yield LOADER
+
+    def read(*_: object) -> SweepObjects:
+        return SweepObjects(launches=project.launches, ledgers=project.ledgers, queueing=project.queueing)
+
+    monkeypatch.setattr(Session, "open", lambda _: session)
+    monkeypatch.setattr(sweep_read, "data_loader", loader)
+    monkeypatch.setattr(sweep_read, "read_sweep", read)
+    monkeypatch.setattr(sweep_status, "utc_now", lambda: NOW)
+    return project
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """Of form `jobs`; nothing is launched."""
+    return make_project(make_planned(), make_settings(sweeps=make_sweeps()), tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def ended(project: Project) -> Project:
+    """Three trials have succeeded, two of them equally well, and the fourth, which was better, has failed."""
+    for number in (1, 2, 3):
+        project.finish(number, *VALUES[number], val_loss=1 - VALUES[number][0])
+        project.launch(number, conditions=[DONE])
+    project.fail(4, *VALUES[4])
+    project.launch(4, conditions=[make_condition("Failed", reason="BackoffLimitExceeded")])
+    return project
+
+
+def run(*words: str) -> Result:
+    """Call `trainstack sweep`."""
+    return CliRunner().invoke(app, ["sweep", *words], catch_exceptions=False)
+
+
+def by_hand(project: Project) -> dict[int, float]:
+    """Every trial's best validation accuracy, by reading the files of the volume and nothing else."""
+    found = {}
+    for number, run_id in enumerate(project.run_ids, 1):
+        file = project.volume.root / "runs" / run_id / "result" / "metrics.jsonl"
+        if file.exists():
+            lines = [json.loads(line) for line in file.read_text().splitlines()]
+            found[number] = max(line["val_accuracy"] for line in lines if "val_accuracy" in line)
+    return found
+
+
+def test_the_best_is_that_of_the_metrics_files(ended: Project) -> None:
+    """Of equals the first, and it is said; of the test data the best alone is looked at."""
+    expected = by_hand(ended)
+    told = json.loads(run("best", "search", "--json", "--top", "3").stdout)
+    assert [each["value"] for each in told["best"]] == sorted(expected.values(), reverse=True)
+    assert [(each["number"], each["place"], each["epoch"]) for each in told["best"]] == [
+        (2, 1, 1),
+        (3, 1, 1),
+        (1, 3, 2),
+    ]
+    assert told["best"][0]["run_id"] == ended.run_ids[1]
+    assert told["best"][0]["parameters"] == {"batch_size": 64}
+    assert told["test"] == {"test_accuracy": 0.52}
+    assert told["unranked"] == [{"number": 4, "why": "failed: crashed (exit 1)"}]
+    assert ended.loaders == 1
+
+
+def test_a_person_is_told_the_best_in_sentences(ended: Project) -> None:
+    """With what is to be known of the choice, and where the model lies."""
+    told = run("best", "search", "--top", "2")
+    assert told.exit_code == 0
+    assert told.stdout.splitlines() == [
+        f"The best is trial 2 ({ended.run_ids[1]}): val_accuracy 0.9 in epoch 1, with batch_size 64.",
+        "On the test data, where no other trial is looked at: test_accuracy 0.52.",
+        f"place 1: trial 3 ({ended.run_ids[2]}): val_accuracy 0.9, with batch_size 128",
+        f"its record: trainstack fetch {ended.run_ids[1]} -s dev",
+        "Compared by val_accuracy: a trial's is the greatest of its epochs, and the greatest of all is the best.",
+        "Trial 3 has the same val_accuracy, 0.9: of equals the one with the lowest number, 2, stands first.",
+        "Trial 4 has had a better val_accuracy, 0.99, but does not count: failed: crashed (exit 1).",
+    ]
+
+
+def test_results_are_a_table_and_the_last_words_of_what_failed(ended: Project) -> None:
+    """The best first; nothing of the test data."""
+    told = run("results", "search")
+    rows = [line.split() for line in told.stdout.splitlines()[:5]]
+    assert rows == [
+        ["TRIAL", "PLACE", "BATCH_SIZE", "VAL_ACCURACY", "EPOCH", "SECONDS", "STATE"],
+        ["2", "1", "64", "0.9", "1", "60", "succeeded"],
+        ["3", "1", "128", "0.9", "1", "60", "succeeded"],
+        ["1", "3", "32", "0.8", "2", "60", "succeeded"],
+        ["4", "-", "512", "-", "-", "245", "failed"],
+    ]
+    assert f"trial 4 ({ended.run_ids[3]}) failed: crashed (exit 1)" in told.stdout
+    assert "  | Traceback\n  | ValueError: [bad] value\n" in told.stdout
+    assert "test_" not in told.stdout
+
+
+def test_csv_parquet_and_json_say_the_same(ended: Project, tmp_path: Path) -> None:
+    """A row a trial, with the figures of the line that counts; JSON has all lines, and `sweep next` takes it."""
+    files = ("--csv", str(tmp_path / "a.csv"), "--parquet", str(tmp_path / "a.parquet"))
+    told = run("results", "search", "--json", *files).stdout
+    with (tmp_path / "a.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    table = read_parquet(tmp_path / "a.parquet").read_all()
+    columns = {name: table[name].to_pylist() for name in table.schema.names}
+    assert [*rows[0]] == [*columns]
+    for index, row in enumerate(rows):
+        assert row == {name: "" if cells[index] is None else str(cells[index]) for name, cells in columns.items()}
+    assert columns["number"] == [1, 2, 3, 4]
+    assert columns["parameters.batch_size"] == [32, 64, 128, 512]
+    assert columns["objective"] == columns["metrics.val_accuracy"] == [0.8, 0.9, 0.9, None]
+    assert columns["metrics.val_loss"] == [pytest.approx(0.3), pytest.approx(0.1), pytest.approx(0.1), None]
+    assert columns["place"] == [3, 1, 1, None]
+    assert columns["state"] == ["succeeded", "succeeded", "succeeded", "failed"]
+    assert columns["reason"] == [None, None, None, "crashed (exit 1)"]
+    assert columns["seconds"] == [60.0, 60.0, 60.0, 245.0]
+    results = from_json(told)
+    assert [each["objective"] for each in json.loads(told)["trials"]] == [0.8, 0.9, 0.9, 0.99]
+    assert [len(each.metrics) for each in results] == [3, 3, 2, 2]
+    assert "test_" not in told
+    assert results[3].last_lines == ("Traceback", "ValueError: [bad] value")
+
+
+def test_numbers_that_json_has_no_word_for_are_null(project: Project) -> None:
+    """And the trial that told nothing else is explained."""
+    project.finish(1, float("nan"))
+    project.launch(1, conditions=[DONE])
+    told = json.loads(run("results", "search", "--json").stdout, parse_constant=pytest.fail)
+    assert told["trials"][0]["metrics"][0]["val_accuracy"] is None
+    best = run("best", "search")
+    assert best.exit_code == 1
+    assert (
+        "no trial of search can be ranked: its val_accuracy was never a number, but nan; not launched yet"
+        in best.stderr
+    )
+
+
+def test_metrics_that_cannot_be_read_leave_the_others(ended: Project) -> None:
+    """The file, line and value are named; of a running trial the line that is being written does not count."""
+    ended.write(1, {"result/metrics.jsonl": '{"epoch": 1, "val_accuracy": 0.9}\nval_accuracy=1.0\n'})
+    told = json.loads(run("best", "search", "--json").stdout)
+    (why,) = [each["why"] for each in told["unranked"] if each["number"] == 1]
+    assert re.match(rf"{ended.run_ids[0]}/result/metrics\.jsonl:2: no JSON .*'val_accuracy=1\.0'", why)
+    ended.write(4, {"attempts/p-1/output/metrics.jsonl": '{"epoch": 1, "val_accuracy": 0.4}\n{"epoch": 2, "val_a'})
+    told = json.loads(run("results", "search", "--json").stdout)
+    assert told["trials"][3]["metrics"] == [{"epoch": 1, "val_accuracy": 0.4}]
+
+
+def test_the_report_is_a_page_and_its_pictures(ended: Project, tmp_path: Path) -> None:
+    """In results/<sweep>/ unless said otherwise; of few trials there is no importance."""
+    told = run("report", "search")
+    folder = tmp_path / "project" / "results" / "search"
+    names = ["report.html", "learning-curves.png", "parallel-coordinates.png", "parameters.png"]
+    assert told.stdout.splitlines() == [str(folder / name) for name in names]
+    assert sorted(each.name for each in folder.iterdir()) == sorted(names)
+    page = (folder / "report.html").read_text()
+    assert "The best is trial 2" in page
+    assert "ValueError: [bad] value" in page
+    elsewhere = json.loads(run("report", "search", "--to", str(tmp_path / "there"), "--json").stdout)
+    assert elsewhere == {"sweep": "search", "files": [str(tmp_path / "there" / name) for name in names]}
+
+
+def test_status_is_a_grid_and_needs_no_volume(project: Project) -> None:
+    """Live objects tell it: a loader would wait in the queue behind the trials."""
+    project.launch(
+        1,
+        startTime="2026-01-02T03:00:00Z",
+        completionTime="2026-01-02T03:40:00Z",
+        conditions=[DONE],
+    )
+    project.launch(2, startTime="2026-01-02T03:50:00Z")
+    project.launch(3, suspend=True)
+    project.queueing["3"] = Queueing(workload=make_pending("LocalQueue research is stopped"), local_queue=None)
+    told = run("status", "search").stdout.splitlines()
+    assert told == [
+        "search, form jobs, 4 trials: 1 succeeded, 1 running, 1 queued, 1 waiting; about 1h50m left",
+        "1  ●◐○·",
+        "● 1 succeeded  ◐ 1 running  ○ 1 queued  · 1 waiting",
+        "queued 3 (batch_size 128): queue research is on hold (its stopPolicy): its owner lets it go on",
+    ]
+    assert project.loaders == 0
+    data = json.loads(run("status", "search", "--json").stdout)
+    assert (data["counts"]["running"], data["seconds_left"]) == (1, 6600)
+    assert [each["state"] for each in data["trials"]] == ["succeeded", "running", "queued", "waiting"]
+
+
+def test_status_asks_the_volume_for_trials_whose_objects_are_gone(project: Project) -> None:
+    """Once: what has ended changes no more."""
+    project.finish(1, 0.5)
+    project.fail(2, exit_code=143, stopped_by_sigterm=True)
+    for number in (1, 2, 3):
+        project.launch(number, gone=True)
+    told = run("status", "search").stdout
+    assert "4 trials: 1 succeeded, 1 waiting, 1 failed, 1 stopped" in told
+    assert "failed 2 (batch_size 64): stopped by SIGTERM: evicted, deleted, or past its deadline" in told
+    assert "stopped 3 (batch_size 128): its object is gone, and it left no record: it did not begin" in told
+    assert project.loaders == 1
+
+
+def test_watching_ends_when_nothing_is_queued_or_running(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It looks again, and survives a cluster that does not answer."""
+    project.launch(1, startTime="2026-01-02T03:50:00Z")
+    looks = 0
+
+    def later(_: float) -> None:
+        nonlocal looks
+        looks += 1
+        project.launches.clear()
+        project.ledgers.clear()
+        project.launch(1, conditions=[DONE])
+
+    monkeypatch.setattr(time, "sleep", later)
+    told = run("status", "search", "--watch")
+    assert (told.exit_code, looks) == (0, 1)
+    assert "1 succeeded" in told.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["results", "other"], "test has no sweep 'other' (there are: search)"),
+        (["status", "search", "--watch", "--json"], "--watch is for people"),
+        (["results", "search", "--csv", "no/such/folder/a.csv"], "cannot write no/such/folder/a.csv"),
+    ],
+)
+def test_a_persons_mistake_ends_in_one_message(project: Project, words: list[str], message: str) -> None:
+    """With the remedy, and without a result."""
+    told = run(*words)
+    assert told.exit_code == 1
+    assert message in told.stderr
+    assert told.stdout == ""
+
+
+def test_a_cluster_that_does_not_answer_is_told(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not taken for a sweep of which nothing was launched."""
+
+    def away(*_: object) -> None:
+        raise ClusterError("the cluster is away")
+
+    monkeypatch.setattr(sweep_read, "read_sweep", away)
+    for command in ("status", "results", "best", "report"):
+        told = run(command, "search")
+        assert (told.exit_code, told.stdout) == (1, "")
+        assert "error: the cluster is away" in told.stderr
+
+
+RECORD = Record(finished=False, attempts=2, facts={}, metrics="", failure={}, last_lines=("the end",))
+CASES: list[tuple[str, LiveTrial | None, Record | None, str, str]] = [
+    ("nothing knows it", None, None, "waiting", ""),
+    ("a record alone", None, RECORD, "waiting", "its record was begun, but the cluster knows nothing of it"),
+    ("finished", LiveTrial(state="running"), Record(**{**vars(RECORD), "finished": True}), "succeeded", ""),
+    ("failed", LiveTrial(state="failed", reason="deadline"), RECORD, "failed", "deadline"),
+    (
+        "failed, of which nothing is left",
+        LiveTrial(state="failed", controller="BackoffLimitExceeded"),
+        RECORD,
+        "failed",
+        "BackoffLimitExceeded",
+    ),
+    ("gone", LiveTrial(state="gone"), RECORD, "failed", "its object is gone before it ended"),
+    (
+        "withdrawn while it ran",
+        LiveTrial(state="gone"),
+        Record(**{**vars(RECORD), "failure": {"exit_code": 143, "withdrawn": True}}),
+        "stopped",
+        "its set was taken out, and `stop` named it",
+    ),
+    ("withdrawn before", LiveTrial(state="succeeded"), RECORD, "stopped", "its set was taken out before it began"),
+    ("lost", LiveTrial(state="succeeded"), None, "succeeded", "its record is not on the volume any more"),
+    ("stopped", LiveTrial(state="stopped", reason="the target"), None, "stopped", "the target"),
+]
+
+
+@pytest.mark.parametrize(
+    ("live", "record", "state", "reason"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
+def test_what_record_and_cluster_say_together(
+    live: LiveTrial | None, record: Record | None, state: str, reason: str
+) -> None:
+    """A finished record has the last word."""
+    planned = make_indexed()
+    found = sweep_read.joined(planned.planned[0], live, record, planned.sweep, looked=True)
+    assert (found.state, found.reason) == (state, reason)
+    assert found.last_lines == (("the end",) if state == "failed" else ())
+    assert (found.number, found.parameters) == (1, {"batch_size": 32})
+
+
+def test_an_unmanaged_trial_tells_no_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is said, and no loader is started for it."""
+    unmanaged = {"run": make_run(name="search", managed=False, record=None)}
+    planned, settings = make_planned(**unmanaged), make_settings(sweeps=make_sweeps(**unmanaged))
+    project = make_project(planned, settings, tmp_path, monkeypatch)
+    project.launch(1, conditions=[DONE])
+    project.launch(2, gone=True)
+    told = json.loads(run("results", "search", "--json").stdout)
+    assert [(each["state"], each["reason"]) for each in told["trials"]] == [
+        ("succeeded", "an unmanaged trial keeps no record, so nothing tells its metrics"),
+        ("stopped", "its object is gone, and an unmanaged trial keeps no record: how it ended is not known"),
+        ("waiting", ""),
+        ("waiting", ""),
+    ]
+    assert project.loaders == 0
+
+
+def test_the_time_left_is_said_to_be_unknown_until_a_trial_has_ended(project: Project) -> None:
+    """Or where none runs."""
+    project.launch(1, startTime="2026-01-02T03:50:00Z")
+    assert "how long it takes is not known yet: no trial has ended well" in run("status", "search").stdout
+    project.launches.clear()
+    project.ledgers.clear()
+    began = NOW - timedelta(minutes=30)
+    project.launch(2, startTime=began.isoformat(), completionTime=NOW.isoformat(), conditions=[DONE])
+    project.launch(3, suspend=True)
+    assert "how long it takes is not known yet: no trial runs now" in run("status", "search").stdout
