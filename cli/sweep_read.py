@@ -13,7 +13,7 @@ from checks.live_trials import LiveTrial, live_trials
 from cli.console import fail, step
 from cli.loader import data_loader
 from cli.session import Session
-from cli.sweep_records import Record, read_records
+from cli.sweep_records import LAST_LINES, Record, read_records
 from reports.errors import ReportError
 from reports.runs import METRICS, metrics_of
 from settings.operators import Operators
@@ -160,7 +160,7 @@ def _failed(record: Record | None, live: str = "", controller: str = "") -> _Tol
         recorded = "stopped by SIGTERM: evicted, deleted, or past its deadline"
     reason = live or recorded or controller or "nothing tells why"
     lines = failure.get("last_lines") or (record.last_lines if record else ())
-    return _Told(state="failed", reason=reason, last_lines=tuple(map(str, lines)))
+    return _Told(state="failed", reason=reason, last_lines=tuple(map(str, lines))[-LAST_LINES:])
 
 
 def _live(session: Session, sweep: Sweep) -> dict[str, LiveTrial]:

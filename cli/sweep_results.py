@@ -26,6 +26,8 @@ from trials.ranking import Ranking, on_test_data, rank, without_test
 from trials.results import TrialResult, to_json
 
 _STYLES = {"succeeded": "green", "running": "cyan", "queued": "yellow", "failed": "red"}
+_LINES = 10
+"""Of what a failed trial printed last; `--json` and the report have more."""
 
 
 def results(
@@ -177,7 +179,7 @@ def _table(sweep: Sweep, ranking: Ranking) -> None:
 def _failed(result: TrialResult) -> None:
     out.print(f"\ntrial {result.number} ({result.run_id}) failed: {result.reason}", style="red", markup=False)
     out.print(f"  with {parameters_of(result.parameters)}", markup=False)
-    for line in result.last_lines:
+    for line in result.last_lines[-_LINES:]:
         out.print(f"  | {line}", markup=False)
 
 

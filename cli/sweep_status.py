@@ -129,6 +129,8 @@ def _time_left(found: Sequence[TrialResult], now: datetime) -> str:
     if not any(each.state in ("running", "queued", "waiting") for each in found):
         return ""
     seconds = left(found, now)
+    if seconds == 0:
+        return "; what still runs takes longer than the others did"
     if seconds is not None:
         return f"; about {duration(seconds)} left"
     none_done = not any(each.state == "succeeded" for each in found)

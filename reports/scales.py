@@ -11,8 +11,9 @@ from matplotlib.ticker import LogLocator, MaxNLocator
 
 from reports.charts import LETTER
 
-_RUN_AWAY = 3.0
-"""So many times the range of the middle half beyond it (Tukey's outer fences)."""
+_RUN_AWAY = 10.0
+"""Values that are beyond the middle half by so many times its range. With those in it, a scale would hardly tell the
+others apart."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -399,7 +399,7 @@ def test_an_unmanaged_trial_tells_no_metrics(tmp_path: Path, monkeypatch: pytest
 
 
 def test_the_time_left_is_said_to_be_unknown_until_a_trial_has_ended(project: Project) -> None:
-    """Or where none runs."""
+    """Or where none runs; one that takes longer than the others did is said to."""
     project.launch(1, startTime="2026-01-02T03:50:00Z")
     assert "how long it takes is not known yet: no trial has ended well" in run("status", "search").stdout
     project.launches.clear()
@@ -408,3 +408,9 @@ def test_the_time_left_is_said_to_be_unknown_until_a_trial_has_ended(project: Pr
     project.launch(2, startTime=began.isoformat(), completionTime=NOW.isoformat(), conditions=[DONE])
     project.launch(3, suspend=True)
     assert "how long it takes is not known yet: no trial runs now" in run("status", "search").stdout
+    project.launches.pop()
+    project.launch(4, startTime=(NOW - timedelta(hours=2)).isoformat())
+    project.ledgers = project.ledgers[:1] + project.ledgers[2:]
+    for number in (1, 3):
+        project.launch(number, startTime=began.isoformat(), completionTime=NOW.isoformat(), conditions=[DONE])
+    assert "what still runs takes longer than the others did" in run("status", "search").stdout
