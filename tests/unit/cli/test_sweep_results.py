@@ -210,7 +210,7 @@ def test_csv_parquet_and_json_say_the_same(ended: Project, tmp_path: Path) -> No
     assert columns["state"] == ["succeeded", "succeeded", "succeeded", "failed"]
     assert columns["reason"] == [None, None, None, "crashed (exit 1)"]
     assert columns["seconds"] == [60.0, 60.0, 60.0, 245.0]
-    results = from_json(told)
+    results = from_json(told, "search")
     assert [each["objective"] for each in json.loads(told)["trials"]] == [0.8, 0.9, 0.9, 0.99]
     assert [len(each.metrics) for each in results] == [3, 3, 2, 2]
     assert "test_" not in told
