@@ -24,7 +24,6 @@ from workloads.render import InputsError, read_inputs, trials
 from workloads.trials import PlannedTrial
 
 SweepArgument = Annotated[str, typer.Argument(metavar="NAME", help="The sweep.")]
-_ASK_AGAIN = "gone"
 _UNMANAGED = "an unmanaged trial keeps no record"
 
 
@@ -78,7 +77,7 @@ def read_states(
     not tell how; `known` remembers them, since they change no more. Raises ClusterError.
     """
     live = live_trials(read_sweep(session.settings, sweep.name))
-    asked = [each.run_id for each in planned if each.run_id in live and live[each.run_id].state == _ASK_AGAIN]
+    asked = [each.run_id for each in planned if each.run_id in live and live[each.run_id].state == "gone"]
     if missing := [run_id for run_id in asked if run_id not in known]:
         records = _records(session, sweep, missing)
         known.update({run_id: records.get(run_id) for run_id in missing})
@@ -99,7 +98,6 @@ def joined(
     metrics, fault = _metrics(record, file) if record else ((), "")
     told = _told(live, record, sweep, looked=looked)
     facts = record.facts if record else {}
-    finished = _time(facts.get("finished")) if record and record.finished else live.finished if live else None
     return TrialResult(
         number=trial.number,
         set_id=trial.set_id,
@@ -110,9 +108,18 @@ def joined(
         reason=told.reason or fault,
         last_lines=told.last_lines,
         started=_time(facts.get("started")) or (live.started if live else None),
-        finished=finished,
+        finished=_end(live, record, told.state),
         attempts=record.attempts if record else live.attempts if live else 0,
     )
+
+
+def _end(live: LiveTrial | None, record: Record | None, state: State) -> datetime | None:
+    """When it ended: a record tells of a success and of the last failure, the cluster of what is left there."""
+    if record is not None and record.finished:
+        return _time(record.facts.get("finished"))
+    if live is not None and live.finished is not None:
+        return live.finished
+    return _time(record.failure.get("finished")) if record is not None and state == "failed" else None
 
 
 def _told(live: LiveTrial | None, record: Record | None, sweep: Sweep, *, looked: bool) -> _Told:

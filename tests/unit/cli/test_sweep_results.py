@@ -283,7 +283,7 @@ def test_status_is_a_grid_and_needs_no_volume(project: Project) -> None:
 def test_status_asks_the_volume_for_trials_whose_objects_are_gone(project: Project) -> None:
     """Once: what has ended changes no more."""
     project.finish(1, 0.5)
-    project.fail(2, exit_code=143, stopped_by_sigterm=True)
+    project.fail(2, exit_code=143, stopped_by_sigterm=True, finished="2026-01-02T03:30:00Z")
     for number in (1, 2, 3):
         project.launch(number, gone=True)
     told = run("status", "search").stdout
@@ -291,6 +291,8 @@ def test_status_asks_the_volume_for_trials_whose_objects_are_gone(project: Proje
     assert "failed 2 (batch_size 64): stopped by SIGTERM: evicted, deleted, or past its deadline" in told
     assert "stopped 3 (batch_size 128): its object is gone, and it left no record: it did not begin" in told
     assert project.loaders == 1
+    trials = json.loads(run("status", "search", "--json").stdout)["trials"]
+    assert [each["finished"] for each in trials] == ["2026-01-02T03:01:00Z", "2026-01-02T03:30:00Z", None, None]
 
 
 def test_watching_ends_when_nothing_is_queued_or_running(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
