@@ -17,7 +17,7 @@ unexport KUBECONFIG
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help up down test unit cluster-test test-environments test-sweeps slow-test lint format tools client-tools machine versions lock venv clean
+.PHONY: help up down test unit cluster-test test-environments test-sweeps slow-test lint format tools client-tools machine browser versions lock venv clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ client-tools: venv
 machine: venv
 	@$(PYTHON) -m toolchain machine
 	@$(PYTHON) -m toolchain debian
+
+browser: ## Chromium from Debian, as root: the pages of reports are tested in it
+	@command -v chromium >/dev/null || { apt-get update && apt-get install -y --no-install-recommends chromium; }
 
 versions: venv ## Every pinned version
 	@$(PYTHON) -m toolchain versions

@@ -111,6 +111,14 @@ def records(project: Project, to: str = "all") -> dict[str, Config]:
     return found
 
 
+def told(project: Project, command: str, name: str) -> Config:
+    """What `trainstack sweep <command>` says of a sweep, as JSON."""
+    done = project.trainstack("sweep", command, name, "--json")
+    assert done.code == 0, done.text
+    said: Config = json.loads(done.out)
+    return said
+
+
 def sets(records: Sequence[Config]) -> list[tuple[Any, ...]]:
     """The parameters that these records were trained with, sorted."""
     return sorted(tuple(each["definition"]["sweep"]["parameters"].values()) for each in records)

@@ -19,6 +19,7 @@ from tests.cluster.search import (
     search_config,
     sets,
     space,
+    told,
     trials_of,
     up,
     values,
@@ -78,6 +79,7 @@ def test_twelve_trials_of_real_data_as_one_job(lab: Project) -> None:
         as_told(found, 12)
         best = max(found.values(), key=validation)
         assert best["metrics"][-1]["test_accuracy"] >= 0.95
+        best_is_told(project, found)
         quiet(project)
 
         digits_space(project, *RATES, 0.2)
@@ -128,6 +130,7 @@ def test_twelve_trials_of_real_data_one_by_one(lab: Project, epochs: int) -> Non
         assert set(found) == set(jobs)
         assert sets(list(found.values())) == sorted((size, rate) for size in SIZES for rate in RATES)
         as_told(found, epochs)
+        best_is_told(project, found)
         if epochs == 12:
             best = max(found.values(), key=validation)
             assert best["metrics"][-1]["test_accuracy"] >= 0.95
@@ -145,6 +148,21 @@ def second_of(project: Project, first: str) -> Config:
 def validation(record: Config) -> float:
     """The best validation accuracy that a record tells, read without any of our code."""
     return max(float(line["val_accuracy"]) for line in record["metrics"] if "val_accuracy" in line)
+
+
+def best_is_told(project: Project, found: dict[str, Config]) -> None:
+    """The commands tell of every trial what its metrics file tells, and which is the best of them."""
+    states = told(project, "status", "digits-search")
+    assert [each["state"] for each in states["trials"]] == ["succeeded"] * 12
+    results = told(project, "results", "digits-search")
+    assert {each["run_id"]: each["objective"] for each in results["trials"]} == {
+        run_id: validation(record) for run_id, record in found.items()
+    }
+    (best,) = told(project, "best", "digits-search")["best"]
+    equal = [run_id for run_id, record in found.items() if validation(record) == best["value"]]
+    assert best["value"] == max(map(validation, found.values()))
+    assert best["run_id"] in equal
+    assert best["number"] == min(each["number"] for each in results["trials"] if each["run_id"] in equal)
 
 
 def as_told(found: dict[str, Config], epochs: int) -> None:
