@@ -115,6 +115,16 @@ class RunView:
         return f"{phase}; {self.last_line}" if self.last_line else phase
 
 
+def bare_view(body: Body) -> RunView:
+    """A launch as far as its own object tells: neither its queue nor its pods were looked at."""
+    return RunView(
+        launch=live_launch(body),
+        conditions=_conditions(body),
+        queue=body["metadata"]["labels"].get(QUEUE),
+        replicas=KINDS[body["kind"]].replicas(body),
+    )
+
+
 def run_view(read: RunObjects, now: datetime) -> RunView:
     """Judge what was read of a launch."""
     body = read.launch
@@ -125,7 +135,7 @@ def run_view(read: RunObjects, now: datetime) -> RunView:
     pods = pod_views(read.pods or (), launch.kind)
     return RunView(
         launch=launch,
-        conditions=tuple(_condition(each) for each in (body.get("status") or {}).get("conditions") or ()),
+        conditions=_conditions(body),
         queue=queue,
         position=_position(read.pending, workload) if waits and queue else None,
         admitted=conditions(workload).get("Admitted", {}).get("status") == "True",
@@ -149,6 +159,10 @@ def _why(queue: str | None, queueing: Queueing) -> str:
     if queue is None:
         return "it is suspended, and no queue of ours holds it: somebody has set `suspend`"
     return why_waiting(queue, queueing)
+
+
+def _conditions(body: Body) -> tuple[Condition, ...]:
+    return tuple(_condition(each) for each in (body.get("status") or {}).get("conditions") or ())
 
 
 def _condition(each: Body) -> Condition:

@@ -1,25 +1,30 @@
 """Which runs a command is about, what they are doing, and `trainstack wait`."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args
 
 import typer
 
 from checks.cluster.client import ClusterError, PermanentError
 from checks.cluster.progress import view_runs
 from checks.cluster.snapshot import read_launches, read_runs, run_namespaces
-from checks.launches import LiveLaunch, live_launch, utc_now
-from checks.run_view import RunView
+from checks.launches import LiveLaunch, Phase, live_launch, utc_now
+from checks.run_view import RunView, bare_view
 from cli.console import err, fail, show_json
 from cli.session import JsonOption, Session, StackOption
+from manifests.labels import SET
 from workloads.records import Ledger, wrapper_of
 
 T = TypeVar("T")
 
 PAUSE_SECONDS = 1.0
 """Between two looks at the cluster."""
+MANY = 20
+"""Of more launches than these the trials of sweeps are looked at no closer than their own objects tell: whoever looks
+again and again at queue, pods and log of hundreds keeps a cluster from its work."""
 PATIENCE_SECONDS = 300
 """How long `wait` waits for a cluster that does not answer; a control plane's upgrade takes minutes."""
 
@@ -62,7 +67,10 @@ def _look_if_there(session: Session, run: str | None) -> list[RunView]:
 def _viewed(session: Session, found: Sequence[Mapping[str, Any]], *, with_usage: bool = False) -> list[RunView]:
     settings = session.settings
     owner = settings.environment.profile == "owner"
-    return view_runs(found, settings.cluster.context, utc_now(), cluster_wide=owner, with_usage=with_usage)
+    many = len(found) > MANY
+    close = [body for body in found if not (many and SET in body["metadata"]["labels"])]
+    views = view_runs(close, settings.cluster.context, utc_now(), cluster_wide=owner, with_usage=with_usage)
+    return [*views, *(bare_view(body) for body in found if many and SET in body["metadata"]["labels"])]
 
 
 def launch_bodies(session: Session, run: str | None) -> list[Mapping[str, Any]]:
@@ -238,11 +246,9 @@ def _ended(session: Session, run: str | None, timeout: int) -> tuple[list[RunVie
         if run is not None and not here and not seen:
             fail(patience.ask(lambda: _without_object(session, run)))
         seen |= dict.fromkeys(view.launch.run_id for view in found if view.launch.active)
-        for view in found:
-            done = view.done_fraction
-            line = f"{view.launch.run_id}: {'' if done is None else f'{done:.0%} '}{view.summary()}"
-            if said.get(view.launch.name) != line:
-                said[view.launch.name] = line
+        for name, line in _lines(found):
+            if said.get(name) != line:
+                said[name] = line
                 tell(line)
         if not any(view.launch.active for view in found):
             break
@@ -253,6 +259,19 @@ def _ended(session: Session, run: str | None, timeout: int) -> tuple[list[RunVie
             )
         time.sleep(PAUSE_SECONDS)
     return found, _faults(session, found, seen)
+
+
+def _lines(found: Sequence[RunView]) -> Iterator[tuple[str, str]]:
+    """What each launch does, by its name; of many launches the trials of a sweep are counted."""
+    counts: dict[str, Counter[str]] = {}
+    for view in found:
+        launch, done = view.launch, view.done_fraction
+        if len(found) > MANY and launch.sweep is not None and launch.sweep.set_id:
+            counts.setdefault(launch.sweep.name, Counter())[launch.phase] += 1
+        else:
+            yield launch.name, f"{launch.run_id}: {'' if done is None else f'{done:.0%} '}{view.summary()}"
+    for name, phases in counts.items():
+        yield name, f"{name}: {', '.join(f'{phases[phase]} {phase}' for phase in get_args(Phase) if phases[phase])}"
 
 
 def _faults(session: Session, found: Sequence[RunView], seen: Iterable[str]) -> list[str]:
