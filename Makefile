@@ -36,8 +36,8 @@ unit: venv ## Tests that need no cluster
 cluster-test: venv machine tools
 	@$(PYTHON) -m pytest tests -m "not slow" --ignore tests/unit
 
-test-environments: venv machine tools ## The reference systems, Trainer and JobSet, files of 2 GiB: all tests of them
-	@$(PYTHON) -m pytest $(addprefix tests/cluster/test_,sites.py systems.py upstream.py trainer.py transfer.py)
+test-environments: venv machine tools ## The reference systems, staging, Trainer and JobSet, files of 2 GiB: all tests of them
+	@$(PYTHON) -m pytest $(addprefix tests/cluster/test_,sites.py systems.py gpu_products.py upstream.py trainer.py staging.py transfer.py)
 
 slow-test: venv machine tools ## Tests that take many minutes
 	@$(PYTHON) -m pytest tests -m slow
