@@ -61,7 +61,8 @@ def _sequence(space: Space) -> Iterator[dict[str, Coordinate]]:
         warnings.simplefilter("ignore", ExperimentalWarning)
         sampler = QMCSampler(qmc_type=space.method, scramble=True, seed=seed_of(space.seed, ""))
     kinds = {name: distribution(space.parameters[name]) for name in sorted(space.parameters)}
-    fixed = {name: 0 for name, kind in kinds.items() if kind.single()}
+    # The sampler leaves out what has one value; of a choice that is its first, of numbers their lowest.
+    fixed = {name: getattr(kind, "low", 0) for name, kind in kinds.items() if kind.single()}
     free = {name: kind for name, kind in kinds.items() if name not in fixed}
     while True:
         yield {**fixed, **sampler.sample_relative(study, trial, free)}

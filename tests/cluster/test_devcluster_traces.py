@@ -32,7 +32,7 @@ def test_down_leaves_nothing_and_up_brings_everything_back(state: Path, tmp_path
     """No process, mount, link, cgroup, firewall rule or file of the cluster remains; objects and volumes are kept."""
     before = traces.look(state)
     running = cluster.up(state, make_spec(tmp_path))
-    api, inside = api_of(running), traces.namespaces(running.pid)
+    api, inside = api_of(running), traces.inside_of(running.pid)
     pod = make_pod("keeper", "echo boot >> /data/boots; sleep 1000", restartPolicy="Always")
     pod["spec"]["volumes"] = [{"name": "data", "hostPath": {"path": str(tmp_path)}}]
     pod["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
@@ -59,7 +59,7 @@ def test_a_killed_supervisor_takes_everything_with_it(state: Path, tmp_path: Pat
     """The kernel ends what is left; the next `up` cleans the rest and starts anew, `down` leaves nothing."""
     before = traces.look(state)
     running = cluster.up(state, make_spec(tmp_path))
-    inside, record = traces.namespaces(running.pid), Run.read(Layout.of(state).run)
+    inside, record = traces.inside_of(running.pid), Run.read(Layout.of(state).run)
     assert record
     os.kill(record.init.pid, signal.SIGKILL)
 
@@ -73,7 +73,7 @@ def test_a_killed_supervisor_takes_everything_with_it(state: Path, tmp_path: Pat
     assert cluster.status(state).ready
     assert again.server == running.server
 
-    inside, record = traces.namespaces(again.pid), Run.read(Layout.of(state).run)
+    inside, record = traces.inside_of(again.pid), Run.read(Layout.of(state).run)
     assert record
     os.kill(record.guard.pid, signal.SIGKILL)
     cluster.down(state)
@@ -86,7 +86,7 @@ def test_two_at_once_and_a_deleted_folder(state: Path, tmp_path: Path) -> None:
     with ThreadPoolExecutor() as pool:
         first, second = pool.map(lambda _: cluster.up(state, make_spec(tmp_path)), range(2))
     assert first == second
-    inside = traces.namespaces(first.pid)
+    inside = traces.inside_of(first.pid)
 
     def deleted() -> bool:
         shutil.rmtree(state, ignore_errors=True)  # the cluster goes on writing into it

@@ -202,7 +202,7 @@ def test_the_model_is_on_the_nodes_folder(sites: Cluster, owner: Person) -> None
     assert sorted(path.name for path in kept.iterdir()) == ["mnist_cnn.pt", "written"]
 
 
-def nothing_is_left(state: Path, inside: frozenset[str], before: traces.Traces) -> None:
+def nothing_is_left(state: Path, inside: traces.Inside, before: traces.Traces) -> None:
     """No trace of the cluster on this machine. Others may have come, gone, or covered the same folders meanwhile."""
     now, layout, hierarchies = traces.look(state, inside), Layout.of(state), cgroups.hierarchies()
     assert (now.processes, now.mounts, now.cgroups) == (before.processes, before.mounts, before.cgroups)
@@ -217,7 +217,7 @@ def test_down_and_up_bring_everything_back_and_down_leaves_nothing(
     machine: traces.Traces, sites: Cluster, owner: Person
 ) -> None:
     """Sites are kept over a restart, and so are the files in the node's folders; at the end nothing is left."""
-    inside = traces.namespaces(sites.pid)
+    inside = traces.inside_of(sites.pid)
     devcluster.down(sites.state)
     nothing_is_left(sites.state, inside, machine)
     done = cluster_command("up", "--state", str(sites.state))
@@ -229,7 +229,7 @@ def test_down_and_up_bring_everything_back_and_down_leaves_nothing(
     words = ["ls", "/data/mnist_cnn.pt", "/data/written"]
     owner.create(make_pod("later", "busybox", claim="models", command=words))
     assert list(owner.ended("test=later", "default", 1).values()) == ["/data/mnist_cnn.pt\n/data/written\n"]
-    inside = traces.namespaces(again.cluster.pid)
+    inside = traces.inside_of(again.cluster.pid)
     devcluster.down(sites.state, keep_data=False)
     nothing_is_left(sites.state, inside, machine)
     assert not sites.state.exists()

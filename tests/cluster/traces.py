@@ -1,6 +1,8 @@
 """What a local cluster could leave on this machine, to compare before and after."""
 
+import os
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,18 +48,30 @@ class Traces:
     """Those of `FIXED_PATHS` that exist, with what lies directly in them."""
 
 
-def _processes(layout: Layout, namespaces: frozenset[str]) -> frozenset[str]:
-    """Processes that name the state folder, lie in its cgroup or in one of the namespaces."""
+@dataclass(frozen=True)
+class Inside:
+    """What tells the processes inside a cluster."""
+
+    namespaces: frozenset[str] = frozenset()
+    """Its pid and network namespaces. The kernel may give their numbers to another cluster once they are gone."""
+    until: int = 0
+    """In clock ticks since boot: who has started later is another cluster's."""
+
+
+NOTHING = Inside()
+
+
+def _processes(layout: Layout, within: Inside) -> frozenset[str]:
+    """Processes that name the state folder, lie in its cgroup or inside the cluster."""
     found = set()
     for entry in Path("/proc").iterdir():
         # A dead process that its parent has not collected yet (after a crash that is process 1) holds nothing.
-        if not entry.name.isdigit() or start_time(int(entry.name)) is None:
+        if not entry.name.isdigit() or (started := start_time(int(entry.name))) is None:
             continue
         try:
             command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-            inside = (
-                str((entry / "ns/pid").readlink()) in namespaces or str((entry / "ns/net").readlink()) in namespaces
-            )
+            own = {str((entry / "ns" / kind).readlink()) for kind in ("pid", "net")}
+            inside = started <= within.until and not own.isdisjoint(within.namespaces)
             cgroup = (entry / "cgroup").read_text()
         except OSError:
             continue
@@ -66,13 +80,14 @@ def _processes(layout: Layout, namespaces: frozenset[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def namespaces(pid: int) -> frozenset[str]:
-    """The pid and network namespaces of a process."""
-    return frozenset(str(Path(f"/proc/{pid}/ns/{kind}").readlink()) for kind in ("pid", "net"))
+def inside_of(pid: int) -> Inside:
+    """What is inside the cluster of this process now."""
+    now = int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
+    return Inside(frozenset(str(Path(f"/proc/{pid}/ns/{kind}").readlink()) for kind in ("pid", "net")), now)
 
 
-def look(state: Path, inside: frozenset[str] = frozenset()) -> Traces:
-    """What is there now; `inside` holds the cluster's namespaces, known while it runs."""
+def look(state: Path, inside: Inside = NOTHING) -> Traces:
+    """What is there now; `inside` is known while the cluster runs."""
     layout = Layout.of(state)
     mounts = Path("/proc/self/mountinfo").read_text().splitlines()
     links = subprocess.run(["ip", "-oneline", "link"], capture_output=True, text=True, check=True).stdout

@@ -209,7 +209,7 @@ def test_a_wait_gives_up_on_a_cluster_that_stays_silent(
     session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """After a while, with what to do later."""
-    monkeypatch.setattr(runs, "_PATIENCE_SECONDS", -1)
+    monkeypatch.setattr(runs, "PATIENCE_SECONDS", -1)
     monkeypatch.setattr(runs, "_look_if_there", Looks(ClusterError("no answer")))
     with pytest.raises(typer.Exit):
         runs.follow(session, None, 60)
