@@ -31,7 +31,7 @@ class Bench:
         """Take away what an interrupted run may have left."""
         for kind in ("Job", "Workload", "LimitRange", "LocalQueue", "ClusterQueue", "Cohort", "ResourceFlavor"):
             self.api.delete(self.api.everywhere(kind))
-        until("Kueue has let its objects go", lambda: not self.api.everywhere("ResourceFlavor"), seconds=120)
+        until("Kueue has let its objects go", lambda: not self.api.everywhere("ResourceFlavor"), seconds=300)
 
     def next_prefixes(self) -> list[str]:
         """What the names of a further batch's cases begin with."""
