@@ -1,9 +1,8 @@
 """A cluster with Kueue on which many cases are laid side by side."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 from tests.admission.cases import LABELS, OVERHEAD, made
 from tests.admission.kueue import Api, Body, until
@@ -24,8 +23,15 @@ class Bench:
         self.batch = int(time.time()) % 10**6
         """Of the names of the next batch: what was deleted may still be on its way out."""
         self._fence = 0
+        self._clear()
         api.create([_overhead(), _namespace("fence"), *(_namespace(namespace(slot)) for slot in range(SLOTS))])
-        api.create(_FENCE)
+        api.create(_fence_queue("fence"))
+
+    def _clear(self) -> None:
+        """Take away what an interrupted run may have left."""
+        for kind in ("Job", "Workload", "LimitRange", "LocalQueue", "ClusterQueue", "Cohort", "ResourceFlavor"):
+            self.api.delete(self.api.everywhere(kind))
+        until("Kueue has let its objects go", lambda: not self.api.everywhere("ResourceFlavor"), seconds=300)
 
     def next_prefixes(self) -> list[str]:
         """What the names of a further batch's cases begin with."""
@@ -43,14 +49,34 @@ class Bench:
         now = int(time.time())
         until("the next second", lambda: int(time.time()) > now)
 
+    def create_environment(self, bodies: Sequence[Body]) -> None:
+        """Make objects, and wait until Kueue knows them all.
+
+        It takes objects of a kind in their order. So it knows them once it admits a workload to a queue that was made
+        after all others, with quota of a cohort that was made after all others.
+        """
+        ranges = [body for body in bodies if body["kind"] == "LimitRange"]
+        others = [body for body in bodies if body["kind"] != "LimitRange"]
+        for each in (ranges, others):
+            self.api.create(each)
+        name = f"fence-{self.batch}"
+        objects = _fence_queue(name, cohort=name)
+        self.api.create(objects[:1])
+        self.api.create(objects[1:])
+        self._pass_fence(name)
+        self.api.delete(reversed(objects))
+
     def pass_fences(self) -> None:
         """Let the scheduler make some cycles: in each the head of every queue is tried."""
         for _ in range(FENCES):
-            self._fence += 1
-            body = _fence_workload(f"{self.batch}-{self._fence}")
-            self.api.create([body])
-            until("a fence is admitted", partial(self._is_reserved, body), pause=0.01)
-            self.api.delete([body])
+            self._pass_fence("fence")
+
+    def _pass_fence(self, queue: str) -> None:
+        self._fence += 1
+        body = _fence_workload(f"fence-{self.batch}-{self._fence}", queue)
+        self.api.create([body])
+        until("a fence is admitted", partial(self._is_reserved, body), pause=0.02)
+        self.api.delete([body])
 
     def _is_reserved(self, body: Body) -> bool:
         return reserves(self.api.read(body))
@@ -111,20 +137,24 @@ def _overhead() -> Body:
     }
 
 
-_ONE_CPU = {"name": "fence", "resources": [{"name": "cpu", "nominalQuota": 1}]}
-_FENCE: Iterable[dict[str, Any]] = (
-    made("ResourceFlavor", "fence", {}),
-    made(
-        "ClusterQueue",
-        "fence",
-        {"namespaceSelector": {}, "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [_ONE_CPU]}]},
-    ),
-    made("LocalQueue", "fence", {"clusterQueue": "fence"}, "fence"),
-)
+def _fence_queue(name: str, cohort: str = "") -> list[Body]:
+    """A queue with a cpu of its own, or of its cohort; and what it takes."""
+
+    def group(cpus: int) -> list[Body]:
+        flavor = {"name": name, "resources": [{"name": "cpu", "nominalQuota": cpus}]}
+        return [{"coveredResources": ["cpu"], "flavors": [flavor]}]
+
+    spec = {"namespaceSelector": {}, "resourceGroups": group(0 if cohort else 1)}
+    return [
+        *([made("Cohort", cohort, {"resourceGroups": group(1)})] if cohort else []),
+        made("ResourceFlavor", name, {}),
+        made("ClusterQueue", name, {**spec, **({"cohortName": cohort} if cohort else {})}),
+        made("LocalQueue", name, {"clusterQueue": name}, "fence"),
+    ]
 
 
-def _fence_workload(name: str) -> Body:
+def _fence_workload(name: str, queue: str) -> Body:
     container = {"name": "one", "image": "none", "resources": {"requests": {"cpu": "1m"}}}
     spec = {"restartPolicy": "Never", "containers": [container]}
     pods = {"name": "main", "count": 1, "template": {"spec": spec}}
-    return made("Workload", f"fence-{name}", {"queueName": "fence", "podSets": [pods]}, "fence")
+    return made("Workload", name, {"queueName": queue, "podSets": [pods]}, "fence")

@@ -18,7 +18,7 @@ def _batch(bench: Bench, crowds: Sequence[Crowd]) -> list[list[Given]]:
     prefixes = bench.next_prefixes()[: len(crowds)]
     named = [each.named(prefixes[slot], namespace(slot)) for slot, each in enumerate(crowds)]
     try:
-        bench.api.create(body for crowd in named for body in crowd.objects[:-1])
+        bench.create_environment([body for crowd in named for body in crowd.objects[:-1]])
         return _watched(bench, named, prefixes, [outcomes(each) for each in crowds])
     finally:
         jobs = [body for crowd in named for body in (*crowd.jobs, *crowd.later)]

@@ -2,7 +2,9 @@
 
 import json
 from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from itertools import combinations
 from random import Random
 from typing import Any
 
@@ -10,8 +12,9 @@ from hypothesis import strategies as st
 
 from checks.admission.launches import read_workload
 from checks.admission.model import Model
-from checks.admission.queueing import Queueing, UnsettledError
+from checks.admission.queueing import Event, Queueing, UnsettledError
 from checks.admission.reading import read_model
+from manifests.labels import PRIORITY, QUEUE
 from tests.admission.cases import (
     COVERED,
     LABELS,
@@ -38,8 +41,8 @@ TAINT = {"key": "gate", "value": "closed", "effect": "NoSchedule"}
 """Of the gate: nobody is ever given it."""
 MANAGED_BY = "trainstack.dev/nobody"
 """The controller of the Jobs, which does not exist: Kueue holds, admits and evicts them, and no pod is made."""
-EVICTION_CYCLES = (0, 1, 2, 5, 30)
-"""How long evicted Jobs may hold their quota. What depends on that has no one outcome, and is not asked."""
+EVICTION_CYCLES = (1, 2, 5, 30)
+"""How many cycles evicted Jobs may hold their quota for."""
 
 
 @dataclass(frozen=True)
@@ -93,40 +96,65 @@ class Simultaneous(Queueing):
         return now + self.chance.random() * 1e-3
 
 
-def outcomes(crowd: Crowd, queueing: Queueing | None = None) -> list[Given]:
-    """Who is admitted after the gate has opened, and after each who came later. Raises UnsettledError."""
+def outcomes(crowd: Crowd, queueing: Queueing | None = None, ahead: Collection[str] = ()) -> list[Given]:
+    """Who is admitted after the gate has opened, and after each who came later. Raises UnsettledError.
+
+    `ahead`: local queues that open one cycle before the others.
+    """
     model = crowd.model
     queues = queueing or Queueing(model)
+    workloads = [
+        replace(read_workload(body, (), model), created=float(turn))
+        for turn, body in enumerate((*crowd.jobs, *crowd.later))
+    ]
+    standing, later = workloads[: len(crowd.jobs)], workloads[len(crowd.jobs) :]
+    events: list[Event] = []
+    if ahead:
+        for workload in standing:
+            if workload.queue in ahead:
+                queues.submit(workload)
+        queues._cycle(0.0, events)
+    for workload in standing:
+        if workload.queue not in ahead:
+            queues.submit(workload)
     here: Given = {}
-    found = []
-    turns = [*crowd.jobs, *crowd.later]
-    for turn, body in enumerate(turns):
-        queues.submit(replace(read_workload(body, (), model), created=float(turn)))
-        if turn < len(crowd.jobs) - 1:
-            continue
-        for event in queues.settle(float(turn)):
-            name = event.key.partition("/")[2]
-            if event.kind == "evicted":
-                del here[name]
-            else:
-                (pods,) = event.assigned
-                here[name] = (pods.count, dict(pods.flavors))
+    _happen([*events, *queues.settle(0.0)], here)
+    found = [dict(here)]
+    for workload in later:
+        queues.submit(workload)
+        _happen(queues.settle(workload.created), here)
         found.append(dict(here))
     return found
 
 
+def _happen(events: Iterable[Event], here: Given) -> None:
+    for event in events:
+        name = event.key.partition("/")[2]
+        if event.kind == "evicted":
+            del here[name]
+        else:
+            (pods,) = event.assigned
+            here[name] = (pods.count, dict(pods.flavors))
+
+
 def has_one_outcome(crowd: Crowd) -> bool:
-    """Whether it ends alike, however long evicted Jobs hold their quota, and whoever of those that were admitted in one
-    second counts as the latest.
+    """Whether it ends alike, whatever Kueue leaves to chance.
+
+    That is how long evicted Jobs hold their quota; whoever of those that were admitted in one second counts as the
+    latest; and which queues it finds open in the very cycle in which the gate opens.
     """
     model = crowd.model
-    slow = [Queueing(model, eviction_cycles=cycles) for cycles in EVICTION_CYCLES]
-    by_chance = [Simultaneous(model) for _ in range(4)]
+    names = sorted({str(job["metadata"]["labels"][QUEUE]) for job in crowd.jobs})
+    some = [each for count in range(1, len(names)) for each in combinations(names, count)]
     try:
-        first, *others = (outcomes(crowd, each) for each in (*slow, *by_chance))
+        first = outcomes(crowd)
+        return (
+            all(outcomes(crowd, Queueing(model, eviction_cycles=cycles)) == first for cycles in EVICTION_CYCLES)
+            and all(outcomes(crowd, Simultaneous(model)) == first for _ in range(4))
+            and all(outcomes(crowd, ahead=each) == first for each in some)
+        )
     except UnsettledError:
         return False
-    return all(each == first for each in others)
 
 
 @st.composite
@@ -167,8 +195,8 @@ def job(
             resources[resource] = draw(st.sampled_from(REQUESTS[resource]))
     count = draw(st.sampled_from([1, 2, 3, 4, 6]))
     labels = {
-        "kueue.x-k8s.io/queue-name": f"{PREFIX}l{draw(st.integers(0, queues - 1))}",
-        "kueue.x-k8s.io/priority-class": f"p{draw(st.sampled_from(priorities))}",
+        QUEUE: f"{PREFIX}l{draw(st.integers(0, queues - 1))}",
+        PRIORITY: f"p{draw(st.sampled_from(priorities))}",
     }
     metadata: Body = {"name": name, "namespace": NAMESPACE, "labels": labels}
     if count > 1 and one_in(draw, 6):

@@ -60,7 +60,7 @@ def _batch(bench: Bench, cases: Sequence[Case]) -> list[Answer]:
     objects = [body for case in named for body in case.objects]
     workloads = [body for case in named for body in (*case.before, case.asked, _again(case))]
     try:
-        bench.api.create(objects)
+        bench.create_environment(objects)
         return _judged(bench, named, prefixes)
     finally:
         bench.api.delete(workloads)

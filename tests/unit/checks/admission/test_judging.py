@@ -145,6 +145,8 @@ def test_fewer_pods_are_admitted_where_the_workload_allows() -> None:
     pods = replace(make_pods(count=9, cpu=1), least=2)
     found = judge(make_workload(pods), make_model(make_queue()))
     assert (found.outcome, found.assigned[0].count, found.usage) == ("fits", 4, {("cpu", "cpu"): 4000})
+    fewest = judge(make_workload(replace(pods, least=4)), make_model(make_queue()))
+    assert (fewest.outcome, fewest.assigned[0].count) == ("fits", 4)
     assert judge(make_workload(replace(pods, least=5)), make_model(make_queue())).outcome == "never fits"
 
 

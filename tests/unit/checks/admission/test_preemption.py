@@ -156,3 +156,26 @@ def test_a_free_flavor_comes_before_eviction_on_an_earlier_one() -> None:
         ("ns/low",),
         {"cpu": "a"},
     )
+
+
+def test_taking_back_what_was_lent_is_preferred_to_evicting_in_ones_own_queue() -> None:
+    """Of two flavors on which somebody would have to go, the one where only borrowers do."""
+    both = Preemption(within_cluster_queue="LowerPriority", reclaim_within_cohort="Any")
+    names = {"a": {"cpu": 2}, "b": {"cpu": 2}}
+    model = make_model(make_queue("q", names, "lab", preemption=both), make_queue("r", {"b": {"cpu": 0}}, "lab"))
+    using = [make_admitted("own", "q", "a", cpu=2, priority=-1), make_admitted("borrower", "r", "b", cpu=2)]
+    found = judge(make_workload(make_pods(cpu=2)), model, admitted=using)
+    assert (found.preempts, found.assigned[0].flavors) == (("ns/borrower",), {"cpu": "b"})
+
+
+def test_who_would_borrow_takes_nothing_from_others_without_leave() -> None:
+    """A queue that uses all its own gets no more by evicting those who borrow as it would itself."""
+    both = Preemption(within_cluster_queue="LowerPriority", reclaim_within_cohort="Any")
+    model = make_model(
+        make_queue("q", {"cpu": {"cpu": 2}}, "lab", preemption=both),
+        make_queue("r", {"cpu": {"cpu": 0}}, "lab"),
+        make_queue("s", {"cpu": {"cpu": 2}}, "lab"),
+    )
+    using = [make_admitted("own", "q", cpu=2), make_admitted("borrower", "r", cpu=2)]
+    assert judge(make_workload(make_pods(cpu=1), priority=0), model, admitted=using).outcome == "waits"
+    assert evicted(make_workload(make_pods(cpu=2), priority=5), model, *using) == ["own"]
