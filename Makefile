@@ -36,6 +36,13 @@ unit: venv ## Tests that need no cluster
 cluster-test: venv machine tools
 	@$(PYTHON) -m pytest tests -m "not slow" --ignore tests/unit
 
+# `make test-admission CASES=… CROWDS=… SEED=…` takes so many, and repeats those of a seed.
+CASES := 1000
+CROWDS := 100
+test-admission: venv machine tools ## The verdicts on admission against the real Kueue, on 1,000 drawn cases
+	@TRAINSTACK_ADMISSION_CASES=$(CASES) TRAINSTACK_ADMISSION_CROWDS=$(CROWDS) TRAINSTACK_ADMISSION_SEED=$(SEED) \
+		$(PYTHON) -m pytest tests/admission
+
 test-environments: venv machine tools ## The reference systems, staging, Trainer and JobSet, files of 2 GiB: all tests of them
 	@$(PYTHON) -m pytest $(addprefix tests/cluster/test_,sites.py systems.py gpu_products.py upstream.py trainer.py staging.py transfer.py)
 

@@ -154,7 +154,8 @@ def prepared(session: Callable[..., Session], tmp_path: Path, committed: str, ma
 def waiting(monkeypatch: pytest.MonkeyPatch, workload: str) -> None:
     """A run of this workload is active, and no other."""
     launch = SimpleNamespace(run_id=f"{workload}-{RUN}", active=True)
-    monkeypatch.setattr(deploy, "views", lambda _: [SimpleNamespace(launch=launch)])
+    monkeypatch.setattr(deploy, "launch_bodies", lambda *_: [launch])
+    monkeypatch.setattr(deploy, "live_launch", lambda body: body)
 
 
 def test_data_of_another_manifest_is_replaced(
