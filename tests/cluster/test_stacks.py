@@ -52,6 +52,8 @@ def test_a_team_gets_the_queues_of_its_platform_and_no_others(lab: Project) -> N
             "volumes": [f"{NAMESPACE}/lab"],
             "runs": [f"{NAMESPACE}/{body['metadata']['name']}"],
             "waiting": {},
+            "sweeps": {},
+            "waitingTrials": {},
             "protected": [],
             "retained": [],
             "commands": {
