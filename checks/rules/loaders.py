@@ -59,7 +59,7 @@ def _loader(scene: Scene, model: Model, namespace: str, volume: str) -> Workload
     """The loader as Kueue will see it."""
     said = temporary_loader(scene.settings, namespace, volume, "/mnt")
     job = manifest(said, scene.settings.stack, Launch(run_id=said.name, name=said.name, facts=_FACTS))
-    return read_workload(job, (), model, path="cluster.loader")
+    return read_workload(job, (), model, name=said.name, path="cluster.loader")
 
 
 def _admitted(workload: Workload, model: Model, count: int) -> list[Admitted]:

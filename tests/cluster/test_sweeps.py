@@ -140,7 +140,7 @@ def test_twelve_trials_of_real_data_one_by_one(lab: Project, epochs: int) -> Non
 
 
 def test_trials_that_hold_all_quota_while_they_wait_get_their_data(lab: Project) -> None:
-    """The loader comes past them: four hold the queue's memory, two more wait before it, and none goes on without it."""
+    """The loader comes past them: four hold the queue's memory, two more wait before it, none goes on without it."""
     space(lab, "digits-search", {"batch_size": values(64, 128), "lr": values(*RATES)}, args=ARGS)
     base = yaml.safe_load((ROOT / "workloads" / "digits" / "workload.yaml").read_text())
     args = ["--epochs=1" if each.startswith("--epochs=") else each for each in base["args"]]
