@@ -12,6 +12,7 @@ from checks.rules import (
     admission,
     files,
     images,
+    loaders,
     names,
     operators,
     pools,
@@ -27,7 +28,20 @@ from settings.model import Settings
 
 RULES: dict[str, Rule] = {
     rule.__name__.replace("_", "-"): rule
-    for group in (references, queues, pools, admission, operators, volumes, names, files, images, tenant, sweeps)
+    for group in (
+        references,
+        queues,
+        pools,
+        admission,
+        operators,
+        volumes,
+        names,
+        files,
+        images,
+        tenant,
+        sweeps,
+        loaders,
+    )
     for rule in group.RULES
 }
 """The rules by the id that their findings bear."""

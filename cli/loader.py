@@ -24,9 +24,8 @@ from cli.console import err, fail, step
 from cli.kubectl import command, exec_words, kubectl
 from manifests.labels import LAUNCH, QUEUE, RUN, Manifest
 from settings.model import Settings
-from settings.workloads import Image, Mount, Workload
 from workloads.build import manifest
-from workloads.data_loader import CONTAINER
+from workloads.data_loader import CONTAINER, temporary_loader
 from workloads.identity import Facts
 from workloads.launch import Launch
 
@@ -178,35 +177,15 @@ def _remove(namespace: str, marks: Sequence[str], context: str | None) -> None:
 
 
 def loader_job(settings: Settings, namespace: str, volume: str, mark: str) -> Manifest:
-    """The loader's Job: on the queue of the runs that mount the volume, and as their user, so that all may write.
-
-    It carries no run's label: it is no run, and no guard of runs stands before it.
-    """
-    chosen = settings.cluster.loader
-    users = [
-        run
-        for _, run in settings.trained()
-        if run.namespace == namespace and any(mount.volume == volume for mount in run.volumes)
-    ]
-    queues = [chosen.queue] if chosen.queue else [run.queue for run in users if run.queue]
-    queues += [queue.name for queue in settings.queues.local_queues if queue.namespace == namespace]
-    workload = Workload(
-        name=chosen.name,
-        kind="DataLoader",
-        naming=chosen.naming,
-        namespace=namespace,
-        queue=queues[0] if queues else None,
-        managed=False,
-        image=Image(name=chosen.image),
-        command=("sh", "-c", _WAIT, "sh", str(IDLE_SECONDS), str(LOOK_SECONDS)),
-        volumes=(Mount(volume=volume, mount_path=MOUNT),),
-        resources=chosen.resources,
-        run_as_user=users[0].run_as_user if users and users[0].run_as_user else 1000,
-        active_deadline_seconds=_LIFE_SECONDS,
-        backoff_limit=0,
-        ttl_seconds_after_finished=0,
+    """The loader's Job. It carries no run's label: it is no run, and no guard of runs stands before it."""
+    workload = temporary_loader(settings, namespace, volume, MOUNT).model_copy(
+        update={
+            "command": ("sh", "-c", _WAIT, "sh", str(IDLE_SECONDS), str(LOOK_SECONDS)),
+            "active_deadline_seconds": _LIFE_SECONDS,
+        }
     )
-    facts = Facts(image=settings.pinned(chosen.image), data_digest=None, wrapper="", commit="")
+    image = settings.pinned(settings.cluster.loader.image)
+    facts = Facts(image=image, data_digest=None, wrapper="", commit="")
     job = manifest(workload, settings.stack, Launch(run_id=mark, name=mark, facts=facts))
     job["metadata"]["labels"].pop(RUN)
     return job

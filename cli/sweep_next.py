@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from cli.console import err, fail, out, show_json
-from cli.session import JsonOption, checkout
+from cli.session import JsonOption, Session, StackOption, checkout
 from cli.sweep_expand import expand_one, sets_of, write
+from cli.sweep_read import SweepArgument, read_results, sweep_of
 from settings.editing import Entry, with_added
 from settings.errors import SettingsError
 from settings.hyperparams import SPACE_FILE, ParameterSet, folder
@@ -20,14 +21,18 @@ from trials.results import TrialResult, from_json
 
 
 def next_sets(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The sweep.")],
+    name: SweepArgument,
+    stack: StackOption = "dev",
     *,
     results: Annotated[
-        Path,
+        Path | None,
         typer.Option(
-            "--results", metavar="FILE", help="What `trainstack sweep results NAME --json` printed; -: stdin."
+            "--results",
+            metavar="FILE",
+            help="What `trainstack sweep results NAME --json` printed, -: stdin; without it the results are read from "
+            "the environment.",
         ),
-    ],
+    ] = None,
     count: Annotated[int, typer.Option("--count", "-n", min=1, max=100, help="How many sets.")] = 4,
     as_json: JsonOption = False,
 ) -> None:
@@ -38,20 +43,16 @@ def next_sets(
 
     Examples:
 
-      trainstack sweep next digits-search --results results.json
+      trainstack sweep next digits-search -s dev --count 8
 
-      trainstack sweep next digits-search --results - --count 8
+      trainstack sweep next digits-search --results results.json
     """
     root = checkout()
     try:
         loaded = load_space(root, name)
-        told = from_json(sys.stdin.read() if str(results) == "-" else results.read_text(encoding="utf-8"), name)
     except SettingsError as error:
         fail(str(error))
-    except OSError as error:
-        fail(f"{results}: {error.strerror or error}; give what `trainstack sweep results {name} --json` prints")
-    except ValueError as error:
-        fail(f"{results}: {error}; give what `trainstack sweep results {name} --json` prints")
+    told = _live(stack, name) if results is None else _written(results, name)
     added = add_next(root, name, loaded, told, count)
     if as_json:
         show_json([each.model_dump(by_alias=True) for each in added])
@@ -60,6 +61,20 @@ def next_sets(
         values = ", ".join(f"{key} {worded(value)}" for key, value in each.parameters.items())
         out.print(f"{each.number}  {each.id}  {values}", markup=False)
     err.print(f"{len(added)} sets added to {folder(name)}: look at them, commit, and `up` launches them")
+
+
+def _live(stack: str, name: str) -> Sequence[TrialResult]:
+    session = Session.open(stack)
+    return read_results(session, sweep_of(session, name))
+
+
+def _written(file: Path, name: str) -> Sequence[TrialResult]:
+    try:
+        return from_json(sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8"), name)
+    except OSError as error:
+        return fail(f"{file}: {error.strerror or error}; give what `trainstack sweep results {name} --json` prints")
+    except ValueError as error:
+        return fail(f"{file}: {error}; give what `trainstack sweep results {name} --json` prints")
 
 
 def add_next(

@@ -28,7 +28,8 @@ class Loader(Section):
     """What its name begins with."""
     naming: Literal["derived", "generated"] = "derived"
     """Who makes the rest of the name: we, or with `generateName` the API server, which some clusters demand."""
-    resources: Resources = Resources(requests={"cpu": "50m", "memory": "64Mi"}, limits={"cpu": "1", "memory": "256Mi"})
+    resources: Resources = Resources(requests={"cpu": "0", "memory": "0"}, limits={"cpu": "1", "memory": "256Mi"})
+    """By default it requests nothing, so that it comes where runs that wait for its files have taken all quota, too."""
 
 
 class Cluster(Section):

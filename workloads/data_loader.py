@@ -1,7 +1,8 @@
 """A Job that only waits, with the volumes mounted, so that files can be copied through it."""
 
 from manifests.labels import Manifest
-from settings.workloads import Workload
+from settings.model import Settings
+from settings.workloads import Image, Mount, Workload
 from workloads.job import job
 from workloads.launch import Launch
 
@@ -11,6 +12,35 @@ CONTAINER = "data-loader"
 # As the first process of its container, `sleep` alone would ignore SIGTERM and die of SIGKILL half a minute later.
 # 143, the status of a process that SIGTERM ended: a loader that was stopped has not completed.
 WAIT = ("sh", "-c", "trap 'exit 143' TERM; while :; do sleep 3600 & wait $!; done")
+
+
+def temporary_loader(settings: Settings, namespace: str, volume: str, mount_path: str) -> Workload:
+    """The loader of the command line: on the queue of what is trained with the volume, and as its user.
+
+    So all may write what it brings.
+    """
+    chosen = settings.cluster.loader
+    users = [
+        run
+        for _, run in settings.trained()
+        if run.namespace == namespace and any(mount.volume == volume for mount in run.volumes)
+    ]
+    queues = [chosen.queue] if chosen.queue else [run.queue for run in users if run.queue]
+    queues += [queue.name for queue in settings.queues.local_queues if queue.namespace == namespace]
+    return Workload(
+        name=chosen.name,
+        kind="DataLoader",
+        naming=chosen.naming,
+        namespace=namespace,
+        queue=queues[0] if queues else None,
+        managed=False,
+        image=Image(name=chosen.image),
+        volumes=(Mount(volume=volume, mount_path=mount_path),),
+        resources=chosen.resources,
+        run_as_user=users[0].run_as_user if users and users[0].run_as_user else 1000,
+        backoff_limit=0,
+        ttl_seconds_after_finished=0,
+    )
 
 
 def data_loader(workload: Workload, stack: str, launch: Launch) -> Manifest:

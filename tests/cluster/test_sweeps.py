@@ -140,6 +140,31 @@ def test_twelve_trials_of_real_data_one_by_one(lab: Project, epochs: int) -> Non
         project.take_down()
 
 
+def test_trials_that_hold_all_quota_while_they_wait_get_their_data(lab: Project) -> None:
+    """The loader comes past them: four hold the queue's memory, two more wait before it, none goes on without it."""
+    space(lab, "digits-search", {"batch_size": values(64, 128), "lr": values(*RATES)}, args=ARGS)
+    base = yaml.safe_load((ROOT / "workloads" / "digits" / "workload.yaml").read_text())
+    args = ["--epochs=1" if each.startswith("--epochs=") else each for each in base["args"]]
+    quarter = {"requests": {"cpu": "100m", "memory": "2Gi"}, "limits": {"cpu": "1", "memory": "2Gi"}}
+    sweep = {"name": "digits-search", "run": {**DIGITS, "args": args, "resources": quarter}}
+    project = lab.other("all-quota", search_config(lab.stack, sweep))
+    try:
+        up(project)
+        eventually("all quota is taken", lambda: reserved(project) == "8Gi")
+        done = project.trainstack("up", seconds=400)
+        assert done.code == 0, done.text
+        assert [each["state"] for each in told(project, "status", "digits-search")["trials"]] == ["succeeded"] * 6
+    finally:
+        project.take_down()
+
+
+def reserved(project: Project) -> str:
+    """The memory of the open queue that is held."""
+    (flavor,) = project.get("clusterqueue", f"{NAMESPACE}-{OPEN}")["status"]["flavorsReservation"]
+    (total,) = (each["total"] for each in flavor["resources"] if each["name"] == "memory")
+    return str(total)
+
+
 def second_of(project: Project, first: str) -> Config:
     """The Job of a sweep that is not the first."""
     (other,) = (body for run_id, body in launched(project, "digits-search").items() if run_id != first)

@@ -7,7 +7,7 @@ from settings.model import Cluster, Loader, Settings
 from settings.operators import Install, Operators
 from settings.queues import PriorityClass, ResourceFlavor, Taint
 from settings.storage import PersistentVolume, StorageClass
-from settings.workloads import ReplicatedJob, Resources
+from settings.workloads import Data, ReplicatedJob, Resources
 from tests.unit.checks.cases import CASES, Case
 from tests.unit.checks.pool_cases import POOL, POOL_CASES
 from tests.unit.make import (
@@ -110,6 +110,20 @@ MORE: dict[str, list[Case]] = {
             "workloads.runs[train].resources",
             "container training requests more cpu than its limit allows",
             "let the requests be within the limits",
+        )
+    ],
+    "loader-shut-out": [
+        Case(
+            make_settings(
+                make_run(
+                    data=Data(manifest="workloads/digits/data.json", volume="training", path="data", prepare="a.b"),
+                    resources=Resources(requests={"cpu": "2", "memory": "1Gi"}),
+                ),
+                cluster=Cluster(loader=Loader(resources=Resources(requests={"cpu": "1"}))),
+            ),
+            "workloads.runs[train]",
+            "the loader of its data may wait in queue research until it ends, which waits for that data",
+            "let cluster.loader.resources request 0, or let cluster.loader.queue be one with quota for loaders alone",
         )
     ],
     "mount-duplicate": [

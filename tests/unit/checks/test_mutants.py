@@ -14,6 +14,7 @@ from checks.rules import (
     admission,
     files,
     images,
+    loaders,
     names,
     operators,
     pools,
@@ -23,18 +24,18 @@ from checks.rules import (
     tenant,
     volumes,
 )
-from tests.unit.checks import test_against_cluster, test_preflight, test_silences, test_sweep_rules
+from tests.unit.checks import test_against_cluster, test_loader_rules, test_preflight, test_silences, test_sweep_rules
 from tests.unit.checks.admission import test_shapes
 from tests.unit.checks.environment_cases import every_case
 from tests.unit.checks.mutants import functions, mutants, survives
 from tests.unit.checks.node_cases import every_live_case
 
 MODULES = (
-    *(references, queues, pools, admission, operators, volumes, names, files, images, tenant, sweeps),
+    *(references, queues, pools, admission, operators, volumes, names, files, images, tenant, sweeps, loaders),
     *(platform, storage, queueing, nodes),
     *(silences, versions, shapes),
 )
-TESTS = (test_preflight, test_against_cluster, test_silences, test_shapes, test_sweep_rules)
+TESTS = (test_preflight, test_against_cluster, test_silences, test_shapes, test_sweep_rules, test_loader_rules)
 """Tests of rules beside their cases."""
 RULES = {**preflight.RULES, **against_cluster.RULES}
 

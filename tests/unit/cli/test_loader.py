@@ -40,7 +40,7 @@ def test_a_loader_goes_through_the_queue_of_the_runs_that_use_the_volume() -> No
     assert container["command"][-2:] == ["600", str(LOOK_SECONDS)]
     assert container["volumeMounts"] == [{"name": "training", "mountPath": "/mnt/volume"}]
     assert container["resources"] == {
-        "requests": {"cpu": "50m", "memory": "64Mi"},
+        "requests": {"cpu": "0", "memory": "0"},
         "limits": {"cpu": "1", "memory": "256Mi"},
     }
     assert (job["spec"]["activeDeadlineSeconds"], job["spec"]["ttlSecondsAfterFinished"]) == (21600, 0)

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 from arro3.io import read_parquet
 from typer.testing import CliRunner, Result
 
@@ -35,6 +36,14 @@ from workloads.sweep_launches import PlannedSweep
 ROOT = Path(__file__).resolve().parents[3]
 NOW = datetime(2026, 1, 2, 4, tzinfo=UTC)
 DONE = make_condition("Complete")
+WIDE = """\
+method: random
+trials: 1
+parameters: {batch_size: {int: {low: 1, high: 1000}}}
+objective: {metric: val_accuracy, direction: maximize}
+args: ["--batch-size=${parameters.batch_size}"]
+"""
+"""The space of a sweep that has had other sets before."""
 VALUES = {1: (0.7, 0.8), 2: (0.9, 0.85), 3: (0.9,), 4: (0.95, 0.99)}
 """By number, the validation accuracy of each epoch. Trial 4 fails."""
 
@@ -215,6 +224,23 @@ def test_csv_parquet_and_json_say_the_same(ended: Project, tmp_path: Path) -> No
     assert [len(each.metrics) for each in results] == [3, 3, 2, 2]
     assert "test_" not in told
     assert results[3].last_lines == ("Traceback", "ValueError: [bad] value")
+
+
+def test_next_reads_the_results_itself(ended: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Through one loader, and proposes what it does from the same results in a file."""
+    space = tmp_path / "project/sweeps/search/space.yaml"
+    write(tmp_path / "project", {"Pulumi.yaml": "", "results.json": run("results", "search", "--json").stdout})
+    write(space.parent, {"space.yaml": WIDE})
+    monkeypatch.chdir(tmp_path / "project")
+    before, ended.loaders = space.read_text(encoding="utf-8"), 0
+    told = run("next", "search", "--count", "1", "--json")
+    assert told.exit_code == 0, told.output
+    assert ended.loaders == 1
+    added = yaml.safe_load(space.read_text(encoding="utf-8"))["sets"]
+    assert [each["hyperparam_set"] for each in json.loads(told.stdout)] == added
+    space.write_text(before, encoding="utf-8")
+    assert run("next", "search", "--results", "results.json", "--count", "1", "--json").stdout == told.stdout
+    assert ended.loaders == 1
 
 
 def test_numbers_that_json_has_no_word_for_are_null(project: Project) -> None:

@@ -1,0 +1,77 @@
+"""Data loaders: that they come where runs and trials wait for what they bring."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from checks.admission.judging import judge
+from checks.admission.launches import declared_workloads, read_workload
+from checks.admission.model import Admitted, Model, Workload
+from checks.admission.reading import declared_model
+from checks.finding import Finding
+from checks.scene import Rule, Scene
+from workloads.build import manifest
+from workloads.data_loader import temporary_loader
+from workloads.identity import Facts
+from workloads.launch import Launch
+
+_REMEDY = "let cluster.loader.resources request 0, or let cluster.loader.queue be one with quota for loaders alone"
+_FACTS = Facts(image="-", data_digest=None, wrapper="-", commit="")
+"""What an admission does not depend on."""
+
+
+def loader_shut_out(scene: Scene) -> Iterator[Finding]:
+    """What waits for data that `trainstack up` brings leaves room in its queue for the loader that brings it."""
+    model = declared_model(scene.settings)
+    workloads = {each.path: each for each in declared_workloads(scene.settings, model)}
+    strict = {one.name for one in scene.settings.queues.cluster_queues if one.queueing_strategy == "StrictFIFO"}
+    for path, volume, count in _waiting(scene):
+        if path not in workloads:
+            continue
+        workload = workloads[path]
+        loader = _loader(scene, model, workload.namespace, volume)
+        there = _admitted(workload, model, count)
+        verdict = judge(loader, model, admitted=there)
+        behind = verdict.cluster_queue in strict and len(there) < count
+        if there and (verdict.outcome == "waits" or behind):
+            ends = "it ends, which waits" if count == 1 else f"{len(there)} of {count} trials end, which wait"
+            message = f"the loader of its data may wait in queue {loader.queue} until {ends} for that data"
+            yield Finding("loader-shut-out", "error", path, message, _REMEDY)
+        elif verdict.outcome == "unknown" and any(loader.pod_sets[0].requests.values()):
+            message = (
+                f"the loader of its data needs quota of queue {loader.queue}; whether any is left is not known here"
+            )
+            yield Finding("loader-shut-out", "unknown", path, message, _REMEDY)
+
+
+def _waiting(scene: Scene) -> Iterator[tuple[str, str, int]]:
+    """What waits for such data in its pods: its path, the data's volume, and how many of it there may be at once."""
+    trials = {
+        sweep.name: min(len(sweep.expansion.sets), sweep.parallelism or len(sweep.expansion.sets))
+        for sweep in scene.settings.sweeps.sweeps
+        if sweep.form == "jobs" and sweep.expansion is not None
+    }
+    for path, run in scene.runs():
+        if run.managed and run.data is not None and run.data.prepare is not None:
+            yield path, run.data.volume, trials.get(run.name, 1)
+
+
+def _loader(scene: Scene, model: Model, namespace: str, volume: str) -> Workload:
+    """The loader as Kueue will see it."""
+    said = temporary_loader(scene.settings, namespace, volume, "/mnt")
+    job = manifest(said, scene.settings.stack, Launch(run_id=said.name, name=said.name, facts=_FACTS))
+    return read_workload(job, (), model, name=said.name, path="cluster.loader")
+
+
+def _admitted(workload: Workload, model: Model, count: int) -> list[Admitted]:
+    """As many of a workload, up to so many, as an idle cluster admits."""
+    found: list[Admitted] = []
+    while len(found) < count:
+        verdict = judge(workload, model, admitted=found)
+        if verdict.outcome not in ("fits", "fits by borrowing"):
+            break
+        one = replace(workload, name=f"{workload.name}-{len(found)}")
+        found.append(Admitted(workload=one, cluster_queue=verdict.cluster_queue, usage=verdict.usage))
+    return found
+
+
+RULES: tuple[Rule, ...] = (loader_shut_out,)
