@@ -10,7 +10,7 @@ from checks.rules.admission import remedy_of
 from checks.waiting import INACTIVE, conditions
 from settings.errors import nearest
 
-_OF_THE_RUN: tuple[Cause, ...] = ("quota", "uncovered", "taint", "affinity", "pod-refused", "queue-closed")
+_OF_THE_RUN: tuple[Cause, ...] = ("quota", "uncovered", "taint", "affinity", "topology", "pod-refused", "queue-closed")
 """What the other rules of queues do not tell of: those find what is missing, or admits nothing."""
 
 

@@ -110,7 +110,13 @@ MORE: dict[str, list[Case]] = {
             "workloads.runs[train].resources",
             "container training requests more cpu than its limit allows",
             "let the requests be within the limits",
-        )
+        ),
+        Case(
+            make_settings(make_run(annotations={"kueue.x-k8s.io/podset-required-topology": "rack"})),
+            "workloads.runs[train]",
+            "the pod asks for a topology, and flavor cpu has none",
+            "name a queue whose flavors have a topology where the pods ask for one, and else one whose have none",
+        ),
     ],
     "mount-duplicate": [
         Case(
