@@ -11,6 +11,14 @@ from settings.model import Settings
 Body = Mapping[str, Any]
 Lists = Mapping[str, Iterable[Body] | None]
 """Objects by kind; None of a kind that may not be read, or that was not asked for."""
+_DECISIVE = {"AdmissionCheck", "Cohort", "LimitRange", "Namespace", "Workload"}
+"""Kinds without which it is not known what a queue has left, whom it admits, or what pods request."""
+_SAID = {
+    "ClusterQueue": ("cohortName", "flavorFungibility"),
+    "Cohort": ("parentName",),
+    "ResourceFlavor": ("nodeLabels", "nodeTaints", "tolerations"),
+}
+"""Fields that an environment says, or leaves out: then `up` takes them away."""
 
 
 def snapshot(
@@ -26,8 +34,7 @@ def snapshot(
 
     """
     unread = {kind for kind, bodies in lists.items() if bodies is None}
-    if "Workload" in unread:
-        # Who uses the quota is not known, and then neither is what a queue has left.
+    if unread & _DECISIVE:
         unread.add("ClusterQueue")
     found = [each for bodies in lists.values() for each in bodies or () if not _owned(each, without)]
     made = read_snapshot(laid_over(found, declared_objects(settings)), unread=unread)
@@ -35,12 +42,24 @@ def snapshot(
 
 
 def laid_over(live: Iterable[Body], declared: Iterable[Body]) -> Iterator[Body]:
-    """Live objects as they will be: what is declared of them wins, fields that others have set stay."""
+    """Live objects as they will be: what is declared of them wins, fields and labels that others have set stay."""
     wanted = {_key(each): each for each in declared}
     for each in live:
         own = wanted.pop(_key(each), None)
-        yield each if own is None else {**each, **own, "spec": {**(each.get("spec") or {}), **(own.get("spec") or {})}}
+        yield each if own is None else _merged(each, own)
     yield from wanted.values()
+
+
+def _merged(live: Body, own: Body) -> Body:
+    labels = {**(live["metadata"].get("labels") or {}), **(own["metadata"].get("labels") or {})}
+    said = _SAID.get(live["kind"], ())
+    stays = {key: value for key, value in (live.get("spec") or {}).items() if key not in said}
+    return {
+        **live,
+        **own,
+        "metadata": {**live["metadata"], **own["metadata"], "labels": labels},
+        "spec": {**stays, **(own.get("spec") or {})},
+    }
 
 
 def _owned(body: Body, owners: Collection[tuple[str, str]]) -> bool:
