@@ -20,6 +20,7 @@ from tests.unit.make import (
     make_run,
     make_settings,
     make_storage,
+    make_sweeps,
     make_volume,
 )
 from workloads.pod_template import SHARED_MEMORY_FOLDER, WRAPPER_FOLDER
@@ -171,6 +172,15 @@ MORE: dict[str, list[Case]] = {
             "Kueue v0.15.0 does not count the nodes of a TrainJob right: its quota is not kept",
             "take Kueue v0.15.1 or later",
             "warning",
+        ),
+        Case(
+            released(kueue="v0.15.2", trainer="v2.2.0", jobset="v0.10.1").model_copy(
+                update={"sweeps": make_sweeps(run=TRAINJOB.model_copy(update={"name": "search"}))}
+            ),
+            "operators.trainer.manifest.version",
+            "Kueue v0.15.2 places TrainJobs by podTemplateOverrides, and Trainer v2.2.0 knows runtimePatches: a queued "
+            "TrainJob would never start",
+            "take Trainer v2.1 with Kueue v0.15 or v0.16, or Trainer v2.2 or later with Kueue v0.17 or later",
         ),
         Case(
             released(JOBSET, kueue="v0.15.2", jobset="v0.7.2"),
