@@ -72,6 +72,8 @@ class Live:
     """What an admission depends on, by kind: every object with its kind."""
     frameworks: frozenset[str] | None = None
     """What the running Kueue is told to manage; None where that is not known."""
+    resources: Body = field(default_factory=dict)
+    """Of that name in the running Kueue's configuration: what it does not count, or counts as something else."""
     grows: bool = False
     """A node autoscaler is there: what no node has now, one may have that is yet to come."""
 
@@ -95,7 +97,10 @@ class LiveScene:
     @cached_property
     def snapshot(self) -> Snapshot:
         """What a run meets on this cluster, once the environment's own objects are what it declares."""
-        return snapshot(self.live.admission, self.settings, without=self.launches, grows=self.live.grows)
+        live = self.live
+        return snapshot(
+            live.admission, self.settings, without=self.launches, grows=live.grows, resources=live.resources
+        )
 
     @cached_property
     def verdicts(self) -> list[Verdict]:

@@ -1,6 +1,7 @@
 """Nodes: whether they are there for the flavors, for the pods, and for the quota that is promised of them."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from checks.admission.amounts import readable
 from checks.admission.launches import declared_workloads
@@ -43,9 +44,11 @@ def node_resources(scene: LiveScene) -> Iterator[Finding]:
                 yield unknown("node-resources", path, "whether a node has what its pods ask for: nodes")
         return
     assigned = {verdict.path: verdict.assigned for verdict in scene.verdicts}
+    # Nodes hold what pods ask for, whatever Kueue counts it as.
+    plain = replace(model, excluded=(), transformations={})
     for workload in (
-        *declared_workloads(scene.settings, model),
-        *declared_workloads(scene.settings, model, queued=False),
+        *declared_workloads(scene.settings, plain),
+        *declared_workloads(scene.settings, plain, queued=False),
     ):
         for lack in oversized(workload, assigned.get(workload.path, ()), model):
             remedy = _REMEDIES.get(lack.path.rpartition(".")[2], _SMALLER)
@@ -54,10 +57,10 @@ def node_resources(scene: LiveScene) -> Iterator[Finding]:
 
 def quota_over_nodes(scene: LiveScene) -> Iterator[Finding]:
     """A cluster queue has no more quota than the nodes of the flavor have together."""
-    have = _capacities(scene.snapshot.model)
+    have, made = _capacities(scene.snapshot.model), _made(scene.snapshot.model)
     for path, flavor, name, nominal in _promised(scene):
         most = have[flavor].get(name, 0) if flavor in have else nominal
-        if nominal > most:
+        if nominal > most and name not in made:
             message = f"is more than all nodes of flavor {flavor} have ({readable(name, most)} {name})"
             remedy = f"lower it to {readable(name, most)} at most, or let there be more nodes"
             yield Finding("quota-over-nodes", "warning", path, message, remedy)
@@ -94,6 +97,11 @@ def _capacities(model: Model) -> dict[str, dict[str, int]]:
     """By flavor, what its nodes have; a flavor without any is another rule's finding."""
     of_flavor = {name: standing(labels, model.nodes or ()) for name, labels in _labels(model).items()}
     return {name: capacity(nodes) for name, nodes in of_flavor.items() if nodes}
+
+
+def _made(model: Model) -> set[str]:
+    """Resources that no node has: Kueue counts them for others."""
+    return {name for each in model.transformations.values() for name in each.outputs}
 
 
 def _promised(scene: LiveScene) -> Iterator[tuple[str, str, str, int]]:

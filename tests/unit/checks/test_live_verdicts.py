@@ -4,11 +4,12 @@ from typing import Any
 
 from checks.against_cluster import check
 from checks.live import LiveScene
+from settings.model import Settings
 from settings.queues import Preemption
 from settings.workloads import Resources
-from tests.unit.checks.cluster_cases import IMAGES, make_live
+from tests.unit.checks.cluster_cases import IMAGES, make_live, make_node
 from tests.unit.checks.live import NOW
-from tests.unit.make import make_cluster_queue, make_queues, make_run, make_settings
+from tests.unit.make import make_cluster_queue, make_group, make_queues, make_run, make_settings
 
 Body = dict[str, Any]
 
@@ -47,5 +48,34 @@ def test_a_run_that_is_yet_to_be_submitted_is_newer_than_whoever_is_there() -> N
 def test_what_the_files_tell_is_not_told_again() -> None:
     """The cluster's own quota is another figure, and the same fault."""
     run = make_run(resources=Resources(requests={"cpu": "3", "memory": "1Gi"}))
-    found = check(make_settings(run), make_live(), IMAGES)
-    assert [each.id for each in found if each.id == "never-admitted"] == []
+    assert found(make_settings(run), {}, make_node(cpu="4")) == []
+
+
+NIC = make_run(resources=Resources(requests={"cpu": "1", "memory": "1Gi"}, limits={"example.com/nic": "1"}))
+THEIRS = make_queues(flavors=(), cohorts=(), cluster_queues=(), local_queues=())
+
+
+def found(settings: Settings, resources: Body, node: Body) -> list[str]:
+    """What is found where Kueue's configuration says this of resources."""
+    return [each.id for each in check(settings, make_live({"Node": (node,)}, resources=resources), IMAGES)]
+
+
+def test_a_resource_that_the_clusters_kueue_does_not_count_needs_no_quota() -> None:
+    """Its configuration says so, which the files cannot know; a node must have it all the same."""
+    settings, node = make_settings(NIC, queues=THEIRS), make_node()
+    having = make_node()
+    having["status"]["allocatable"]["example.com/nic"] = "1"
+    assert found(settings, {}, having) == ["never-admitted"]
+    assert found(settings, {"excludeResourcePrefixes": ["example.com/"]}, having) == []
+    assert found(settings, {"excludeResourcePrefixes": ["example.com/"]}, node) == ["node-resources"]
+
+
+def test_what_kueue_counts_for_others_is_on_no_node() -> None:
+    """Neither a pod nor a quota needs nodes that have it."""
+    group = make_group(("cpu", {"cpu": "2", "memory": "8Gi", "credits": "4"}))
+    pools = [make_cluster_queue(name=name, resource_groups=(group,)) for name in ("research", "other")]
+    pools = [pools[0], pools[1].model_copy(update={"resource_groups": (make_group(("cpu", {"credits": "4"})),)})]
+    settings = make_settings(make_run(), queues=make_queues(cluster_queues=tuple(pools)))
+    counted = {"transformations": [{"input": "cpu", "outputs": {"credits": "3"}}]}
+    assert found(settings, {}, make_node()) == ["quota-over-nodes", "quota-over-nodes"]
+    assert found(settings, counted, make_node()) == []
