@@ -72,8 +72,8 @@ class Live:
     """What an admission depends on, by kind: every object with its kind."""
     frameworks: frozenset[str] | None = None
     """What the running Kueue is told to manage; None where that is not known."""
-    resources: Body = field(default_factory=dict)
-    """Of that name in the running Kueue's configuration: what it does not count, or counts as something else."""
+    kueue: Body | None = None
+    """The running Kueue's Configuration; None where that is not known."""
     grows: bool = False
     """A node autoscaler is there: what no node has now, one may have that is yet to come."""
 
@@ -98,9 +98,7 @@ class LiveScene:
     def snapshot(self) -> Snapshot:
         """What a run meets on this cluster, once the environment's own objects are what it declares."""
         live = self.live
-        return snapshot(
-            live.admission, self.settings, without=self.launches, grows=live.grows, resources=live.resources
-        )
+        return snapshot(live.admission, self.settings, without=self.launches, grows=live.grows, kueue=live.kueue)
 
     @cached_property
     def verdicts(self) -> list[Verdict]:

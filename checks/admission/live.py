@@ -27,7 +27,7 @@ def snapshot(
     *,
     without: Collection[tuple[str, str]] = (),
     grows: bool = False,
-    resources: Body | None = None,
+    kueue: Body | None = None,
 ) -> Snapshot:
     """What a run of the environment would meet.
 
@@ -36,14 +36,14 @@ def snapshot(
         settings: the environment; what it declares counts as it declares it, since `up` makes it so.
         without: owners of Workloads that are passed over, by namespace and name: a run does not compete with itself.
         grows: whether nodes are made on demand.
-        resources: of that name in the running Kueue's configuration; None where it is not known.
+        kueue: the running Kueue's Configuration; None where it is not known.
 
     """
     unread = {kind for kind, bodies in lists.items() if bodies is None}
     if unread & _DECISIVE:
         unread.add("ClusterQueue")
     found = [each for bodies in lists.values() for each in bodies or () if not _owned(each, without)]
-    made = read_snapshot(laid_over(found, declared_objects(settings)), unread=unread, resources=resources)
+    made = read_snapshot(laid_over(found, declared_objects(settings)), unread=unread, kueue=kueue)
     return replace(made, model=replace(made.model, grows=grows))
 
 

@@ -202,6 +202,8 @@ class Model:
     """What the names of resources begin with that Kueue does not count."""
     transformations: Mapping[str, Transformation] = field(default_factory=dict)
     """By the name of the resource that pods request."""
+    fair_sharing: bool = False
+    """Whether shares decide who of other queues is evicted, which is not calculated here."""
     nodes: tuple[Node, ...] | None = None
     """None: not known; then nothing is said of node shapes."""
     grows: bool = False

@@ -62,7 +62,7 @@ _KINDS = ("ResourceFlavor", "ClusterQueue", "LocalQueue", "WorkloadPriorityClass
 
 
 def read_model(
-    objects: Iterable[Body], *, unread: Container[str] = (), declared: bool = False, resources: Body | None = None
+    objects: Iterable[Body], *, unread: Container[str] = (), declared: bool = False, kueue: Body | None = None
 ) -> Model:
     """A model of objects; those of kinds that it does not need are passed over.
 
@@ -70,10 +70,12 @@ def read_model(
         objects: of the kinds that Kueue's admission depends on.
         unread: kinds that may not be read: what there is of them is unknown.
         declared: whether they come from an environment's files.
-        resources: of that name in Kueue's configuration: what it does not count, or counts as something else.
+        kueue: the running Kueue's Configuration, as far as it is known.
 
     """
-    counting = resources or {}
+    said = kueue or {}
+    counting: Body = said.get("resources") or {}
+    sharing: Body | None = said.get("fairSharing")
     by_kind: dict[str, dict[str, Body]] = defaultdict(dict)
     for body in objects:
         metadata = body["metadata"]
@@ -108,15 +110,17 @@ def read_model(
         },
         excluded=tuple(counting.get("excludeResourcePrefixes") or ()),
         transformations={each["input"]: _transformation(each) for each in counting.get("transformations") or ()},
+        # In v1beta1 it may be there and not enabled.
+        fair_sharing=sharing is not None and bool(sharing.get("enable", True)),
         nodes=None if nodes is None else tuple(map(_node, nodes)),
         declared=declared,
     )
 
 
-def read_snapshot(objects: Iterable[Body], *, unread: Container[str] = (), resources: Body | None = None) -> Snapshot:
+def read_snapshot(objects: Iterable[Body], *, unread: Container[str] = (), kueue: Body | None = None) -> Snapshot:
     """A model and who uses it, from what was read of a cluster: Kueue's Workloads too. Arguments as `read_model`'s."""
     bodies = list(objects)
-    model = read_model(bodies, unread=unread, resources=resources)
+    model = read_model(bodies, unread=unread, kueue=kueue)
     found = [read_kueue_workload(body, model) for body in bodies if body["kind"] == "Workload"]
     return Snapshot(
         model=model,

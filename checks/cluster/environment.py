@@ -63,7 +63,7 @@ async def _read(settings: Settings) -> Live:
         grows=grows(deployments or ()),
         admission=admission,
         frameworks=None if said is None else _frameworks(said),
-        resources=(said or {}).get("resources") or {},
+        kueue=said,
     )
 
 

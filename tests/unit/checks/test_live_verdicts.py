@@ -57,7 +57,7 @@ THEIRS = make_queues(flavors=(), cohorts=(), cluster_queues=(), local_queues=())
 
 def found(settings: Settings, resources: Body, node: Body) -> list[str]:
     """What is found where Kueue's configuration says this of resources."""
-    return [each.id for each in check(settings, make_live({"Node": (node,)}, resources=resources), IMAGES)]
+    return [each.id for each in check(settings, make_live({"Node": (node,)}, kueue={"resources": resources}), IMAGES)]
 
 
 def test_a_resource_that_the_clusters_kueue_does_not_count_needs_no_quota() -> None:

@@ -127,7 +127,7 @@ def test_several_limit_ranges_are_as_one() -> None:
 def test_what_kueue_is_told_not_to_count_is_not_requested() -> None:
     """By the beginning of a resource's name."""
     said = container(requests={"cpu": "1", "example.com/nic": "2", "example.com/gpu": "1"})
-    model = read_model((), resources={"excludeResourcePrefixes": ["example.com/n"]})
+    model = read_model((), kueue={"resources": {"excludeResourcePrefixes": ["example.com/n"]}})
     assert requests({"containers": [said]}, model) == {"cpu": 1000, "example.com/gpu": 1}
 
 
@@ -135,7 +135,7 @@ def test_what_kueue_is_told_to_count_as_something_else() -> None:
     """In place of what is requested, or besides; of parts of a unit as of whole ones."""
     slices = {"input": "nvidia.com/mig-1g.5gb", "strategy": "Replace", "outputs": {"example.com/memory": "5Gi"}}
     cores = {"input": "cpu", "outputs": {"example.com/credits": "1500m"}}
-    model = read_model((), resources={"transformations": [slices, cores]})
+    model = read_model((), kueue={"resources": {"transformations": [slices, cores]}})
     said = container(requests={"cpu": "1500m", "nvidia.com/mig-1g.5gb": "2"})
     assert requests({"containers": [said]}, model, count=2) == {
         "cpu": 3000,

@@ -211,3 +211,11 @@ def test_a_cluster_queue_on_hold_is_found_by_its_setting() -> None:
     settings = make_settings(make_run(), queues=make_queues(cluster_queues=(make_cluster_queue(stop_policy="Hold"),)))
     (verdict,) = judged(settings)
     assert (verdict.outcome, verdict.lacks[0].path) == ("waits", "queues.clusterQueues[research].stopPolicy")
+
+
+def test_fair_sharing_is_on_where_kueues_configuration_says_so() -> None:
+    """In version v1beta2 by being there, before that by `enable`."""
+    off: list[dict[str, Any] | None] = [None, {}, {"fairSharing": {"enable": False}}]
+    on: list[dict[str, Any]] = [{"fairSharing": {"enable": True}}, {"fairSharing": {"preemptionStrategies": ["any"]}}]
+    assert not any(read_model((), kueue=each).fair_sharing for each in off)
+    assert all(read_model((), kueue=each).fair_sharing for each in on)
