@@ -6,6 +6,7 @@ from typing import Any
 
 from checks.admission.model import Snapshot
 from checks.admission.reading import declared_objects, read_snapshot
+from manifests.labels import OWNER
 from settings.model import Settings
 
 Body = Mapping[str, Any]
@@ -13,12 +14,6 @@ Lists = Mapping[str, Iterable[Body] | None]
 """Objects by kind; None of a kind that may not be read, or that was not asked for."""
 _DECISIVE = {"AdmissionCheck", "Cohort", "LimitRange", "Namespace", "Workload"}
 """Kinds without which it is not known what a queue has left, whom it admits, or what pods request."""
-_SAID = {
-    "ClusterQueue": ("cohortName", "flavorFungibility"),
-    "Cohort": ("parentName",),
-    "ResourceFlavor": ("nodeLabels", "nodeTaints", "tolerations"),
-}
-"""Fields that an environment says, or leaves out: then `up` takes them away."""
 
 
 def snapshot(
@@ -58,14 +53,20 @@ def laid_over(live: Iterable[Body], declared: Iterable[Body]) -> Iterator[Body]:
 
 def _merged(live: Body, own: Body) -> Body:
     labels = {**(live["metadata"].get("labels") or {}), **(own["metadata"].get("labels") or {})}
-    said = _SAID.get(live["kind"], ())
-    stays = {key: value for key, value in (live.get("spec") or {}).items() if key not in said}
+    stays = {key: value for key, value in (live.get("spec") or {}).items() if not _goes(live, key)}
     return {
         **live,
         **own,
         "metadata": {**live["metadata"], **own["metadata"], "labels": labels},
         "spec": {**stays, **(own.get("spec") or {})},
     }
+
+
+def _goes(live: Body, key: str) -> bool:
+    """Whether a field goes once the environment does not say it any more: nobody else has set it."""
+    fields = live["metadata"].get("managedFields") or ()
+    held = [each["manager"] for each in fields if f"f:{key}" in each.get("fieldsV1", {}).get("f:spec", {})]
+    return set(held) == {OWNER}
 
 
 def _owned(body: Body, owners: Collection[tuple[str, str]]) -> bool:

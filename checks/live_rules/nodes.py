@@ -9,6 +9,7 @@ from checks.admission.model import Model
 from checks.admission.shapes import capacity, oversized, standing
 from checks.finding import Finding
 from checks.live import LiveRule, LiveScene, unknown
+from checks.run_pods import pod_sets
 from checks.scene import each
 
 _REMEDIES = {
@@ -40,7 +41,8 @@ def node_resources(scene: LiveScene) -> Iterator[Finding]:
     model = scene.snapshot.model
     if model.nodes is None:
         for path, run in scene.runs():
-            if run.node_selector or any("/" in name for name in run.resources.limits):
+            special = any("/" in name for pods in pod_sets(path, run) for name in pods.resources.limits)
+            if run.node_selector or special:
                 yield unknown("node-resources", path, "whether a node has what its pods ask for: nodes")
         return
     assigned = {verdict.path: verdict.assigned for verdict in scene.verdicts}

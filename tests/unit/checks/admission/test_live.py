@@ -50,10 +50,15 @@ def test_labels_that_others_gave_a_namespace_stay() -> None:
 
 
 def test_what_an_environment_says_no_more_is_gone() -> None:
-    """A cohort that a queue has left lends it nothing; what no environment can say stays."""
-    live = make_object("ClusterQueue", "q", {"cohortName": "lab", "admissionChecksStrategy": {"admissionChecks": []}})
-    (laid,) = laid_over([live], [make_object("ClusterQueue", "q", {"stopPolicy": "None"})])
-    assert laid["spec"] == {"admissionChecksStrategy": {"admissionChecks": []}, "stopPolicy": "None"}
+    """A cohort that a queue has left lends it nothing; what somebody else has set too stays."""
+    live = make_object("ClusterQueue", "q", {"cohortName": "lab", "stopPolicy": "Hold", "fairSharing": {}})
+    live["metadata"]["managedFields"] = [
+        {"manager": "trainstack", "fieldsV1": {"f:spec": {"f:cohortName": {}, "f:stopPolicy": {}}}},
+        {"manager": "kubectl", "fieldsV1": {"f:spec": {"f:stopPolicy": {}}}},
+        {"manager": "kueue", "fieldsV1": {"f:status": {}}},
+    ]
+    (laid,) = laid_over([live], [make_object("ClusterQueue", "q", {"queueingStrategy": "StrictFIFO"})])
+    assert laid["spec"] == {"stopPolicy": "Hold", "fairSharing": {}, "queueingStrategy": "StrictFIFO"}
 
 
 def test_a_run_does_not_compete_with_itself() -> None:
