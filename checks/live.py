@@ -1,14 +1,16 @@
 """What was read of a cluster for the checks of an environment against it, and what the rules look at."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import inf
 from typing import Any
 
 from checks.admission.judging import Judge
 from checks.admission.launches import declared_workloads
 from checks.admission.live import Lists, snapshot
 from checks.admission.model import Snapshot
+from checks.admission.reading import declared_model
 from checks.admission.verdict import Verdict
 from checks.finding import Finding
 from checks.kinds import KINDS, LAUNCHED_AS
@@ -70,6 +72,8 @@ class Live:
     """What an admission depends on, by kind: every object with its kind."""
     frameworks: frozenset[str] | None = None
     """What the running Kueue is told to manage; None where that is not known."""
+    kueue: Body | None = None
+    """The running Kueue's Configuration; None where that is not known."""
     grows: bool = False
     """A node autoscaler is there: what no node has now, one may have that is yet to come."""
 
@@ -93,13 +97,22 @@ class LiveScene:
     @cached_property
     def snapshot(self) -> Snapshot:
         """What a run meets on this cluster, once the environment's own objects are what it declares."""
-        return snapshot(self.live.admission, self.settings, without=self.launches, grows=self.live.grows)
+        live = self.live
+        return snapshot(live.admission, self.settings, without=self.launches, grows=live.grows, kueue=live.kueue)
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
-        """Whether each run that Kueue holds would be admitted now."""
+        """Whether each run that Kueue holds would be admitted now: behind all of its priority who are there already."""
         judge = Judge(self.snapshot.model, self.snapshot.admitted)
-        return [judge.verdict(each) for each in declared_workloads(self.settings, self.snapshot.model)]
+        asking = declared_workloads(self.settings, self.snapshot.model)
+        return [judge.verdict(replace(each, created=inf)) for each in asking]
+
+    @cached_property
+    def verdicts_of_files(self) -> list[Verdict]:
+        """The same as the files alone tell it, without remedies."""
+        model = declared_model(self.settings)
+        judge = Judge(model)
+        return [judge.alone(each) for each in declared_workloads(self.settings, model)]
 
     def runs(self) -> Iterator[tuple[str, Workload]]:
         """Everything that is queued, with its path."""

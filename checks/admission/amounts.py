@@ -7,14 +7,15 @@ from functools import lru_cache
 from settings.quantities import amount
 from settings.quantities import readable as spelled
 
-_NANO = 10**9
+WHOLE = 10**9
+"""Billionths."""
 _BYTES = ("memory", "ephemeral-storage", "storage")
 
 
 @lru_cache(maxsize=4096)
 def exact(text: str) -> int:
     """A quantity in billionths of its unit, the finest that Kubernetes keeps; finer is rounded up."""
-    value = amount(text) * _NANO
+    value = amount(text) * WHOLE
     return -(-value.numerator // value.denominator)
 
 
@@ -23,7 +24,7 @@ def counted(resource: str, billionths: int) -> int:
 
     Source: ResourceValue in pkg/resources/requests.go.
     """
-    return -(-billionths // (10**6 if resource == "cpu" else _NANO))
+    return -(-billionths // (10**6 if resource == "cpu" else WHOLE))
 
 
 def value(resource: str, text: object) -> int:

@@ -230,7 +230,7 @@ class _Search:
         if flavor is None:
             self._refused.append(Refused(pods.name, flavor=name))
             return False
-        if (flavor.topology is None) == pods.topology and not self._only_topologies():
+        if (flavor.topology is None) == pods.topology and not self._pool.only_topologies:
             self._refused.append(Refused(pods.name, flavor=name, topology=True))
             return False
         if flavor.taints:
@@ -244,11 +244,6 @@ class _Search:
             self._refused.append(Refused(pods.name, flavor=name))
             return False
         return True
-
-    def _only_topologies(self) -> bool:
-        """Whether all of the queue's flavors have one: then each pod set is taken to ask for it."""
-        groups = {id(each): each for each in self._pool.group_of.values()}
-        return all(flavor is not None and flavor.topology for each in groups.values() for flavor in each.flavors)
 
     def _grade(self, flavor: str, wanted: Mapping[str, int]) -> tuple[dict[str, Given], Grade]:
         """How a flavor would serve all that is wanted of the group: as its worst resource."""

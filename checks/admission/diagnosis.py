@@ -99,7 +99,7 @@ class _Group:
         for name, flavor in zip(self._group.names, self._group.flavors, strict=True):
             if flavor is None:
                 continue
-            if reason := self._apart(flavor):
+            if reason := self._topology(flavor) or self._apart(flavor):
                 apart.append(reason)
                 continue
             short = [lack for each in self._wanted if (lack := self._short(name, each, now=now))]
@@ -123,6 +123,18 @@ class _Group:
             message = f"flavor {flavor.name} is of other nodes than {_named(pods)} selects"
             return Lack("affinity", message, pods.path, pods.name, flavor.name)
         return None
+
+    def _topology(self, flavor: Flavor) -> Lack | None:
+        """Pods that ask for a topology go with flavors that have one. Source: checkPodSetAndFlavorMatchForTAS."""
+        pods = self._pods
+        if (flavor.topology is None) != pods.topology or self._pool.only_topologies:
+            return None
+        message = (
+            f"{_named(pods)} asks for a topology, and flavor {flavor.name} has none"
+            if pods.topology
+            else f"flavor {flavor.name} is for pods that ask for a topology, and {_named(pods)} does not"
+        )
+        return Lack("topology", message, pods.path, pods.name, flavor.name)
 
     def _short(self, flavor: str, resource: str, *, now: bool) -> Lack | None:
         what, number = (flavor, resource), self._wanted[resource]

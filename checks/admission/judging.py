@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from checks.admission.assignment import Mode
 from checks.admission.attempts import Attempt, attempts
 from checks.admission.diagnosis import closed, inactive, lacks, pod_faults
 from checks.admission.launches import declared_workloads
-from checks.admission.model import Admitted, Model, Workload
+from checks.admission.model import Admitted, ClusterQueue, Model, Workload
 from checks.admission.reading import declared_model
 from checks.admission.remedies import remedies
 from checks.admission.state import Pool, State
@@ -84,6 +85,8 @@ class Judge:
             return _verdict(workload, queue.name, "never fits", found)
         if held:
             return _verdict(workload, queue.name, "waits", held)
+        if model.fair_sharing and made.assignment.mode is not Mode.FIT and _reclaims(queue):
+            return _verdict(workload, queue.name, "unknown", [_shared(workload, queue)])
         if not made.succeeds:
             waiting = lacks(model, pool, workload, now=True) or [_spoilt(workload)]
             return _verdict(workload, queue.name, "waits", waiting)
@@ -125,6 +128,18 @@ class Judge:
 def _last(state: State, pool: Pool, workload: Workload) -> Attempt:
     *_, last = attempts(state, pool, workload)
     return last
+
+
+def _reclaims(queue: ClusterQueue) -> bool:
+    return queue.cohort is not None and queue.preemption.reclaim_within_cohort != "Never"
+
+
+def _shared(workload: Workload, queue: ClusterQueue) -> Lack:
+    message = (
+        f"others use what it asks for; whether they of cohort {queue.cohort} give way, Kueue tells at admission, by the"
+        " shares of its fair sharing"
+    )
+    return Lack("in-use", message, workload.path)
 
 
 def _spoilt(workload: Workload) -> Lack:

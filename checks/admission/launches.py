@@ -141,11 +141,12 @@ def _usage(assignments: Iterable[Body], counts: Mapping[str, int], gone: Mapping
         name = given["name"]
         count = given.get("count", counts[name])
         left = min(count, counts[name] - gone.get(name, 0))
-        for resource, text in (given.get("resourceUsage") or {}).items():
-            number = value(resource, text)
+        # What is listed without a flavor takes no quota.
+        for resource, flavor in (given.get("flavors") or {}).items():
+            number = value(resource, given["resourceUsage"][resource])
             if left < count:
                 number = number // count * left
-            what = (given["flavors"][resource], resource)
+            what = (flavor, resource)
             usage[what] = usage.get(what, 0) + number
     return usage
 
@@ -153,7 +154,7 @@ def _usage(assignments: Iterable[Body], counts: Mapping[str, int], gone: Mapping
 def _least(launch: Body) -> int | None:
     """None where no number is written. Source: minPodsCount in Kueue's pkg/controller/jobs/job/job_controller.go."""
     said = (launch["metadata"].get("annotations") or {}).get(LEAST, "")
-    return int(said) if launch["kind"] == "Job" and said.lstrip("-").isdigit() else None
+    return int(said) if launch["kind"] == "Job" and said.removeprefix("-").isdecimal() else None
 
 
 def seconds(timestamp: str | None) -> float:

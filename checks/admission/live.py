@@ -6,15 +6,23 @@ from typing import Any
 
 from checks.admission.model import Snapshot
 from checks.admission.reading import declared_objects, read_snapshot
+from manifests.labels import OWNER
 from settings.model import Settings
 
 Body = Mapping[str, Any]
 Lists = Mapping[str, Iterable[Body] | None]
 """Objects by kind; None of a kind that may not be read, or that was not asked for."""
+_DECISIVE = {"AdmissionCheck", "Cohort", "LimitRange", "Namespace", "Workload"}
+"""Kinds without which it is not known what a queue has left, whom it admits, or what pods request."""
 
 
 def snapshot(
-    lists: Lists, settings: Settings, *, without: Collection[tuple[str, str]] = (), grows: bool = False
+    lists: Lists,
+    settings: Settings,
+    *,
+    without: Collection[tuple[str, str]] = (),
+    grows: bool = False,
+    kueue: Body | None = None,
 ) -> Snapshot:
     """What a run of the environment would meet.
 
@@ -23,24 +31,42 @@ def snapshot(
         settings: the environment; what it declares counts as it declares it, since `up` makes it so.
         without: owners of Workloads that are passed over, by namespace and name: a run does not compete with itself.
         grows: whether nodes are made on demand.
+        kueue: the running Kueue's Configuration; None where it is not known.
 
     """
     unread = {kind for kind, bodies in lists.items() if bodies is None}
-    if "Workload" in unread:
-        # Who uses the quota is not known, and then neither is what a queue has left.
+    if unread & _DECISIVE:
         unread.add("ClusterQueue")
     found = [each for bodies in lists.values() for each in bodies or () if not _owned(each, without)]
-    made = read_snapshot(laid_over(found, declared_objects(settings)), unread=unread)
+    made = read_snapshot(laid_over(found, declared_objects(settings)), unread=unread, kueue=kueue)
     return replace(made, model=replace(made.model, grows=grows))
 
 
 def laid_over(live: Iterable[Body], declared: Iterable[Body]) -> Iterator[Body]:
-    """Live objects as they will be: what is declared of them wins, fields that others have set stay."""
+    """Live objects as they will be: what is declared of them wins, fields and labels that others have set stay."""
     wanted = {_key(each): each for each in declared}
     for each in live:
         own = wanted.pop(_key(each), None)
-        yield each if own is None else {**each, **own, "spec": {**(each.get("spec") or {}), **(own.get("spec") or {})}}
+        yield each if own is None else _merged(each, own)
     yield from wanted.values()
+
+
+def _merged(live: Body, own: Body) -> Body:
+    labels = {**(live["metadata"].get("labels") or {}), **(own["metadata"].get("labels") or {})}
+    stays = {key: value for key, value in (live.get("spec") or {}).items() if not _goes(live, key)}
+    return {
+        **live,
+        **own,
+        "metadata": {**live["metadata"], **own["metadata"], "labels": labels},
+        "spec": {**stays, **(own.get("spec") or {})},
+    }
+
+
+def _goes(live: Body, key: str) -> bool:
+    """Whether a field goes once the environment does not say it any more: nobody else has set it."""
+    fields = live["metadata"].get("managedFields") or ()
+    held = [each["manager"] for each in fields if f"f:{key}" in each.get("fieldsV1", {}).get("f:spec", {})]
+    return set(held) == {OWNER}
 
 
 def _owned(body: Body, owners: Collection[tuple[str, str]]) -> bool:

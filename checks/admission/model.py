@@ -167,6 +167,16 @@ class LimitRange:
     before anything is rounded."""
 
 
+@dataclass(frozen=True, slots=True)
+class Transformation:
+    """What Kueue counts a resource as, where its configuration says so."""
+
+    outputs: Mapping[str, int]
+    """For each whole unit, so much of other resources: in billionths."""
+    replaces: bool
+    """Whether the resource itself is counted no more."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Model:
     """Everything that an admission depends on beside the workload and what others use."""
@@ -188,6 +198,12 @@ class Model:
     """By namespace."""
     overheads: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """What a pod of a RuntimeClass costs beside its containers, by the class's name."""
+    excluded: tuple[str, ...] = ()
+    """What the names of resources begin with that Kueue does not count."""
+    transformations: Mapping[str, Transformation] = field(default_factory=dict)
+    """By the name of the resource that pods request."""
+    fair_sharing: bool = False
+    """Whether shares decide who of other queues is evicted, which is not calculated here."""
     nodes: tuple[Node, ...] | None = None
     """None: not known; then nothing is said of node shapes."""
     grows: bool = False

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from checks.admission.amounts import counted, exactly
+from checks.admission.amounts import WHOLE, counted, exactly
 from checks.admission.model import LimitRange, Model, PodSet, Requirement, Toleration
 
 Body = Mapping[str, Any]
@@ -47,7 +47,8 @@ def pod_set(
 
     """
     spec: Body = template["spec"]
-    each, faults = requests(spec, model.limit_ranges.get(namespace, ()), model.overheads)
+    asked, faults = requests(spec, model.limit_ranges.get(namespace, ()), model.overheads)
+    each = _as_counted(asked, model)
     annotations = (template.get("metadata") or {}).get("annotations") or {}
     return PodSet(
         name=name,
@@ -99,6 +100,22 @@ def requests(
     return total, (*_faults("init container", spec.get("initContainers") or (), first, limits),
                    *_faults("container", spec.get("containers") or (), others, limits),
                    *_pod_faults(total, limits))  # fmt: skip
+
+
+def _as_counted(asked: Exact, model: Model) -> Exact:
+    """Without what Kueue is told to pass over, and with what it is told to count instead or besides.
+
+    Source: dropExcludedResources and applyResourceTransformations in Kueue's pkg/workload/workload.go.
+    """
+    kept = {name: number for name, number in asked.items() if not name.startswith(model.excluded)}
+    total: Exact = {}
+    for name, number in kept.items():
+        change = model.transformations.get(name)
+        if change is not None:
+            _add(total, {other: each * -(-number // WHOLE) for other, each in change.outputs.items()})
+        if change is None or not change.replaces:
+            _add(total, {name: number})
+    return total
 
 
 def tolerations(bodies: Iterable[Body]) -> tuple[Toleration, ...]:

@@ -26,6 +26,7 @@ from checks.admission.model import (
     Requirement,
     Snapshot,
     Taint,
+    Transformation,
     Workload,
 )
 from checks.admission.pods import requirements, tolerations
@@ -60,15 +61,21 @@ def declared_objects(settings: Settings) -> list[Body]:
 _KINDS = ("ResourceFlavor", "ClusterQueue", "LocalQueue", "WorkloadPriorityClass", "AdmissionCheck")
 
 
-def read_model(objects: Iterable[Body], *, unread: Container[str] = (), declared: bool = False) -> Model:
+def read_model(
+    objects: Iterable[Body], *, unread: Container[str] = (), declared: bool = False, kueue: Body | None = None
+) -> Model:
     """A model of objects; those of kinds that it does not need are passed over.
 
     Args:
         objects: of the kinds that Kueue's admission depends on.
         unread: kinds that may not be read: what there is of them is unknown.
         declared: whether they come from an environment's files.
+        kueue: the running Kueue's Configuration, as far as it is known.
 
     """
+    said = kueue or {}
+    counting: Body = said.get("resources") or {}
+    sharing: Body | None = said.get("fairSharing")
     by_kind: dict[str, dict[str, Body]] = defaultdict(dict)
     for body in objects:
         metadata = body["metadata"]
@@ -101,15 +108,19 @@ def read_model(objects: Iterable[Body], *, unread: Container[str] = (), declared
             for body in by_kind["RuntimeClass"].values()
             if (body.get("overhead") or {}).get("podFixed")
         },
+        excluded=tuple(counting.get("excludeResourcePrefixes") or ()),
+        transformations={each["input"]: _transformation(each) for each in counting.get("transformations") or ()},
+        # In v1beta1 it may be there and not enabled.
+        fair_sharing=sharing is not None and bool(sharing.get("enable", True)),
         nodes=None if nodes is None else tuple(map(_node, nodes)),
         declared=declared,
     )
 
 
-def read_snapshot(objects: Iterable[Body], *, unread: Container[str] = ()) -> Snapshot:
-    """A model and who uses it, from what was read of a cluster: Kueue's Workloads too. `unread` as for `read_model`."""
+def read_snapshot(objects: Iterable[Body], *, unread: Container[str] = (), kueue: Body | None = None) -> Snapshot:
+    """A model and who uses it, from what was read of a cluster: Kueue's Workloads too. Arguments as `read_model`'s."""
     bodies = list(objects)
-    model = read_model(bodies, unread=unread)
+    model = read_model(bodies, unread=unread, kueue=kueue)
     found = [read_kueue_workload(body, model) for body in bodies if body["kind"] == "Workload"]
     return Snapshot(
         model=model,
@@ -244,6 +255,10 @@ def _local_queue(body: Body) -> LocalQueue:
 def _is_active(check: Body) -> bool:
     conditions = (check.get("status") or {}).get("conditions") or ()
     return any(each["type"] == "Active" and each["status"] == "True" for each in conditions)
+
+
+def _transformation(body: Body) -> Transformation:
+    return Transformation(exactly(body.get("outputs")), body.get("strategy") == "Replace")
 
 
 def _node(body: Body) -> Node:

@@ -1,6 +1,6 @@
 """What would make a run fit: changes of the environment or of the run, each tried before it is told."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -43,7 +43,9 @@ class _Candidate:
 
 def remedies(judge: Judging, workload: Workload, verdict: Verdict) -> tuple[Remedy, ...]:
     """The smallest changes that help, at most three."""
-    candidates = sorted(_candidates(judge, workload, verdict), key=lambda each: (each.size, each.text))
+    # Pods of several roles may lack the same; it is one change.
+    different = {each.text: each for each in _candidates(judge, workload, verdict)}
+    candidates = sorted(different.values(), key=lambda each: (each.size, each.text))
     return tuple(islice(_that_help(candidates), MOST))
 
 
@@ -226,43 +228,43 @@ def _with_queue(model: Model, queue: ClusterQueue) -> Model:
 
 
 def _other_nodes(judge: Judging, workload: Workload, pool: Pool, found: Iterable[Lack]) -> Iterator[_Candidate]:
+    """A run says once for all its pods what they tolerate and select; so all are tried with the change."""
     flavors = judge.model.flavors or {}
-    sets = {pods.name: index for index, pods in enumerate(workload.pod_sets)}
+    sets = {pods.name: pods for pods in workload.pod_sets}
     for each in found:
         if each.pod_set not in sets:
             continue
-        index = sets[each.pod_set]
-        pods = workload.pod_sets[index]
         if each.cause == "taint":
             taints = flavors[each.flavor].taints
             more = tuple(Toleration(one.key, "Equal", one.value, one.effect) for one in taints)
-            tolerant = _with(workload, {index: replace(pods, tolerations=(*pods.tolerations, *more))})
+            tolerant = [replace(pods, tolerations=(*pods.tolerations, *more)) for pods in workload.pod_sets]
             said = " and ".join(f"{one.key}{f'={one.value}' if one.value else ''}:{one.effect}" for one in taints)
             change = Change(f"{workload.path}.tolerations", "", said)
             yield _Candidate(
                 _ANOTHER_POD,
                 f"tolerate {said}, the taints of flavor {each.flavor}",
                 (change,),
-                partial(judge.alone, tolerant),
+                partial(judge.alone, replace(workload, pod_sets=tuple(tolerant))),
             )
         elif each.cause == "affinity":
             labels = flavors[each.flavor].labels
-            selector = {**pods.selector, **{key: labels[key] for key in pods.selector if key in labels}}
             keys = next(group.keys for group in pool.group_of.values() if each.flavor in group.names)
-            selector = {key: wanted for key, wanted in selector.items() if key in labels or key not in keys}
-            other = _with(workload, {index: replace(pods, selector=selector, affinity=())})
-            said = ", ".join(f"{key}={wanted}" for key, wanted in sorted(selector.items())) or "no nodes"
-            change = Change(f"{workload.path}.nodeSelector", _selected(pods), said)
+            before = sets[each.pod_set].selector
+            after = {key: labels.get(key, wanted) for key, wanted in before.items() if key in labels or key not in keys}
+            others = [replace(pods, selector=after, affinity=()) for pods in workload.pod_sets]
+            said = _selected(after)
+            change = Change(f"{workload.path}.nodeSelector", _selected(before), said)
+            text = f"select {said}" if said else f"leave {_selected(before)} out of nodeSelector"
             yield _Candidate(
                 _ANOTHER_POD,
-                f"select {said} for flavor {each.flavor}",
+                f"{text} for flavor {each.flavor}",
                 (change,),
-                partial(judge.alone, other),
+                partial(judge.alone, replace(workload, pod_sets=tuple(others))),
             )
 
 
-def _selected(pods: PodSet) -> str:
-    return ", ".join(f"{key}={wanted}" for key, wanted in sorted(pods.selector.items()))
+def _selected(labels: Mapping[str, str]) -> str:
+    return ", ".join(f"{key}={wanted}" for key, wanted in sorted(labels.items()))
 
 
 def _opened(judge: Judging, workload: Workload, pool: Pool) -> _Candidate:

@@ -48,7 +48,7 @@ def _too_large(workload: Workload, pods: PodSet, names: tuple[str, ...], model: 
     if not of_flavor:
         # A flavor that stands for no node is another finding; here it is two that stand for none together.
         if all(standing(each.labels, model.nodes or ()) for each in flavors):
-            yield lack(f"no node is{where}", f"{workload.path}.queue")
+            yield lack(f"no node is{where}" if names else "the cluster has no node", f"{workload.path}.queue")
         return
     chosen = [node for node in of_flavor if _selects(pods, node)]
     if not chosen:

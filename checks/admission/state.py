@@ -34,6 +34,12 @@ class Pool:
             for resource, number in pods.requests.items()
         )
 
+    @property
+    def only_topologies(self) -> bool:
+        """Whether all of the queue's flavors have one: then each pod set is taken to ask for it."""
+        groups = {id(each): each for each in self.group_of.values()}
+        return all(flavor is not None and flavor.topology for each in groups.values() for flavor in each.flavors)
+
     def _ceiling(self, resource: str) -> int:
         """The most of a resource that any flavor could give; -1 where the queue does not cover it."""
         known = self._ceilings.get(resource)

@@ -54,6 +54,7 @@ async def _read(settings: Settings) -> Live:
         get_all(api, wanted.values()), api.version(), _if_owner(api, owner=owner), read_lists(api, settings)
     )
     operators = None if deployments is None else await _operators(api, deployments)
+    said = await _configuration(api, deployments or ())
     return Live(
         version=str(version.get("gitVersion", "")),
         lists={key: _items(answers[path]) for key, path in wanted.items()},
@@ -61,7 +62,8 @@ async def _read(settings: Settings) -> Live:
         operators=operators,
         grows=grows(deployments or ()),
         admission=admission,
-        frameworks=await _frameworks(api, deployments or ()),
+        frameworks=None if said is None else _frameworks(said),
+        kueue=said,
     )
 
 
@@ -99,11 +101,8 @@ async def _if_owner(api: Api, *, owner: bool) -> tuple[Body, ...] | None:
     return _items((await get_all(api, [DEPLOYMENTS]))[DEPLOYMENTS])
 
 
-async def _frameworks(api: Api, deployments: Sequence[Body]) -> frozenset[str] | None:
-    """What the running Kueue is told to manage; None where there is none, or its configuration may not be read.
-
-    Kueue's own default is batch/job alone. Source: SetDefaults_Configuration in its apis/config/v1beta2/defaults.go.
-    """
+async def _configuration(api: Api, deployments: Sequence[Body]) -> Body | None:
+    """The running Kueue's Configuration; None where there is none, or it may not be read."""
     body = _find(OPERATORS["kueue"], deployments)
     volumes = body["spec"]["template"]["spec"].get("volumes") or () if body else ()
     names = [each["configMap"]["name"] for each in volumes if "configMap" in each]
@@ -112,9 +111,17 @@ async def _frameworks(api: Api, deployments: Sequence[Body]) -> frozenset[str] |
     for path in paths_:
         text = (answers[path].body.get("data") or {}).get(CONFIG_KEY)
         if text is not None:
-            said = yaml.load(text, Loader=yaml.CSafeLoader) or {}
-            return frozenset((said.get("integrations") or {}).get("frameworks") or ("batch/job",))
+            said: Body = yaml.load(text, Loader=yaml.CSafeLoader) or {}
+            return said
     return None
+
+
+def _frameworks(said: Body) -> frozenset[str]:
+    """What Kueue is told to manage; by its own default batch/job alone.
+
+    Source: SetDefaults_Configuration in its apis/config/v1beta2/defaults.go.
+    """
+    return frozenset((said.get("integrations") or {}).get("frameworks") or ("batch/job",))
 
 
 async def _operators(api: Api, deployments: Sequence[Body]) -> dict[str, Operator | None]:

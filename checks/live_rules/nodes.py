@@ -1,6 +1,7 @@
 """Nodes: whether they are there for the flavors, for the pods, and for the quota that is promised of them."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from checks.admission.amounts import readable
 from checks.admission.launches import declared_workloads
@@ -8,6 +9,7 @@ from checks.admission.model import Model
 from checks.admission.shapes import capacity, oversized, standing
 from checks.finding import Finding
 from checks.live import LiveRule, LiveScene, unknown
+from checks.run_pods import pod_sets
 from checks.scene import each
 
 _REMEDIES = {
@@ -39,13 +41,16 @@ def node_resources(scene: LiveScene) -> Iterator[Finding]:
     model = scene.snapshot.model
     if model.nodes is None:
         for path, run in scene.runs():
-            if run.node_selector or any("/" in name for name in run.resources.limits):
+            special = any("/" in name for pods in pod_sets(path, run) for name in pods.resources.limits)
+            if run.node_selector or special:
                 yield unknown("node-resources", path, "whether a node has what its pods ask for: nodes")
         return
     assigned = {verdict.path: verdict.assigned for verdict in scene.verdicts}
+    # Nodes hold what pods ask for, whatever Kueue counts it as.
+    plain = replace(model, excluded=(), transformations={})
     for workload in (
-        *declared_workloads(scene.settings, model),
-        *declared_workloads(scene.settings, model, queued=False),
+        *declared_workloads(scene.settings, plain),
+        *declared_workloads(scene.settings, plain, queued=False),
     ):
         for lack in oversized(workload, assigned.get(workload.path, ()), model):
             remedy = _REMEDIES.get(lack.path.rpartition(".")[2], _SMALLER)
@@ -54,10 +59,10 @@ def node_resources(scene: LiveScene) -> Iterator[Finding]:
 
 def quota_over_nodes(scene: LiveScene) -> Iterator[Finding]:
     """A cluster queue has no more quota than the nodes of the flavor have together."""
-    have = _capacities(scene.snapshot.model)
+    have, made = _capacities(scene.snapshot.model), _made(scene.snapshot.model)
     for path, flavor, name, nominal in _promised(scene):
         most = have[flavor].get(name, 0) if flavor in have else nominal
-        if nominal > most:
+        if nominal > most and name not in made:
             message = f"is more than all nodes of flavor {flavor} have ({readable(name, most)} {name})"
             remedy = f"lower it to {readable(name, most)} at most, or let there be more nodes"
             yield Finding("quota-over-nodes", "warning", path, message, remedy)
@@ -94,6 +99,11 @@ def _capacities(model: Model) -> dict[str, dict[str, int]]:
     """By flavor, what its nodes have; a flavor without any is another rule's finding."""
     of_flavor = {name: standing(labels, model.nodes or ()) for name, labels in _labels(model).items()}
     return {name: capacity(nodes) for name, nodes in of_flavor.items() if nodes}
+
+
+def _made(model: Model) -> set[str]:
+    """Resources that no node has: Kueue counts them for others."""
+    return {name for each in model.transformations.values() for name in each.outputs}
 
 
 def _promised(scene: LiveScene) -> Iterator[tuple[str, str, str, int]]:

@@ -79,7 +79,7 @@ def operator_version(scene: LiveScene) -> Iterator[Finding]:
     said = {name: tag[1] for name, tag in tags.items() if tag}
     said |= {name: install.manifest.version for name, install in installs.items()}
     versions = {name: numbers for name, text in said.items() if (numbers := version(text))}
-    for clash in clashes(versions, scene.settings.workloads.runs):
+    for clash in clashes(versions, [run for _, run in scene.runs()]):
         # Of those that are all declared here, the files have told already.
         if first := next((name for name in clash.operators if not declared(scene.settings, name)), None):
             yield Finding("operator-version", clash.severity, wanted[first], clash.message, clash.remedy)

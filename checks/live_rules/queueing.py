@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from checks.admission.verdict import Cause
+from checks.admission.verdict import Cause, Lack, Verdict
 from checks.finding import Finding, Severity
 from checks.kinds import framework_of
 from checks.live import LiveRule, LiveScene, absent, declared, unknown
@@ -10,7 +10,7 @@ from checks.rules.admission import remedy_of
 from checks.waiting import INACTIVE, conditions
 from settings.errors import nearest
 
-_OF_THE_RUN: tuple[Cause, ...] = ("quota", "uncovered", "taint", "affinity", "pod-refused", "queue-closed")
+_OF_THE_RUN: tuple[Cause, ...] = ("quota", "uncovered", "taint", "affinity", "topology", "pod-refused", "queue-closed")
 """What the other rules of queues do not tell of: those find what is missing, or admits nothing."""
 
 
@@ -94,12 +94,20 @@ def framework_unmanaged(scene: LiveScene) -> Iterator[Finding]:
 
 
 def never_admitted(scene: LiveScene) -> Iterator[Finding]:
-    """A run fits into what somebody else's queue has and may borrow, on an idle cluster."""
-    own = {one.name for one in scene.settings.queues.cluster_queues}
-    for verdict in scene.verdicts:
-        for lack in verdict.lacks if verdict.outcome == "never fits" and verdict.cluster_queue not in own else ():
-            if lack.cause in _OF_THE_RUN:
+    """A run fits on an idle cluster, by all that the cluster alone knows: others' queues, LimitRanges, labels."""
+    refused = [verdict for verdict in scene.verdicts if verdict.outcome == "never fits"]
+    # What the files say already has been told.
+    told = {key for verdict in scene.verdicts_of_files for key, _ in _reasons(verdict)} if refused else set()
+    for verdict in refused:
+        for key, lack in _reasons(verdict):
+            if lack.cause in _OF_THE_RUN and key not in told:
                 yield Finding("never-admitted", "error", lack.path, lack.message, remedy_of(verdict, lack))
+
+
+def _reasons(verdict: Verdict) -> Iterator[tuple[tuple[str, ...], Lack]]:
+    """The reasons of a verdict, each with what is the same of it whatever the figures are."""
+    for lack in verdict.lacks:
+        yield (verdict.path, lack.cause, lack.pod_set, lack.resource), lack
 
 
 RULES: tuple[LiveRule, ...] = (queue_absent, queue_inactive, priority_missing, framework_unmanaged, never_admitted)

@@ -1,13 +1,21 @@
 """Whether a run can ever be admitted by its queue: quota and flavors, on an idle cluster."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from checks.admission.verdict import Cause, Lack, Verdict
 from checks.finding import Finding
 from checks.scene import Rule, Scene
 
-_OF_QUOTA: tuple[Cause, ...] = ("quota", "taint", "affinity", "pod-refused")
+_OF_QUOTA: tuple[Cause, ...] = ("quota", "taint", "affinity", "topology", "pod-refused")
 """What other rules do not tell of: those find what is missing, closed or on hold."""
+
+_OTHERWISE: Mapping[Cause, str] = {
+    "affinity": "let its pods select and tolerate the nodes of one of the queue's flavors",
+    "pod-refused": "let the requests be within the limits",
+    "taint": "let its pods select and tolerate the nodes of one of the queue's flavors",
+    "topology": "name a queue whose flavors have a topology where the pods ask for one, and else one whose have none",
+}
+"""What is said where nothing that was tried helps."""
 
 
 def resource_uncovered(scene: Scene) -> Iterator[Finding]:
@@ -29,11 +37,8 @@ def _findings(scene: Scene, rule: str, causes: tuple[Cause, ...]) -> Iterator[Fi
 
 def remedy_of(verdict: Verdict, lack: Lack) -> str:
     """What would help, as far as it was tried."""
-    if verdict.remedies:
-        return "; or ".join(remedy.text for remedy in verdict.remedies)
-    if lack.cause == "pod-refused":
-        return "let the requests be within the limits"
-    return "ask for less, or raise the queue's quota"
+    tried = "; or ".join(remedy.text for remedy in verdict.remedies)
+    return tried or _OTHERWISE.get(lack.cause, "ask for less, or raise the queue's quota")
 
 
 RULES: tuple[Rule, ...] = (resource_uncovered, never_fits)

@@ -65,7 +65,7 @@ def version_clash(scene: Scene) -> Iterator[Finding]:
     """The releases to be installed work with each other, and can do what the runs ask of them."""
     installs = scene.settings.operators.installs
     versions = {name: found for name, install in installs.items() if (found := version(install.manifest.version))}
-    for clash in clashes(versions, scene.settings.workloads.runs):
+    for clash in clashes(versions, [run for _, run in scene.runs()]):
         path = f"operators.{_SETTING.get(clash.operators[0], clash.operators[0])}.manifest.version"
         yield Finding("version-clash", clash.severity, path, clash.message, clash.remedy)
 

@@ -20,6 +20,7 @@ from tests.unit.make import (
     make_run,
     make_settings,
     make_storage,
+    make_sweeps,
     make_volume,
 )
 from workloads.pod_template import SHARED_MEMORY_FOLDER, WRAPPER_FOLDER
@@ -110,7 +111,13 @@ MORE: dict[str, list[Case]] = {
             "workloads.runs[train].resources",
             "container training requests more cpu than its limit allows",
             "let the requests be within the limits",
-        )
+        ),
+        Case(
+            make_settings(make_run(annotations={"kueue.x-k8s.io/podset-required-topology": "rack"})),
+            "workloads.runs[train]",
+            "the pod asks for a topology, and flavor cpu has none",
+            "name a queue whose flavors have a topology where the pods ask for one, and else one whose have none",
+        ),
     ],
     "loader-shut-out": [
         Case(
@@ -179,6 +186,15 @@ MORE: dict[str, list[Case]] = {
             "Kueue v0.15.0 does not count the nodes of a TrainJob right: its quota is not kept",
             "take Kueue v0.15.1 or later",
             "warning",
+        ),
+        Case(
+            released(kueue="v0.15.2", trainer="v2.2.0", jobset="v0.10.1").model_copy(
+                update={"sweeps": make_sweeps(run=TRAINJOB.model_copy(update={"name": "search"}))}
+            ),
+            "operators.trainer.manifest.version",
+            "Kueue v0.15.2 places TrainJobs by podTemplateOverrides, and Trainer v2.2.0 knows runtimePatches: a queued "
+            "TrainJob would never start",
+            "take Trainer v2.1 with Kueue v0.15 or v0.16, or Trainer v2.2 or later with Kueue v0.17 or later",
         ),
         Case(
             released(JOBSET, kueue="v0.15.2", jobset="v0.7.2"),

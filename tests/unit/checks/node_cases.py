@@ -13,6 +13,7 @@ from tests.unit.checks.cluster_cases import (
     make_cluster_queue,
     make_live,
     make_node,
+    named,
     operators,
 )
 from tests.unit.checks.live import Body
@@ -51,6 +52,11 @@ def two_flavors(labels: dict[str, str]) -> Settings:
     groups = (make_group(("cpu", {"cpu": "2"})), make_group(("ram", {"memory": "8Gi"})))
     queues = make_queues(flavors=flavors, cluster_queues=(make_pool(resource_groups=groups),))
     return make_settings(make_run(), queues=queues)
+
+
+def bounded(**least: str) -> Body:
+    """A LimitRange by which a container has so much at least."""
+    return named("bounds", spec={"limits": [{"type": "Container", "min": least}]})
 
 
 def theirs(name: str, cpu: str, memory: str) -> Body:
@@ -106,6 +112,13 @@ MORE: dict[str, list[Case]] = {
             "ClusterQueue research spec.namespaceSelector",
             "cluster queue research is not open to namespace research",
             "add research to the namespaces of cluster queue research",
+        ),
+        Case(
+            make_settings(make_run()),
+            make_live({"LimitRange research": (bounded(memory="2Gi"),)}),
+            f"{RUN}.resources",
+            "container training has less memory than the namespace's LimitRange allows",
+            "let the requests be within the limits",
         ),
     ],
     "flavor-nodes": [

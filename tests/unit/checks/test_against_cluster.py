@@ -5,6 +5,7 @@ import pytest
 from checks.against_cluster import RULES, check
 from checks.live import CLUSTER_SCOPED, DryRun
 from settings.operators import Operators
+from settings.workloads import Role
 from tests.unit.checks.cases import TENANT
 from tests.unit.checks.cluster_cases import GPU, IMAGES, RUN, Case, make_live, named
 from tests.unit.checks.live import make_queue
@@ -70,7 +71,8 @@ def test_a_tenant_is_told_what_it_cannot_know_and_who_can() -> None:
 
 def test_nodes_that_may_not_be_read_are_unknown_to_those_who_choose_among_them() -> None:
     """A run that selects nodes, or asks for what only some have; any other may stand anywhere."""
-    runs = (make_run(node_selector={"pool": "a"}), make_run(name="gpu", resources=GPU), make_run(name="any"))
+    roles = {"Master": Role(), "Worker": Role(resources=GPU)}
+    runs = (make_run(node_selector={"pool": "a"}), make_distributed(name="gpu", roles=roles), make_run(name="any"))
     settings = make_settings(*runs, queues=make_queues(local_queues=(), cluster_queues=()))
     live = make_live({"Node": None, "ClusterQueue": None})
     found = [each for each in check(settings, live, IMAGES) if each.id == "node-resources"]

@@ -24,7 +24,14 @@ from checks.rules import (
     tenant,
     volumes,
 )
-from tests.unit.checks import test_against_cluster, test_loader_rules, test_preflight, test_silences, test_sweep_rules
+from tests.unit.checks import (
+    test_against_cluster,
+    test_live_verdicts,
+    test_loader_rules,
+    test_preflight,
+    test_silences,
+    test_sweep_rules,
+)
 from tests.unit.checks.admission import test_shapes
 from tests.unit.checks.environment_cases import every_case
 from tests.unit.checks.mutants import functions, mutants, survives
@@ -35,7 +42,10 @@ MODULES = (
     *(platform, storage, queueing, nodes),
     *(silences, versions, shapes),
 )
-TESTS = (test_preflight, test_against_cluster, test_silences, test_shapes, test_sweep_rules, test_loader_rules)
+TESTS = (
+    *(test_preflight, test_against_cluster, test_live_verdicts),
+    *(test_silences, test_shapes, test_sweep_rules, test_loader_rules),
+)
 """Tests of rules beside their cases."""
 RULES = {**preflight.RULES, **against_cluster.RULES}
 

@@ -237,6 +237,42 @@ def test_a_topology_is_kueues_to_judge() -> None:
     assert (found.outcome, causes(found), flavors(found)) == ("unknown", ["topology"], ["cpu"])
 
 
+def test_pods_and_flavors_with_a_topology_go_together() -> None:
+    """Those that ask for none have no place on a flavor with one, unless the queue has no other."""
+    plain = make_workload()
+    asking = make_workload(replace(make_pods(cpu=1), topology=True))
+    model = make_model(make_queue("q", {"a": {"cpu": 1}, "b": {"cpu": 4}}))
+    mixed = replace(model, flavors={"a": Flavor("a"), "b": Flavor("b", topology="racks")})
+    large = make_workload(make_pods(cpu=4))
+    assert [lack.message for lack in judge(asking, model).lacks] == [
+        f"the pod asks for a topology, and flavor {name} has none" for name in ("a", "b")
+    ]
+    assert judge(asking, mixed).assigned[0].flavors == {"cpu": "b"}
+    assert judge(plain, mixed).outcome == "fits"
+    assert [(lack.cause, lack.flavor) for lack in judge(large, mixed).lacks] == [("quota", "a")]
+    spoilt = Flavor("a", taints=(Taint("x", "", "NoSchedule"),))
+    others = replace(mixed, flavors={"a": spoilt, "b": Flavor("b", topology="racks")})
+    assert [lack.message for lack in judge(plain, others).lacks] == [
+        "flavor a has the taint x:NoSchedule, which the pod does not tolerate",
+        "flavor b is for pods that ask for a topology, and the pod does not",
+    ]
+
+
+def test_who_gives_way_by_fair_sharing_is_kueues_to_tell() -> None:
+    """Where somebody of another queue would have to; what is free is free, and one's own queue is another matter."""
+    lab = make_queue("q", cohort="lab", preemption=Preemption(reclaim_within_cohort="Any"))
+    model = make_model(lab, make_queue("r", cohort="lab"))
+    shared = replace(model, fair_sharing=True)
+    asked, borrower = make_workload(make_pods(cpu=4)), make_admitted("busy", "r", cpu=6)
+    assert judge(asked, model, admitted=[borrower]).outcome == "fits by preempting"
+    found = judge(asked, shared, admitted=[borrower])
+    assert (found.outcome, causes(found)) == ("unknown", ["in-use"])
+    assert judge(asked, shared, admitted=[make_admitted("small", "r", cpu=1)]).outcome == "fits"
+    assert judge(make_workload(make_pods(cpu=9)), shared).outcome == "never fits"
+    never = make_model(make_queue("q", cohort="lab"), make_queue("r", cohort="lab"), fair_sharing=True)
+    assert judge(asked, never, admitted=[borrower]).outcome == "waits"
+
+
 def test_a_judge_is_the_same_after_every_verdict() -> None:
     """Simulated evictions, remedies and attempts leave no trace."""
     queue = make_queue(preemption=Preemption(within_cluster_queue="LowerPriority"), cohort="lab")

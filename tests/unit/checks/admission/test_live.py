@@ -35,11 +35,30 @@ def test_what_is_declared_wins_and_what_others_have_set_stays() -> None:
     other = make_object("LocalQueue", "q", {"clusterQueue": "old"}, "elsewhere")
     wanted = make_object("LocalQueue", "q", {"clusterQueue": "new"}, "ns")
     made = make_object("Cohort", "c", {})
-    assert list(laid_over([live, other], [wanted, made])) == [
-        {**live, "spec": {"clusterQueue": "new", "stopPolicy": "Hold"}},
-        other,
-        made,
+    changed = {**live, "spec": {"clusterQueue": "new", "stopPolicy": "Hold"}}
+    changed["metadata"] = {**live["metadata"], "labels": {}}
+    assert list(laid_over([live, other], [wanted, made])) == [changed, other, made]
+
+
+def test_labels_that_others_gave_a_namespace_stay() -> None:
+    """A cluster queue of somebody else may be open to namespaces by them."""
+    live, own = make_object("Namespace", "ns", {}), make_object("Namespace", "ns", {})
+    live["metadata"]["labels"] = {"team": "a", "stack": "old"}
+    own["metadata"]["labels"] = {"stack": "new"}
+    (laid,) = laid_over([live], [own])
+    assert laid["metadata"]["labels"] == {"team": "a", "stack": "new"}
+
+
+def test_what_an_environment_says_no_more_is_gone() -> None:
+    """A cohort that a queue has left lends it nothing; what somebody else has set too stays."""
+    live = make_object("ClusterQueue", "q", {"cohortName": "lab", "stopPolicy": "Hold", "fairSharing": {}})
+    live["metadata"]["managedFields"] = [
+        {"manager": "trainstack", "fieldsV1": {"f:spec": {"f:cohortName": {}, "f:stopPolicy": {}}}},
+        {"manager": "kubectl", "fieldsV1": {"f:spec": {"f:stopPolicy": {}}}},
+        {"manager": "kueue", "fieldsV1": {"f:status": {}}},
     ]
+    (laid,) = laid_over([live], [make_object("ClusterQueue", "q", {"queueingStrategy": "StrictFIFO"})])
+    assert laid["spec"] == {"stopPolicy": "Hold", "fairSharing": {}, "queueingStrategy": "StrictFIFO"}
 
 
 def test_a_run_does_not_compete_with_itself() -> None:
@@ -49,9 +68,11 @@ def test_a_run_does_not_compete_with_itself() -> None:
     assert [each.workload.name for each in found.admitted] == ["w2"]
 
 
-def test_where_workloads_may_not_be_read_nothing_is_known_of_queues() -> None:
-    """What they have left depends on who uses it; nodes are another matter."""
-    found = snapshot({"Workload": None, "Node": [], "ClusterQueue": []}, make_settings(), grows=True)
-    assert found.model.cluster_queues is None
+def test_where_workloads_or_cohorts_may_not_be_read_nothing_is_known_of_queues() -> None:
+    """What they have left depends on who uses it, and what they lend on their cohorts; nodes are another matter."""
+    for kind in ("Workload", "Cohort", "LimitRange"):
+        assert snapshot({kind: None, "ClusterQueue": []}, make_settings()).model.cluster_queues is None
+    found = snapshot({"RuntimeClass": None, "Node": [], "ClusterQueue": []}, make_settings(), grows=True)
+    assert found.model.cluster_queues is not None
     assert found.model.nodes == ()
     assert found.model.grows

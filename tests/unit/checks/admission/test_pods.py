@@ -6,7 +6,7 @@ import pytest
 
 from checks.admission.model import LimitRange, Model
 from checks.admission.pods import pod_set
-from checks.admission.reading import limit_ranges
+from checks.admission.reading import limit_ranges, read_model
 from tests.unit.checks.admission.make import make_model
 
 
@@ -122,3 +122,23 @@ def test_several_limit_ranges_are_as_one() -> None:
     (both,) = limit_ranges([first, second])
     assert (both.least["cpu"], both.most["cpu"]) == (10**9, 2 * 10**9)
     assert (both.default_limits["cpu"], both.default_requests["cpu"]) == (4 * 10**9, 4 * 10**9)
+
+
+def test_what_kueue_is_told_not_to_count_is_not_requested() -> None:
+    """By the beginning of a resource's name."""
+    said = container(requests={"cpu": "1", "example.com/nic": "2", "example.com/gpu": "1"})
+    model = read_model((), kueue={"resources": {"excludeResourcePrefixes": ["example.com/n"]}})
+    assert requests({"containers": [said]}, model) == {"cpu": 1000, "example.com/gpu": 1}
+
+
+def test_what_kueue_is_told_to_count_as_something_else() -> None:
+    """In place of what is requested, or besides; of parts of a unit as of whole ones."""
+    slices = {"input": "nvidia.com/mig-1g.5gb", "strategy": "Replace", "outputs": {"example.com/memory": "5Gi"}}
+    cores = {"input": "cpu", "outputs": {"example.com/credits": "1500m"}}
+    model = read_model((), kueue={"resources": {"transformations": [slices, cores]}})
+    said = container(requests={"cpu": "1500m", "nvidia.com/mig-1g.5gb": "2"})
+    assert requests({"containers": [said]}, model, count=2) == {
+        "cpu": 3000,
+        "example.com/credits": 2 * 3,
+        "example.com/memory": 2 * 10 * 2**30,
+    }

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from checks.admission.judging import judged
+from checks.admission.judging import judge, judged
 from checks.admission.launches import declared_workloads, read_kueue_workload, read_workload
-from checks.admission.model import Admitted, Cohort, Node, Quota, Requirement, Taint, Workload
+from checks.admission.model import Admitted, Cohort, LocalQueue, Node, Quota, Requirement, Taint, Workload
 from checks.admission.reading import declared_model, read_model, read_snapshot
 from settings.environment import Environment
 from settings.workloads import ReplicatedJob
-from tests.unit.checks.admission.make import make_model
+from tests.unit.checks.admission.make import make_model, make_queue, make_workload
 from tests.unit.make import make_cluster_queue, make_distributed, make_queues, make_run, make_settings
 
 
@@ -142,8 +142,9 @@ def test_a_job_says_the_fewest_pods_that_will_do() -> None:
     }
     read = read_workload(job, (), make_model())
     assert (read.pod_sets[0].count, read.pod_sets[0].least) == (4, 2)
-    job["metadata"]["annotations"] = {"kueue.x-k8s.io/job-min-parallelism": "some"}  # type: ignore[index]
-    assert read_workload(job, (), make_model()).pod_sets[0].least is None
+    for said in ("some", "--2", "²", ""):
+        job["metadata"]["annotations"] = {"kueue.x-k8s.io/job-min-parallelism": said}  # type: ignore[index]
+        assert read_workload(job, (), make_model()).pod_sets[0].least is None
 
 
 def make_live(**status: Any) -> dict[str, Any]:
@@ -155,8 +156,9 @@ def make_live(**status: Any) -> dict[str, Any]:
 
 
 def test_kueues_workloads_are_admitted_waiting_or_done() -> None:
-    """With what they take; pods that are not needed any more give theirs back."""
-    assigned = {"name": "main", "count": 3, "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "3"}}
+    """With what they take, of flavors; pods that are not needed any more give theirs back."""
+    usage = {"cpu": "3", "example.com/none": "0"}
+    assigned = {"name": "main", "count": 3, "flavors": {"cpu": "f"}, "resourceUsage": usage}
     reserved = {"type": "QuotaReserved", "status": "True", "lastTransitionTime": "2026-01-01T00:00:20Z"}
     admission = {"clusterQueue": "q", "podSetAssignments": [assigned]}
     waiting = read_kueue_workload(make_live(), make_model())
@@ -196,7 +198,24 @@ def test_a_snapshot_tells_who_uses_what_and_who_waits() -> None:
 
 
 def test_paths_of_two_local_queues_of_one_name_are_by_place() -> None:
-    """As the settings name elements of a list."""
+    """As the settings name elements of a list; of a cluster they are the objects' own."""
+    held = {(name, "q"): LocalQueue(name, "q", "q", stop_policy="Hold") for name in ("ns", "other")}
+    asked = make_workload(namespace="other")
+    for declared, path in ((True, "queues.localQueues[1].stopPolicy"), (False, "LocalQueue other/q spec.stopPolicy")):
+        verdict = judge(asked, make_model(make_queue(), local_queues=held, declared=declared))
+        assert (verdict.outcome, [lack.path for lack in verdict.lacks]) == ("waits", [path])
+
+
+def test_a_cluster_queue_on_hold_is_found_by_its_setting() -> None:
+    """The run waits."""
     settings = make_settings(make_run(), queues=make_queues(cluster_queues=(make_cluster_queue(stop_policy="Hold"),)))
     (verdict,) = judged(settings)
-    assert verdict.lacks[0].path == "queues.clusterQueues[research].stopPolicy"
+    assert (verdict.outcome, verdict.lacks[0].path) == ("waits", "queues.clusterQueues[research].stopPolicy")
+
+
+def test_fair_sharing_is_on_where_kueues_configuration_says_so() -> None:
+    """In version v1beta2 by being there, before that by `enable`."""
+    off: list[dict[str, Any] | None] = [None, {}, {"fairSharing": {"enable": False}}]
+    on: list[dict[str, Any]] = [{"fairSharing": {"enable": True}}, {"fairSharing": {"preemptionStrategies": ["any"]}}]
+    assert not any(read_model((), kueue=each).fair_sharing for each in off)
+    assert all(read_model((), kueue=each).fair_sharing for each in on)

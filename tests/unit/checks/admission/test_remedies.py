@@ -103,6 +103,24 @@ def test_pods_may_be_let_onto_other_nodes() -> None:
     ]
 
 
+def test_what_a_run_says_for_all_its_pods_is_changed_for_all_of_them() -> None:
+    """Told once, though each role lacks it; what has no place on the flavor is left out."""
+    master, worker = make_pods("master", cpu=1), make_pods("worker", count=2, cpu=1)
+    tainted = Flavor("cpu", taints=(Taint("kind", "spot", "NoSchedule"),))
+    asked = make_workload(master, worker, path="run")
+    assert told(asked, make_model(make_queue(), flavors={"cpu": tainted})) == [
+        "tolerate kind=spot:NoSchedule, the taints of flavor cpu"
+    ]
+    picky = make_workload(*(replace(each, selector={"pool": "b", "disk": "ssd"}) for each in asked.pod_sets))
+    either = make_queue("q", {"a": {"cpu": 4}, "b": {"cpu": 1}})
+    flavors = {"a": Flavor("a"), "b": Flavor("b", {"pool": "a"})}
+    assert told(picky, make_model(either, flavors=flavors)) == ["select disk=ssd for flavor a"]
+    simple = make_workload(*(replace(each, selector={"pool": "b"}) for each in asked.pod_sets), path="run")
+    (left_out,) = remedies(simple, make_model(either, flavors=flavors))
+    assert left_out.text == "leave pool=b out of nodeSelector for flavor a"
+    assert left_out.changes == (Change("run.nodeSelector", "pool=b", ""),)
+
+
 def test_a_queue_may_be_opened() -> None:
     """To the run's namespace."""
     model = make_model(make_queue(namespaces=(Requirement("kubernetes.io/metadata.name", "In", ("other",)),)))

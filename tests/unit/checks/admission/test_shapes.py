@@ -56,6 +56,11 @@ def test_one_pod_counts_and_not_all_of_them() -> None:
     ]
 
 
+def test_a_cluster_without_nodes_holds_nothing() -> None:
+    """Whatever pods ask for."""
+    assert messages(make_workload(), make_model()) == ["the cluster has no node"]
+
+
 def test_nothing_is_said_of_nodes_that_are_not_known() -> None:
     """Nor where they are made on demand."""
     workload, model = make_workload(cpu=9000), make_model(make_node("a"), grows=True)

@@ -1,0 +1,81 @@
+"""Whether runs would be admitted by what a cluster holds now."""
+
+from typing import Any
+
+from checks.against_cluster import check
+from checks.live import LiveScene
+from settings.model import Settings
+from settings.queues import Preemption
+from settings.workloads import Resources
+from tests.unit.checks.cluster_cases import IMAGES, make_live, make_node
+from tests.unit.checks.live import NOW
+from tests.unit.make import make_cluster_queue, make_group, make_queues, make_run, make_settings
+
+Body = dict[str, Any]
+
+
+def make_user(priority: int = 1000) -> Body:
+    """A Workload that has both of the 2 cpu of the queue `research`."""
+    container = {"name": "one", "resources": {"requests": {"cpu": "2"}}}
+    sets = [{"name": "main", "count": 1, "template": {"spec": {"containers": [container]}}}]
+    given = {"name": "main", "count": 1, "flavors": {"cpu": "cpu"}, "resourceUsage": {"cpu": "2"}}
+    return {
+        "kind": "Workload",
+        "metadata": {"name": "busy", "namespace": "research", "creationTimestamp": NOW},
+        "spec": {"queueName": "research", "priority": priority, "podSets": sets},
+        "status": {
+            "conditions": [{"type": "QuotaReserved", "status": "True", "lastTransitionTime": NOW}],
+            "admission": {"clusterQueue": "research", "podSetAssignments": [given]},
+        },
+    }
+
+
+def outcome(user: Body) -> str:
+    """What is said of a run of priority 1000 whose queue evicts who is of lower, or newer and of its own, priority."""
+    pool = make_cluster_queue(preemption=Preemption(within_cluster_queue="LowerOrNewerEqualPriority"))
+    live = make_live()
+    live = make_live(admission={**live.admission, "Workload": (user,)})
+    (verdict,) = LiveScene(make_settings(make_run(), queues=make_queues(cluster_queues=(pool,))), live, {}).verdicts
+    return verdict.outcome
+
+
+def test_a_run_that_is_yet_to_be_submitted_is_newer_than_whoever_is_there() -> None:
+    """So it evicts nobody of its own priority, though those who are newer than it might be."""
+    assert outcome(make_user(priority=1000)) == "waits"
+    assert outcome(make_user(priority=999)) == "fits by preempting"
+
+
+def test_what_the_files_tell_is_not_told_again() -> None:
+    """The cluster's own quota is another figure, and the same fault."""
+    run = make_run(resources=Resources(requests={"cpu": "3", "memory": "1Gi"}))
+    assert found(make_settings(run), {}, make_node(cpu="4")) == []
+
+
+NIC = make_run(resources=Resources(requests={"cpu": "1", "memory": "1Gi"}, limits={"example.com/nic": "1"}))
+THEIRS = make_queues(flavors=(), cohorts=(), cluster_queues=(), local_queues=())
+
+
+def found(settings: Settings, resources: Body, node: Body) -> list[str]:
+    """What is found where Kueue's configuration says this of resources."""
+    return [each.id for each in check(settings, make_live({"Node": (node,)}, kueue={"resources": resources}), IMAGES)]
+
+
+def test_a_resource_that_the_clusters_kueue_does_not_count_needs_no_quota() -> None:
+    """Its configuration says so, which the files cannot know; a node must have it all the same."""
+    settings, node = make_settings(NIC, queues=THEIRS), make_node()
+    having = make_node()
+    having["status"]["allocatable"]["example.com/nic"] = "1"
+    assert found(settings, {}, having) == ["never-admitted"]
+    assert found(settings, {"excludeResourcePrefixes": ["example.com/"]}, having) == []
+    assert found(settings, {"excludeResourcePrefixes": ["example.com/"]}, node) == ["node-resources"]
+
+
+def test_what_kueue_counts_for_others_is_on_no_node() -> None:
+    """Neither a pod nor a quota needs nodes that have it."""
+    group = make_group(("cpu", {"cpu": "2", "memory": "8Gi", "credits": "4"}))
+    pools = [make_cluster_queue(name=name, resource_groups=(group,)) for name in ("research", "other")]
+    pools = [pools[0], pools[1].model_copy(update={"resource_groups": (make_group(("cpu", {"credits": "4"})),)})]
+    settings = make_settings(make_run(), queues=make_queues(cluster_queues=tuple(pools)))
+    counted = {"transformations": [{"input": "cpu", "outputs": {"credits": "3"}}]}
+    assert found(settings, {}, make_node()) == ["quota-over-nodes", "quota-over-nodes"]
+    assert found(settings, counted, make_node()) == []
