@@ -111,12 +111,13 @@ def _active(
     ledger = _known(batch, launch, planned)
     if ledger is None:
         return Judgement(refusal=_lost(batch, launch, now))
-    left = [run_id for index, run_id in enumerate(wanted) if run_id and index not in _done(launch)]
+    left = [run_id for run_id, done in zip(wanted, _succeeded(launch, wanted), strict=True) if run_id and not done]
     if launch.phase == "queued" and not left:
         note = f"{batch.run_id} waits no more: the sets of all its trials were taken out"
         return replace(_remembered(batch, _succeeded(launch, wanted)), note=note)
     ledger = replace(ledger, trials=wanted)
-    out = [run_id for run_id in sets_of(batch.data) if run_id not in wanted]
+    own = {*wanted}
+    out = [run_id for run_id in sets_of(batch.data) if run_id not in own]
     data = withdrawn(batch.data, out, [run_id for run_id in out if run_id in stop])
     note = ""
     if not _as_launched(batch, launch, planned):
@@ -167,12 +168,12 @@ def _as_launched(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> boo
 
 def _edited(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> list[str]:
     """The trials that have not succeeded and whose sets the sweep still has, but as other runs."""
-    sets = sets_of(batch.data)
+    sets, done = sets_of(batch.data), _done(launch)
     wanted = {each.trial.set_id for each in planned.planned}
     return [
         run_id
         for index, run_id in enumerate(batch.members)
-        if run_id and index not in _done(launch) and run_id not in planned.trials and sets.get(run_id) in wanted
+        if run_id and index not in done and run_id not in planned.trials and sets.get(run_id) in wanted
     ]
 
 

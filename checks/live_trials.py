@@ -129,6 +129,9 @@ def _active_index(pods: Sequence[Body], body: Body) -> LiveTrial:
     if phase == "Running":
         began = datetime.fromisoformat(last["status"]["startTime"]) if "startTime" in last["status"] else None
         return LiveTrial(state="running", reason="; ".join(problems(last)), started=began, attempts=len(pods))
+    if phase == "Succeeded":
+        # The Job counts it in a moment.
+        return _ended("succeeded", pods)
     if phase == "Failed":
         return LiveTrial(state="queued", reason=f"it is tried again: {_why_ended(last)}", attempts=len(pods))
     return LiveTrial(state="queued", reason="; ".join(problems(last)), attempts=len(pods))

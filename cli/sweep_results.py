@@ -170,9 +170,9 @@ def _table(sweep: Sweep, ranking: Ranking) -> None:
     names = head(sweep.space, sweep.space.objective)
     table = Table(box=None, pad_edge=False)
     for each in names:
-        table.add_column(each.upper(), justify="left" if each == "state" else "right", no_wrap=True)
+        table.add_column(Text(each.upper()), justify="left" if each == "state" else "right", no_wrap=True)
     for row in rows(sweep.space, ranking):
-        table.add_row(*row[:-1], Text(row[-1], style=_STYLES.get(row[-1], "")))
+        table.add_row(*map(Text, row[:-1]), Text(row[-1], style=_STYLES.get(row[-1], "")))
     show(table, width=WIDE)
 
 

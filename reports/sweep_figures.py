@@ -1,7 +1,6 @@
 """A sweep as panels: learning curves, parallel coordinates, the objective against each parameter, importance."""
 
 from collections.abc import Mapping, Sequence
-from math import isfinite
 from typing import Any
 
 from reports.charts import Panel
@@ -13,7 +12,7 @@ from reports.sweep_words import text_of
 from settings.constraints import Value
 from settings.space import Parameter, Space
 from trials.ranking import Ranked, Ranking
-from trials.results import TrialResult
+from trials.results import TrialResult, number
 
 _COLOURS = (1, 0, 2, 3, 4)
 """Of the curves that have a name, the best's first: that which marks it in the other pictures too."""
@@ -48,7 +47,7 @@ def _curves(ranking: Ranking) -> list[Panel]:
     ]
     rest = [*(each.result for each in ranking.ranked[len(named) :]), *(each.result for each in ranking.unranked)]
     curves = [*named, *(_curve(each, objective.metric) for each in rest)]
-    if not any(isfinite(value) for curve in curves for value in curve.points.values()):
+    if not any(curve.points for curve in curves):
         return []
     return [
         Curves(
@@ -62,22 +61,21 @@ def _curves(ranking: Ranking) -> list[Panel]:
 
 def _curve(result: TrialResult, metric: str, ranked: Ranked | None = None, colour: int = 0) -> Curve:
     points = {
-        _epoch(line, index): float(line[metric]) for index, line in enumerate(result.metrics, 1) if _told(line, metric)
+        _epoch(line, index): value
+        for index, line in enumerate(result.metrics, 1)
+        if (value := number(line.get(metric))) is not None
     }
     if ranked is None:
         return Curve(points=points)
-    counts = next(epoch for epoch, value in points.items() if value == ranked.value)
-    return Curve(points=points, name=f"trial {result.number}", colour=colour, counts=(counts, ranked.value))
+    index = next(index for index, line in enumerate(result.metrics, 1) if line is ranked.line)
+    counts = (_epoch(ranked.line, index), ranked.value)
+    return Curve(points=points, name=f"trial {result.number}", colour=colour, counts=counts)
 
 
 def _epoch(line: Mapping[str, Any], index: int) -> int:
     """That which the line says, else its place."""
-    epoch = line.get("epoch")
-    return int(epoch) if isinstance(epoch, int | float) and isfinite(epoch) else index
-
-
-def _told(line: Mapping[str, Any], metric: str) -> bool:
-    return isinstance(line.get(metric), int | float)
+    epoch = number(line.get("epoch"))
+    return index if epoch is None else int(epoch)
 
 
 def _parallel(space: Space, ranking: Ranking, varied: Sequence[str]) -> list[Panel]:

@@ -39,7 +39,7 @@ def holds(text: str, parameters: Mapping[str, Value]) -> bool:
     try:
         # `_parsed` takes no call and no attribute, so there is nothing that could be done here but to compare.
         return bool(eval(_compiled(text), {"__builtins__": {}}, dict(parameters)))  # noqa: S307
-    except (ArithmeticError, TypeError) as error:
+    except (ArithmeticError, MemoryError, TypeError, ValueError) as error:
         raise ConstraintError(f"{text!r} has no answer for {dict(parameters)}: {error}") from None
 
 

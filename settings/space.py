@@ -27,6 +27,8 @@ def _epoch(value: object) -> object:
 Single = Annotated[Value, BeforeValidator(_single)]
 """A value as the file says it: `1` stays whole, `1.0` does not become so."""
 _LOG_AND_STEP = ("log and step exclude each other", "leave one out")
+_MOST_LOGARITHM = 700.0
+"""Near the natural logarithm of the greatest float; its negative is that of the least."""
 _NO_LOGARITHM = ("low is not above 0, where there is no logarithm", "raise it")
 
 
@@ -122,6 +124,8 @@ class Parameter(Section):
             self.log_normal and self.log_normal.low is not None and self.log_normal.low <= 0
         ):
             _refuse(_NO_LOGARITHM)
+        if self.log_normal is not None and _leaves_numbers(self.log_normal):
+            _refuse(("goes beyond all numbers", "mean and std are of the logarithm: lower them"))
         choices = self.choices
         if len({(type(each), each) for each in choices}) < len(choices):
             _refuse(("holds a value twice", "keep one"))
@@ -181,6 +185,11 @@ class Space(Section):
     file: str | None = Field(None, pattern="^/")
     """Where the program finds hyperparams.yml; its own set is the element JOB_ID, counted from 1. None: it is not
     there."""
+
+
+def _leaves_numbers(normal: Normal) -> bool:
+    """Whether a logarithmic normal distribution, but for one draw in 10^9, is not of numbers that there are."""
+    return abs(normal.mean) + 6 * normal.std > _MOST_LOGARITHM
 
 
 def _order_faults(low: float, high: float, *, log: bool) -> list[tuple[str, str]]:

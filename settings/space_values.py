@@ -45,6 +45,11 @@ def stepped(numbers: FloatRange, index: int) -> float:
     return float(_decimal(numbers.low) + index * _decimal(numbers.step or 1))
 
 
+def nearest_step(numbers: FloatRange, value: float) -> int:
+    """How many steps above the low bound the nearest number is; the inverse of `stepped`."""
+    return round((value - numbers.low) / (numbers.step or 1))
+
+
 def limits(parameter: Parameter) -> tuple[float | None, float | None]:
     """The least and the greatest number that the parameter may be; None where there is no such bound."""
     even = parameter.int_range or parameter.float_range or parameter.uniform or parameter.log_uniform
@@ -65,7 +70,7 @@ def contains(parameter: Parameter, value: Value) -> bool:
     if whole is not None:
         return isinstance(value, int) and (value - whole.low) % whole.step == 0
     if numbers is not None and numbers.step is not None:
-        nearest = round((value - numbers.low) / numbers.step)
+        nearest = nearest_step(numbers, value)
         return nearest <= steps_of(numbers) and stepped(numbers, nearest) == value
     return value > 0 or parameter.log_normal is None
 

@@ -77,7 +77,8 @@ def read_sets(root: Path, sweep: str, findings: list[Finding]) -> tuple[Expansio
     """
     file = f"{folder(sweep)}/{SETS_FILE}"
     try:
-        text = (root / file).read_text(encoding="utf-8")
+        # What is no UTF-8 is told below, where it is read as YAML.
+        text = (root / file).read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return None, ""
     remedy = f"make it anew with `trainstack sweep expand {sweep}`"
@@ -87,7 +88,7 @@ def read_sets(root: Path, sweep: str, findings: list[Finding]) -> tuple[Expansio
         expansion = Expansion.model_validate(
             {"space": digest_in(text) or "", "sets": plain(tree)}, by_alias=True, by_name=False
         )
-    except (ValidationError, UnicodeDecodeError):
+    except ValidationError:
         broken.append(Finding(tree.where, "", "is not as `trainstack sweep expand` writes it", remedy))
         expansion = None
     findings += (Finding(each.where, each.path, each.message, remedy) for each in broken)

@@ -73,6 +73,8 @@ def _faults_of_indexed(sweep: Sweep) -> Iterator[str]:
 
 
 def _faults(sweep: Sweep) -> Iterator[str]:
+    if sweep.run.managed and sweep.run.completions != 1:
+        yield "a trial is one run with one record: leave out run.completions, or set run.managed to false"
     for field, key in (
         ("active_deadline_seconds", "activeDeadlineSeconds"),
         ("max_failed_indexes", "maxFailedIndexes"),

@@ -5,15 +5,17 @@ from collections.abc import Mapping
 
 from settings.constraints import Value
 
-_PLACE = re.compile(r"\$\{parameters(?P<rest>[^}]*)\}?")
+# No shell knows `${word.…}`: whoever writes that means a parameter.
+_PLACE = re.compile(r"\$\{(?P<first>parameters|\w+(?=\.))(?P<rest>[^}]*)\}?")
 _NAME = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)")
 
 
 def named(text: str) -> tuple[str, ...]:
-    """The parameters that a template names; a place that is not written right stands as it is, `${parameters…`."""
+    """The parameters that a template names; a place that is not written right stands as it is."""
     found = []
     for place in _PLACE.finditer(text):
-        name = _NAME.fullmatch(place["rest"]) if place[0].endswith("}") else None
+        right = place["first"] == "parameters" and place[0].endswith("}")
+        name = _NAME.fullmatch(place["rest"]) if right else None
         found.append(name[1] if name else place[0])
     return tuple(found)
 

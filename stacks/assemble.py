@@ -91,7 +91,8 @@ def _launches(program: Program, decided: _Decided, generating: pulumi.ProviderRe
 
 def _generating(program: Program) -> pulumi.ProviderResource | None:
     """A second provider to the same cluster, for launches whose names the API server chooses; None without them."""
-    if all("name" in each.launch["metadata"] for each in program.launches):
+    launched = [*program.launches, *(launch for sweep in program.sweeps for launch in sweep.launches)]
+    if all("name" in each.launch["metadata"] for each in launched):
         return None
     return _provider("cluster-generating", program.settings.cluster.context, enableServerSideApply="false")
 

@@ -4,11 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
-from math import isfinite
 from typing import Any
 
 from settings.space import Objective
-from trials.results import TrialResult, objective_value
+from trials.results import TrialResult, number, objective_value
 
 TEST = "test_"
 """Begins the names of figures of the test data, which are looked at once: of the best trial."""
@@ -31,8 +30,8 @@ class Ranked:
     @property
     def epoch(self) -> int | None:
         """In which it had that value; None where the line does not say."""
-        epoch = self.line.get("epoch")
-        return int(epoch) if isinstance(epoch, int | float) else None
+        epoch = number(self.line.get("epoch"))
+        return None if epoch is None else int(epoch)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,11 +159,11 @@ def _silence(metrics: Sequence[Line], objective: Objective) -> str:
         near = get_close_matches(name, known, n=1)
         guess = f" (did you mean {near[0]}?)" if near else ""
         return f"no line of its metrics.jsonl has {name}; they have {', '.join(known)}{guess}"
-    numbers = [line for line in told if isinstance(line[name], int | float) and isfinite(line[name])]
+    numbers = [line for line in told if number(line[name]) is not None]
     if not numbers:
         return f"its {name} was never a number, but {told[-1][name]!r}"
-    epochs = [line["epoch"] for line in numbers if "epoch" in line]
-    of = f"of epochs {min(epochs)} to {max(epochs)}" if epochs else "without an `epoch`"
+    epochs = [epoch for line in numbers if (epoch := number(line.get("epoch"))) is not None]
+    of = f"of epochs {min(epochs):g} to {max(epochs):g}" if epochs else "without an `epoch`"
     return f"no line of its metrics.jsonl tells {name} of epoch {objective.epoch}; there are lines {of}"
 
 

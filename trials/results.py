@@ -40,7 +40,7 @@ _TRIALS = TypeAdapter(tuple[TrialResult, ...])
 
 def objective_value(metrics: Sequence[Mapping[str, Any]], objective: Objective) -> float | None:
     """The figure by which a trial is compared; None where no line tells it, or only as something that is no number."""
-    told = [line for line in metrics if _number(line.get(objective.metric)) is not None]
+    told = [line for line in metrics if number(line.get(objective.metric)) is not None]
     values = [float(line[objective.metric]) for line in told]
     if not values:
         return None
@@ -89,6 +89,11 @@ def _written(value: object) -> object:
     return None if isinstance(value, float) and not isfinite(value) else value
 
 
-def _number(value: object) -> float | None:
-    number = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
-    return float(value) if number and isinstance(value, int | float) else None
+def number(value: object) -> float | None:
+    """What a line says as a number; None for what is no finite one, and for true and false."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    try:
+        return float(value) if isfinite(value) else None
+    except OverflowError:  # a whole number that is longer than any of the others
+        return None

@@ -17,7 +17,7 @@ from optuna.trial import TrialState, create_trial
 
 from settings.constraints import Value
 from settings.space import Normal, Parameter, Space
-from settings.space_values import count, limits, points, stepped
+from settings.space_values import count, limits, nearest_step, same, stepped
 
 Coordinate = bool | int | float | str
 """What Optuna says of a parameter, in its own terms."""
@@ -117,11 +117,14 @@ def coordinate(parameter: Parameter, given: Value) -> Coordinate:
     whole = parameter.int_range
     if whole is not None and whole.log:
         return int(given)
-    if count(parameter) is not None:
-        return next(
-            index for index, each in enumerate(points(parameter)) if each == given and type(each) is type(given)
-        )
+    if parameter.choices:
+        return next(index for index, each in enumerate(parameter.choices) if same(given, each))
     number = float(given)
+    if whole is not None:
+        return (int(given) - whole.low) // whole.step
+    numbers = parameter.float_range
+    if numbers is not None and numbers.step is not None:
+        return nearest_step(numbers, number)
     share = None
     if parameter.normal is not None:
         share = _share(parameter.normal, number)

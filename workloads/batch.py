@@ -48,7 +48,8 @@ def batch(sweep: Sweep, stack: str, launch: Launch, count: int) -> Manifest:
         "template": template,
     }
     if sweep.max_failed_indexes is not None:
-        spec["maxFailedIndexes"] = sweep.max_failed_indexes
+        # A batch may be of fewer trials than that, and the API server takes no more than there are.
+        spec["maxFailedIndexes"] = min(sweep.max_failed_indexes, count)
     if target is not None:
         # The others fail their index: the first that succeeds ends them all.
         spec["successPolicy"] = {"rules": [{"succeededCount": 1}]}

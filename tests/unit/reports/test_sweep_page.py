@@ -151,6 +151,15 @@ def test_a_parameter_that_is_always_the_same_is_left_out() -> None:
     assert [panel.title for panel in drawn["parameters"]] == ["val_accuracy against lr"]
 
 
+def test_an_epoch_that_is_told_twice_has_the_dot_of_the_line_that_counts() -> None:
+    """A program may write several lines in an epoch, and the last of them is not always its best."""
+    lines = [{"epoch": epoch, "val_accuracy": value} for epoch, value in ((1, 0.5), (2, 0.9), (2, 0.8))]
+    ranking = rank([make_trial(metrics=tuple(lines))], make_digits_space().objective)
+    (curves,) = pictures(make_digits_space(), ranking, {})["learning-curves"]
+    assert isinstance(curves, Curves)
+    assert curves.curves[0].counts == (2, 0.9)
+
+
 def test_a_curve_of_numbers_that_run_away_does_not_squeeze_the_others() -> None:
     """They are cut off, and that is said; what is not finite is a gap."""
     space = make_digits_space(objective={"metric": "val_loss", "direction": "minimize"})

@@ -99,6 +99,10 @@ args: ["--x=${{parameters.x}}", "--o=${{parameters.o}}"]
         ("{float: {low: 1, high: 2, step: 0}}", "x.float.step: must be above 0 (value 0); raise it"),
         ("{logUniform: {low: 0, high: 1}}", "x: low is not above 0, where there is no logarithm; raise it"),
         ("{logNormal: {mean: 0, std: 1, low: -1}}", "x: low is not above 0, where there is no logarithm; raise it"),
+        (
+            "{logNormal: {mean: 800, std: 1}}",
+            "x: goes beyond all numbers; mean and std are of the logarithm: lower them",
+        ),
         ("{normal: {mean: 0, std: 0}}", "x.normal.std: must be above 0 (value 0); raise it"),
         ("{normal: {mean: 0, std: 1, low: 2, high: 1}}", "x.normal: high is 1.0, below low 2.0; raise high"),
         ("{float: {low: 1, high: 2}}", "x: a grid needs points; give it values, or a range with step and without log"),
@@ -170,6 +174,10 @@ def test_a_parameter_that_cannot_be_is_refused(tmp_path: Path, x: str, fault: st
         ("env: {LR: '${parameters.rate}'}", "7: env.LR: there is no parameter rate; valid here: batch_size, lr"),
         ("env: {LR: '${parameters.lr'}", "7: env.LR: ${parameters.lr names no parameter; write ${parameters.<name>}"),
         ("env: {LR: '${parameters}'}", "7: env.LR: ${parameters} names no parameter; write ${parameters.<name>}"),
+        (
+            "env: {LR: '${parameter.lr}'}",
+            "7: env.LR: ${parameter.lr} names no parameter; write ${parameters.<name>}",
+        ),
         ("env: {LR: $(HOME)}", "7: env.LR: $(…) is Kubernetes' own, and not filled in here; write the value out"),
         ("env: {JOB_ID: a}", "7: env.JOB_ID: JOB_ID is given to every trial; choose another name"),
         ("file: hyperparams.yml", '7: file: has the wrong form (value "hyperparams.yml"); write an absolute path'),
@@ -225,6 +233,8 @@ def test_constraints_are_read_as_python_reads_them() -> None:
     assert holds("a > b", {"a": 1})
     with pytest.raises(ConstraintError, match="has no answer for"):
         holds("a < 1", {"a": "x"})
+    with pytest.raises(ConstraintError, match="has no answer for"):
+        holds("a % 2 == 0", {"a": "50%"})
 
 
 VALUES = st.one_of(
@@ -296,6 +306,7 @@ def test_a_digest_is_of_what_the_sets_depend_on() -> None:
     ("text", "fault"),
     [
         ("a: 1\n", "1: the file is not a list"),
+        ("# caf\udce9\n", "1: not YAML"),
         ("- {number: 1}\n", "1: is not as `trainstack sweep expand` writes it"),
         ("# space: sha256:" + "0" * 64 + "\n- {number: 0, id: '0123456789', hyperparam_set: {}}\n", "2: is not as"),
         ("- [", "2: not YAML"),
@@ -304,7 +315,7 @@ def test_a_digest_is_of_what_the_sets_depend_on() -> None:
 def test_a_broken_file_names_the_command_that_mends_it(tmp_path: Path, text: str, fault: str) -> None:
     """The file is made: nobody corrects it by hand."""
     make_sweep_folder(tmp_path, SPACE)
-    (tmp_path / "sweeps/s/hyperparams.yml").write_text(text, encoding="utf-8")
+    (tmp_path / "sweeps/s/hyperparams.yml").write_text(text, encoding="utf-8", errors="surrogateescape")
     findings: list[Finding] = []
     assert read_sets(tmp_path, "s", findings)[0] is None
     assert str(findings[0]).startswith(f"sweeps/s/hyperparams.yml:{fault}")

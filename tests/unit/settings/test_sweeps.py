@@ -146,6 +146,9 @@ REFUSED = {
     "name: search, maxGpuHours: 2, run: {from: train, namespace: a}": (
         f"{HERE}: maxGpuHours counts with the time a trial may take; give run.activeDeadlineSeconds"
     ),
+    "name: search, run: {from: train, namespace: a, kind: Job, completions: 2}": (
+        f"{HERE}: a trial is one run with one record; leave out run.completions, or set run.managed to false"
+    ),
     "name: search, run: {from: train, namespace: a, naming: fixed}": (
         f"{HERE}: the launches of a sweep are many, and one name is for one of them; leave out run.naming"
     ),

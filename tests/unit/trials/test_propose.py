@@ -7,6 +7,7 @@ import pytest
 
 from settings.constraints import Value
 from settings.hyperparams import ParameterSet, numbered, set_id
+from settings.space import FloatRange, IntRange, Parameter
 from settings.space_values import active, contains
 from tests.unit.trials.spaces import make
 from tests.unit.trials.test_expand import MIXED
@@ -94,3 +95,11 @@ def test_coordinates_are_undone() -> None:
             parameter = SPACE.parameters[name]
             back = value(parameter, coordinate(parameter, given))
             assert back == (pytest.approx(given, rel=1e-5) if isinstance(given, float) else given)
+
+
+def test_coordinates_of_a_long_range_are_reckoned() -> None:
+    """Not looked for: nobody waits for a million million steps to be counted."""
+    whole = Parameter(int_range=IntRange(low=1, high=10**12, step=3))
+    tenths = Parameter(float_range=FloatRange(low=0, high=1e11, step=0.1))
+    assert coordinate(whole, 10**12) == 333333333333
+    assert coordinate(tenths, 12345678.9) == 123456789

@@ -91,6 +91,12 @@ def test_trials_of_one_value_share_a_place_and_that_is_said() -> None:
         ({}, [{"val_accuracy": 0.1}, {"val_accuracy": math.nan}], ""),
         ({}, [{"val_accuracy": math.nan}, {"val_accuracy": math.inf}], "its val_accuracy was never a number, but inf"),
         ({}, [{"val_accuracy": "high"}], "its val_accuracy was never a number, but 'high'"),
+        ({}, [{"epoch": 1, "val_accuracy": True}], "its val_accuracy was never a number, but True"),
+        (
+            {"epoch": 12},
+            [{"epoch": epoch, "val_accuracy": 0.5} for epoch in ("one", 2, 3)],
+            "no line of its metrics.jsonl tells val_accuracy of epoch 12; there are lines of epochs 2 to 3",
+        ),
         (
             {"epoch": 12},
             [{"epoch": epoch, "val_accuracy": 0.5} for epoch in range(1, 9)],

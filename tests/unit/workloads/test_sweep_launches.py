@@ -286,6 +286,13 @@ def test_a_gang_is_no_larger_than_its_trials() -> None:
     assert (spec["parallelism"], spec["completions"], spec["completionMode"]) == (1, 1, "Indexed")
 
 
+def test_no_more_trials_may_fail_than_there_are() -> None:
+    """The API server refuses a Job that says otherwise, as the first with one value more would."""
+    planned = make_indexed(max_failed_indexes=3)
+    launch = planned.batch(ids(planned)[:2], "").launch
+    assert (launch["spec"]["maxFailedIndexes"], launch["spec"]["completions"]) == (2, 2)
+
+
 @pytest.mark.parametrize(
     ("planned", "message"),
     [
