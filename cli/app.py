@@ -2,7 +2,23 @@
 
 import typer
 
-from cli import adopt, check, cluster, compare, deploy, events, files, logs, pin, render, runs, status, sweep, teams
+from cli import (
+    adopt,
+    check,
+    cluster,
+    compare,
+    deploy,
+    events,
+    files,
+    logs,
+    pin,
+    plan,
+    render,
+    runs,
+    status,
+    sweep,
+    teams,
+)
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -14,6 +30,7 @@ app.command()(deploy.up)
 app.command()(deploy.destroy)
 app.command()(deploy.env)
 app.command()(check.check)
+app.command()(plan.plan)
 app.command()(render.render)
 app.command()(pin.pin)
 app.command()(status.status)

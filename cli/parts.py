@@ -28,10 +28,8 @@ _IDLE_MINUTES = 1
 _SLICE = 1 << 20
 _DIGEST_LINE = 64 + len("  -\n")
 # Names come as the first line of the input: kubectl's arguments have to be text.
-# A chunk's size is the last word.
-_LOOP = """for chunk; do :; done
-next() { count=$(($2 - $1)); if [ $count -gt $chunk ]; then count=$chunk; fi; }
-read_() { dd if="$1" bs=1M iflag=skip_bytes,count_bytes,fullblock skip="$2" count="$3" status=none; }
+_LOOP = f"""next() {{ count=$(($2 - $1)); if [ $count -gt {CHUNK} ]; then count={CHUNK}; fi; }}
+read_() {{ dd if="$1" bs=1M iflag=skip_bytes,count_bytes,fullblock skip="$2" count="$3" status=none; }}
 set -e
 cd "$1"
 """
@@ -150,7 +148,7 @@ def resumable(loader: Loader, path: Path, folder: str, name: str, state: Stat, t
 
     Raises BrokenConnectionError.
     """
-    words = (str(state.size), key(name, state), taker, str(CHUNK))
+    words = (str(state.size), key(name, state), taker)
     with path.open("rb") as file, running(loader, _WHAT, _CLAIM, folder, *words, given=b"") as script:
         return _same(file, script.output, state.size, meter)
 
@@ -162,7 +160,7 @@ def send(
 
     Ends the command when the file was changed meanwhile. Raises BrokenConnectionError.
     """
-    words = (str(state.size), str(offset), key(name, state), taker, str(int(path.stat().st_mtime)), str(CHUNK))
+    words = (str(state.size), str(offset), key(name, state), taker, str(int(path.stat().st_mtime)))
     with path.open("rb") as file, running(loader, "upload", _TAKE, folder, *words) as script:
         file.seek(offset)
         told, heard = script.input, script.output
@@ -198,10 +196,9 @@ def receive(loader: Loader, folder: str, target: Path, name: str, state: Stat, m
     if have := part.stat().st_size:
         # Only as many as there are here, or the far side would read all of it.
         end = have if have == state.size else have // CHUNK * CHUNK
-        compared = (str(end), str(CHUNK))
-        with part.open("rb") as file, running(loader, _WHAT, _CHECK, folder, *compared, given=asked) as script:
+        with part.open("rb") as file, running(loader, _WHAT, _CHECK, folder, str(end), given=asked) as script:
             offset = _same(file, script.output, state.size, meter)
-    words = (str(state.size), str(offset), str(CHUNK))
+    words = (str(state.size), str(offset))
     with part.open("r+b") as file, running(loader, "fetch", _GIVE, folder, *words, given=asked) as script:
         file.seek(offset)
         digests = []

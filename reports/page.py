@@ -8,8 +8,8 @@ from reports.charts import COLOURS, DARK_COLOURS, DARK_SCALE, GRID, INK, MUTED, 
 _DARK = {"ink": "#e8eaed", "muted": "#a3abb5", "grid": "#343b44", "paper": "#15181c"}
 
 
-def document(title: str, *parts: str) -> str:
-    """A whole page of parts that are HTML; the title is text."""
+def document(title: str, *parts: str, style: str = "") -> str:
+    """A whole page of parts that are HTML; the title is text. `style`: what they need beside the style of all pages."""
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -18,7 +18,7 @@ def document(title: str, *parts: str) -> str:
 <meta name="color-scheme" content="light dark">
 <title>{escape(title)}</title>
 <style>
-{_style()}</style>
+{_style()}{style}</style>
 </head>
 <body>
 <main>

@@ -11,7 +11,7 @@ One exception: an entry under `operators` of `defaults.yaml` is a template, take
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,10 +24,22 @@ from settings.model import Settings
 from settings.paths import nearest_place
 from settings.source import Node, Scalar, read
 from settings.spaces import with_files
+from settings.what_if import changed
 from settings.words import findings_of
 
 PROJECT = "trainstack:"
-SECTIONS = ("environment", "cluster", "storage", "queues", "operators", "tenants", "workloads", "sweeps", "checks")
+SECTIONS = (
+    "environment",
+    "cluster",
+    "storage",
+    "queues",
+    "operators",
+    "tenants",
+    "workloads",
+    "sweeps",
+    "checks",
+    "plan",
+)
 DEFAULTS = "defaults.yaml"
 PINS = "pins"
 """The folder of the files with digests; also the place that their entries have beside the sections."""
@@ -56,10 +68,13 @@ def load(root: Path, stack: str, engine: Mapping[str, str] | None = None) -> Set
     return load_with_places(root, stack, engine).settings
 
 
-def load_with_places(root: Path, stack: str, engine: Mapping[str, str] | None = None) -> Loaded:
-    """As `load`, and where each value was set."""
+def load_with_places(
+    root: Path, stack: str, engine: Mapping[str, str] | None = None, changes: Sequence[str] = ()
+) -> Loaded:
+    """As `load`, and where each value was set. `changes`: what is tried beside the files, see `settings.what_if`."""
     findings: list[Finding] = []
     tree, bases = _tree(root, stack, engine, findings)
+    tree = prune(changed(tree, changes, findings))
     try:
         entries = with_files(root, tree, {key: plain(each) for key, each in tree.entries.items()}, findings)
         settings = Settings.model_validate({"stack": stack, **entries}, by_alias=True, by_name=False)

@@ -10,6 +10,7 @@ from settings.checks import Checks
 from settings.environment import Environment
 from settings.operators import Operators
 from settings.paths import elements
+from settings.plan import Plan
 from settings.queues import Queues
 from settings.storage import Storage
 from settings.sweeps import Sweeps
@@ -58,6 +59,7 @@ class Settings(Section):
     workloads: Workloads = Field(default_factory=Workloads)
     sweeps: Sweeps = Sweeps()
     checks: Checks = Checks()
+    plan: Plan = Plan()
     pins: dict[str, ImageDigest] = Field(default_factory=dict)
     """From an image's reference to the digest that it stands for: the environment's file `pins/<stack>.yaml`."""
 

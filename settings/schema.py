@@ -32,6 +32,7 @@ _MODULES = (
     "jobsets",
     "model",
     "operators",
+    "plan",
     "queues",
     "space",
     "storage",

@@ -94,6 +94,17 @@ def _read(root: Path, file: str, findings: list[Finding]) -> Node:
     return Node(None, start) if root_node is None else _Reader(file, findings).node(root_node)
 
 
+def read_text(text: str, name: str, findings: list[Finding]) -> Node:
+    """A single value as a person writes it on a line; faults are added to `findings`, and it is then null."""
+    start = Place(name, 1, 1)
+    try:
+        node = yaml.compose(text, Loader=_LOADER)
+    except yaml.YAMLError as error:
+        findings.append(Finding(start, "", f"not YAML: {getattr(error, 'problem', error)}", "mend the syntax"))
+        return Node(None, start)
+    return Node(None, start) if node is None else _Reader(name, findings).node(node)
+
+
 class _Reader:
     """Turns PyYAML's nodes into ours."""
 

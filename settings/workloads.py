@@ -186,6 +186,9 @@ class Workload(Section):
     security: Literal["restricted", "baseline"] = "restricted"
     """The Pod Security level that the pods are built for."""
     active_deadline_seconds: int | None = Field(None, ge=1)
+    expected_duration_seconds: int | None = Field(None, ge=1)
+    """How long the run takes from its admission to its end, as far as one knows: `trainstack plan` reckons with it,
+    and nothing else reads it. None: as long as earlier runs of it took, else its deadline."""
     ttl_seconds_after_finished: int | None = Field(None, ge=0)
     """None: the finished object stays. Removed or not, a run is launched once."""
     backoff_limit: int = Field(0, ge=0)

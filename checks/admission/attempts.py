@@ -42,12 +42,14 @@ def attempt(state: State, pool: Pool, workload: Workload, tried: Sequence[Mappin
     return _reduced(state, pool, workload, tried) or whole
 
 
-def attempts(state: State, pool: Pool, workload: Workload) -> Iterator[Attempt]:
+def attempts(
+    state: State, pool: Pool, workload: Workload, tried: tuple[Mapping[str, int], ...] = ()
+) -> Iterator[Attempt]:
     """The attempts that Kueue makes while nothing else happens: each begins where the one before ended.
 
     It stops when no flavors are left to begin with, or where it would go round for ever, as Kueue then does.
+    `tried`: where one before them ended.
     """
-    tried: tuple[Mapping[str, int], ...] = ()
     seen: list[tuple[Mapping[str, int], ...]] = []
     while tried not in seen:
         seen.append(tried)

@@ -1,25 +1,27 @@
 """Many workloads in their queues: who is admitted, in which order, and who has to go.
 
-Source: pkg/scheduler/scheduler.go of Kueue v0.15.2. In a cycle the head of every queue is tried against what is used at
-its beginning; then those heads are admitted one after the other, as far as they still fit. There is no clock here:
-`settle` goes on until nothing more happens at one instant.
+Cycle follows cycle as in pkg/scheduler/scheduler.go of Kueue v0.15.2. Those in which no head could be admitted are
+passed over unmade.
 """
 
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from math import inf
 from typing import Literal
 
-from checks.admission.assignment import Mode
-from checks.admission.attempts import Attempt, attempt
-from checks.admission.diagnosis import closed, pod_faults
-from checks.admission.model import Admitted, FlavorResource, Model, Usage, Workload
-from checks.admission.state import Pool, State
+from checks.admission.blocking import Blocking
+from checks.admission.cycle import Head, serve
+from checks.admission.diagnosis import closed, inactive, pod_faults
+from checks.admission.kin import kin_of
+from checks.admission.model import Admitted, Model, Usage, Workload
+from checks.admission.pace import FOR_EVER, Pace
+from checks.admission.pending import Pending
+from checks.admission.state import State
 from checks.admission.verdict import Assigned, assigned
-from checks.admission.waiting_line import Entry, Line, Needs
 
-MOST_CYCLES = 200
-"""Cycles without a new admission after which it is said that workloads only evict each other."""
+MOST_EVICTIONS = 2
+"""Of one workload, with nobody submitted and nobody ended meanwhile; after one more it is not queued again at once."""
 
 
 class UnsettledError(Exception):
@@ -39,265 +41,259 @@ class Event:
     assigned: tuple[Assigned, ...] = ()
     usage: Usage = field(default_factory=dict)
     by: str = ""
-    """The workload that an evicted one made way for."""
-
-
-@dataclass(slots=True)
-class _Head:
-    """The head of a queue in one cycle."""
-
-    pool: Pool
-    entry: Entry
-    attempt: Attempt
-    skipped: bool = False
-    evicting: bool = False
-    """It has made others go, and waits for that."""
-    admitted: bool = False
+    """The workload that an evicted one makes way for."""
 
 
 class Queueing:
     """The queues of a model, and who is admitted."""
 
-    def __init__(self, model: Model, admitted: Iterable[Admitted] = (), *, eviction_cycles: int = 0) -> None:
-        """`eviction_cycles`: for how many cycles an evicted workload still holds its quota, since its pods must end."""
-        self.model = model
-        self.state = State(model, admitted)
-        self._lines = {name: Line() for name in self.state.pools}
-        self._roots = {name: _root(pool) for name, pool in self.state.pools.items()}
-        self._trees: dict[str, list[Pool]] = {}
-        """The queues of each tree of cohorts."""
-        for name, pool in self.state.pools.items():
-            self._trees.setdefault(self._roots[name], []).append(pool)
-        self._generations = dict.fromkeys(self._lines, 0)
-        self._held: dict[str, Workload] = {}
-        """Those whose queue is on hold, not there or closed to them."""
+    def __init__(
+        self, model: Model, admitted: Iterable[Admitted] = (), *, eviction_cycles: int = 0, paced: bool = False
+    ) -> None:
+        """Queues that are empty.
+
+        Args:
+            model: queues and quotas.
+            admitted: who has quota at the beginning.
+            eviction_cycles: for how many cycles an evicted workload still holds its quota, since its pods must end.
+            paced: cycles take their time, as `checks.admission.pace` has it; else everything happens at one instant.
+
+        """
+        self._model = model
+        self._state = State(model, admitted)
+        self._pending = {name: Pending(pool) for name, pool in self._state.pools.items()}
+        self._kin = kin_of(self._state, self._pending)
+        self._running = {key: each for pool in self._state.pools.values() for key, each in pool.admitted.items()}
+        self._aside: dict[str, Workload] = {}
+        """Those whose queue is on hold, not there or closed to them, or whose pods are refused."""
+        self._numbers: dict[str, int] = {}
+        """Of submissions."""
         self._eviction_cycles = eviction_cycles
         self._leaving: dict[str, int] = {}
         """Cycles that are left to evicted workloads."""
-        self._numbers = self._stamps = 0
+        self._evictions: Counter[str] = Counter()
+        self._resting: list[Workload] = []
+        """Evicted too often since somebody was submitted or ended."""
+        self._pace = Pace(instant=not paced)
+        self._stamps = 0
+        self._blocking = Blocking(self._state)
 
     def submit(self, workload: Workload) -> None:
-        """Let a workload join its queue."""
-        pool = self._pool_of(workload)
-        if pool is None or any(pod_faults(workload)) or any(closed(self.model, workload, pool.said)):
-            self._held[workload.key] = workload
-            return
-        self._numbers += 1
-        self._lines[pool.said.name].push(Entry(workload, self._numbers))
+        """Let a workload join its queue; `created` orders equal priority, and then who was submitted first."""
+        self._join(workload)
+        self._rested()
 
     def finish(self, key: str) -> None:
-        """Give an admitted workload's quota back; or let one that waits leave."""
-        for pool in self.state.pools.values():
-            if key in pool.admitted:
-                self._leaving.pop(key, None)
-                self._free(pool.admitted[key])
-                return
-        if not self._held.pop(key, None):
-            any(line.remove(key) for line in self._lines.values())
+        """Give an admitted workload's quota back, so that all in its tree are tried again; one that waits leaves."""
+        if key in self._running:
+            self._free(key)
+        elif self._aside.pop(key, None) is None:
+            self._resting = [each for each in self._resting if each.key != key]
+            for pending in self._pending.values():
+                pending.remove(key)
+        self._rested()
 
     def settle(self, now: float) -> list[Event]:
-        """Scheduling cycles until nothing more happens at this instant.
+        """Cycles until nothing more happens, with nobody submitted and nobody ending meanwhile.
 
         Raises UnsettledError where workloads evict each other for ever.
         """
         events: list[Event] = []
-        seen: set[tuple[tuple[str, str], ...]] = set()
-        idle = 0
-        while True:
-            heads = self._cycle(now, events)
-            moved = self._let_go()
-            if any(head.admitted for head in heads):
-                idle = 0
-                seen.clear()
-                continue
-            idle += 1
-            if idle > MOST_CYCLES:
-                names = sorted({head.entry.workload.key for head in heads})
-                raise UnsettledError(f"{', '.join(names)} and those that they evict take each other's quota for ever")
-            before = tuple((head.entry.workload.key, repr(head.entry.tried)) for head in heads)
-            if not moved and not self._leaving and (not heads or before in seen):
+        while done := self.advance(now):
+            events += done
+        if self._resting:
+            names = ", ".join(sorted(each.key for each in self._resting))
+            raise UnsettledError(f"{names} and those that they make way for take each other's quota for ever")
+        return events
+
+    def advance(self, now: float, until: float = inf) -> list[Event]:
+        """Cycles up to the first one in which anything happens.
+
+        Where workloads evict each other for ever, one that was evicted too often rests until somebody is submitted or
+        ends; on a cluster each round takes its time.
+
+        Args:
+            now: the time in seconds.
+            until: when something else happens; no cycle begins then or later.
+
+        Returns:
+            What happened in that cycle; nothing where nothing happens before `until`.
+
+        """
+        self._pace.come_to(now)
+        seen: set[tuple[object, ...]] = set()
+        while self._leaving or self._skip(until):
+            if self._pace.time >= until:
+                return []
+            heads = self._heads()
+            freed = bool(self._leaving)
+            if events := self._cycle(heads):
                 return events
-            seen.add(before)
+            stage = tuple(pending.stage for pending in self._pending.values())
+            if stage in seen and not freed:
+                # Strict queues, and who is kept from what it needs by others, come again and again.
+                self._pace.skip(FOR_EVER, until)
+                return []
+            seen = set() if freed else seen | {stage}
+            if not freed:
+                self._skip_alike(heads, until)
+        return []
 
     def waiting(self) -> tuple[Workload, ...]:
         """Who is not admitted: by queue, in the order in which they are tried; last those that are held."""
-        found = [entry.workload for line in self._lines.values() for entry in sorted(line, key=lambda each: each.order)]
-        return (*found, *self._held.values())
+        queued = (workload for pending in self._pending.values() for workload in pending.waiting())
+        return (*queued, *self._resting, *self._aside.values())
 
     def usage(self, cluster_queue: str) -> Usage:
         """What a queue uses."""
-        return dict(self.state.tree.queues[cluster_queue].usage)
+        return dict(self._state.tree.queues[cluster_queue].usage)
 
-    def stamp(self, now: float) -> float:
+    def _join(self, workload: Workload) -> None:
+        pending = self._queue_of(workload)
+        if pending is None:
+            self._aside[workload.key] = workload
+        else:
+            pending.add(workload, self._numbers.setdefault(workload.key, len(self._numbers)))
+
+    def _queue_of(self, workload: Workload) -> Pending | None:
+        """Where it waits; None where it would be refused whatever is free."""
+        local = (self._model.local_queues or {}).get((workload.namespace, workload.queue))
+        pending = self._pending.get(local.cluster_queue) if local is not None else None
+        if pending is None:
+            return None
+        said = pending.pool.said
+        refusals = (
+            pod_faults(workload),
+            closed(self._model, workload, said),
+            inactive(self._model, workload, said, self._state),
+        )
+        return None if any(next(iter(each), None) for each in refusals) else pending
+
+    def _rested(self) -> None:
+        self._evictions.clear()
+        rested, self._resting = self._resting, []
+        for workload in rested:
+            self._join(workload)
+
+    def _skip(self, until: float) -> bool:
+        """Pass over the cycles in which nobody could be admitted; False where no other one comes before `until`."""
+        wanted: int | None = None
+        for pending in self._pending.values():
+            found = pending.distance(self._kin[pending.pool.said.name].hope, wanted)
+            wanted = wanted if found is None else found
+        left = max((each.left for each in self._pending.values()), default=0) if wanted is None else wanted
+        passed = self._pace.skip(left, until)
+        for pending in self._pending.values():
+            pending.skip(passed)
+        return wanted is not None and self._pace.time < until
+
+    def _skip_alike(self, heads: Sequence[Head], until: float) -> None:
+        """Pass over the cycles in which nothing happens for the same reason as in this one."""
+        stay = {id(head.pending) for head in heads if head.succeeds}
+        others = [pending for pending in self._pending.values() if id(pending) not in stay]
+        cycles = min(self._blocking.cycles(heads, others), max((each.left for each in others), default=0))
+        for pending in others:
+            found = pending.distance(self._kin[pending.pool.said.name].hope, cycles)
+            cycles = cycles if found is None else found
+        passed = self._pace.skip(cycles, until)
+        for pending in others:
+            pending.skip(passed)
+
+    def _heads(self) -> list[Head]:
+        """The heads with their attempts; of those without hope only where what they keep free may matter to others."""
+        found, others = [], []
+        for name, pending in self._pending.items():
+            item = pending.head()
+            if item is None:
+                continue
+            kin = self._kin[name]
+            if kin.hope.remains(pending.pool, item.shape, item.shape.needs):
+                found.append(kin.tried(item, pending))
+            else:
+                others.append((item, pending, kin))
+        last: dict[int, tuple[int, float, float, int]] = {}
+        for head in found:
+            tree = id(self._kin[head.pending.pool.said.name])
+            last[tree] = max(last.get(tree, head.order), head.order)
+        for item, pending, kin in others:
+            level = kin.hope.reserves(pending.pool, item.shape.needs)
+            after = last.get(id(kin))
+            if level is not None and after is not None and (level, *item.order) < after:
+                found.append(kin.tried(item, pending))
+            else:
+                pending.fail(item)
+        return found
+
+    def _cycle(self, heads: Sequence[Head]) -> list[Event]:
+        """Serve the heads, and see to it what becomes of everybody."""
+        served = serve(self._state, heads)
+        for head in heads:
+            if head.goes_on:
+                head.item.tried = head.made.assignment.tried
+            elif not head.succeeds:
+                self._refuse(head)
+        events = [event for head in served.evicting for event in self._evict(head)]
+        events += map(self._admit, served.admitted)
+        self._let_go()
+        self._pace.after(admitted=bool(served.admitted))
+        return events
+
+    def _refuse(self, head: Head) -> None:
+        """Source: requeueAndUpdate, and RequeueIfNotPresent in pkg/cache/queue/cluster_queue.go."""
+        if head.fresh:
+            self._kin[head.pending.pool.said.name].hope.refuse(head.item.shape)
+        head.pending.fail(head.item)
+
+    def _admit(self, head: Head) -> Event:
+        workload, assignment, name = head.item.workload, head.made.assignment, head.pending.pool.said.name
+        head.pending.take(head.item)
+        admitted = Admitted(workload, name, dict(assignment.usage), reserved=self._stamp(self._pace.time))
+        self._running[workload.key] = admitted
+        self._state.add(admitted)
+        self._changed(name, admitted.usage)
+        return Event("admitted", workload.key, self._pace.time, name, assigned(assignment), admitted.usage)
+
+    def _stamp(self, now: float) -> float:
         """When a workload that is admitted now got its quota: a little later than all before it."""
         self._stamps += 1
         return now + self._stamps * 1e-6
 
-    def _pool_of(self, workload: Workload) -> Pool | None:
-        local = (self.model.local_queues or {}).get((workload.namespace, workload.queue))
-        if local is None or local.stop_policy != "None":
-            return None
-        pool = self.state.pools.get(local.cluster_queue)
-        return pool if pool is not None and pool.node.active else None
+    def _evict(self, head: Head) -> Iterable[Event]:
+        """Tell those to go who stand in the way, and let the head wait for that in front of all others."""
+        head.pending.stick(head.item)
+        for each in head.made.evicts:
+            key = each.workload.key
+            if key not in self._leaving:
+                self._leaving[key] = self._eviction_cycles
+                self._running[key] = self._state.pools[each.cluster_queue].admitted[key] = replace(each, evicted=True)
+                self._kin[each.cluster_queue].forget(each.cluster_queue, each.usage)
+                by = head.item.workload.key
+                yield Event("evicted", key, self._pace.time, each.cluster_queue, usage=each.usage, by=by)
 
-    def _cycle(self, now: float, events: list[Event]) -> list[_Head]:
-        heads = [head for name, line in self._lines.items() if (head := self._head(name, line))]
-        heads.sort(key=lambda head: (head.attempt.assignment.level, head.entry.order))
-        going: dict[str, Admitted] = {}
-        reserved: list[tuple[str, Usage]] = []
-        for head in heads:
-            self._process(head, going, reserved, now, events)
-        for name, usage in reserved:
-            self.state.tree.remove(name, usage)
-        for head in heads:
-            if head.admitted:
-                self._generations[head.pool.said.name] += 1
-            else:
-                self._requeue(head)
-        return heads
-
-    def _head(self, name: str, line: Line) -> _Head | None:
-        pool = self.state.pools[name]
-        entry = line.pop(partial(_still_lacking, pool, self._trees[self._roots[name]]))
-        if entry is None:
-            return None
-        if entry.generation != self._generations[name]:
-            entry.tried = ()
-        entry.generation = self._generations[name]
-        return _Head(pool, entry, attempt(self.state, pool, entry.workload, entry.tried))
-
-    def _process(
-        self,
-        head: _Head,
-        going: dict[str, Admitted],
-        reserved: list[tuple[str, Usage]],
-        now: float,
-        events: list[Event],
-    ) -> None:
-        assignment, evicts = head.attempt.assignment, head.attempt.evicts
-        name = head.pool.said.name
-        if assignment.mode is Mode.NO_FIT:
-            return
-        if assignment.mode is not Mode.FIT and not evicts:
-            # Who may not be sure to get his quota back keeps it from others meanwhile.
-            if head.pool.said.preemption.reclaim_within_cohort != "Any":
-                self._reserve(name, _to_reserve(head), reserved)
-            return
-        if any(each.workload.key in going for each in evicts) or not self._still_fits(head, going.values()):
-            head.skipped = True
-            return
-        if not evicts:
-            admitted = Admitted(head.entry.workload, name, dict(assignment.usage), reserved=self.stamp(now))
-            self.state.add(admitted)
-            head.admitted = True
-            key = head.entry.workload.key
-            events.append(Event("admitted", key, now, name, assigned(assignment), admitted.usage))
-            return
-        self._reserve(name, assignment.usage, reserved)
-        head.evicting = True
-        for each in evicts:
-            going[each.workload.key] = each
-            if each.workload.key not in self._leaving:
-                self._leaving[each.workload.key] = self._eviction_cycles
-                self.state.pools[each.cluster_queue].admitted[each.workload.key] = replace(each, evicted=True)
-                by = head.entry.workload.key
-                events.append(Event("evicted", each.workload.key, now, each.cluster_queue, by=by))
-
-    def _reserve(self, name: str, usage: Usage, reserved: list[tuple[str, Usage]]) -> None:
-        self.state.tree.add(name, usage)
-        reserved.append((name, dict(usage)))
-
-    def _still_fits(self, head: _Head, going: Collection[Admitted]) -> bool:
-        """Whether there is room once everybody has gone who was told to, and whom this one tells."""
-        tree, leave = self.state.tree, [*going, *head.attempt.evicts]
-        for each in leave:
-            tree.remove(each.cluster_queue, each.usage)
-        fits = all(head.pool.available(what) >= number for what, number in head.attempt.assignment.usage.items())
-        for each in leave:
-            tree.add(each.cluster_queue, each.usage)
-        return fits
-
-    def _requeue(self, head: _Head) -> None:
-        """Source: requeueAndUpdate, and RequeueIfNotPresent in pkg/cache/queue/cluster_queue.go."""
-        entry, name = head.entry, head.pool.said.name
-        line = self._lines[name]
-        if head.skipped or head.evicting:
-            entry.tried = ()
-            line.push(entry, first=head.evicting and not head.pool.said.strict)
-            return
-        fresh = not any(entry.tried)
-        entry.tried = head.attempt.assignment.tried
-        if head.pool.said.strict or head.attempt.assignment.unfinished:
-            line.push(entry)
-        else:
-            entry.tried = ()
-            line.refuse(entry, _needs(head) if fresh else None)
-
-    def _let_go(self) -> bool:
+    def _let_go(self) -> None:
         """Take the quota of evicted workloads whose time is over, and queue them again."""
-        moved = False
-        for key, left in list(self._leaving.items()):
-            if left > 0:
-                self._leaving[key] = left - 1
-                continue
-            del self._leaving[key]
-            for pool in self.state.pools.values():
-                if key in pool.admitted:
-                    admitted = pool.admitted[key]
-                    self._free(admitted)
-                    self.submit(admitted.workload)
-                    moved = True
-        return moved
+        gone = [key for key, left in self._leaving.items() if left <= 0]
+        self._leaving = {key: left - 1 for key, left in self._leaving.items() if left > 0}
+        for key in gone:
+            workload = self._free(key)
+            self._evictions[key] += 1
+            if self._evictions[key] > MOST_EVICTIONS:
+                self._resting.append(workload)
+            else:
+                self._join(workload)
 
-    def _free(self, admitted: Admitted) -> None:
-        self.state.remove(admitted)
-        self._generations[admitted.cluster_queue] += 1
-        for pool in self._trees[self._roots[admitted.cluster_queue]]:
-            self._lines[pool.said.name].wake()
+    def _free(self, key: str) -> Workload:
+        """Take a workload's quota, and let all in its tree be tried again."""
+        gone = self._running.pop(key)
+        self._leaving.pop(key, None)
+        self._state.remove(gone)
+        self._changed(gone.cluster_queue, gone.usage)
+        for pending in self._kin[gone.cluster_queue].members:
+            pending.wake()
+        return gone.workload
 
-
-def _needs(head: _Head) -> Needs | None:
-    """What the first pod set lacked on every flavor; None where that alone does not keep the workload out.
-
-    Fewer pods may do; a later pod set lacks what those before it leave; there may be somebody to evict.
-    """
-    (placed, *others), sets = head.attempt.assignment.placed, head.entry.workload.pod_sets
-    if others or any(pods.least is not None for pods in sets):
-        return None
-    short = [each for each in placed.refused if each.flavor and each.resource]
-    return tuple(((each.flavor, each.resource), each.wanted) for each in short)
-
-
-def _still_lacking(pool: Pool, neighbours: Collection[Pool], workload: Workload, needs: Needs) -> bool:
-    """Whether all of that is still lacking, and there is nobody who could be evicted."""
-    if any(pool.available(what) >= number for what, number in needs):
-        return False
-    policy = pool.said.preemption
-    if policy.within_cluster_queue != "Never":
-        below = workload.priority + (policy.within_cluster_queue == "LowerOrNewerEqualPriority")
-        if any(each.workload.priority < below for each in pool.admitted.values()):
-            return False
-    return policy.reclaim_within_cohort == "Never" or not any(
-        other.node.exceeds(what) for other in neighbours if other is not pool for what, _ in needs
-    )
-
-
-def _root(pool: Pool) -> str:
-    """What tells the queues of one tree from those of others."""
-    *_, top = (pool.node, *pool.node.above())
-    return f"cohort {top.name}" if top is not pool.node else f"queue {top.name}"
-
-
-def _to_reserve(head: _Head) -> dict[FlavorResource, int]:
-    """Source: quotaResourcesToReserve."""
-    node, assignment = head.pool.node, head.attempt.assignment
-    found = {}
-    for what, number in assignment.usage.items():
-        quota, used = node.quota(what), node.usage.get(what, 0)
-        if assignment.level == 0:
-            found[what] = max(0, min(number, quota.nominal - used))
-        elif quota.borrowing_limit is None:
-            found[what] = number
-        else:
-            found[what] = min(number, quota.nominal + quota.borrowing_limit - used)
-    return found
+    def _changed(self, name: str, usage: Usage) -> None:
+        """Quota of a queue has changed hands."""
+        self._pending[name].generation += 1
+        self._kin[name].forget(name, usage)
+        self._blocking.forget()

@@ -55,14 +55,15 @@ class Node:
 
     def available(self, what: FlavorResource) -> int:
         """What could be used beside the present usage; negative where more is used than there is."""
+        used = self.usage.get(what, 0)
         if self.parent is None:
-            return self.subtree.get(what, 0) - self.usage.get(what, 0)
+            return self.subtree.get(what, 0) - used
         above = self.parent.available(what)
+        kept = self.kept.get(what, 0)
         limit = self.quota(what).borrowing_limit
         if limit is not None:
-            kept = self.kept.get(what, 0)
-            above = min(above, self.subtree.get(what, 0) - kept - max(0, self.usage.get(what, 0) - kept) + limit)
-        return self.free_of_kept(what) + above
+            above = min(above, self.subtree.get(what, 0) - kept - max(0, used - kept) + limit)
+        return above + (kept - used if kept > used else 0)
 
     def potential(self, what: FlavorResource) -> int:
         """What could be used if nobody used anything."""

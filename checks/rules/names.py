@@ -90,6 +90,7 @@ def _lists(scene: Scene) -> Iterator[tuple[str, Iterable[str]]]:
     yield "tenants.teams", (one.name for one in settings.tenants.teams)
     yield "workloads.runs", (one.name for one in settings.workloads.runs)
     yield "sweeps.sweeps", (one.name for one in settings.sweeps.sweeps)
+    yield "plan.prices", (one.name for one in settings.plan.prices)
 
 
 RULES: tuple[Rule, ...] = (name_derived, label_invalid, name_duplicate)

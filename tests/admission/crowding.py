@@ -23,7 +23,9 @@ def _batch(bench: Bench, crowds: Sequence[Crowd]) -> list[list[Given]]:
     finally:
         jobs = [body for crowd in named for body in (*crowd.jobs, *crowd.later)]
         bench.api.delete(jobs)
-        until("the Workloads are gone", lambda: not {key(body) for body in jobs} & bench.workloads().keys())
+        until(
+            "the Workloads are gone", lambda: not {key(body) for body in jobs} & bench.workloads().keys(), seconds=300
+        )
         bench.api.delete(body for crowd in named for body in crowd.objects)
 
 

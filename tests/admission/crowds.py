@@ -84,25 +84,32 @@ Given = dict[str, tuple[int, dict[str, str]]]
 """By Job, what those got who are admitted: how many pods, and the flavor of each resource."""
 
 
-class Simultaneous(Queueing):
+class Stepwise(Queueing):
+    """Queues that can be stopped after a cycle."""
+
+    def step(self) -> list[Event]:
+        """One cycle."""
+        return self._cycle(self._heads())
+
+
+class Simultaneous(Stepwise):
     """Queues whose admissions of one instant bear one time, so that who came later is left to chance, as it is in
     Kueue: its times have whole seconds, and between equal ones it goes by uid.
     """
 
     chance = Random(0)
 
-    def stamp(self, now: float) -> float:
-        """Any order within one instant."""
+    def _stamp(self, now: float) -> float:
         return now + self.chance.random() * 1e-3
 
 
-def outcomes(crowd: Crowd, queueing: Queueing | None = None, ahead: Collection[str] = ()) -> list[Given]:
+def outcomes(crowd: Crowd, queueing: Stepwise | None = None, ahead: Collection[str] = ()) -> list[Given]:
     """Who is admitted after the gate has opened, and after each who came later. Raises UnsettledError.
 
     `ahead`: local queues that open one cycle before the others.
     """
     model = crowd.model
-    queues = queueing or Queueing(model)
+    queues = queueing or Stepwise(model)
     workloads = [
         replace(read_workload(body, (), model), created=float(turn))
         for turn, body in enumerate((*crowd.jobs, *crowd.later))
@@ -113,7 +120,7 @@ def outcomes(crowd: Crowd, queueing: Queueing | None = None, ahead: Collection[s
         for workload in standing:
             if workload.queue in ahead:
                 queues.submit(workload)
-        queues._cycle(0.0, events)
+        events = queues.step()
     for workload in standing:
         if workload.queue not in ahead:
             queues.submit(workload)
@@ -149,7 +156,7 @@ def has_one_outcome(crowd: Crowd) -> bool:
     try:
         first = outcomes(crowd)
         return (
-            all(outcomes(crowd, Queueing(model, eviction_cycles=cycles)) == first for cycles in EVICTION_CYCLES)
+            all(outcomes(crowd, Stepwise(model, eviction_cycles=cycles)) == first for cycles in EVICTION_CYCLES)
             and all(outcomes(crowd, Simultaneous(model)) == first for _ in range(4))
             and all(outcomes(crowd, ahead=each) == first for each in some)
         )

@@ -83,7 +83,7 @@ def _judged(bench: Bench, named: Sequence[Case], prefixes: Sequence[str]) -> lis
     now = bench.workloads()
     gone = {key(body) for case in named for body in (*case.before, case.asked)}
     bench.api.delete(body for case in named for body in (*case.before, case.asked))
-    until("the workloads are gone", lambda: not gone & bench.workloads().keys())
+    until("the workloads are gone", lambda: not gone & bench.workloads().keys(), seconds=300)
     again = [_again(case) for case in named]
     _submit(bench, again, {key(_again(case)) for case, answer in both if answer.alone is not None})
     bench.pass_fences()

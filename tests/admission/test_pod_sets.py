@@ -36,7 +36,7 @@ def environment() -> Settings:
         make_run(resources=MIXED, code=CODE),
         make_run(name="several", managed=False, completions=9, parallelism=3),
         make_run(name="few", managed=False, completions=2, parallelism=3, node_selector={"pool": "a"}),
-        make_distributed(tolerations=(Toleration(key="kind", operator="Exists"),)),
+        make_distributed(name="even", tolerations=(Toleration(key="kind", operator="Exists"),)),
         make_distributed(name="uneven", roles={"Master": Role(resources=MIXED), "Worker": Role(replicas=3)}),
         make_distributed(name="trained", kind="TrainJob"),
         make_run(name="set", kind="JobSet", managed=False, replicated_jobs=JOBS),

@@ -181,8 +181,7 @@ def put_out_and_readmitted(project: Project) -> None:
     urgent["resources"] = {"requests": {"cpu": "50m", "memory": "8150Mi"}}
     project.edit_stack(lambda config: config["trainstack:workloads"]["runs"].append(urgent))
     up(project)
-    for name in before:
-        eventually(f"{name} gave way", lambda name=name: only(project, name)["spec"]["suspend"])
+    eventually("both gave way", lambda: all(only(project, name)["spec"]["suspend"] for name in before))
     (view,) = json.loads(project.trainstack("status", "again", "--json").out)
     assert view["launch"]["phase"] == "queued"
     assert "urgent" in view["waits_because"]

@@ -48,6 +48,7 @@ def test_a_preference_keeps_nothing_away() -> None:
         ("Gt", ("7",), {"pool": "8"}, True),
         ("Gt", ("8",), {"pool": "8"}, False),
         ("Lt", ("8",), {"pool": "7"}, True),
+        ("Lt", ("8",), {"pool": "8"}, False),
         ("Lt", ("8",), {"pool": "many"}, False),
         ("Gt", ("0",), {}, False),
     ],

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from checks.admission.model import LimitRange, Model
+from checks.admission.model import LimitRange, Model, Requirement, Toleration
 from checks.admission.pods import pod_set
 from checks.admission.reading import limit_ranges, read_model
 from tests.unit.checks.admission.make import make_model
@@ -97,7 +97,7 @@ def test_a_limit_range_gives_what_a_container_does_not_say() -> None:
             container(requests={"cpu": "100m"}, limits={"cpu": "1"}),
             ["container one has less cpu than the namespace's LimitRange allows"],
         ),
-        (container(requests={"cpu": "1"}), []),
+        (container(requests={"cpu": "200m"}, limits={"cpu": "4"}), []),
     ],
 )
 def test_what_kueue_refuses_whatever_the_quota(said: dict[str, Any], faults: list[str]) -> None:
@@ -142,3 +142,26 @@ def test_what_kueue_is_told_to_count_as_something_else() -> None:
         "example.com/credits": 2 * 3,
         "example.com/memory": 2 * 10 * 2**30,
     }
+
+
+def test_where_the_pods_may_stand_is_read_too() -> None:
+    """Selector, required affinity by term, tolerations with the API's defaults, and whether a topology is asked for."""
+    terms = [{"matchExpressions": [{"key": "pool", "operator": "In", "values": ["a"]}]}, {"matchFields": []}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    spec = {
+        "nodeSelector": {"zone": "x"},
+        "affinity": {"nodeAffinity": required},
+        "tolerations": [{"key": "kind"}, {"key": "kind", "operator": "Exists", "effect": "NoSchedule"}, {"value": "v"}],
+        "containers": [],
+    }
+    annotated = {"metadata": {"annotations": {"kueue.x-k8s.io/podset-required-topology": "rack"}}, "spec": spec}
+    found = pod_set("main", 1, annotated, "ns", make_model())
+    assert found.selector == {"zone": "x"}
+    assert found.affinity == ((Requirement("pool", "In", ("a",)),), ())
+    assert found.tolerations == (
+        Toleration("kind", "Equal", "", ""),
+        Toleration("kind", "Exists", "", "NoSchedule"),
+        Toleration("", "Equal", "v", ""),
+    )
+    assert found.topology
+    assert not pod_set("main", 1, {"spec": spec}, "ns", make_model()).topology

@@ -1,18 +1,21 @@
 """Many workloads at one instant: who is admitted, in which order, who has to go."""
 
+import random
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
+from bench import plan
+from checks.admission.hope import Hope
 from checks.admission.model import LocalQueue, Model, Preemption, Requirement, Workload
-from checks.admission.queueing import Queueing
+from checks.admission.queueing import Queueing, UnsettledError
 from tests.unit.checks.admission.make import make_admitted, make_model, make_pods, make_queue, make_workload
+from tests.unit.checks.admission.test_hope import drawn_model, drawn_workload
 
 LOWER = Preemption(within_cluster_queue="LowerPriority")
 
 
-def make_run(name: str, cpu: int | str = 1, queue: str = "q", **changes: Any) -> Workload:
+def make_run(name: str, cpu: int | str = 1, queue: str = "q", **changes: object) -> Workload:
     """A workload of one pod."""
     return make_workload(make_pods(cpu=cpu), queue=queue, name=name, **changes)
 
@@ -142,3 +145,79 @@ def test_of_those_admitted_at_one_instant_the_last_is_the_latest() -> None:
     assert said(queueing) == ["+r3", "+r2", "+r1", "+r0"]
     queueing.submit(make_run("high", 1, priority=5))
     assert said(queueing) == ["-r0", "+high"]
+
+
+def test_workloads_that_evict_each_other_for_ever_come_to_rest() -> None:
+    """One borrows and evicts in its queue, another queue takes its own back, and so on: told, or ended by a rest."""
+
+    def crowded() -> Queueing:
+        queueing = Queueing(plan.model())
+        for task in plan.tasks(150, seed=3):
+            queueing.submit(task.workload)
+        return queueing
+
+    with pytest.raises(UnsettledError, match="take each other's quota for ever"):
+        crowded().settle(0.0)
+    queueing, events = crowded(), 0
+    while done := queueing.advance(0.0):
+        events += len(done)
+    assert 60 < events < 1000
+    first = next(each for each in queueing.waiting())
+    queueing.finish(first.key)
+    assert first not in queueing.waiting()
+
+
+def test_cycles_take_their_time_and_end_where_something_else_happens() -> None:
+    """Ten that do not fit are tried a tenth of a second apart before the small one; not, if all begin anew before."""
+
+    def crowded() -> Queueing:
+        queueing = Queueing(make_model(make_queue()), [make_admitted("used", cpu=2)], paced=True)
+        for number in range(10):
+            queueing.submit(make_run(f"large{number}", 3, created=float(number)))
+        queueing.submit(make_run("small", 1, created=10.0))
+        return queueing
+
+    (event,) = crowded().advance(5.0)
+    assert (event.key, round(event.at, 3)) == ("ns/small", 5.427)
+    waiting = crowded()
+    assert waiting.advance(5.0, until=5.4) == []
+    waiting.finish("ns/used")
+    assert [each.key for each in waiting.advance(5.4)] == ["ns/large0"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_cycles_that_are_passed_over_change_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same happens, in the same order and at the same times, as where every cycle is made.
+
+    With pods of one kind: for pod sets that are served one after the other Kueue may need some cycles more.
+    """
+    draw = random.Random(seed)
+    model = drawn_model(draw)
+    shapes = [drawn_workload(draw, number) for number in range(8)]
+    workloads = [
+        replace(each, name=f"run{number}", created=float(number // 2), pod_sets=each.pod_sets[:1])
+        for number, each in enumerate(draw.choices(shapes, k=60))
+    ]
+
+    def course() -> list[tuple[str, str, float]]:
+        queueing = Queueing(model, paced=True)
+        for workload in workloads:
+            queueing.submit(workload)
+        found: list[tuple[str, str, float]] = []
+        now, running = 0.0, []
+        while True:
+            while done := queueing.advance(now, now + 3.0):
+                found += [(each.kind, each.key, round(each.at, 6)) for each in done]
+                running += [each.key for each in done if each.kind == "admitted"]
+                running = [key for key in running if key not in {each.key for each in done if each.kind == "evicted"}]
+                now = done[-1].at
+            if not running or len(found) > 200:
+                return found
+            now += 3.0
+            queueing.finish(running.pop(0))
+
+    quick = course()
+    monkeypatch.setattr(Hope, "may_fit", lambda *_: True)
+    monkeypatch.setattr(Queueing, "_skip_alike", lambda *_: None)
+    assert course() == quick
+    assert quick

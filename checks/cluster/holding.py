@@ -1,0 +1,58 @@
+"""Reading who waits and who runs on a cluster, for a plan."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kr8s.asyncio import Api
+
+from checks.cluster import paths
+from checks.cluster.admission import read_lists
+from checks.cluster.client import connect, get_all, run
+from checks.cluster.snapshot import Runs, read_runs
+from checks.kinds import KINDS
+from checks.plan.beside import Owner, owners
+from settings.model import Settings
+
+Body = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Holding:
+    """What was read."""
+
+    lists: Mapping[str, tuple[Body, ...] | None]
+    """All that an admission depends on, by kind; None of a kind that may not be read."""
+    owners: Mapping[Owner, Body]
+    """The objects whose pods the Workloads stand for, as far as they are of a known kind and may be read."""
+    runs: Runs
+    now: float
+    """Seconds since 1970."""
+
+    @property
+    def workloads(self) -> tuple[Body, ...]:
+        """Kueue's Workloads."""
+        return self.lists.get("Workload") or ()
+
+
+def read_holding(settings: Settings) -> Holding:
+    """Read what a cluster holds. Nothing is written. Raises ClusterError where it cannot be read."""
+    lists, found = run(_read(settings))
+    return Holding(lists=lists, owners=found, runs=read_runs(settings), now=time.time())
+
+
+async def _read(settings: Settings) -> tuple[Mapping[str, tuple[Body, ...] | None], Mapping[Owner, Body]]:
+    api = await connect(settings.cluster.context)
+    lists = await read_lists(api, settings)
+    return lists, await _owners(api, lists.get("Workload") or ())
+
+
+async def _owners(api: Api, workloads: tuple[Body, ...]) -> dict[Owner, Body]:
+    asked = {
+        f"{paths.collection(KINDS[kind].api_version, kind, namespace)}/{name}": (kind, namespace, name)
+        for kind, namespace, name in owners(workloads).values()
+        if kind in KINDS
+    }
+    answers = await get_all(api, list(asked))
+    return {asked[path]: answer.body for path, answer in answers.items() if answer.found}

@@ -1,0 +1,1 @@
+"""What would happen in which order: a simulation of the queues, with declared or measured durations."""

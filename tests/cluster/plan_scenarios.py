@@ -1,0 +1,149 @@
+"""Environments whose runs are many, on simulated GPU nodes: drawn by a seed, for tests of `trainstack plan`."""
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+from devcluster.simulated import DURATION, SIMULATED
+
+Config = dict[str, Any]
+GPU = "nvidia.com/gpu"
+KINDS = ("a100", "h100")
+"""Flavors; half of the nodes are of each."""
+LABEL = "plan.example.org/kind"
+"""Label of a node, and of a flavor's nodes."""
+GATE = "gate"
+"""A flavor that all queues list last, and that is made when everybody waits: until then they admit nothing, and then
+all begin at one moment."""
+PRIORITIES = {"p1": 100, "p2": 200, "p3": 300, "p4": 400, "p5": 500}
+PER_NODE = 8
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What an environment is like."""
+
+    seed: int
+    runs: int
+    queues: int = 2
+    nodes: int = 8
+    """That quota counts on, of both kinds together."""
+    seconds: tuple[int, int] = (10, 30)
+    """The shortest and the longest run."""
+    spare: int = 0
+    """Nodes beyond quota. Which node a pod of several GPUs finds is partly chance; with room to spare it finds one."""
+    gpus: tuple[int, ...] = (1,)
+    """What pods ask for."""
+    pods: tuple[int, ...] = (1, 1, 2, 2, 4, 4, 8)
+    strict: bool = False
+    borrowing: bool = True
+    """The queues are in one cohort."""
+    preemption: bool = False
+    """Higher priority evicts lower within a queue."""
+    levels: int = 5
+    """Priorities in use."""
+    declared: bool = False
+    """The runs say how long they take, in whole seconds."""
+    tag: str = ""
+    """Ends its names: what was deleted may still be on its way out."""
+
+    @property
+    def name(self) -> str:
+        """Of the environment, and of its namespace."""
+        return f"plan-{self.seed}{self.tag}"
+
+    def config(self) -> Config:
+        """The environment."""
+        draw = random.Random(self.seed)
+        names = [f"{self.name}-{index}" for index in range(self.queues)]
+        return {
+            "trainstack:environment": {"namespaces": [{"name": self.name}]},
+            "trainstack:queues": {
+                "flavors": [*(_flavor(self.name, kind) for kind in KINDS), _gate(self.name)],
+                "cohorts": [{"name": self.name}] if self.borrowing else [],
+                "clusterQueues": [self._queue(draw, name) for name in names],
+                "localQueues": [{"name": name, "namespace": self.name, "clusterQueue": name} for name in names],
+                "priorityClasses": [{"name": name, "value": value} for name, value in PRIORITIES.items()],
+            },
+            "trainstack:workloads": {"runs": [self._run(draw, index, names) for index in range(self.runs)]},
+        }
+
+    def lasts(self, index: int) -> float:
+        """For how many seconds the pods of a run do something; no two of them end at one moment by its roundness."""
+        shortest, longest = self.seconds
+        return round(random.Random(f"{self.seed} lasts {index}").uniform(shortest, longest), 2)
+
+    def measured(self, overhead: float) -> dict[str, float]:
+        """How long each run takes, by its key; `overhead` beside what its pods do."""
+        return {f"{self.name}/{run_name(index)}": self.lasts(index) + overhead for index in range(self.runs)}
+
+    def turns(self) -> list[list[int]]:
+        """The places of the runs that may join within one second: of each priority one, so that none is a tie."""
+        return [list(range(start, min(start + self.levels, self.runs))) for start in range(0, self.runs, self.levels)]
+
+    def _queue(self, draw: random.Random, name: str) -> Config:
+        whole = self.nodes // 2 * PER_NODE // self.queues
+        order = draw.sample(KINDS, len(KINDS))
+        flavors = [
+            {
+                "name": f"{self.name}-{kind}",
+                "resources": [
+                    {"name": "cpu", "nominalQuota": 64 // PER_NODE * whole},
+                    {"name": GPU, "nominalQuota": whole},
+                ],
+            }
+            for kind in order
+        ]
+        nothing = [{"name": "cpu", "nominalQuota": 0}, {"name": GPU, "nominalQuota": 0}]
+        group = {
+            "coveredResources": ["cpu", GPU],
+            "flavors": [*flavors, {"name": f"{self.name}-{GATE}", "resources": nothing}],
+        }
+        return {
+            "name": name,
+            "namespaces": [self.name],
+            "resourceGroups": [group],
+            "queueingStrategy": "StrictFIFO" if self.strict else "BestEffortFIFO",
+            **({"cohort": self.name} if self.borrowing else {}),
+            **({"preemption": {"withinClusterQueue": "LowerPriority"}} if self.preemption else {}),
+        }
+
+    def _run(self, draw: random.Random, index: int, queues: list[str]) -> Config:
+        # Whatever the order in which Kueue sees the runs of one second, their priorities differ.
+        place = index % self.levels
+        turn = random.Random(f"{self.seed} {index // self.levels}").sample(list(PRIORITIES), self.levels)
+        gpus, pods = draw.choice(self.gpus), draw.choice(self.pods)
+        kind = draw.choice((None, None, *KINDS))
+        return {
+            "name": run_name(index),
+            "kind": "Job",
+            "namespace": self.name,
+            "queue": draw.choice(queues),
+            "priority": turn[place],
+            "managed": False,
+            "image": {"name": "busybox:1.35"},
+            "completions": pods,
+            "parallelism": pods,
+            # A request that Kueue has to take from the limit makes it try a workload once more, whenever it gets to it.
+            "resources": {"requests": {"cpu": gpus, GPU: gpus}, "limits": {GPU: gpus}},
+            "annotations": {DURATION: f"{self.lasts(index)}s"},
+            **({"nodeSelector": {LABEL: kind}} if kind else {}),
+            **({"expectedDurationSeconds": round(self.lasts(index))} if self.declared else {}),
+        }
+
+
+def run_name(index: int) -> str:
+    """Of a run."""
+    return f"run-{index:03}"
+
+
+def _flavor(name: str, kind: str) -> Config:
+    return {
+        "name": f"{name}-{kind}",
+        "nodeLabels": {LABEL: kind},
+        "tolerations": [{"key": SIMULATED, "operator": "Exists"}],
+    }
+
+
+def _gate(name: str) -> Config:
+    return {"name": f"{name}-{GATE}", "nodeTaints": [{"key": "gate", "value": "closed", "effect": "NoSchedule"}]}

@@ -1,0 +1,104 @@
+"""The quick look before an attempt never says no where an attempt would succeed."""
+
+import random
+
+import pytest
+
+from checks.admission.attempts import attempt
+from checks.admission.hope import Hope, floor, kind_of, needs_of
+from checks.admission.model import Admitted, Cohort, Model, Preemption, Workload
+from checks.admission.state import State
+from tests.unit.checks.admission.make import make_model, make_pods, make_queue, make_workload
+
+POLICIES = ("Never", "LowerPriority", "LowerOrNewerEqualPriority", "Any")
+
+
+def drawn_model(draw: random.Random) -> Model:
+    """Three queues in a tree of one or two cohorts."""
+
+    def quota() -> tuple[int, int | None, int | None]:
+        lent = draw.choice((None, None, 1))
+        return draw.choice((0, 2, 4)), draw.choice((None, None, 0, 2)), lent
+
+    def preemption() -> Preemption:
+        return Preemption(
+            within_cluster_queue=draw.choice(POLICIES[:3]),  # type: ignore[arg-type]
+            reclaim_within_cohort=draw.choice(("Never", "LowerPriority", "Any")),
+            borrow_within_cohort=draw.random() < 0.3,
+        )
+
+    queues = [
+        make_queue(
+            name,
+            {flavor: {"cpu": quota(), "nvidia.com/gpu": quota()} for flavor in ("one", "two")},
+            draw.choice(("lab", "below")),
+            preemption=preemption(),
+        )
+        for name in ("q", "r", "s")
+    ]
+    return make_model(*queues, cohorts=(Cohort("lab"), Cohort("below", draw.choice((None, "lab")))))
+
+
+def drawn_workload(draw: random.Random, number: int) -> Workload:
+    """One or two kinds of pods, perhaps content with fewer."""
+    sets = [
+        make_pods(f"set{index}", draw.choice((1, 2, 3)), cpu=draw.choice((1, 2)), gpu=draw.choice((0, 1, 2)))
+        for index in range(draw.choice((1, 1, 2)))
+    ]
+    return make_workload(
+        *sets,
+        name=f"w{number}",
+        queue=draw.choice(("q", "r", "s")),
+        priority=draw.choice((0, 5)),
+        created=float(number),
+    )
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_has_no_hope_is_not_admitted(seed: int) -> None:
+    """In trees of cohorts, with limits and preemption, as they fill."""
+    draw = random.Random(seed)
+    model = drawn_model(draw)
+    state = State(model)
+    hope = Hope(state.pools.values())
+    hopeless = 0
+    for number in range(60):
+        workload = drawn_workload(draw, number)
+        pool = state.pools[workload.queue]
+        made = attempt(state, pool, workload)
+        if not hope.may_fit(pool, needs_of(workload, pool)):
+            hopeless += 1
+            assert not made.succeeds, workload
+        elif made.succeeds:
+            for each in made.evicts:
+                state.remove(each)
+                hope.forget(each.cluster_queue, each.usage)
+            usage = dict(made.assignment.usage)
+            state.add(Admitted(workload, workload.queue, usage, reserved=float(number)))
+            hope.forget(workload.queue, usage)
+    assert hopeless
+
+
+def test_the_floor_of_needs_is_below_each_of_them() -> None:
+    """Where nothing of it is to be had, neither is any of them."""
+    pool = State(make_model(make_queue("q", {"one": {"cpu": 8, "nvidia.com/gpu": 8}}))).pools["q"]
+    needs = [needs_of(make_workload(make_pods(cpu=cpu, gpu=gpu)), pool) for cpu, gpu in ((1, 4), (3, 2))]
+    assert kind_of(needs[0]) == kind_of(needs[1])
+    lowest = floor(needs)
+    assert {what[1]: number for what, number in lowest.choices[0][0]} == {"cpu": 1000, "nvidia.com/gpu": 2}
+    too_much = needs_of(make_workload(make_pods(cpu=9)), pool)
+    assert too_much.choices == ((),)
+    assert needs_of(make_workload(make_pods(memory="1Gi")), pool).choices == ((),)
+
+
+def test_who_borrows_one_resource_may_free_another() -> None:
+    """What is contested is contested together: a queue that borrows cpu gives back GPUs that it has of its own too."""
+    quotas = {"one": {"cpu": 4, "nvidia.com/gpu": 4}}
+    policy = Preemption(reclaim_within_cohort="LowerPriority", borrow_within_cohort=True)
+    model = make_model(make_queue("q", quotas, "lab", preemption=policy), make_queue("r", quotas, "lab"))
+    state = State(model)
+    other = make_workload(make_pods(cpu=6, gpu=4), name="other", queue="r")
+    state.add(Admitted(other, "r", {("one", "cpu"): 6000, ("one", "nvidia.com/gpu"): 4}))
+    asked, pool = make_workload(make_pods(cpu=4, gpu=6), priority=5), state.pools["q"]
+    assert attempt(state, pool, asked).succeeds
+    assert Hope(state.pools.values()).may_fit(pool, needs_of(asked, pool))

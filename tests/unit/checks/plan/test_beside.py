@@ -1,0 +1,108 @@
+"""An environment's runs beside what its cluster holds."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from checks.admission.model import Snapshot
+from checks.launches import LiveLaunch, Phase
+from checks.plan.beside import Held, Owner, beside, limits, matched, owners
+from checks.plan.tasks import UNBOUNDED, Duration
+from tests.unit.checks.admission.make import make_admitted, make_model, make_queue, make_workload
+from tests.unit.checks.plan.make import make_task
+from workloads.records import Ledger
+
+
+def make_held(**changes: Any) -> Held:
+    """A cluster at second 1000, on which `live` runs and `queued` waits."""
+    snapshot = Snapshot(
+        model=make_model(make_queue()),
+        admitted=(make_admitted("live", reserved=940.0),),
+        pending=(make_workload(name="queued", created=900.0),),
+    )
+    return Held(**{"snapshot": snapshot, "now": 1000.0, **changes})
+
+
+def make_body(name: str, kind: str = "Job", owner: str = "train-1", **spec: Any) -> dict[str, Any]:
+    """One of Kueue's Workloads."""
+    references = [{"kind": kind, "name": owner}] if owner else []
+    return {"metadata": {"name": name, "namespace": "ns", "ownerReferences": references}, "spec": spec}
+
+
+def make_ledger(name: str, launch: str = "l1") -> Ledger:
+    """A declared run as it would be remembered."""
+    return Ledger(run_id=f"{name}-r", workload=name, namespace="ns", attempt=1, launch_name=launch, launch={})
+
+
+def make_launch(name: str, phase: Phase, launch: str = "l1") -> LiveLaunch:
+    """A launch in the cluster."""
+    return LiveLaunch(f"{name}-r", f"{name}-object", "Job", "ns", phase, datetime.now(UTC), launch)
+
+
+def test_the_cluster_s_workloads_come_first_and_those_of_others_have_no_known_end() -> None:
+    """Then the declared runs, which join now; where it is known, what ends a Workload of others is the most."""
+    tasks, admitted = beside([make_task("new", 30)], make_held(limits={"ns/queued": 50.0}))
+    live, queued, new = tasks
+    assert [each.workload.name for each in tasks] == ["live", "queued", "new"]
+    assert (live.elapsed, live.duration, live.declared) == (60.0, UNBOUNDED, False)
+    assert (queued.elapsed, queued.duration) == (None, Duration(50.0, "deadline"))
+    assert (new.workload.created, new.duration, new.declared) == (1000.0, Duration(30.0, "declared"), True)
+    assert [(each.workload.key, each.reserved) for each in admitted] == [("ns/live", -60.0)]
+
+
+def test_a_declared_run_that_is_there_already_is_not_launched_again() -> None:
+    """It has its name and duration, and what it waited for has ended; one that has ended is left out."""
+    declared = [make_task("one", 100, after=("ns/two",)), make_task("two", 5), make_task("done", 5)]
+    held = make_held(runs={"ns/live": "ns/one", "ns/queued": "ns/two"}, launched={"ns/done"})
+    tasks, admitted = beside(declared, held)
+    assert [(each.key, each.duration.seconds, each.after, each.elapsed) for each in tasks] == [
+        ("ns/one", 100.0, (), 60.0),
+        ("ns/two", 5.0, (), None),
+    ]
+    assert [each.workload.key for each in admitted] == ["ns/one"]
+    assert tasks[1].workload.created == 900.0
+
+
+def test_a_change_that_is_tried_reaches_a_run_that_waits() -> None:
+    """Which keeps its age."""
+    declared = [make_task("two", 5, priority=7)]
+    held = make_held(runs={"ns/queued": "ns/two"})
+    assert beside(declared, held)[0][1].workload.priority == 0
+    task = beside(declared, held, {"ns/two"})[0][1]
+    assert (task.workload.priority, task.workload.created) == (7, 900.0)
+
+
+def test_limits_are_kueue_s_and_the_owners() -> None:
+    """The lower of them; of what nobody owns only Kueue's."""
+    bodies = [
+        make_body("a", maximumExecutionTimeSeconds=60),
+        make_body("b", owner="train-2"),
+        make_body("c", "PyTorchJob", "train-3", maximumExecutionTimeSeconds=900),
+        make_body("d", owner=""),
+    ]
+    assert owners(bodies) == {
+        "ns/a": ("Job", "ns", "train-1"),
+        "ns/b": ("Job", "ns", "train-2"),
+        "ns/c": ("PyTorchJob", "ns", "train-3"),
+    }
+    owned: dict[Owner, dict[str, Any]] = {
+        ("Job", "ns", "train-2"): {"spec": {"activeDeadlineSeconds": 120}},
+        ("PyTorchJob", "ns", "train-3"): {"spec": {"runPolicy": {"activeDeadlineSeconds": 300}}},
+    }
+    assert limits(bodies, owned) == {"ns/a": 60.0, "ns/b": 120.0, "ns/c": 300.0}
+
+
+def test_declared_runs_are_found_by_their_launches() -> None:
+    """Active ones by their object's Workload; ended ones by object or ledger; a new one is nowhere."""
+    names = ("active", "succeeded", "settled", "failed", "mended", "new")
+    wanted = [make_ledger(name, "l2" if name == "mended" else "l1") for name in names]
+    live = [
+        make_launch("active", "running"),
+        make_launch("succeeded", "succeeded"),
+        make_launch("failed", "failed"),
+        make_launch("mended", "failed"),
+    ]
+    whose = {"ns/job-active": ("Job", "ns", "active-object"), "ns/other": ("Job", "ns", "other")}
+    runs, ended = matched(wanted, live, [make_ledger("settled")], whose)
+    assert runs == {"ns/job-active": "ns/active"}
+    # One that failed is launched again only where its launch was edited since.
+    assert ended == {"ns/succeeded", "ns/settled", "ns/failed"}

@@ -1,0 +1,97 @@
+"""GPU-hours, cost and use over time."""
+
+from dataclasses import replace
+
+import pytest
+
+from checks.admission.model import Flavor, Model, Preemption
+from checks.gpus import PRODUCT
+from checks.plan.figures import cost, gpu_hours, gpus, in_units, uses
+from settings.plan import Plan, Prices
+from tests.unit.checks.admission.make import make_model, make_pods, make_queue
+from tests.unit.checks.plan.make import make_plan, make_task
+
+GPU, SLICE = "nvidia.com/gpu", "nvidia.com/mig-2g.10gb"
+PLAN = Plan(
+    prices=(
+        Prices(name="whole", per_hour={GPU: 2.0, "cpu": 0.1, "memory": 0.01}),
+        Prices(name="sliced", per_hour={GPU: 0.5}),
+    )
+)
+
+
+def make_gpus() -> Model:
+    """A queue on GPUs, and one on slices of them."""
+    whole = make_queue("q", {"whole": {"cpu": 64, "memory": "64Gi", GPU: 8, SLICE: 8}})
+    sliced = make_queue("r", {"sliced": {"cpu": 64, GPU: 7}}, preemption=Preemption("LowerPriority"))
+    model = make_model(whole, sliced)
+    product = {PRODUCT: "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"}
+    return replace(model, flavors={"whole": Flavor("whole"), "sliced": Flavor("sliced", product)})
+
+
+def test_gpu_hours_count_slices_by_their_share() -> None:
+    """By the product of the flavor's nodes, or by the resource's name."""
+    model = make_gpus()
+    mixed = replace(make_pods(count=2), requests={SLICE: 4})
+    schedule = make_plan(
+        make_task("whole", 1800, pods=make_pods(count=2, gpu=2)),
+        make_task("sliced", 3600, queue="r", pods=make_pods(gpu=3)),
+        make_task("mixed", 3600, pods=mixed),
+        model=model,
+    )
+    assert [gpus(each, model) for each in schedule.courses] == pytest.approx([4, 3 / 7, 8 / 7])
+    assert [gpu_hours(each, model) for each in schedule.courses] == pytest.approx([2, 3 / 7, 8 / 7])
+
+
+def test_what_is_done_twice_counts_twice_and_what_has_no_end_is_unbounded() -> None:
+    """An evicted run that begins anew has used the time before too."""
+    model = make_gpus()
+    schedule = make_plan(
+        make_task("low", 3600, queue="r", pods=make_pods(gpu=7)),
+        make_task("urgent", 3600, queue="r", pods=make_pods(gpu=7), priority=5, after=("ns/before",)),
+        make_task("before", 1800, pods=make_pods(cpu=1)),
+        make_task("endless", None, pods=make_pods(gpu=1)),
+        make_task("never", 60, pods=make_pods(gpu=9)),
+        model=model,
+    )
+    low, urgent, before, endless, never = schedule.courses
+    assert [gpu_hours(each, model) for each in (low, urgent, before)] == pytest.approx([1.5, 1, 0], abs=1e-4)
+    assert (gpu_hours(endless, model), gpu_hours(never, model)) == (None, None)
+    assert (cost(endless, PLAN), cost(never, PLAN)) == (None, None)
+    assert gpus(never, model) == 9
+
+
+def test_cost_is_by_flavor_and_resource() -> None:
+    """Of a GiB of memory and a core; what has no price costs nothing; without prices no cost is told."""
+    model = make_gpus()
+    schedule = make_plan(
+        make_task("whole", 1800, pods=make_pods(gpu=2, cpu=4, memory="8Gi")),
+        make_task("sliced", 3600, queue="r", pods=make_pods(gpu=3, cpu=4)),
+        make_task("free", 60, queue="", pods=make_pods(gpu=1)),
+        model=model,
+    )
+    assert [cost(each, PLAN) for each in schedule.courses[:2]] == pytest.approx([0.5 * (4 + 0.4 + 0.08), 1.5])
+    assert cost(schedule.courses[2], PLAN) is None
+    assert [cost(each, Plan()) for each in schedule.courses] == [None, None, None]
+
+
+def test_use_over_time_goes_up_and_down_with_the_runs() -> None:
+    """Peak, and the mean until the last known end; a run without an end uses it for ever."""
+    model = make_model(make_queue("q", {"cpu": {"cpu": 4}}), make_queue("r", {"cpu": {"cpu": 2}}))
+    schedule = make_plan(
+        make_task("one", 10, cpu=2),
+        make_task("two", 20, cpu=1),
+        make_task("swap", 10, cpu=1, after=("ns/two",)),
+        make_task("endless", None, queue="r"),
+        model=model,
+    )
+    (use,) = uses(schedule, model)
+    steps = [(round(at), used) for at, used in use.steps]
+    assert (use.flavor, use.resource, use.quota, use.peak) == ("cpu", "cpu", 6, 4)
+    assert steps == [(0, 4), (10, 2), (30, 1)]
+    assert use.mean == pytest.approx(80 / 30, abs=1e-3)
+
+
+def test_units() -> None:
+    """Cores, GiB, pieces."""
+    assert [in_units(*each) for each in (("cpu", 1500), ("memory", 2**31), (GPU, 3))] == [1.5, 2.0, 3.0]

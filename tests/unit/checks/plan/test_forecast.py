@@ -1,0 +1,149 @@
+"""The plan of an environment, its rows and what is said of them."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from checks.admission.model import Snapshot
+from checks.admission.reading import declared_model
+from checks.plan.beside import Held
+from checks.plan.forecast import Forecast, forecast
+from checks.plan.report import Report, report
+from settings.environment import Environment, Namespace
+from settings.model import Settings
+from settings.plan import Plan, Prices
+from settings.workloads import Resources
+from tests.unit.checks.admission.make import make_admitted
+from tests.unit.make import make_cluster_queue, make_distributed, make_queues, make_run, make_settings
+
+
+def notes(found: Forecast) -> dict[str, str]:
+    """What is said of each run."""
+    return {row.name: row.note for row in report(found).rows}
+
+
+def test_runs_of_an_environment_are_planned_from_its_files() -> None:
+    """With their durations, in their order; runs that Kueue does not hold too."""
+    settings = make_settings(
+        make_run(name="a", expected_duration_seconds=100),
+        make_distributed(name="b", workers=2, active_deadline_seconds=50),
+        make_run(name="c", queue=None, managed=False),
+    )
+    found = report(forecast(settings, measured={"research/c": 5.0}))
+    assert [(row.name, round(row.start or 0), round(row.end or 0), row.source, row.pods) for row in found.rows] == [
+        ("a", 0, 100, "declared", 1),
+        ("c", 0, 5, "measured", 1),
+        ("b", 100, 150, "deadline", 3),
+    ]
+    assert [row.cluster_queue for row in found.rows] == ["research", "", "research"]
+    assert (found.environment, round(found.makespan), found.endless, found.cost) == ("test", 150, 0, None)
+    assert found.rows[0].stretches[0].flavors == ("cpu",)
+    assert found.notes == ("nodes are not known here, so quota alone decides (`--nodes` tries some)",)
+
+
+def test_each_run_says_why_it_has_no_start_or_no_end() -> None:
+    """What never fits, what depends on the endless, what waits for it, who gives way."""
+    settings = make_settings(
+        make_run(name="endless", resources=Resources(requests={"cpu": "1", "memory": "1Gi"})),
+        make_run(name="huge", resources=Resources(requests={"cpu": "9", "memory": "1Gi"})),
+        make_run(name="after", depends_on=("endless",)),
+        make_run(name="two", resources=Resources(requests={"cpu": "2", "memory": "1Gi"}), active_deadline_seconds=9),
+        make_run(name="ends", active_deadline_seconds=9),
+        make_run(name="free", queue=None, expected_duration_seconds=1),
+        queues=make_queues(cluster_queues=(make_cluster_queue(cohort=None),), cohorts=()),
+    )
+    assert notes(forecast(settings)) == {
+        "endless": "no end is known: it has neither expectedDurationSeconds nor activeDeadlineSeconds",
+        "huge": "never fits: 1 pod needs 9 cpu; cluster queue research has 2 of flavor cpu at most (7 missing)",
+        "after": "it is launched after research/endless, of which no end is known",
+        "two": "no end is known of what holds the quota: research/endless",
+        "ends": "until its deadline at the latest",
+        "free": "Kueue does not hold it: it starts at once",
+    }
+
+
+def test_a_strict_queue_says_what_it_waits_for() -> None:
+    """Where the first never fits, nobody behind it starts."""
+    strict = make_cluster_queue(queueing_strategy="StrictFIFO")
+    huge = make_run(name="huge", resources=Resources(requests={"cpu": "9", "memory": "1Gi"}))
+    settings = make_settings(huge, make_run(expected_duration_seconds=5), queues=make_queues(cluster_queues=(strict,)))
+    assert notes(forecast(settings))["train"] == (
+        "what is before it in its queue never fits, and the queue is StrictFIFO"
+    )
+
+
+def test_evictions_are_told_with_whom_they_are_for() -> None:
+    """And what becomes of the work."""
+    base = make_cluster_queue()
+    queue = base.model_copy(
+        update={"preemption": base.preemption.model_copy(update={"within_cluster_queue": "LowerPriority"})}
+    )
+    two = Resources(requests={"cpu": "2", "memory": "1Gi"})
+    settings = make_settings(
+        make_run(name="first", priority=None, resources=two, expected_duration_seconds=20),
+        make_run(name="data", queue=None, expected_duration_seconds=5),
+        make_run(name="urgent", resources=two, expected_duration_seconds=5, depends_on=("data",)),
+        queues=make_queues(cluster_queues=(queue,)),
+    )
+    assert notes(forecast(settings))["first"] == "it gives way once, to research/urgent, and goes on later"
+
+
+def test_nodes_that_are_tried_hold_runs_back() -> None:
+    """Quota is there, and no node has room."""
+    settings = make_settings(make_run(expected_duration_seconds=5))
+    found = forecast(settings, nodes=["cpu=2:cpu=500m,memory=1Gi"])
+    assert notes(found) == {"train": "it has its quota, and no node has room for its pods"}
+    assert found.notes == ()
+    assert report(forecast(settings, nodes=["cpu=1:cpu=2,memory=8Gi"])).endless == 0
+    with pytest.raises(ValueError, match="--nodes gpu=1: there is no flavor gpu"):
+        forecast(settings, nodes=["gpu=1"])
+
+
+def make_held(settings: Settings) -> Held:
+    """A cluster of the environment on which somebody else uses half of the cpu."""
+    other = make_admitted("other", "research", reserved=990.0)
+    other = replace(other, workload=replace(other.workload, namespace="research", queue="research"))
+    snapshot = Snapshot(model=replace(declared_model(settings), declared=False), admitted=(other,))
+    return Held(snapshot=snapshot, now=1000.0, limits={"research/other": 40.0}, launched={"research/done"})
+
+
+def test_a_plan_begins_with_what_the_cluster_holds() -> None:
+    """Runs of others hold their quota until their limit; those that have ended are named."""
+    two = Resources(requests={"cpu": "2", "memory": "1Gi"})
+    settings = make_settings(make_run(resources=two, expected_duration_seconds=5), make_run(name="done"))
+    found = report(forecast(settings, held=make_held(settings)))
+    assert [(row.name, row.declared, round(row.start or 0), round(row.end or 0)) for row in found.rows] == [
+        ("other", False, -10, 30),
+        ("train", True, 30, 35),
+    ]
+    assert "launched before, and ended: research/done" in found.notes
+
+
+def test_prices_make_a_cost_and_those_of_nothing_are_told() -> None:
+    """Of flavors that there are not, and flavors in use without a price."""
+    run = make_run(expected_duration_seconds=3600)
+    priced = Plan(currency="EUR", prices=(Prices(name="cpu", per_hour={"cpu": 0.5}), Prices(name="gpu", per_hour={})))
+    found = report(forecast(make_settings(run, plan=priced)))
+    assert (found.cost, found.currency, found.rows[0].cost) == (0.5, "EUR", 0.5)
+    assert "plan.prices[gpu] names no flavor of this environment" in found.notes
+    other = Plan(prices=(Prices(name="gpu", per_hour={}),))
+    words = report(forecast(make_settings(run, plan=other))).notes
+    assert "flavor cpu has no price (trainstack:plan: prices), so it costs nothing here" in words
+
+
+def test_a_tenant_is_told_who_can_tell() -> None:
+    """Its stack does not know the queues."""
+    environment = Environment(profile="tenant", halves=("training",), namespaces=(Namespace(name="research"),))
+    found = forecast(make_settings(make_run(priority=None), environment=environment, queues=make_queues()))
+    assert notes(found)["train"].startswith("unknown: what queue research leads to may not be read from here")
+
+
+def test_a_report_is_json() -> None:
+    """All of it, by its names."""
+    found: Report = report(forecast(make_settings(make_run(expected_duration_seconds=5))))
+    told = json.loads(json.dumps(found.as_json()))
+    assert told["runs"][0]["name"] == "train"
+    assert told["runs"][0]["stretches"][0]["ended"] == 5.0
+    assert told["uses"][0]["steps"] == [[0.0, 1.0], [5.0, 0.0]]
+    assert {"environment", "makespan", "endless", "gpu_hours", "cost", "currency", "notes"} < told.keys()

@@ -1,0 +1,49 @@
+"""How long a declared run takes, and what else a plan makes of its settings."""
+
+import pytest
+
+from checks.admission.launches import declared_workloads
+from checks.admission.reading import declared_model
+from checks.plan.tasks import Duration, duration, tasks
+from tests.unit.make import make_run, make_settings
+
+
+@pytest.mark.parametrize(
+    ("expected", "deadline", "measured", "found"),
+    [
+        (None, None, None, Duration(None, "unbounded")),
+        (600, None, None, Duration(600, "declared")),
+        (600, None, 500.0, Duration(600, "declared")),
+        (None, None, 500.5, Duration(500.5, "measured")),
+        (None, 900, None, Duration(900, "deadline")),
+        (600, 900, None, Duration(600, "declared")),
+        (None, 900, 500.5, Duration(500.5, "measured")),
+        (1000, 900, None, Duration(900, "deadline")),
+        (None, 900, 1000.0, Duration(900, "deadline")),
+    ],
+)
+def test_what_a_person_says_comes_first_then_what_was_measured_and_nothing_outlives_its_deadline(
+    expected: int | None, deadline: int | None, measured: float | None, found: Duration
+) -> None:
+    """Where there is only a deadline it is the most; where there is nothing no end is known."""
+    run = make_run(expected_duration_seconds=expected, active_deadline_seconds=deadline)
+    assert duration(run, measured) == found
+
+
+def test_tasks_are_the_runs_in_their_order() -> None:
+    """Managed ones go on after an eviction, since they have checkpoints; dependencies are of the same namespace."""
+    settings = make_settings(
+        make_run(name="second", depends_on=("first",), expected_duration_seconds=5),
+        make_run(name="first", managed=False),
+    )
+    model = declared_model(settings)
+    workloads = {each.key: each for each in declared_workloads(settings, model)}
+    runs = {f"{run.namespace}/{run.name}": run for run in settings.workloads.runs}
+    second, first = tasks(workloads, runs, {"research/first": 7.0})
+    assert (second.key, second.after, second.keeps, second.queued) == (
+        "research/second",
+        ("research/first",),
+        True,
+        True,
+    )
+    assert (first.keeps, first.duration) == (False, Duration(7.0, "measured"))

@@ -1,0 +1,40 @@
+"""How much of a GPU a piece of a resource is."""
+
+from fractions import Fraction
+
+import pytest
+
+from checks.gpus import PRODUCT, share
+
+
+@pytest.mark.parametrize(
+    ("resource", "product", "expected"),
+    [
+        ("nvidia.com/gpu", "", "1"),
+        ("nvidia.com/gpu", "NVIDIA-A100-SXM4-40GB", "1"),
+        ("amd.com/gpu", "", "1"),
+        ("cpu", "NVIDIA-A100-SXM4-40GB", "0"),
+        ("memory", "", "0"),
+        # A strategy that slices all GPUs of a node alike: the product says how.
+        ("nvidia.com/gpu", "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", "1/7"),
+        ("nvidia.com/gpu", "NVIDIA-A100-SXM4-40GB-MIG-3g.20gb", "3/7"),
+        ("nvidia.com/gpu", "NVIDIA-H100-80GB-HBM3-MIG-1g.20gb", "1/7"),
+        ("nvidia.com/gpu", "NVIDIA-H100-80GB-HBM3-MIG-7g.80gb", "1"),
+        ("nvidia.com/gpu", "NVIDIA-A100-SXM4-40GB-MIG-1c.3g.20gb", "1/7"),
+        ("nvidia.com/gpu", "NVIDIA-A30-MIG-2g.12gb", "1/2"),
+        ("nvidia.com/gpu", "NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition-MIG-1g.24gb", "1/4"),
+        # The mixed strategy: the resource says it.
+        ("nvidia.com/mig-1g.5gb", "NVIDIA-A100-SXM4-40GB", "1/7"),
+        ("nvidia.com/mig-1g.5gb.me", "NVIDIA-A100-SXM4-40GB", "1/7"),
+        ("nvidia.com/mig-1c.2g.10gb", "", "1/7"),
+        ("nvidia.com/mig-1g.24gb", "NVIDIA-H100-96GB", "1/7"),
+        ("nvidia.com/mig-1g.6gb", "", "1/4"),
+        ("nvidia.com/mig-4g.24gb", "NVIDIA-A30", "1"),
+        # What is no profile counts as a whole.
+        ("nvidia.com/mig-new", "", "1"),
+        ("nvidia.com/gpu", "Tesla-T4-SHARED", "1"),
+    ],
+)
+def test_a_slice_counts_by_its_share_of_the_compute(resource: str, product: str, expected: str) -> None:
+    """Whichever of NVIDIA's strategies names it; what is no GPU counts for nothing."""
+    assert share(resource, {PRODUCT: product} if product else {}) == Fraction(expected)

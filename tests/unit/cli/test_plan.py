@@ -1,0 +1,203 @@
+"""`trainstack plan`: what it prints and writes, and what it says where it cannot."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from checks.admission.model import Snapshot
+from checks.admission.reading import declared_model
+from checks.cluster.client import ClusterError
+from checks.plan.beside import Held
+from cli import console
+from cli import plan as command
+from cli.app import app
+from settings.model import Settings
+from tests.unit.checks.admission.make import make_admitted
+
+ENVIRONMENT = """\
+config:
+  trainstack:environment:
+    namespaces: [{name: lab}]
+  trainstack:queues:
+    flavors: [{name: a100}]
+    clusterQueues:
+      - name: lab
+        resourceGroups:
+          - coveredResources: [cpu, nvidia.com/gpu]
+            flavors:
+              - {name: a100, resources: [{name: cpu, nominalQuota: 8}, {name: nvidia.com/gpu, nominalQuota: 2}]}
+    localQueues: [{name: lab, namespace: lab, clusterQueue: lab}]
+  trainstack:plan:
+    currency: EUR
+    prices: [{name: a100, perHour: {nvidia.com/gpu: 1.5}}]
+  trainstack:workloads:
+    runs:
+      - {name: first, from: base, expectedDurationSeconds: 7200}
+      - {name: second, from: base, activeDeadlineSeconds: 3600}
+      - {name: third, from: base}
+"""
+BASE = """\
+kind: Job
+namespace: lab
+queue: lab
+managed: false
+image: {name: "example.org/train:1"}
+resources: {requests: {cpu: 1}, limits: {nvidia.com/gpu: 2}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with three runs on a queue with room for one, as the current folder."""
+    (tmp_path / "Pulumi.yaml").touch()
+    (tmp_path / "Pulumi.lab.yaml").write_text(ENVIRONMENT)
+    (tmp_path / "workloads/base").mkdir(parents=True)
+    (tmp_path / "workloads/base/workload.yaml").write_text(BASE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    return tmp_path
+
+
+def plan(*words: str) -> Result:
+    """Run the command on the environment."""
+    return CliRunner().invoke(app, ["plan", "-s", "lab", *words])
+
+
+def runs(*words: str) -> dict[str, dict[str, Any]]:
+    """The runs of its JSON, by name."""
+    done = plan("--json", *words)
+    assert done.exit_code == 0, done.output
+    return {each["name"]: each for each in json.loads(done.stdout)["runs"]}
+
+
+def test_it_tells_who_starts_and_ends_when() -> None:
+    """A line for each run, one for each flavor, and a sentence."""
+    done = plan()
+    assert done.exit_code == 0, done.output
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    endless = "no end is known: it has neither expectedDurationSeconds nor activeDeadlineSeconds"
+    assert lines[:4] == [
+        "RUN QUEUE START END WAIT TAKES GPUS GPU-H COST FLAVORS NOTE",
+        "first lab now +2h 0s 2h 2 4.0 6.00 a100",
+        "second lab +2h +3h 2h \u2264 1h 2 2.0 3.00 a100 until its deadline at the latest",
+        f"third lab +3h unbounded 3h unbounded 2 - - a100 {endless}",
+    ]
+    assert "2 runs in 3h, 6.0 GPU-hours, 9.00 EUR; of 1 run no end is known." in done.stdout
+    assert "a100 nvidia.com/gpu 2 2 2.0 100%" in lines
+
+
+def test_a_narrow_terminal_has_the_notes_below(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that no line of the table is broken."""
+    monkeypatch.setattr(console.out, "_force_terminal", True)
+    monkeypatch.setattr(console.out, "_width", 100)
+    lines = plan().stdout.splitlines()
+    assert any(line.startswith("second: until its deadline") for line in lines)
+    assert "NOTE" not in lines[0]
+
+
+def test_json_tells_all_of_it() -> None:
+    """In seconds from now; what is not known is null."""
+    found = runs()
+    assert (found["second"]["start"], found["second"]["end"], found["second"]["source"]) == (
+        7200.0,
+        10800.0,
+        "deadline",
+    )
+    assert (found["third"]["end"], found["third"]["gpu_hours"], found["first"]["cost"]) == (None, None, 6.0)
+    assert json.loads(plan("--json").stdout)["before"] is None
+
+
+def test_what_if_is_told_beside_what_is() -> None:
+    """Quota, nodes, priorities, durations; the files stay as they are."""
+    quota = "queues.clusterQueues[lab].resourceGroups[0].flavors[a100].resources[nvidia.com/gpu].nominalQuota=4"
+    found = runs("--set", quota)
+    assert (found["first"]["start"], found["second"]["start"]) == (0.0, 0.0)
+    done = plan("--set", quota, "--set", "workloads.runs[third].expectedDurationSeconds=60")
+    assert "3 runs in 2h, 6.0 GPU-hours, 9.05 EUR." in done.stdout
+    assert "Without the changes: 2 runs in 3h, 6.0 GPU-hours, 9.00 EUR; of 1 run no end is known." in done.stdout
+    assert "A run waits 20m on average, and 1h40m without them." in done.stdout
+    held_back = runs("--nodes", "a100=1:cpu=8,nvidia.com/gpu=1")
+    assert held_back["first"]["note"] == "it has its quota, and no node has room for its pods"
+    before = json.loads(plan("--json", "--nodes", "a100=1:cpu=8,nvidia.com/gpu=2").stdout)["before"]
+    assert before["makespan"] == 10800.0
+    assert Path("Pulumi.lab.yaml").read_text() == ENVIRONMENT
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--set", "queues.clusterQueues[labb].cohort=x"), "--set queues.clusterQueues[labb].cohort=x"),
+        (("--nodes", "a100=2"), "--nodes a100=2: no node of flavor a100 is known here"),
+        (("--png", "nowhere/plan.png"), "cannot write nowhere/plan.png: No such file or directory"),
+        (("--cluster",), "no kubeconfig at"),
+    ],
+)
+def test_what_cannot_be_done_is_told(words: tuple[str, ...], said: str) -> None:
+    """With the remedy, and never a stack trace."""
+    done = plan(*words)
+    assert (done.exit_code, said in done.output) == (1, True), done.output
+    assert "Traceback" not in done.output
+
+
+def test_pictures_are_written(root: Path) -> None:
+    """A PNG, and a page that needs nothing but itself; every run is on it."""
+    done = plan("--png", "plan.png", "--html", "plan.html")
+    assert done.exit_code == 0, done.output
+    assert (root / "plan.png").read_bytes().startswith(b"\x89PNG")
+    page = (root / "plan.html").read_text()
+    assert all(each in page for each in ("<b>first</b>", "<b>third</b>", "a100", "until its deadline at the latest"))
+    assert "written: plan.html" in done.output
+
+
+def test_earlier_records_tell_how_long_a_run_takes(root: Path) -> None:
+    """The median of those of the same program, arguments and pods; what a person says comes before."""
+    definition = {"workload": "third", "command": [], "args": [], "env": {}}
+    facts = {"state": "succeeded", "attempts": 1, "definition": definition, "started": "2026-11-21T12:00:00Z"}
+    for number, minutes in enumerate((10, 20, 50)):
+        folder = root / "results" / f"third-{number}"
+        folder.mkdir(parents=True)
+        (folder / "run.json").write_text(json.dumps({**facts, "finished": f"2026-11-21T12:{minutes}:00Z"}))
+    other = root / "results" / "third-9"
+    other.mkdir()
+    changed = {**facts, "finished": "2026-11-21T12:59:00Z", "definition": {**definition, "args": ["--more"]}}
+    (other / "run.json").write_text(json.dumps(changed))
+    found = runs()["third"]
+    assert (found["duration"], found["source"]) == (1200.0, "measured")
+    assert "~ 20m" in plan().stdout
+
+
+def test_a_plan_can_begin_with_what_the_cluster_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cluster is read once, also where something is tried."""
+    read = []
+
+    def held_by(_: object) -> Any:
+        read.append(1)
+
+        def held(settings: Settings) -> Held:
+            model = declared_model(settings)
+            other = make_admitted("other", "lab", "a100", reserved=940.0, cpu=8)
+            return Held(snapshot=Snapshot(model=model, admitted=(other,)), now=1000.0, limits={"ns/other": 100.0})
+
+        return held
+
+    monkeypatch.setattr(command, "held_by", held_by)
+    found = runs("--cluster")
+    assert (found["other"]["start"], found["other"]["end"], found["other"]["declared"]) == (-60.0, 40.0, False)
+    assert found["first"]["start"] == 40.0
+    assert read == [1]
+    runs("--cluster", "--set", "workloads.runs[first].expectedDurationSeconds=60")
+    assert read == [1, 1]
+
+
+def test_a_cluster_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As other commands do."""
+
+    def held_by(_: object) -> Any:
+        raise ClusterError("cannot reach the cluster; is it up?")
+
+    monkeypatch.setattr(command, "held_by", held_by)
+    done = plan("--cluster")
+    assert (done.exit_code, "error: cannot reach the cluster; is it up?" in done.output) == (1, True)

@@ -1,0 +1,106 @@
+"""The Gantt chart: its axis, its page, its picture."""
+
+import re
+
+import pytest
+
+from reports import gantt_page, gantt_picture
+from reports.gantt import MOST_LANES, Gantt, Lane, Level, Piece, stairs, ticks
+from tests.unit.reports.test_pictures import Page
+
+HOUR = 3600.0
+
+
+def make_piece(start: float = 0.0, end: float | None = HOUR, **changes: object) -> Piece:
+    """A run on one flavor."""
+    base = {"start": start, "end": end, "colours": (0,), "words": "runs"}
+    return Piece(**{**base, **changes})  # type: ignore[arg-type]
+
+
+def make_gantt(*lanes: Lane, **changes: object) -> Gantt:
+    """Four hours of a run that waits, one without an end, and one that never starts."""
+    own = (
+        Lane(name="first", words="2h", since=-HOUR, pieces=(make_piece(-HOUR, HOUR, colours=(0, 1)),)),
+        Lane(name="<second>", words="&", since=0.0, pieces=(make_piece(HOUR, None), make_piece(2 * HOUR, None))),
+        Lane(name="third", words="never", since=0.0, pieces=(), ends=False),
+    )
+    level = Level(name="a100", words="GPUs", colour=1, most=8.0, steps=((0.0, 4.0), (HOUR, 9.0), (9 * HOUR, 0.0)))
+    base = {"title": "Plan of <lab>", "until": 4 * HOUR, "lanes": lanes or own, "levels": (level,)}
+    return Gantt(**{**base, **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("until", "expected"),
+    [
+        (4.0, ["0s", "1s", "2s", "3s", "4s"]),
+        (100.0, ["0s", "30s", "60s", "90s"]),
+        (600.0, ["0m", "2m", "4m", "6m", "8m", "10m"]),
+        (4 * HOUR, ["0h", "1h", "2h", "3h", "4h"]),
+        (100 * HOUR, ["0d", "1d", "2d", "3d", "4d"]),
+        (3000 * HOUR, ["0d", "25d", "50d", "75d", "100d", "125d"]),
+    ],
+)
+def test_the_axis_has_round_times(until: float, expected: list[str]) -> None:
+    """About as many as were asked for."""
+    assert [name for _, name in ticks(until, 5)] == expected
+
+
+def test_levels_are_stairs_from_the_beginning_to_the_end() -> None:
+    """What comes later is left out; before the first step there is nothing."""
+    assert stairs(((0.0, 4.0), (5.0, 2.0), (20.0, 9.0)), 10.0) == ([4.0, 2.0], [0.0, 5.0, 10.0])
+    assert stairs(((5.0, 2.0),), 10.0) == ([0.0, 2.0], [0.0, 5.0, 10.0])
+    assert stairs((), 10.0) == ([0.0], [0.0, 10.0])
+
+
+def test_the_page_is_one_file_in_the_readers_colours() -> None:
+    """It loads nothing and runs nothing; names are text; each colour is a variable."""
+    text = gantt_page.html(make_gantt(), ["Two runs."], ("run", "end"), [("first", "+1h")], ["<note>"])
+    page = Page(text)
+    assert (page.loads, page.tags & {"script", "link", "iframe", "object", "img"}) == ([], set())
+    assert re.findall(r"@import|url\((?!#)", text) == []
+    assert all(each in text for each in ("&lt;second&gt;", "Plan of &lt;lab&gt;", "&lt;note&gt;", "Two runs.", "+1h"))
+    assert "<second>" not in text
+    drawn = text[text.index("<main>") :]
+    assert re.findall(r"#[0-9a-fA-F]{6}\b", drawn) == []
+    used = {*re.findall(r"var\((--(?:series|ink|muted|grid|paper)[a-z0-9-]*)\)", text)}
+    light, dark = ({*re.findall(r"(--[a-z0-9-]+):", scheme)} for scheme in re.findall(r":root \{([^}]*)\}", text))
+    assert used <= light == dark
+
+
+def test_a_bar_stands_where_its_time_is() -> None:
+    """From the beginning on; two flavors share it; what has no known end fades; waiting is a dashed line."""
+    text = gantt_page.html(make_gantt(), [], ("run",), [], [])
+    lanes = re.findall(r'<div class="lane"><div class="who">.*?</div><div class="track">(.*?)</div></div>', text)
+    assert len(lanes) == 3
+    assert lanes[0] == (
+        '<i class="run" style="left: 0.000%; width: 25.000%; --upper: var(--series-0); --lower: var(--series-1)" '
+        'title="runs"></i>'
+    )
+    assert lanes[1].count('class="run endless"') == 2
+    assert '<i class="wait" style="left: 0.000%; width: 25.000%"></i>' in lanes[1]
+    assert lanes[2] == '<i class="wait" style="left: 0.000%; width: 100.000%"></i>'
+
+
+def test_of_very_many_lanes_the_first_are_drawn_and_the_others_counted() -> None:
+    """On the page and in the picture."""
+    lanes = tuple(
+        Lane(name=f"run-{number}", words="", since=0.0, pieces=(make_piece(),)) for number in range(MOST_LANES + 7)
+    )
+    gantt = make_gantt(*lanes)
+    text = gantt_page.html(gantt, [], ("run",), [], [])
+    assert (text.count('class="lane"'), gantt.left_out) == (MOST_LANES, "and 7 more, which start later or never")
+    assert gantt.left_out in text
+    assert height(gantt_picture.png(gantt)) > height(gantt_picture.png(make_gantt()))
+
+
+def height(png: bytes) -> int:
+    """Of a picture, in pixels."""
+    assert png.startswith(b"\x89PNG")
+    return int.from_bytes(png[20:24], "big")
+
+
+def test_the_picture_is_the_same_for_the_same_plan() -> None:
+    """No time and no chance is in it; it draws what is uncertain, without an end, without lanes or levels."""
+    uncertain = Lane(name="late", words="", since=None, pieces=(make_piece(uncertain=True),))
+    for gantt in (make_gantt(), make_gantt(uncertain), make_gantt(levels=())):
+        assert gantt_picture.png(gantt) == gantt_picture.png(gantt)

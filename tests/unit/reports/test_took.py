@@ -1,0 +1,58 @@
+"""How long earlier runs took."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from reports.took import Took, took
+
+
+def make_facts(**changes: Any) -> dict[str, Any]:
+    """A record's run.json: 12 seconds, at the first attempt."""
+    definition = {"workload": "digits", "command": ["train"], "args": ["--epochs=2"], "env": {"A": "b"}}
+    facts = {"state": "succeeded", "attempts": 1, "definition": definition, "world_size": 3}
+    times = {"started": "2026-11-21T12:11:55Z", "finished": "2026-11-21T12:12:07Z"}
+    return {**facts, **times, **changes}
+
+
+def write(folder: Path, facts: object) -> None:
+    """A record in a folder."""
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text(facts if isinstance(facts, str) else json.dumps(facts))
+
+
+def test_a_record_tells_how_long_its_run_took(tmp_path: Path) -> None:
+    """And what ran."""
+    write(tmp_path / "digits-1", make_facts())
+    expected = Took(
+        workload="digits", seconds=12.0, command=("train",), args=("--epochs=2",), env={"A": "b"}, world_size=3
+    )
+    assert took(tmp_path) == [expected]
+    assert took(tmp_path / "nowhere") == []
+
+
+def test_a_job_of_several_takes_from_the_first_start_to_the_last_end(tmp_path: Path) -> None:
+    """It has a record for each completion."""
+    write(tmp_path / "many-1" / "0", make_facts())
+    write(tmp_path / "many-1" / "1", make_facts(started="2026-11-21T12:12:00Z", finished="2026-11-21T12:13:55Z"))
+    assert [each.seconds for each in took(tmp_path)] == [120.0]
+
+
+def test_what_is_not_whole_tells_nothing(tmp_path: Path) -> None:
+    """A run that failed, was evicted or goes on; a record that is none; part of a Job's."""
+    definition = make_facts()["definition"]
+    for number, facts in enumerate(
+        (
+            make_facts(state="started"),
+            make_facts(attempts=2),
+            {"state": "succeeded"},
+            make_facts(definition={key: definition[key] for key in definition if key != "args"}),
+            "{",
+            "[]",
+        )
+    ):
+        write(tmp_path / f"run-{number}", facts)
+    write(tmp_path / "many-1" / "0", make_facts())
+    write(tmp_path / "many-1" / "1", make_facts(state="started"))
+    (tmp_path / "empty").mkdir()
+    assert took(tmp_path) == []
