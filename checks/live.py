@@ -92,7 +92,7 @@ class LiveScene:
     images: Mapping[str, str]
     """The image that each declared operator's release has, by the key of OPERATORS; empty where it was not read."""
     launches: Collection[tuple[str, str]] = ()
-    """The objects of its runs as they would be launched now, by namespace and name."""
+    """Its runs as they would be launched now, by namespace: their ids, and the names that their objects would have."""
 
     @cached_property
     def snapshot(self) -> Snapshot:

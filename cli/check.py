@@ -109,9 +109,11 @@ def _on_cluster(session: Session, loaded: Loaded) -> Checked:
     with step("reading the cluster", "2 s"):
         live = read_environment(settings, asked)
     launches = {
-        (metadata["namespace"], metadata["name"])
+        (metadata["namespace"], name)
         for metadata in (manifest["metadata"] for manifest in manifests)
-        if LAUNCH in metadata["labels"] and "name" in metadata
+        if LAUNCH in metadata["labels"]
+        for name in (metadata["labels"][RUN], metadata.get("name"))
+        if name is not None
     }
     return against_cluster.examine(LiveScene(settings, live, _images(manifests), launches), loaded.places)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from checks.admission.model import Snapshot
 from checks.admission.reading import declared_objects, read_snapshot
-from manifests.labels import OWNER
+from manifests.labels import OWNER, RUN
 from settings.model import Settings
 
 Body = Mapping[str, Any]
@@ -29,7 +29,8 @@ def snapshot(
     Args:
         lists: what was read of the cluster, each object with its kind.
         settings: the environment; what it declares counts as it declares it, since `up` makes it so.
-        without: owners of Workloads that are passed over, by namespace and name: a run does not compete with itself.
+        without: runs whose Workloads are passed over, since a run does not compete with itself: by namespace and run
+            id, or the name of the object. The id is in the labels of its pods, whatever its object is called.
         grows: whether nodes are made on demand.
         kueue: the running Kueue's Configuration; None where it is not known.
 
@@ -37,7 +38,7 @@ def snapshot(
     unread = {kind for kind, bodies in lists.items() if bodies is None}
     if unread & _DECISIVE:
         unread.add("ClusterQueue")
-    found = [each for bodies in lists.values() for each in bodies or () if not _owned(each, without)]
+    found = [each for bodies in lists.values() for each in bodies or () if not _is_of(each, without)]
     made = read_snapshot(laid_over(found, declared_objects(settings)), unread=unread, kueue=kueue)
     return replace(made, model=replace(made.model, grows=grows))
 
@@ -69,10 +70,15 @@ def _goes(live: Body, key: str) -> bool:
     return set(held) == {OWNER}
 
 
-def _owned(body: Body, owners: Collection[tuple[str, str]]) -> bool:
+def _is_of(body: Body, runs: Collection[tuple[str, str]]) -> bool:
+    """Whether it is a Workload of one of these."""
+    if body["kind"] != "Workload":
+        return False
     metadata = body["metadata"]
-    named = metadata.get("ownerReferences") or () if body["kind"] == "Workload" else ()
-    return any((metadata["namespace"], each["name"]) in owners for each in named)
+    pods = (each["template"].get("metadata") or {} for each in body["spec"]["podSets"])
+    names = {(each.get("labels") or {}).get(RUN) for each in pods}
+    names |= {each["name"] for each in metadata.get("ownerReferences") or ()}
+    return any((metadata["namespace"], name) in runs for name in names)
 
 
 def _key(body: Body) -> tuple[str, str, str]:

@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import pytest
+
 from checks.admission.live import laid_over, snapshot
+from manifests.labels import RUN
 from tests.unit.make import make_run, make_settings
 
 Body = dict[str, Any]
@@ -14,19 +17,22 @@ def make_object(kind: str, name: str, spec: Body, namespace: str = "") -> Body:
     return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": metadata, "spec": spec}
 
 
-def make_admitted(name: str, owner: str) -> Body:
-    """A Workload that has its quota, of a Job."""
-    container = {"name": "one", "resources": {"requests": {"cpu": "1"}}}
-    sets = [{"name": "main", "count": 1, "template": {"spec": {"containers": [container]}}}]
-    given = {"name": "main", "count": 1, "flavors": {"cpu": "cpu"}, "resourceUsage": {"cpu": "1"}}
-    body = make_object("Workload", name, {"queueName": "research", "podSets": sets}, "research")
-    body["metadata"]["ownerReferences"] = [{"kind": "Job", "name": owner}]
-    reserved = {"type": "QuotaReserved", "status": "True", "lastTransitionTime": "2026-01-02T03:04:05Z"}
-    body["status"] = {
-        "conditions": [reserved],
-        "admission": {"clusterQueue": "research", "podSetAssignments": [given]},
+def make_workload(name: str, owner: str, run: str | None = None, *, namespace: str = "research") -> Body:
+    """Kueue's Workload of an object of this name; `run`: the run's id on its pods."""
+    container = {"name": "training", "image": "none", "resources": {"requests": {"cpu": "1"}}}
+    template: Body = {"spec": {"containers": [container]}}
+    if run is not None:
+        template["metadata"] = {"labels": {RUN: run}}
+    return {
+        "kind": "Workload",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "creationTimestamp": "2026-01-02T03:04:05Z",
+            "ownerReferences": [{"kind": "Job", "name": owner}],
+        },
+        "spec": {"queueName": "research", "podSets": [{"name": "main", "count": 1, "template": template}]},
     }
-    return body
 
 
 def test_what_is_declared_wins_and_what_others_have_set_stays() -> None:
@@ -61,11 +67,26 @@ def test_what_an_environment_says_no_more_is_gone() -> None:
     assert laid["spec"] == {"stopPolicy": "Hold", "fairSharing": {}, "queueingStrategy": "StrictFIFO"}
 
 
-def test_a_run_does_not_compete_with_itself() -> None:
-    """Its own Workload, known by the Job that owns it, is passed over; others' are not."""
-    lists = {"Workload": [make_admitted("w1", "mine"), make_admitted("w2", "theirs")]}
-    found = snapshot(lists, make_settings(make_run()), without={("research", "mine"), ("elsewhere", "theirs")})
-    assert [each.workload.name for each in found.admitted] == ["w2"]
+@pytest.mark.parametrize(
+    "own",
+    [
+        make_workload("job-train", "train-0123456789-aaaaaa"),
+        # `naming: generated`: the API server completes the object's name.
+        make_workload("job-train-x7k2p", "train-x7k2p", "train-0123456789"),
+    ],
+    ids=["derived", "generated"],
+)
+def test_a_run_does_not_compete_with_itself(own: Body) -> None:
+    """Whatever its object is called; one of another namespace, or of another run, stays."""
+    settings = make_settings(make_run())
+    others = [
+        make_workload("elsewhere", "train-x7k2p", "train-0123456789", namespace="other"),
+        make_workload("other-run", "train-abcde", "train-9876543210"),
+        make_workload("bare", "somebody-s"),
+    ]
+    without = {("research", "train-0123456789"), ("research", "train-0123456789-aaaaaa")}
+    found = snapshot({"Workload": [own, *others]}, settings, without=without)
+    assert [each.name for each in found.pending] == ["elsewhere", "other-run", "bare"]
 
 
 def test_where_workloads_or_cohorts_may_not_be_read_nothing_is_known_of_queues() -> None:
