@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Group, RenderableType
+from rich.console import Group, JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -40,7 +40,8 @@ def plan(
         typer.Option(
             "--nodes",
             metavar="FLAVOR=COUNT",
-            help="Try so many nodes of a flavor: a100=4, or a100=4:cpu=64,memory=512Gi,nvidia.com/gpu=8.",
+            help="Try so many nodes of a flavor: a100=4, or, where none of that kind is known, "
+            "a100=4:cpu=64,memory=512Gi,nvidia.com/gpu=8; may be given again.",
         ),
     ] = None,
     png: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it as a PNG.", dir_okay=False)] = None,
@@ -61,7 +62,7 @@ def plan(
 
       trainstack plan -s prod --cluster --html plan.html
 
-      trainstack plan -s prod --set 'workloads.runs[digits].priority=low'
+      trainstack plan -s prod --set 'workloads.runs\\[digits].priority=low'
 
       trainstack plan -s prod --nodes a100=4:cpu=64,memory=512Gi,nvidia.com/gpu=8 --json
     """
@@ -119,7 +120,10 @@ def _shown(made: Report, before: Report | None) -> RenderableType:
     beside = not out.is_terminal or out.width >= _ROOM
     table = Table(box=None, pad_edge=False, collapse_padding=True)
     for name in HEAD[:-1]:
-        table.add_column(name.upper(), justify="left" if name in LEFT else "right", no_wrap=True)
+        # Where there is too little room, the names of the runs are broken, and nothing else.
+        broken = name == HEAD[0]
+        justify: JustifyMethod = "left" if name in LEFT else "right"
+        table.add_column(name.upper(), justify=justify, no_wrap=not broken, overflow="fold" if broken else "ellipsis")
     if beside:
         table.add_column(HEAD[-1].upper(), overflow="fold")
     rows = cells(made)

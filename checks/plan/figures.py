@@ -1,10 +1,12 @@
 """What a schedule costs and uses: GPU-hours, money, each flavor over time."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 
-from checks.admission.model import FlavorResource, Model, Usage
+from checks.admission.model import FlavorResource, Model, Workload
+from checks.admission.verdict import Assigned
 from checks.gpus import share
 from checks.plan.schedule import Course, Schedule, Span
 from settings.plan import Plan
@@ -30,24 +32,16 @@ class Use:
 
 def gpus(course: Course, model: Model) -> float:
     """How many GPUs a run has at once, slices by their share; of one that never runs, how many it asks for."""
-    span = next((each for each in course.spans), None)
-    if span is None or not span.usage:
-        return float(
-            sum(
-                number * share(resource, pods.selector)
-                for pods in course.task.workload.pod_sets
-                for resource, number in pods.requests.items()
-            )
-        )
-    return _gpus(span.usage, model)
+    workload = course.task.workload
+    whole = tuple(Assigned(pods.name, pods.count, {}) for pods in workload.pod_sets)
+    return _gpus(workload, course.spans[0].assigned if course.spans else whole, model)
 
 
 def gpu_hours(course: Course, model: Model) -> float | None:
     """GPU-hours over all its spans; None where no end is known."""
     if course.end is None:
         return None
-    alone = gpus(course, model)
-    return sum(hours * (_gpus(span.usage, model) if span.usage else alone) for span, hours in _hours(course.spans))
+    return sum(hours * _gpus(course.task.workload, span.assigned, model) for span, hours in _hours(course.spans))
 
 
 def cost(course: Course, plan: Plan) -> float | None:
@@ -103,10 +97,18 @@ def in_units(resource: str, number: int) -> float:
     return number / 2**30 if resource in _IN_GIB else float(number)
 
 
-def _gpus(usage: Usage, model: Model) -> float:
+def _gpus(workload: Workload, assigned: Iterable[Assigned], model: Model) -> float:
+    """What nodes the pods ask for, or their flavors have, says how much of a GPU one piece is."""
+    given = {each.pod_set: each for each in assigned}
     flavors = model.flavors or {}
-    labels: Mapping[str, Mapping[str, str]] = {name: each.labels for name, each in flavors.items()}
-    return float(sum(number * share(resource, labels.get(flavor, {})) for (flavor, resource), number in usage.items()))
+    found = Fraction(0)
+    for pods in workload.pod_sets:
+        got = given[pods.name]
+        for resource, number in pods.per_pod.items():
+            flavor = flavors.get(got.flavors.get(resource, ""))
+            labels = {**pods.selector, **(flavor.labels if flavor is not None else {})}
+            found += got.count * number * share(resource, labels)
+    return float(found)
 
 
 def _hours(spans: Iterable[Span]) -> Iterator[tuple[Span, float]]:

@@ -33,7 +33,7 @@ def changed_nodes(nodes: Sequence[Node], changes: Sequence[str], flavors: Mappin
             raise ValueError(
                 f"--nodes {change}: there is no flavor {match['flavor']}; {nearest(match['flavor'], flavors)}"
             )
-        own = [node for node in result if flavor.labels.items() <= node.labels.items()]
+        own = [node for node in result if _is_of(node, flavor, flavors)]
         sample = _sample(flavor, change, match["resources"], own)
         result = [node for node in result if node not in own]
         result += (_named(sample, f"{flavor.name}-{number}") for number in range(int(match["count"])))
@@ -43,6 +43,12 @@ def changed_nodes(nodes: Sequence[Node], changes: Sequence[str], flavors: Mappin
 def limited(changes: Sequence[str]) -> frozenset[str]:
     """The flavors that changes name."""
     return frozenset(change.partition("=")[0] for change in changes)
+
+
+def _is_of(node: Node, flavor: Flavor, flavors: Mapping[str, Flavor]) -> bool:
+    """Whether a node is a flavor's; one with labels that another flavor asks for besides is that one's."""
+    asked, has = flavor.labels.items(), node.labels.items()
+    return asked <= has and not any(asked < each.labels.items() <= has for each in flavors.values())
 
 
 def _sample(flavor: Flavor, change: str, resources: str | None, own: Sequence[Node]) -> Node:

@@ -98,6 +98,26 @@ def test_a_narrow_terminal_has_the_notes_below(monkeypatch: pytest.MonkeyPatch) 
     assert "NOTE" not in lines[0]
 
 
+def test_a_long_name_is_broken_and_no_figure_is(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the terminal is too narrow for both."""
+    monkeypatch.setattr(console.out, "_force_terminal", True)
+    monkeypatch.setattr(console.out, "_width", 80)
+    long = "third-of-the-runs-with-a-long-name"
+    (root / "Pulumi.lab.yaml").write_text(ENVIRONMENT.replace("third", long))
+    lines = plan().stdout.splitlines()
+    place = next(number for number, line in enumerate(lines) if line.startswith("third-"))
+    first, second = lines[place].split(), lines[place + 1].split()
+    assert first[1:] == ["lab", "+3h", "unbounded", "3h", "unbounded", "2", "-", "-", "a100"]
+    assert first[0] + second[0] == long
+
+
+def test_the_help_shows_the_examples_whole() -> None:
+    """Brackets are no markup there."""
+    done = plan("--help")
+    assert "--set 'workloads.runs[digits].priority=low'" in done.stdout
+    assert "--nodes a100=4:cpu=64,memory=512Gi,nvidia.com/gpu=8" in done.stdout
+
+
 def test_json_tells_all_of_it() -> None:
     """In seconds from now; what is not known is null."""
     found = runs()

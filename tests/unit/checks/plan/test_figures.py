@@ -30,17 +30,20 @@ def make_gpus() -> Model:
 
 
 def test_gpu_hours_count_slices_by_their_share() -> None:
-    """By the product of the flavor's nodes, or by the resource's name."""
+    """By the product of the flavor's nodes, or of those that the pods select, or by the resource's name."""
     model = make_gpus()
     mixed = replace(make_pods(count=2), requests={SLICE: 4})
+    selects = replace(make_pods(count=2, gpu=2), selector={PRODUCT: "NVIDIA-A100-SXM4-40GB-MIG-3g.20gb"})
     schedule = make_plan(
         make_task("whole", 1800, pods=make_pods(count=2, gpu=2)),
         make_task("sliced", 3600, queue="r", pods=make_pods(gpu=3)),
         make_task("mixed", 3600, pods=mixed),
+        make_task("selects", 1800, pods=selects),
+        make_task("free", 1800, queue="", pods=make_pods(count=2, gpu=1)),
         model=model,
     )
-    assert [gpus(each, model) for each in schedule.courses] == pytest.approx([4, 3 / 7, 8 / 7])
-    assert [gpu_hours(each, model) for each in schedule.courses] == pytest.approx([2, 3 / 7, 8 / 7])
+    assert [gpus(each, model) for each in schedule.courses] == pytest.approx([4, 3 / 7, 8 / 7, 12 / 7, 2])
+    assert [gpu_hours(each, model) for each in schedule.courses] == pytest.approx([2, 3 / 7, 8 / 7, 6 / 7, 1])
 
 
 def test_what_is_done_twice_counts_twice_and_what_has_no_end_is_unbounded() -> None:

@@ -87,6 +87,8 @@ def test_nodes_of_a_flavor_are_replaced_by_others_like_the_largest() -> None:
     allocatable = {"pods": 110, "cpu": 64000, "memory": 2**30, GPU: 8}
     assert described == (Node("a100-0", {"kind": "a100"}, (), allocatable),)
     assert changed_nodes([old, other], ["a100=0"], FLAVORS) == (other,)
+    # A flavor without labels has every node that no other flavor asks for.
+    assert changed_nodes([old, other], ["cpu=0"], FLAVORS) == (old,)
     assert limited(["a100=1:cpu=1", "cpu=2"]) == {"a100", "cpu"}
 
 
