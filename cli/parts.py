@@ -28,8 +28,10 @@ _IDLE_MINUTES = 1
 _SLICE = 1 << 20
 _DIGEST_LINE = 64 + len("  -\n")
 # Names come as the first line of the input: kubectl's arguments have to be text.
-_LOOP = f"""next() {{ count=$(($2 - $1)); if [ $count -gt {CHUNK} ]; then count={CHUNK}; fi; }}
-read_() {{ dd if="$1" bs=1M iflag=skip_bytes,count_bytes,fullblock skip="$2" count="$3" status=none; }}
+# A chunk's size is the last word.
+_LOOP = """for chunk; do :; done
+next() { count=$(($2 - $1)); if [ $count -gt $chunk ]; then count=$chunk; fi; }
+read_() { dd if="$1" bs=1M iflag=skip_bytes,count_bytes,fullblock skip="$2" count="$3" status=none; }
 set -e
 cd "$1"
 """
@@ -148,7 +150,7 @@ def resumable(loader: Loader, path: Path, folder: str, name: str, state: Stat, t
 
     Raises BrokenConnectionError.
     """
-    words = (str(state.size), key(name, state), taker)
+    words = (str(state.size), key(name, state), taker, str(CHUNK))
     with path.open("rb") as file, running(loader, _WHAT, _CLAIM, folder, *words, given=b"") as script:
         return _same(file, script.output, state.size, meter)
 
@@ -160,7 +162,7 @@ def send(
 
     Ends the command when the file was changed meanwhile. Raises BrokenConnectionError.
     """
-    words = (str(state.size), str(offset), key(name, state), taker, str(int(path.stat().st_mtime)))
+    words = (str(state.size), str(offset), key(name, state), taker, str(int(path.stat().st_mtime)), str(CHUNK))
     with path.open("rb") as file, running(loader, "upload", _TAKE, folder, *words) as script:
         file.seek(offset)
         told, heard = script.input, script.output
@@ -196,9 +198,10 @@ def receive(loader: Loader, folder: str, target: Path, name: str, state: Stat, m
     if have := part.stat().st_size:
         # Only as many as there are here, or the far side would read all of it.
         end = have if have == state.size else have // CHUNK * CHUNK
-        with part.open("rb") as file, running(loader, _WHAT, _CHECK, folder, str(end), given=asked) as script:
+        compared = (str(end), str(CHUNK))
+        with part.open("rb") as file, running(loader, _WHAT, _CHECK, folder, *compared, given=asked) as script:
             offset = _same(file, script.output, state.size, meter)
-    words = (str(state.size), str(offset))
+    words = (str(state.size), str(offset), str(CHUNK))
     with part.open("r+b") as file, running(loader, "fetch", _GIVE, folder, *words, given=asked) as script:
         file.seek(offset)
         digests = []

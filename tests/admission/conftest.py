@@ -19,9 +19,9 @@ def seed() -> int:
     return int(os.environ.get("TRAINSTACK_ADMISSION_SEED", "") or random.SystemRandom().randrange(10**6))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster of its own.
+    """A cluster of its own, gone before the other tests begin.
 
     TRAINSTACK_TEST_CLUSTER names a folder; its cluster's neighbour of the name `<folder>-admission` is used then, and
     left running: for whoever writes tests.
@@ -35,7 +35,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             devcluster.down(state, keep_data=False)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def bench(cluster: Cluster) -> Bench:
     """Kueue, ready for cases."""
     return Bench(install(cluster))

@@ -11,11 +11,12 @@ import typer
 from rich.filesize import decimal
 
 from cli import parts, progress, tries
-from cli.parts import CHUNK
 from cli.transfer import fetch, listing, upload
 from cli.trees import PARTIAL
 from tests.unit.cli.volume import LOADER, FakeVolume, make_volume, write
 
+CHUNK = 2 << 20
+"""Bytes, here."""
 SIZE = 3 * CHUNK + 7
 NAME = os.fsdecode(b"-a b/caf\xe9.pt")
 
@@ -26,6 +27,7 @@ DAMAGE = "import os; all(os.write(1, data.replace(b'x', b'y')) for data in iter(
 @pytest.fixture(autouse=True)
 def _small_is_big(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "BIG", CHUNK)
+    monkeypatch.setattr(parts, "CHUNK", CHUNK)
 
 
 @pytest.fixture
