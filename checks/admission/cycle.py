@@ -51,9 +51,6 @@ def serve(state: State, heads: Sequence[Head]) -> Served:
         usage: Usage = made.assignment.usage
         left -= 1
         if not head.succeeds:
-            # Who is not sure to get his quota back keeps it from others meanwhile.
-            if made.assignment.mode is Mode.NO_FIT or said.preemption.reclaim_within_cohort == "Any":
-                continue
             usage = kept_free(head)
         elif reserved and not still_fits(state, head, going):
             # Skipped: its next attempt begins with the first flavor.
@@ -64,7 +61,7 @@ def serve(state: State, heads: Sequence[Head]) -> Served:
             served.evicting.append(head)
         else:
             served.admitted.append(head)
-        if left:
+        if left and usage:
             state.tree.add(said.name, usage)
             reserved.append((said.name, usage))
     for name, usage in reversed(reserved):
@@ -87,7 +84,12 @@ def still_fits(state: State, head: Head, going: Mapping[str, Admitted]) -> bool:
 
 
 def kept_free(head: Head) -> dict[FlavorResource, int]:
-    """What nobody else gets in this cycle, because it is waited for. Source: quotaResourcesToReserve."""
+    """What nobody else gets in this cycle, because a head that fails is not sure to get it back later.
+
+    Source: quotaResourcesToReserve.
+    """
+    if head.made.assignment.mode is Mode.NO_FIT or head.pending.pool.said.preemption.reclaim_within_cohort == "Any":
+        return {}
     node, assignment = head.pending.pool.node, head.made.assignment
     found = {}
     for what, number in assignment.usage.items():

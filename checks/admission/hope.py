@@ -159,26 +159,23 @@ class Hope:
                         there = free[what] = pool.available(what)
                     if number > there:
                         contested.append((what, number, there))
-                if not contested or self._may_evict(pool, needs.priority, contested):
+                if not contested or self._may_evict(pool, needs, contested):
                     break
             else:
                 return False
         return True
 
-    def _may_evict(self, pool: Pool, priority: int, contested: Sequence[tuple[FlavorResource, int, int]]) -> bool:
+    def _may_evict(self, pool: Pool, needs: Needs, contested: Sequence[tuple[FlavorResource, int, int]]) -> bool:
         """Whether evictions could give so much, as fitsResourceQuota and classicalPreemptions have it.
 
-        `contested`: what is wanted, how much of it, and how much is free.
+        `contested`: what is wanted of one flavor, how much of it, and how much is free.
         """
         policy, node = pool.said.preemption, pool.node
-        others = policy.reclaim_within_cohort != "Never" and any(
-            len(borrowing) > (pool.said.name in borrowing)
-            for borrowing in [self._who_borrows(what) for what, _, _ in contested]
-        )
+        others = policy.reclaim_within_cohort != "Never" and self._others_borrow(pool, needs, contested)
         within = policy.within_cluster_queue
         if not others and within == "Never":
             return False
-        own = [0 if within == "Never" else self._evictable(pool, what, priority) for what, _, _ in contested]
+        own = [0 if within == "Never" else self._evictable(pool, what, needs.priority) for what, _, _ in contested]
         if policy.borrow_within_cohort or (node.parent is not None and node.parent.parent is not None):
             return others or any(own)
         # In a flat cohort, others give way only to what the queue has itself, and its own workloads for the rest.
@@ -187,6 +184,13 @@ class Hope:
             and (number <= free + mine or (others and not node.exceeds(what, number - mine)))
             for (what, number, free), mine in zip(contested, own, strict=True)
         )
+
+    def _others_borrow(self, pool: Pool, needs: Needs, contested: Sequence[tuple[FlavorResource, int, int]]) -> bool:
+        """Whether other queues borrow something that is contested: together with what other pods lack, and groups."""
+        wanted = [what for what, _, _ in contested]
+        if len(needs.choices) > 1:
+            wanted = [what for choice in needs.choices for amounts in choice for what, _ in amounts]
+        return any(len(names) > (pool.said.name in names) for names in map(self._who_borrows, wanted))
 
     def _evictable(self, pool: Pool, what: FlavorResource, priority: int) -> int:
         """How much of it workloads use in a queue that give way to this priority."""

@@ -207,6 +207,10 @@ class Pending:
 
     def skip(self, cycles: int) -> None:
         """Pass so many over, none of whom could be admitted."""
+        head = self.head()
+        if head is None or cycles == 0:
+            return
+        head.tried = ()
         if not self.pool.said.strict:
             self._next = min(self._next + cycles, len(self._items))
 

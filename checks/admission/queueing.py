@@ -131,8 +131,11 @@ class Queueing:
                 return events
             stage = tuple(pending.stage for pending in self._pending.values())
             if stage in seen and not freed:
-                # Strict queues, and who is kept from what it needs by others, come again and again.
+                # Strict queues, and who is kept from what it needs by others, come again and again. At which of their
+                # flavors they are when something else happens is chance; here at the first one.
                 self._pace.skip(FOR_EVER, until)
+                for head in heads:
+                    head.item.tried = ()
                 return []
             seen = set() if freed else seen | {stage}
             if not freed:

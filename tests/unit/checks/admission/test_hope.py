@@ -1,12 +1,14 @@
 """The quick look before an attempt never says no where an attempt would succeed."""
 
 import random
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from checks.admission.attempts import attempt
 from checks.admission.hope import Hope, floor, kind_of, needs_of
-from checks.admission.model import Admitted, Cohort, Model, Preemption, Workload
+from checks.admission.model import Admitted, Cohort, Group, Model, Preemption, Quota, Workload
 from checks.admission.state import State
 from tests.unit.checks.admission.make import make_model, make_pods, make_queue, make_workload
 
@@ -91,14 +93,24 @@ def test_the_floor_of_needs_is_below_each_of_them() -> None:
     assert needs_of(make_workload(make_pods(memory="1Gi")), pool).choices == ((),)
 
 
-def test_who_borrows_one_resource_may_free_another() -> None:
-    """What is contested is contested together: a queue that borrows cpu gives back GPUs that it has of its own too."""
-    quotas = {"one": {"cpu": 4, "nvidia.com/gpu": 4}}
+@pytest.mark.parametrize("flavors", [("one", "one"), ("one", "two")])
+def test_who_borrows_one_resource_may_free_another(flavors: tuple[str, str]) -> None:
+    """What is contested is contested together: a queue that borrows cpu gives back GPUs that it has of its own too.
+
+    In one group with it, or in another.
+    """
+    cpu, gpu = (flavors[0], "cpu"), (flavors[1], "nvidia.com/gpu")
+    groups = {flavor: frozenset(name for at, name in (cpu, gpu) if at == flavor) for flavor in flavors}
+    said: dict[str, Any] = {
+        "groups": tuple(Group(covered, (flavor,)) for flavor, covered in groups.items()),
+        "quotas": {cpu: Quota(4000), gpu: Quota(4)},
+        "cohort": "lab",
+    }
     policy = Preemption(reclaim_within_cohort="LowerPriority", borrow_within_cohort=True)
-    model = make_model(make_queue("q", quotas, "lab", preemption=policy), make_queue("r", quotas, "lab"))
+    model = make_model(replace(make_queue("q", preemption=policy), **said), replace(make_queue("r"), **said))
     state = State(model)
     other = make_workload(make_pods(cpu=6, gpu=4), name="other", queue="r")
-    state.add(Admitted(other, "r", {("one", "cpu"): 6000, ("one", "nvidia.com/gpu"): 4}))
+    state.add(Admitted(other, "r", {cpu: 6000, gpu: 4}))
     asked, pool = make_workload(make_pods(cpu=4, gpu=6), priority=5), state.pools["q"]
     assert attempt(state, pool, asked).succeeds
     assert Hope(state.pools.values()).may_fit(pool, needs_of(asked, pool))

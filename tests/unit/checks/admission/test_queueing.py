@@ -1,16 +1,13 @@
 """Many workloads at one instant: who is admitted, in which order, who has to go."""
 
-import random
 from dataclasses import replace
 
 import pytest
 
 from bench import plan
-from checks.admission.hope import Hope
 from checks.admission.model import LocalQueue, Model, Preemption, Requirement, Workload
 from checks.admission.queueing import Queueing, UnsettledError
 from tests.unit.checks.admission.make import make_admitted, make_model, make_pods, make_queue, make_workload
-from tests.unit.checks.admission.test_hope import drawn_model, drawn_workload
 
 LOWER = Preemption(within_cluster_queue="LowerPriority")
 
@@ -185,39 +182,31 @@ def test_cycles_take_their_time_and_end_where_something_else_happens() -> None:
     assert [each.key for each in waiting.advance(5.4)] == ["ns/large0"]
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_cycles_that_are_passed_over_change_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same happens, in the same order and at the same times, as where every cycle is made.
+def test_who_has_evicted_others_stays_in_front_of_all_until_it_is_admitted() -> None:
+    """Although somebody of higher priority comes meanwhile, and although it does not fit for a while."""
+    queueing = Queueing(make_model(make_queue(preemption=LOWER)), [make_admitted("low", cpu=4)], eviction_cycles=9)
+    queueing.submit(make_run("middle", 3, priority=5))
+    assert [event.kind for event in queueing.advance(0.0)] == ["evicted"]
+    queueing.submit(make_run("high", 3, priority=9, created=1.0))
+    assert said(queueing)[0] == "+middle"
 
-    With pods of one kind: for pod sets that are served one after the other Kueue may need some cycles more.
-    """
-    draw = random.Random(seed)
-    model = drawn_model(draw)
-    shapes = [drawn_workload(draw, number) for number in range(8)]
-    workloads = [
-        replace(each, name=f"run{number}", created=float(number // 2), pod_sets=each.pod_sets[:1])
-        for number, each in enumerate(draw.choices(shapes, k=60))
-    ]
 
-    def course() -> list[tuple[str, str, float]]:
-        queueing = Queueing(model, paced=True)
-        for workload in workloads:
-            queueing.submit(workload)
-        found: list[tuple[str, str, float]] = []
-        now, running = 0.0, []
-        while True:
-            while done := queueing.advance(now, now + 3.0):
-                found += [(each.kind, each.key, round(each.at, 6)) for each in done]
-                running += [each.key for each in done if each.kind == "admitted"]
-                running = [key for key in running if key not in {each.key for each in done if each.kind == "evicted"}]
-                now = done[-1].at
-            if not running or len(found) > 200:
-                return found
-            now += 3.0
-            queueing.finish(running.pop(0))
+def test_who_keeps_nothing_free_is_no_reason_to_pass_over_cycles() -> None:
+    """One of two waits in vain before a third: once both had their turn it is admitted, and not later."""
 
-    quick = course()
-    monkeypatch.setattr(Hope, "may_fit", lambda *_: True)
-    monkeypatch.setattr(Queueing, "_skip_alike", lambda *_: None)
-    assert course() == quick
-    assert quick
+    waits = Preemption(within_cluster_queue="LowerPriority")
+    none = {"cpu": {"cpu": 0}}
+    queues = (
+        make_queue("q", None, "lab", preemption=waits),
+        make_queue("r", none, "lab"),
+        make_queue("s", none, "lab"),
+    )
+    queueing = Queueing(make_model(*queues), [make_admitted("used", "q", cpu=2, priority=9)], paced=True)
+    for run in (make_run("own", 4, "q"), make_run("borrower", 2, "s", created=9.0)):
+        queueing.submit(run)
+    for number in range(5):
+        # Each of the three fits, but not all of them ever.
+        sets = [make_pods(f"set{index}", cpu=2) for index in range(3)]
+        queueing.submit(make_workload(*sets, queue="r", name=f"large{number}", created=float(number)))
+    (event,) = queueing.advance(0.0)
+    assert (event.key, event.at) == ("ns/borrower", 0.001)

@@ -1,0 +1,145 @@
+"""Cycles that are passed over unmade, and attempts that are remembered, change nothing."""
+
+from collections.abc import Hashable
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from checks.admission.hope import Hope
+from checks.admission.kin import Kin
+from checks.admission.model import Cohort, Fungibility, Group, Model, PodSet, Policy, Preemption, Quota, Workload
+from checks.admission.queueing import Queueing
+from tests.unit.checks.admission.make import make_model, make_pods, make_queue, make_workload
+
+Course = list[tuple[str, str, float, str]]
+SECONDS = 3.00037
+"""Between those who come or end; no cycle begins at that very time."""
+
+
+def drawn_model(draw: Random) -> Model:
+    """One to four queues in a tree of up to three cohorts, of one or two groups."""
+    groups = draw.choice(
+        (
+            (Group(frozenset(("cpu",)), ("one",)),),
+            (Group(frozenset(("cpu", "nvidia.com/gpu")), ("one", "two")),),
+            (Group(frozenset(("cpu",)), ("one", "two")), Group(frozenset(("nvidia.com/gpu",)), ("three", "four"))),
+        )
+    )
+    return make_model(
+        *(
+            replace(make_queue(name), **drawn_queue(draw, groups))
+            for name in ("q", "r", "s", "t")[: draw.randint(1, 4)]
+        ),
+        cohorts=(Cohort("lab"), Cohort("below", draw.choice((None, "lab"))), Cohort("apart")),
+    )
+
+
+def drawn_queue(draw: Random, groups: tuple[Group, ...]) -> dict[str, Any]:
+    """A queue's quotas, policies and cohort."""
+
+    def quota(resource: str) -> Quota:
+        unit = 1000 if resource == "cpu" else 1
+        limits = [draw.choice((None, None, each)) for each in (2, 1)]
+        return Quota(draw.choice((0, 2, 4)) * unit, *(None if each is None else each * unit for each in limits))
+
+    policies: tuple[Policy, ...] = ("Never", "LowerPriority", "LowerOrNewerEqualPriority", "Any")
+    reclaim = draw.choice(policies)
+    return {
+        "groups": groups,
+        "quotas": {(name, each): quota(each) for group in groups for name in group.flavors for each in group.covered},
+        "cohort": draw.choice(("lab", "lab", "below", "apart", None)),
+        "strict": draw.random() < 0.2,
+        "preemption": Preemption(
+            within_cluster_queue=draw.choice(policies[:3]),
+            reclaim_within_cohort=reclaim,
+            borrow_within_cohort=reclaim != "Never" and draw.random() < 0.3,
+        ),
+        "fungibility": Fungibility(
+            when_can_borrow=draw.choice(("MayStopSearch", "TryNextFlavor")),
+            when_can_preempt=draw.choice(("MayStopSearch", "TryNextFlavor")),
+        ),
+    }
+
+
+def drawn_workload(draw: Random, number: int, queues: list[str]) -> Workload:
+    """One or two kinds of pods, perhaps content with fewer."""
+    sets: list[PodSet] = []
+    for index in range(draw.choice((1, 1, 2))):
+        pods = make_pods(f"set{index}", draw.choice((1, 2, 3)), cpu=draw.choice((1, 2)), gpu=draw.choice((0, 1, 2)))
+        requests = {name: total for name, total in pods.requests.items() if total}
+        sets.append(replace(pods, requests=requests, least=draw.choice((None, None, 1))))
+    priority = draw.choice((0, 0, 5))
+    return make_workload(*sets, name=f"w{number}", queue=draw.choice(queues), priority=priority)
+
+
+def course(model: Model, workloads: list[Workload], later: int, eviction_cycles: int, *, paced: bool) -> Course:
+    """What happens: to those who come at once, to `later` ones who come one by one, and as the first ones end."""
+    queueing = Queueing(model, eviction_cycles=eviction_cycles, paced=paced)
+    waiting = [replace(each, created=float(number // 2)) for number, each in enumerate(workloads)]
+    at_once = len(waiting) - later
+    for each in waiting[:at_once]:
+        queueing.submit(each)
+    found: Course = []
+    now = 0.0
+    running: list[str] = []
+    for turn in range(2 * len(waiting)):
+        until = (turn + 1) * SECONDS
+        while len(found) < 300 and (done := queueing.advance(now, until)):
+            found += [(each.kind, each.key, round(each.at, 6), each.by) for each in done]
+            gone = {each.key for each in done if each.kind == "evicted"}
+            running = [key for key in running if key not in gone]
+            running += [each.key for each in done if each.kind == "admitted"]
+            now = done[-1].at
+        now = until
+        if turn < later:
+            queueing.submit(waiting[at_once + turn])
+        elif running:
+            queueing.finish(running.pop(0))
+    return found
+
+
+@given(
+    draw=st.randoms(use_true_random=False),
+    alike=st.booleans(),
+    eviction_cycles=st.sampled_from((0, 0, 2)),
+    paced=st.booleans(),
+)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_the_same_happens_as_where_every_cycle_and_every_attempt_is_made(
+    draw: Random, alike: bool, eviction_cycles: int, paced: bool
+) -> None:
+    """In the same order, at the same times and for the sake of the same ones."""
+    model = drawn_model(draw)
+    queues = list(model.cluster_queues or {})
+    kinds = [drawn_workload(draw, number, queues) for number in range(5 if alike else 20)]
+    workloads = [replace(each, name=f"run{number}") for number, each in enumerate(draw.choices(kinds, k=20))]
+    later = draw.randint(0, 6)
+
+    def found() -> Course:
+        return course(model, workloads, later, eviction_cycles, paced=paced)
+
+    quick = found()
+    with pytest.MonkeyPatch.context() as patch:
+        make_every_cycle(patch)
+        assert found() == quick
+
+
+def make_every_cycle(patch: pytest.MonkeyPatch) -> None:
+    """Let there always be hope, and nothing be remembered."""
+    tried = Kin.tried
+
+    def tried_anew(self: Kin, *args: object) -> object:
+        self._made.clear()
+        return tried(self, *args)  # type: ignore[arg-type]
+
+    def nothing(*_: Hashable) -> None:
+        """Do nothing."""
+
+    patch.setattr(Kin, "tried", tried_anew)
+    patch.setattr(Hope, "may_fit", lambda *_: True)
+    patch.setattr(Hope, "refuse", nothing)
+    patch.setattr(Queueing, "_skip_alike", nothing)
