@@ -7,15 +7,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import httpx
 import yaml
 
+from checks.admission.launches import seconds
 from checks.plan.forecast import Forecast, forecast
 from devcluster.api import Api as Server
 from devcluster.cluster import Cluster
@@ -25,15 +27,14 @@ from manifests import queues
 from manifests.namespaces import namespace
 from settings.load import load
 from settings.model import Settings
-from tests.admission.bench import condition
 from tests.admission.kueue import Body, install, until
-from tests.cluster.plan_scenarios import GATE, GPU, KINDS, LABEL, PER_NODE, Scenario
+from tests.cluster.plan_scenarios import GATE, GPU, KINDS, LABEL, OWNER, PER_NODE, Scenario
 from tests.cluster.project import ROOT, Done
 from workloads import render
 
 _IN_ORDER = ("Namespace", "WorkloadPriorityClass", "ResourceFlavor", "Cohort", "ClusterQueue", "LocalQueue")
-NODES = 16
-"""Simulated nodes of the cluster; a scenario uses the first of them."""
+NODES = 32
+"""Simulated nodes of the cluster."""
 
 
 @dataclass
@@ -41,7 +42,7 @@ class Observed:
     """What was seen of the runs, in seconds since the gate opened."""
 
     started: dict[str, float] = field(default_factory=dict)
-    """When each first had its quota."""
+    """When Kueue first gave each its quota, by its own clock, which tells whole seconds."""
     ended: dict[str, float] = field(default_factory=dict)
 
 
@@ -49,18 +50,11 @@ class PlanBench:
     """The cluster."""
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
-        """Kueue on it, and the nodes of both kinds."""
+        """Kueue on it, and nodes that are nobody's."""
         self._cluster, self._folder = cluster, folder
         (folder / "Pulumi.yaml").touch()
         self.api = install(cluster)
         self._server = Server(cluster.server, Layout.of(cluster.state).certs, timeout_seconds=30)
-        self._turn_on(0)
-
-    def _turn_on(self, nodes: int) -> None:
-        """Label so many nodes, half of each kind; no flavor has the others."""
-        for number in range(NODES):
-            kind = KINDS[number % 2] if number < nodes else None
-            self._server.merge(f"/api/v1/nodes/{node_name(number)}", {"metadata": {"labels": {LABEL: kind}}})
 
     def settings(self, scenario: Scenario) -> Settings:
         """The environment of a scenario."""
@@ -79,34 +73,56 @@ class PlanBench:
         return forecast(self.settings(scenario), measured=measured, nodes=nodes)
 
     @contextmanager
-    def waiting(self, scenario: Scenario) -> Iterator[tuple[Scenario, Body]]:
-        """All runs of a scenario wait; gives it with names of its own, and the gate, whose creation lets them begin.
+    def waiting(self, *scenarios: Scenario) -> Iterator[list[tuple[Scenario, Body]]]:
+        """All runs of some scenarios wait, each scenario on nodes of its own.
 
-        All of it is gone afterwards.
+        Gives each with names of its own, and its gate, whose creation lets it begin. All of it is gone afterwards.
         """
-        named = replace(scenario, tag=f"-{int(time.time()) % 10**6}")
-        settings = self.settings(named)
-        jobs = [each.manifest for each in render.runs(settings, render.read_inputs(settings, self._folder, commit=""))]
-        objects = _objects(settings)
-        (gate,) = (body for body in objects if body["metadata"]["name"] == f"{named.name}-{GATE}")
-        self._turn_on(named.nodes + named.spare)
+        tag = f"-{int(time.time()) % 10**6}"
+        named = [replace(each, tag=tag) for each in scenarios]
+        objects = [body for each in named for body in _objects(self.settings(each))]
+        gates = {body["metadata"]["name"]: body for body in objects if body["metadata"]["name"].endswith(f"-{GATE}")}
+        self._give_nodes(named)
         try:
             for kind in _IN_ORDER:
-                self.api.create(body for body in objects if body["kind"] == kind and body is not gate)
-            for turn in named.turns():
-                self._join([jobs[place] for place in turn])
-            yield named, gate
+                wanted = (body for body in objects if body["kind"] == kind and body["metadata"]["name"] not in gates)
+                self.api.create(wanted)
+            with ThreadPoolExecutor(len(named)) as pool:
+                list(pool.map(self._join, named))
+            yield [(each, gates[f"{each.name}-{GATE}"]) for each in named]
         finally:
-            self.api.delete(jobs)
-            self.api.delete(body for body in objects if body["kind"] != "WorkloadPriorityClass")
+            spaces = [body for body in objects if body["kind"] == "Namespace"]
+            self.api.delete(spaces)
+            until("the runs are gone", lambda: not any(map(self.api.read, spaces)), 600, 1)
+            self.api.delete(body for body in objects if body["kind"] not in {"Namespace", "WorkloadPriorityClass"})
 
-    def run(self, scenario: Scenario, seconds: float) -> Observed:
-        """Let a scenario happen, to its end."""
-        with self.waiting(scenario) as (named, gate), _Watch(self._cluster, named.name) as watch:
-            self.api.create([gate])
+    def run(self, most: float, *scenarios: Scenario) -> list[Observed]:
+        """Let scenarios happen at the same time, to their ends, each within `most` seconds."""
+        with self.waiting(*scenarios) as waiting, ThreadPoolExecutor(len(waiting)) as pool:
+            return list(pool.map(lambda each: self._happen(*each, most), waiting))
+
+    def _happen(self, scenario: Scenario, gate: Body, most: float) -> Observed:
+        with _Watch(self._cluster, scenario.name) as watch:
             watch.began = time.time()
-            until("all runs have ended", lambda: len(watch.seen.ended) == named.runs, seconds, 0.2)
+            self.api.create([gate])
+            until(f"all runs of {scenario.name} have ended", lambda: watch.ended() == scenario.runs, most, 0.2)
         return watch.seen
+
+    def _give_nodes(self, scenarios: Sequence[Scenario]) -> None:
+        """Label the nodes, half of each scenario's of each kind; no flavor has those that are left."""
+        owners = [each.name for each in scenarios for _ in range(each.nodes + each.spare)]
+        for number, owner in enumerate(owners + [None] * (NODES - len(owners))):
+            marks = {LABEL: KINDS[number % 2], OWNER: owner}
+            self._server.merge(f"/api/v1/nodes/{node_name(number)}", {"metadata": {"labels": marks}})
+
+    def _join(self, scenario: Scenario) -> None:
+        """Let Jobs come, those of one turn after those of the one before, in another second."""
+        settings = self.settings(scenario)
+        runs = render.runs(settings, render.read_inputs(settings, self._folder, commit=""))
+        for turn in scenario.turns():
+            self.api.create(dict(runs[place].manifest) for place in turn)
+            now = int(time.time())
+            until("the next second", lambda now=now: int(time.time()) > now)
 
     def trainstack(self, *words: str) -> Done:
         """A command in the folder of the environments, on this cluster."""
@@ -116,12 +132,6 @@ class PlanBench:
             command, cwd=self._folder, env=variables, capture_output=True, text=True, check=False, timeout=120
         )
         return Done(done.returncode, done.stdout, done.stderr)
-
-    def _join(self, jobs: Sequence[Mapping[str, Any]]) -> None:
-        """Let Jobs come within one second, and the next ones in another."""
-        self.api.create(dict(body) for body in jobs)
-        now = int(time.time())
-        until("the next second", lambda: int(time.time()) > now)
 
 
 def _objects(settings: Settings) -> list[Body]:
@@ -147,49 +157,50 @@ class _Watch:
         tls.load_cert_chain(certs / "admin.crt", certs / "admin.key")
         self._client = httpx.Client(base_url=cluster.server, verify=tls, timeout=httpx.Timeout(30, read=None))
         self._path = f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{namespace}/workloads"
-        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self._pool = ThreadPoolExecutor(1)
         self._over = threading.Event()
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._following = self._pool.submit(self._follow)
         return self
 
     def __exit__(self, *_: object) -> None:
         # Closed by another thread, its socket's number could become another connection's while it is still read.
         self._over.set()
-        self._thread.join(30)
+        self._pool.shutdown()
         self._client.close()
 
+    def ended(self) -> int:
+        """How many have ended. Raises what stopped the watch, if anything did."""
+        if self._following.done():
+            self._following.result()
+        return len(self.seen.ended)
+
     def _follow(self) -> None:
-        """Each watch begins with all that there is, so nothing is lost between two."""
+        """Each watch goes on where the one before ended; where the server has forgotten that, with all there is."""
+        last = ""
         while not self._over.is_set():
-            with self._client.stream("GET", f"{self._path}?watch=1&timeoutSeconds=3") as answer:
+            asked = {"watch": "1", "timeoutSeconds": "3", "allowWatchBookmarks": "1", "resourceVersion": last}
+            with self._client.stream("GET", self._path, params=asked) as answer:
+                if answer.status_code == httpx.codes.TOO_MANY_REQUESTS:
+                    self._over.wait(0.5)
+                    continue
                 answer.raise_for_status()
                 for line in answer.iter_lines():
-                    self._note(json.loads(line)["object"])
+                    event = json.loads(line)
+                    if event["type"] == "ERROR":
+                        last = ""
+                        break
+                    last = event["object"]["metadata"]["resourceVersion"]
+                    if event["type"] in {"ADDED", "MODIFIED"}:
+                        self._note(event["object"])
 
     def _note(self, body: Body) -> None:
         now = time.time() - self.began
         (owner,) = body["metadata"].get("ownerReferences") or ({"name": ""},)
         name = owner["name"].rsplit("-", 2)[0]
-        if condition(body, "QuotaReserved") == "True":
-            self.seen.started.setdefault(name, now)
-        if condition(body, "Finished") == "True":
+        true = {each["type"]: each for each in body.get("status", {}).get("conditions", ()) if each["status"] == "True"}
+        if "QuotaReserved" in true:
+            self.seen.started.setdefault(name, seconds(true["QuotaReserved"]["lastTransitionTime"]) - self.began)
+        if "Finished" in true:
             self.seen.ended.setdefault(name, now)
-
-
-def tau(predicted: Mapping[str, float], observed: Mapping[str, float]) -> float:
-    """Kendall's rank correlation of two orders of start, over the pairs that the prediction puts in an order.
-
-    What is predicted for one and the same moment has no order.
-    """
-    names = sorted(predicted)
-    agree = differ = 0
-    for place, one in enumerate(names):
-        for other in names[place + 1 :]:
-            told = predicted[one] - predicted[other]
-            if told:
-                agree, differ = (
-                    (agree + 1, differ) if told * (observed[one] - observed[other]) > 0 else (agree, differ + 1)
-                )
-    return (agree - differ) / (agree + differ)

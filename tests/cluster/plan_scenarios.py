@@ -10,13 +10,15 @@ Config = dict[str, Any]
 GPU = "nvidia.com/gpu"
 KINDS = ("a100", "h100")
 """Flavors; half of the nodes are of each."""
-LABEL = "plan.example.org/kind"
-"""Label of a node, and of a flavor's nodes."""
+LABEL, OWNER = "plan.example.org/kind", "plan.example.org/scenario"
+"""Labels of a node, and of a flavor's nodes."""
 GATE = "gate"
 """A flavor that all queues list last, and that is made when everybody waits: until then they admit nothing, and then
 all begin at one moment."""
-PRIORITIES = {"p1": 100, "p2": 200, "p3": 300, "p4": 400, "p5": 500}
+PRIORITIES = {f"p{number}": 100 * number for number in range(1, 9)}
 PER_NODE = 8
+_TURN = len(PRIORITIES)
+"""Runs that may join within one second."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +36,13 @@ class Scenario:
     """Nodes beyond quota. Which node a pod of several GPUs finds is partly chance; with room to spare it finds one."""
     gpus: tuple[int, ...] = (1,)
     """What pods ask for."""
-    pods: tuple[int, ...] = (1, 1, 2, 2, 4, 4, 8)
+    pods: tuple[int, ...] = (1, 1, 2, 2, 4)
+    """Of a run. One that needs much of all there is starts when much is free at one moment, which is chance too."""
     strict: bool = False
     borrowing: bool = True
     """The queues are in one cohort."""
     preemption: bool = False
     """Higher priority evicts lower within a queue."""
-    levels: int = 5
-    """Priorities in use."""
     declared: bool = False
     """The runs say how long they take, in whole seconds."""
     tag: str = ""
@@ -51,6 +52,13 @@ class Scenario:
     def name(self) -> str:
         """Of the environment, and of its namespace."""
         return f"plan-{self.seed}{self.tag}"
+
+    @property
+    def told(self) -> str:
+        """What it is like, in a few words."""
+        kinds = (("strict", self.strict), ("borrowing", self.borrowing), ("preemption", self.preemption))
+        words = [word for word, is_ in kinds if is_]
+        return ", ".join((f"{self.name}: {self.runs} runs, {self.queues} queues", *words))
 
     def config(self) -> Config:
         """The environment."""
@@ -79,7 +87,7 @@ class Scenario:
 
     def turns(self) -> list[list[int]]:
         """The places of the runs that may join within one second: of each priority one, so that none is a tie."""
-        return [list(range(start, min(start + self.levels, self.runs))) for start in range(0, self.runs, self.levels)]
+        return [[*range(start, min(start + _TURN, self.runs))] for start in range(0, self.runs, _TURN)]
 
     def _queue(self, draw: random.Random, name: str) -> Config:
         whole = self.nodes // 2 * PER_NODE // self.queues
@@ -110,8 +118,7 @@ class Scenario:
 
     def _run(self, draw: random.Random, index: int, queues: list[str]) -> Config:
         # Whatever the order in which Kueue sees the runs of one second, their priorities differ.
-        place = index % self.levels
-        turn = random.Random(f"{self.seed} {index // self.levels}").sample(list(PRIORITIES), self.levels)
+        turn = random.Random(f"{self.seed} {index // _TURN}").sample(list(PRIORITIES), _TURN)
         gpus, pods = draw.choice(self.gpus), draw.choice(self.pods)
         kind = draw.choice((None, None, *KINDS))
         return {
@@ -119,7 +126,7 @@ class Scenario:
             "kind": "Job",
             "namespace": self.name,
             "queue": draw.choice(queues),
-            "priority": turn[place],
+            "priority": turn[index % _TURN],
             "managed": False,
             "image": {"name": "busybox:1.35"},
             "completions": pods,
@@ -140,7 +147,7 @@ def run_name(index: int) -> str:
 def _flavor(name: str, kind: str) -> Config:
     return {
         "name": f"{name}-{kind}",
-        "nodeLabels": {LABEL: kind},
+        "nodeLabels": {LABEL: kind, OWNER: name},
         "tolerations": [{"key": SIMULATED, "operator": "Exists"}],
     }
 

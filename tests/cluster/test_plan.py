@@ -8,19 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from scipy.stats import kendalltau
 
 from devcluster import cluster as devcluster
 from devcluster.spec import ClusterSpec
-from tests.cluster.plan_bench import NODES, PlanBench, tau
+from tests.cluster.plan_bench import NODES, PlanBench
 from tests.cluster.plan_scenarios import Scenario, run_name
 
 pytestmark = pytest.mark.cluster
 
 LEAST_TAU, MOST_OFF = 0.95, 0.1
-SMALL = (
-    Scenario(seed=1, runs=50, nodes=4, seconds=(5, 15)),
-    Scenario(seed=2, runs=50, nodes=4, seconds=(5, 15), strict=True),
-)
+TOGETHER = 4
+"""Scenarios that happen at the same time. Most of a scenario is waiting for pods, so many seconds cost little then."""
 
 
 def mixed(number: int) -> Scenario:
@@ -29,15 +28,17 @@ def mixed(number: int) -> Scenario:
     scenario = Scenario(
         seed=100 + number,
         runs=(50, 80, 120, 200)[size],
-        nodes=(4, 6, 8, 12)[size],
+        nodes=(2, 6, 8, 12)[size],
         queues=(2, 3, 1, 4)[number // 4 % 4],
-        seconds=(20, 60),
+        seconds=(15, 45),
         strict=number % 5 == 4,
         borrowing=number % 3 != 2,
         preemption=size == 3,
     )
-    # Pods of several GPUs, and nodes for them to find room.
-    return replace(scenario, gpus=(1, 1, 2, 4), pods=(1, 1, 2), spare=4) if size == 1 else scenario
+    if size == 1:
+        # Pods of several GPUs, and nodes for them to find room.
+        return replace(scenario, gpus=(1, 1, 2, 4), pods=(1, 1, 2), spare=4)
+    return replace(scenario, pods=(1, 1, 2, 2, 4, 8)) if size > 1 else scenario
 
 
 @pytest.fixture(scope="module")
@@ -56,46 +57,52 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlanBench]:
             devcluster.down(state, keep_data=False)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def overhead(bench: PlanBench) -> float:
-    """Seconds that a run has its quota beside what its pods do: measured on a few runs that have the cluster alone."""
-    alone = Scenario(seed=0, runs=4, nodes=8, seconds=(3, 5), queues=1)
-    seen = bench.run(alone, 60)
-    return statistics.median(
-        seen.ended[run_name(index)] - seen.started[run_name(index)] - alone.lasts(index) for index in range(alone.runs)
-    )
+    """Seconds that a run takes beside what its pods do: measured now on a few runs that have the cluster alone."""
+    alone = Scenario(seed=0, runs=8, nodes=8, seconds=(3, 5), queues=1)
+    (seen,) = bench.run(120, alone)
+    return statistics.median(seen.ended[run_name(index)] - alone.lasts(index) for index in range(alone.runs))
 
 
-@pytest.mark.parametrize("scenario", SMALL, ids=lambda each: f"{each.seed}")
-def test_small_scenarios_happen_as_planned(bench: PlanBench, overhead: float, scenario: Scenario) -> None:
+def test_a_scenario_happens_as_planned(bench: PlanBench, overhead: float) -> None:
     """Who starts before whom, and when all are done."""
-    assert_as_planned(bench, overhead, scenario, 180)
+    assert_as_planned(bench, overhead, 120, Scenario(seed=1, runs=40, nodes=2, seconds=(4, 12)))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scenario", map(mixed, range(20)), ids=lambda each: f"{each.seed}-{each.runs}")
-def test_many_scenarios_happen_as_planned(bench: PlanBench, overhead: float, scenario: Scenario) -> None:
-    """The same for many."""
-    assert_as_planned(bench, overhead, scenario, 1800)
+@pytest.mark.parametrize("first", range(0, 20, TOGETHER))
+def test_many_scenarios_happen_as_planned(bench: PlanBench, overhead: float, first: int) -> None:
+    """The same for many, some of them at the same time."""
+    assert_as_planned(bench, overhead, 1800, *map(mixed, range(first, first + TOGETHER)))
 
 
-def assert_as_planned(bench: PlanBench, overhead: float, scenario: Scenario, seconds: float) -> None:
-    """The prediction is made before anything runs."""
-    schedule = bench.predicted(scenario, overhead).schedule
-    assert schedule.open == ()
-    predicted = {each.task.workload.name: each.start for each in schedule.courses if each.start is not None}
-    seen = bench.run(scenario, seconds)
-    order, makespan = tau(predicted, seen.started), max(seen.ended.values()) / schedule.makespan
-    print(
-        f"{scenario}: tau {order:.3f}, makespan {makespan:.3f} of {schedule.makespan:.0f} s, overhead {overhead:.2f} s"
-    )
-    assert (order >= LEAST_TAU, abs(makespan - 1) <= MOST_OFF) == (True, True), (order, makespan)
+def assert_as_planned(bench: PlanBench, overhead: float, most: float, *scenarios: Scenario) -> None:
+    """The predictions are made before anything runs.
+
+    The order of the starts is compared by Kendall's tau-b. What Kueue admits within one second has one time, so there
+    it has no order: a pair that is tied on one side alone counts against the plan.
+    """
+    plans = [bench.predicted(each, overhead).schedule for each in scenarios]
+    wrong = []
+    for scenario, plan, seen in zip(scenarios, plans, bench.run(most, *scenarios), strict=True):
+        assert plan.open == ()
+        starts = [(each.start, seen.started[each.task.workload.name]) for each in plan.courses]
+        tau, last = kendalltau(*zip(*starts, strict=True)).statistic, max(seen.ended.values())
+        figures = (
+            f"{scenario.told}: tau {tau:.3f}, makespan {last:.0f} s of {plan.makespan:.0f} s planned "
+            f"({last / plan.makespan - 1:+.1%}), overhead {overhead:.1f} s"
+        )
+        print(figures)
+        if tau < LEAST_TAU or abs(last / plan.makespan - 1) > MOST_OFF:
+            wrong.append(figures)
+    assert wrong == []
 
 
 def test_a_plan_begins_with_what_waits_on_the_cluster(bench: PlanBench) -> None:
     """By the command; the runs that were launched have their names and durations, and none is planned twice."""
     scenario = Scenario(seed=3, runs=12, nodes=2, declared=True)
-    with bench.waiting(scenario) as (named, _):
+    with bench.waiting(scenario) as ((named, _),):
         done = bench.trainstack("plan", "--cluster", "--json", "-s", named.name)
         assert done.code == 0, done.text
         rows = {row["name"]: row for row in json.loads(done.out)["runs"]}
