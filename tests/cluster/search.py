@@ -8,7 +8,7 @@ import yaml
 
 from settings.hyperparams import folder
 from tests.cluster.lab import MOUNT, NAMESPACE, OPEN, Config, launches, managed, volume
-from tests.cluster.project import Project
+from tests.cluster.project import Project, eventually
 
 DIGITS = {
     "from": "digits",
@@ -82,6 +82,15 @@ def trials_of(project: Project, body: Config) -> list[Config]:
 def launched(project: Project, name: str, namespace: str = NAMESPACE) -> dict[str, Config]:
     """The stack's live launches of a sweep, by run id or batch id."""
     return {body["metadata"]["labels"]["trainstack.dev/run"]: body for body in launches(project, name, namespace)}
+
+
+def expire(project: Project, name: str) -> None:
+    """Have the finished Jobs of a sweep removed by a TTL that somebody else sets, as some clusters do."""
+    for body in launched(project, name).values():
+        patch = '{"spec": {"ttlSecondsAfterFinished": 0}}'
+        done = project.kubectl("patch", "job", body["metadata"]["name"], "-n", NAMESPACE, "--type=merge", "-p", patch)
+        assert done.code == 0, done.text
+    eventually(f"the TTL of {name}", lambda: not launched(project, name))
 
 
 def up(project: Project, *words: str) -> str:

@@ -14,6 +14,7 @@ from tests.cluster.project import ROOT, Project, eventually
 from tests.cluster.search import (
     DIGITS,
     edit_sweep,
+    expire,
     launched,
     records,
     search_config,
@@ -93,9 +94,8 @@ def test_twelve_trials_of_real_data_as_one_job(lab: Project) -> None:
         eventually("the new trials", lambda: "Complete" in true_conditions(second_of(project, batch)))
         quiet(project)
 
-        # As a TTL does, and then in the other form: everything is settled.
-        done = project.kubectl("delete", "jobs", "-n", NAMESPACE, "-l", "trainstack.dev/sweep=digits-search")
-        assert done.code == 0, done.text
+        # After a TTL, and in the other form too: everything is settled.
+        expire(project, "digits-search")
         for form in ("indexed", "jobs"):
             edit_sweep(project, "digits-search", form=form)
             text = up(project)
@@ -153,6 +153,11 @@ def test_trials_that_hold_all_quota_while_they_wait_get_their_data(lab: Project)
         eventually("all quota is taken", lambda: reserved(project) == "8Gi")
         done = project.trainstack("up", seconds=400)
         assert done.code == 0, done.text
+        assert len(launched(project, "digits-search")) == 6
+        assert [each["state"] for each in told(project, "status", "digits-search")["trials"]] == ["succeeded"] * 6
+        expire(project, "digits-search")
+        up(project)
+        assert launched(project, "digits-search") == {}
         assert [each["state"] for each in told(project, "status", "digits-search")["trials"]] == ["succeeded"] * 6
     finally:
         project.take_down()
