@@ -1,11 +1,13 @@
 """What a plan is made from beside the environment: earlier records here, and what its cluster holds."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from statistics import median
 
 from checks.admission.live import snapshot
-from checks.cluster.holding import Holding, read_holding
+from checks.cluster.holding import read_holding
 from checks.plan.beside import Held, limits, matched, owners
+from checks.plan.sweeps import launched
 from cli.session import Session
 from reports.took import Took, took
 from settings.model import Settings
@@ -19,18 +21,20 @@ def measured(session: Session) -> dict[str, float]:
     """How long earlier runs took, by the key of the declared run that says the same: the median of their records."""
     records = took(session.results)
     found = {}
-    for run in session.settings.workloads.runs:
-        seconds = [record.seconds for record in records if _says(record, run)]
+    settings = session.settings
+    sweeps = {sweep.name for sweep in settings.sweeps.sweeps}
+    for _, run in settings.trained():
+        seconds = [record.seconds for record in records if _says(record, run, any_set=run.name in sweeps)]
         if seconds:
             found[f"{run.namespace}/{run.name}"] = median(seconds)
     return found
 
 
-def _says(record: Took, run: Workload) -> bool:
-    """Whether a record is of the same program with the same arguments and as many replicas."""
+def _says(record: Took, run: Workload, *, any_set: bool) -> bool:
+    """Whether a record is of the same program with as many replicas and the same arguments; of a trial with any."""
     first, together = pods(run)[0], sum(each.replicas for each in pods(run))
-    alike = (record.workload, record.command, record.args) == (run.name, first.command, first.args)
-    return alike and record.env == first.env and record.world_size in (None, together)
+    alike = (record.workload, record.command) == (run.name, first.command) and record.world_size in (None, together)
+    return alike and (any_set or (record.args, record.env) == (first.args, first.env))
 
 
 def held_by(session: Session) -> Callable[[Settings], Held]:
@@ -40,18 +44,18 @@ def held_by(session: Session) -> Callable[[Settings], Held]:
     """
     settings, read = session.settings, read_holding(session.settings)
     without = settings.model_copy(update={"operators": Operators()})
-    wanted = [
-        render.ledger(each) for each in render.runs(without, render.read_inputs(without, session.root, commit=""))
-    ]
-    runs, ended = matched(wanted, read.runs.live, read.runs.ledgers, owners(read.workloads))
-    return lambda tried: _held(read, tried, runs, ended)
-
-
-def _held(read: Holding, settings: Settings, runs: dict[str, str], ended: set[str]) -> Held:
-    return Held(
-        snapshot=snapshot(read.lists, settings),
+    inputs = render.read_inputs(without, session.root, commit="")
+    wanted = [render.ledger(each) for each in render.runs(without, inputs)]
+    live, ledgers = read.runs.live, read.runs.ledgers
+    whose = {owner: key for key, owner in owners(read.workloads).items()}
+    runs, ended = matched(wanted, live, ledgers, whose)
+    there = Held(
+        snapshot=snapshot(read.lists, settings, kueue=read.kueue),
         now=read.now,
         runs=runs,
         limits=limits(read.workloads, read.owners),
         launched=ended,
     )
+    for sweep in render.sweeps(without, inputs):
+        there = there.knowing(launched(sweep, live, ledgers, whose))
+    return lambda tried: replace(there, snapshot=snapshot(read.lists, tried, kueue=read.kueue))

@@ -51,10 +51,10 @@ async def _read(settings: Settings) -> Live:
     owner = settings.environment.profile == "owner"
     wanted = _wanted(settings, owner=owner)
     answers, version, deployments, admission = await asyncio.gather(
-        get_all(api, wanted.values()), api.version(), _if_owner(api, owner=owner), read_lists(api, settings)
+        get_all(api, wanted.values()), api.version(), read_deployments(api, settings), read_lists(api, settings)
     )
     operators = None if deployments is None else await _operators(api, deployments)
-    said = await _configuration(api, deployments or ())
+    said = await read_configuration(api, deployments or ())
     return Live(
         version=str(version.get("gitVersion", "")),
         lists={key: _items(answers[path]) for key, path in wanted.items()},
@@ -95,13 +95,14 @@ def _items(answer: Answer) -> tuple[Body, ...] | None:
     return None if answer.object is None else tuple(answer.object.get("items", ()))
 
 
-async def _if_owner(api: Api, *, owner: bool) -> tuple[Body, ...] | None:
-    if not owner:
+async def read_deployments(api: Api, settings: Settings) -> tuple[Body, ...] | None:
+    """All Deployments; None where they may not be read, and under a tenant's profile."""
+    if settings.environment.profile != "owner":
         return None
     return _items((await get_all(api, [DEPLOYMENTS]))[DEPLOYMENTS])
 
 
-async def _configuration(api: Api, deployments: Sequence[Body]) -> Body | None:
+async def read_configuration(api: Api, deployments: Sequence[Body]) -> Body | None:
     """The running Kueue's Configuration; None where there is none, or it may not be read."""
     body = _find(OPERATORS["kueue"], deployments)
     volumes = body["spec"]["template"]["spec"].get("volumes") or () if body else ()

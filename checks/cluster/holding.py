@@ -10,9 +10,11 @@ from kr8s.asyncio import Api
 from checks.cluster import paths
 from checks.cluster.admission import read_lists
 from checks.cluster.client import connect, get_all, run
+from checks.cluster.environment import read_configuration, read_deployments
 from checks.cluster.snapshot import Runs, read_runs
 from checks.kinds import KINDS
-from checks.plan.beside import Owner, owners
+from checks.plan.beside import owners
+from checks.plan.tasks import Owner
 from settings.model import Settings
 
 Body = Mapping[str, Any]
@@ -27,6 +29,8 @@ class Holding:
     owners: Mapping[Owner, Body]
     """The objects whose pods the Workloads stand for, as far as they are of a known kind and may be read."""
     runs: Runs
+    kueue: Body | None
+    """The running Kueue's Configuration; None where it may not be read."""
     now: float
     """Seconds since 1970."""
 
@@ -38,14 +42,17 @@ class Holding:
 
 def read_holding(settings: Settings) -> Holding:
     """Read what a cluster holds. Nothing is written. Raises ClusterError where it cannot be read."""
-    lists, found = run(_read(settings))
-    return Holding(lists=lists, owners=found, runs=read_runs(settings), now=time.time())
+    lists, found, said = run(_read(settings))
+    return Holding(lists=lists, owners=found, runs=read_runs(settings), kueue=said, now=time.time())
 
 
-async def _read(settings: Settings) -> tuple[Mapping[str, tuple[Body, ...] | None], Mapping[Owner, Body]]:
+async def _read(
+    settings: Settings,
+) -> tuple[Mapping[str, tuple[Body, ...] | None], Mapping[Owner, Body], Body | None]:
     api = await connect(settings.cluster.context)
     lists = await read_lists(api, settings)
-    return lists, await _owners(api, lists.get("Workload") or ())
+    owned = await _owners(api, lists.get("Workload") or ())
+    return lists, owned, await read_configuration(api, await read_deployments(api, settings) or ())
 
 
 async def _owners(api: Api, workloads: tuple[Body, ...]) -> dict[Owner, Body]:

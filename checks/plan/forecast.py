@@ -10,10 +10,15 @@ from checks.admission.reading import declared_model
 from checks.plan.beside import Held, beside
 from checks.plan.node_changes import changed_nodes, limited
 from checks.plan.nodes import Room
+from checks.plan.reasons import few
 from checks.plan.schedule import Schedule
 from checks.plan.simulation import simulate
-from checks.plan.tasks import Task, tasks
+from checks.plan.sweeps import sweep_tasks
+from checks.plan.tasks import Duration, Task, duration, tasks
 from settings.model import Settings
+from settings.sweeps import Sweep
+
+_MOST_NAMES = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +49,7 @@ def forecast(
 
     Args:
         settings: the environment, with what is tried.
-        measured: seconds that earlier runs took, by `<namespace>/<name>` of the declared run.
+        measured: seconds that earlier runs took, by `<namespace>/<name>` of the declared run; of a sweep its trials.
         nodes: nodes that are tried, as `changed_nodes` has them.
         held: what its cluster holds, and will have once the environment is up; None: an idle cluster, of the files
             alone.
@@ -55,13 +60,14 @@ def forecast(
 
     """
     model = declared_model(settings) if held is None else held.snapshot.model
-    own = _tasks(settings, model, measured or {})
+    own = _tasks(settings, model, measured or {}, held)
     everybody: tuple[Task, ...] = own
     admitted: tuple[Admitted, ...] = ()
     if held is not None:
-        was = _tasks(unchanged, model, {}) if unchanged is not None else own
+        was = _tasks(unchanged, model, {}, held) if unchanged is not None else own
         before = {task.key: task.workload for task in was}
-        everybody, admitted = beside(own, held, {task.key for task in own if before.get(task.key) != task.workload})
+        tried = {task.key for task in own if before.get(task.key) != task.workload}
+        everybody, admitted = beside(own, held, tried, _trials(settings, measured or {}))
     flavors = model.flavors or {}
     there = changed_nodes(model.nodes or (), nodes, flavors)
     room = None
@@ -71,12 +77,28 @@ def forecast(
     return Forecast(settings=settings, model=model, schedule=schedule, notes=tuple(_notes(model, room, held)))
 
 
-def _tasks(settings: Settings, model: Model, measured: Mapping[str, float]) -> tuple[Task, ...]:
+def _tasks(settings: Settings, model: Model, measured: Mapping[str, float], held: Held | None) -> tuple[Task, ...]:
+    """The runs, and the trials of the sweeps."""
     runs = {f"{run.namespace}/{run.name}": run for run in settings.workloads.runs}
-    held = declared_workloads(settings, model)
+    waiting = declared_workloads(settings, model)
     others = declared_workloads(settings, model, queued=False)
-    workloads = {each.key: each for each in (*held, *others)}
-    return tasks({key: workloads[key] for key in runs if key in workloads}, runs, measured)
+    workloads = {each.key: each for each in (*waiting, *others)}
+    found = [*tasks({key: workloads[key] for key in runs if key in workloads}, runs, measured)]
+    for key, sweep in _sweeps(settings).items():
+        if key in workloads:
+            gone, alone = (held.gone, {*held.runs.values()}) if held is not None else ((), ())
+            found += sweep_tasks(sweep, workloads[key], measured.get(key), gone, alone)
+    return tuple(found)
+
+
+def _sweeps(settings: Settings) -> dict[str, Sweep]:
+    """By key."""
+    return {f"{sweep.run.namespace}/{sweep.name}": sweep for sweep in settings.sweeps.sweeps}
+
+
+def _trials(settings: Settings, measured: Mapping[str, float]) -> dict[str, Duration]:
+    """How long a trial takes, by the key of its sweep."""
+    return {key: duration(sweep.run, measured.get(key)) for key, sweep in _sweeps(settings).items()}
 
 
 def _notes(model: Model, room: Room | None, held: Held | None) -> list[str]:
@@ -86,6 +108,8 @@ def _notes(model: Model, room: Room | None, held: Held | None) -> list[str]:
     checks = sorted({name for queue in (model.cluster_queues or {}).values() for name in queue.checks})
     if checks:
         notes.append(f"admission checks are taken to pass at once: {', '.join(checks)}")
+    if model.fair_sharing:
+        notes.append("Kueue shares fairly there, which is not in this plan: who gives way to whom may be another")
     if held is not None and held.launched:
-        notes.append(f"launched before, and ended: {', '.join(sorted(held.launched))}")
+        notes.append(f"launched before, and ended: {few(sorted(held.launched), _MOST_NAMES)}")
     return notes

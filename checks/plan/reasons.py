@@ -1,5 +1,7 @@
 """Why a run of a plan has no start or no end, and what else a person should know of it."""
 
+from collections.abc import Sequence
+
 from checks.admission.judging import Judge
 from checks.plan.schedule import Course, Schedule
 
@@ -25,7 +27,7 @@ def note(course: Course, schedule: Schedule, judge: Judge) -> str:
     if course.end is not None and course.evictions:
         times = "once" if course.evictions == 1 else f"{course.evictions} times"
         again = "goes on later" if course.task.keeps else "begins anew"
-        parts.append(f"it gives way {times}, to {_named([each.evicted_by for each in course.spans[:-1]])}, and {again}")
+        parts.append(f"it gives way {times}, to {few([each.evicted_by for each in course.spans[:-1]])}, and {again}")
     if not course.task.queued:
         parts.append("Kueue does not hold it: it starts at once")
     return "; ".join(parts)
@@ -33,7 +35,9 @@ def note(course: Course, schedule: Schedule, judge: Judge) -> str:
 
 def _behind(course: Course, schedule: Schedule) -> str:
     endless = {each.task.key for each in schedule.open}
-    before = _named([each for each in course.task.after if each in endless])
+    if course.task.places is not None and not {*course.task.after} & endless:
+        return f"it is launched when one of the places of {course.task.line} gets free, of which no end is known"
+    before = few([each for each in course.task.after if each in endless])
     return f"it is launched after {before}, of which no end is known"
 
 
@@ -43,11 +47,12 @@ def _never(course: Course, schedule: Schedule, judge: Judge) -> str:
         return f"{verdict.outcome}: {verdict.lacks[0].message}" if verdict.lacks else verdict.outcome
     holding = [each.task.key for each in schedule.open if each.spans and not each.spans[-1].evicted_by]
     if holding:
-        return f"no end is known of what holds the quota: {_named(holding)}"
+        return f"no end is known of what holds the quota: {few(holding)}"
     return "what is before it in its queue never fits, and the queue is StrictFIFO"
 
 
-def _named(keys: list[str]) -> str:
+def few(keys: Sequence[str], most: int = _MOST_NAMES) -> str:
+    """The first of some names, each once, and how many more there are."""
     names = list(dict.fromkeys(keys))
-    more = len(names) - _MOST_NAMES
-    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

@@ -5,7 +5,7 @@ need nodes. Admission and eviction take no time of their own here; on a cluster 
 """
 
 import heapq
-from collections import defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf
@@ -64,6 +64,10 @@ class _Simulation:
         for task in tasks:
             for before in {*task.after} & known:
                 self._followers[before].append(task.key)
+        self._lines: dict[str, deque[str]] = defaultdict(deque)
+        """Who waits for a place."""
+        self._on_way: Counter[str] = Counter()
+        """Places that are taken, by line."""
         self._ends: list[tuple[float, int, str, int]] = []
         self._count = 0
         self._homeless: dict[str, None] = {}
@@ -101,6 +105,11 @@ class _Simulation:
 
     def _submit(self, key: str, now: float) -> None:
         going = self._going[key]
+        line, places = going.task.line, going.task.places
+        if places is not None and self._on_way[line] >= places:
+            self._lines[line].append(key)
+            return
+        self._on_way[line] += 1
         going.submitted = now
         if going.task.queued:
             self._queueing.submit(going.task.workload)
@@ -112,6 +121,7 @@ class _Simulation:
     def _hold(self, admitted: Admitted) -> None:
         """Who has its quota at the beginning runs, whatever the nodes look like."""
         going = self._going[admitted.workload.key]
+        self._on_way[going.task.line] += 1
         elapsed = going.task.elapsed or 0.0
         going.submitted = going.admitted = going.started = -elapsed
         going.cluster_queue, going.usage = admitted.cluster_queue, admitted.usage
@@ -158,6 +168,9 @@ class _Simulation:
         self._leave(going, now, "")
         if going.task.queued:
             self._queueing.finish(key)
+        self._on_way[going.task.line] -= 1
+        if self._lines[going.task.line]:
+            self._submit(self._lines[going.task.line].popleft(), now)
         for follower in self._followers.pop(key, ()):
             self._going[follower].before -= 1
             if self._going[follower].before == 0:

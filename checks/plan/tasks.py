@@ -22,6 +22,8 @@ class Duration:
 
 
 UNBOUNDED = Duration(None, "unbounded")
+Owner = tuple[str, str, str]
+"""Kind, namespace and name of the object whose pods a Workload stands for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,10 @@ class Task:
     """Evicted, it goes on later where it stopped; else it begins anew."""
     after: tuple[str, ...] = ()
     """Keys of the tasks that must have ended before it is submitted."""
+    line: str = ""
+    """Tasks of one line join their queue one after the other, as its places get free: the trials of a sweep."""
+    places: int | None = None
+    """How many of the line may be on their way at once; None: all."""
     elapsed: float | None = None
     """Seconds since it was admitted, of a run that runs already; None: it waits, or is not submitted yet."""
     declared: bool = True

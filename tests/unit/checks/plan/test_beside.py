@@ -5,8 +5,8 @@ from typing import Any
 
 from checks.admission.model import Snapshot
 from checks.launches import LiveLaunch, Phase
-from checks.plan.beside import Held, Owner, beside, limits, matched, owners
-from checks.plan.tasks import UNBOUNDED, Duration
+from checks.plan.beside import Held, beside, limits, matched, owners
+from checks.plan.tasks import UNBOUNDED, Duration, Owner
 from tests.unit.checks.admission.make import make_admitted, make_model, make_queue, make_workload
 from tests.unit.checks.plan.make import make_task
 from workloads.records import Ledger
@@ -101,7 +101,7 @@ def test_declared_runs_are_found_by_their_launches() -> None:
         make_launch("failed", "failed"),
         make_launch("mended", "failed"),
     ]
-    whose = {"ns/job-active": ("Job", "ns", "active-object"), "ns/other": ("Job", "ns", "other")}
+    whose = {("Job", "ns", "active-object"): "ns/job-active", ("Job", "ns", "other"): "ns/other"}
     runs, ended = matched(wanted, live, [make_ledger("settled")], whose)
     assert runs == {"ns/job-active": "ns/active"}
     # One that failed is launched again only where its launch was edited since.
