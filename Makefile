@@ -39,9 +39,9 @@ cluster-test: venv machine tools
 # `make test-admission CASES=… CROWDS=… SEED=…` takes so many, and repeats those of a seed.
 CASES := 1000
 CROWDS := 100
-test-admission: venv machine tools ## The verdicts on admission against the real Kueue, on 1,000 drawn cases
+test-admission: venv machine tools ## Verdicts and plans against the real Kueue: 1,000 drawn cases, 20 scenarios on simulated nodes
 	@TRAINSTACK_ADMISSION_CASES=$(CASES) TRAINSTACK_ADMISSION_CROWDS=$(CROWDS) TRAINSTACK_ADMISSION_SEED=$(SEED) \
-		$(PYTHON) -m pytest tests/admission
+		$(PYTHON) -m pytest tests/admission tests/cluster/test_plan.py
 
 test-environments: venv machine tools ## The reference systems, staging, Trainer and JobSet, files of 2 GiB: all tests of them
 	@$(PYTHON) -m pytest $(addprefix tests/cluster/test_,sites.py systems.py gpu_products.py upstream.py trainer.py staging.py transfer.py)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -99,7 +100,7 @@ class PlanBench:
     def run(self, most: float, *scenarios: Scenario) -> list[Observed]:
         """Let scenarios happen at the same time, to their ends, each within `most` seconds."""
         with self.waiting(*scenarios) as waiting, ThreadPoolExecutor(len(waiting)) as pool:
-            return list(pool.map(lambda each: self._happen(*each, most), waiting))
+            return list(pool.map(lambda each: self._happen(each[0], each[1], most), waiting))
 
     def _happen(self, scenario: Scenario, gate: Body, most: float) -> Observed:
         with _Watch(self._cluster, scenario.name) as watch:
@@ -121,8 +122,7 @@ class PlanBench:
         runs = render.runs(settings, render.read_inputs(settings, self._folder, commit=""))
         for turn in scenario.turns():
             self.api.create(dict(runs[place].manifest) for place in turn)
-            now = int(time.time())
-            until("the next second", lambda now=now: int(time.time()) > now)
+            until("the next second", partial(_past, int(time.time())))
 
     def trainstack(self, *words: str) -> Done:
         """A command in the folder of the environments, on this cluster."""
@@ -132,6 +132,10 @@ class PlanBench:
             command, cwd=self._folder, env=variables, capture_output=True, text=True, check=False, timeout=120
         )
         return Done(done.returncode, done.stdout, done.stderr)
+
+
+def _past(second: int) -> bool:
+    return int(time.time()) > second
 
 
 def _objects(settings: Settings) -> list[Body]:

@@ -65,6 +65,7 @@ def overhead(bench: PlanBench) -> float:
     return statistics.median(seen.ended[run_name(index)] - alone.lasts(index) for index in range(alone.runs))
 
 
+@pytest.mark.slow
 def test_a_scenario_happens_as_planned(bench: PlanBench, overhead: float) -> None:
     """Who starts before whom, and when all are done."""
     assert_as_planned(bench, overhead, 120, Scenario(seed=1, runs=40, nodes=2, seconds=(4, 12)))
