@@ -28,8 +28,8 @@ def html(
         gantt.title,
         page.paragraphs(sentences),
         _chart(gantt.until, drawn + more),
-        f"<h2>Use over time</h2>\n{_chart(gantt.until, levels)}" if levels else "",
-        page.table(head, rows),
+        page.heading("Use over time") + _chart(gantt.until, levels) if levels else "",
+        page.table(head, rows, many=True),
         page.listed("What to know", notes, "note"),
         style=_CSS,
     )
@@ -120,15 +120,15 @@ _CSS = """.gantt { margin: 1rem 0 2rem; }
 .track .run { background: linear-gradient(var(--upper) 50%, var(--lower) 50%); }
 .track .uncertain { mask: repeating-linear-gradient(135deg, #000 0 5px, transparent 5px 7px); }
 .track .endless { mask: linear-gradient(to right, #000 70%, transparent); }
+.level { margin-bottom: .6rem; }
 .level .track { height: 4rem; }
 .level svg { position: absolute; inset: 0; max-width: none; height: 100%; opacity: .85; }
 .level .most { stroke: var(--ink); stroke-dasharray: 4 3; vector-effect: non-scaling-stroke; }
+.many th:first-child { min-width: 9rem; max-width: 18rem; white-space: normal; }
 .more { color: var(--muted); margin: .5rem 0; }
 @media (min-width: 48rem) {
   .axis { margin-left: 19rem; }
   .lane { display: grid; grid-template-columns: 18rem 1fr; gap: 1rem; align-items: center; padding: .1rem 0; }
   .who span { display: block; }
-  th, td { padding: .35rem .5rem; }
-  th:first-child { min-width: 9rem; }
 }
 """

@@ -1,0 +1,102 @@
+"""The page of a plan in a real browser, as wide as a phone and as a desk's screen."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reports.gantt import Lane
+from reports.gantt_page import html
+from tests.unit.reports.chromium import PROGRAM, Browser, browser
+from tests.unit.reports.test_gantt import HOUR, make_gantt, make_piece
+
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="this machine has no Chromium")
+
+PHONE, DESK = 390, 1440
+# Words that stick out of the window, but in what can be moved; bars that leave their track; lanes that overlap; letters
+# of a name that stand one below the other; how small the words are; whether the page is wider than the window.
+LAYOUT = """(() => {
+  const box = element => element.getBoundingClientRect(), all = what => [...document.querySelectorAll(what)];
+  const lanes = all(".lane").map(box), size = each => parseFloat(getComputedStyle(each).fontSize);
+  const across = document.documentElement.clientWidth;
+  return {
+    outside: all(".who, .axis span, p, li").filter(each => box(each).left < -1 || box(each).right > across + 1)
+      .map(each => each.textContent),
+    leaving: all(".track i").filter(each => box(each).left < box(each.parentElement).left - 1
+      || box(each).right > box(each.parentElement).right + 3).length,
+    overlapping: lanes.filter((one, place) => place && one.top < lanes[place - 1].bottom - 1).length,
+    hidden: all(".who").filter(each => box(each).bottom > box(each.parentElement).bottom + 1).length,
+    narrow: all("tbody th").filter(each => box(each).width < 120).length,
+    wide: document.documentElement.scrollWidth - across,
+    small: all(".who, .who span, .axis span, td, th, li").some(each => size(each) < 11),
+    drawn: all(".track i").filter(each => box(each).width > 0).length,
+  };
+})()"""
+HEAD = ("run", "queue", "start", "end", "wait", "takes", "gpus", "gpu-h", "cost", "flavors")
+CELLS = ("a-queue", "+10h30m", "unbounded", "1h30m", "unbounded", "0.571", "123.4", "1,234.00", "a100-mig, h100")
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One browser for all pages."""
+    with browser(tmp_path_factory.mktemp("chromium")) as started:
+        yield started
+
+
+def page() -> str:
+    """A plan of a short and a very long name, of runs that wait, are uncertain, have no end or never start."""
+    long = "finetune-of-a-large-model-on-all-of-the-data-that-there-is"
+    lanes = (
+        Lane(name="short", words="8 GPU", since=-HOUR, pieces=(make_piece(-HOUR, HOUR, colours=(0, 1)),)),
+        Lane(
+            name=long,
+            words=f"0.571 GPU \u00b7 {CELLS[-1]} \u00b7 unbounded",
+            since=0.0,
+            pieces=(make_piece(HOUR, None),),
+        ),
+        Lane(name="late", words="\u2264 2h", since=0.0, pieces=(make_piece(2 * HOUR, 4 * HOUR, uncertain=True),)),
+        Lane(
+            name="never", words="never fits: " + "a pod needs more than there is " * 4, since=0.0, pieces=(), ends=False
+        ),
+    )
+    rows = [(lane.name, *CELLS) for lane in lanes]
+    return html(make_gantt(*lanes), ["4 runs in 4h."], HEAD, rows, [f"{long}: no end is known", "a note"])
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [PHONE, DESK])
+def test_the_page_of_a_plan_is_right_on_a_phone_and_on_a_desk(
+    chromium: Browser, tmp_path: Path, width: int, *, dark: bool
+) -> None:
+    """It loads nothing but itself, nothing sticks out or overlaps, and all words can be read."""
+    file = tmp_path / "plan.html"
+    file.write_text(page())
+    seen = chromium.visit(file, width, LAYOUT, phone=width == PHONE, dark=dark)
+    assert (seen.requests, seen.complaints) == ([file.as_uri()], [])
+    assert seen.found == {
+        "outside": [],
+        "leaving": 0,
+        "overlapping": 0,
+        "hidden": 0,
+        "narrow": 0,
+        "wide": 0,
+        "small": False,
+        "drawn": 6,
+    }
+
+
+def test_a_page_that_is_wrong_is_seen_to_be(chromium: Browser, tmp_path: Path) -> None:
+    """The checks above can fail."""
+    bad = ".who { width: 900px; font-size: 8px } .track i { margin-left: 300px } .lane { margin-top: -3rem }"
+    bad += " .many th:first-child { min-width: 0; width: 10px; display: block; overflow: hidden }"
+    file = tmp_path / "bad.html"
+    file.write_text(page().replace("</style>", f"{bad}</style>"))
+    found = chromium.visit(file, PHONE, LAYOUT, phone=True).found
+    assert {name for name, seen in found.items() if seen} >= {
+        "outside",
+        "leaving",
+        "overlapping",
+        "narrow",
+        "wide",
+        "small",
+    }
