@@ -17,7 +17,7 @@ unexport KUBECONFIG
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help up down test unit cluster-test test-admission test-environments test-sweeps slow-test lint format tools client-tools machine browser versions lock venv clean
+.PHONY: help up down test unit cluster-test test-admission test-plan test-environments test-sweeps slow-test lint format tools client-tools machine browser versions lock venv clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ CROWDS := 100
 test-admission: venv machine tools ## Verdicts and plans against the real Kueue: 1,000 drawn cases, 20 scenarios on simulated nodes
 	@TRAINSTACK_ADMISSION_CASES=$(CASES) TRAINSTACK_ADMISSION_CROWDS=$(CROWDS) TRAINSTACK_ADMISSION_SEED=$(SEED) \
 		$(PYTHON) -m pytest tests/admission tests/cluster/test_plan.py
+
+test-plan: venv machine tools ## Plans of many runs on simulated GPU nodes against the real Kueue, with the figures of each
+	@$(PYTHON) -m pytest tests/cluster/test_plan.py -s
 
 test-environments: venv machine tools ## The reference systems, staging, Trainer and JobSet, files of 2 GiB: all tests of them
 	@$(PYTHON) -m pytest $(addprefix tests/cluster/test_,sites.py systems.py gpu_products.py upstream.py trainer.py staging.py transfer.py)
