@@ -188,7 +188,7 @@ def put_out_and_readmitted(project: Project) -> None:
     put_out = {**states_of(project, "again"), **states_of(project, "alone")}
     assert {put_out.pop(what) for what in ("flaky", "fine")} == {("succeeded", "")}
     assert [state for state, _ in put_out.values()] == ["queued", "queued"]
-    assert all("it was preempted by urgent" in reason for _, reason in put_out.values()), put_out
+    assert all(f"it was preempted by {NAMESPACE}/urgent" in reason for _, reason in put_out.values()), put_out
     quiet(project)
     name = launch(project, "urgent")["metadata"]["labels"]["trainstack.dev/run"]
     project.edit_stack(lambda config: config["trainstack:workloads"].update(runs=[], stop=[name]))
