@@ -77,7 +77,7 @@ def only(project: Project, name: str) -> Config:
 def by_what(project: Project) -> dict[str, dict[str, Config]]:
     """The records by sweep, and by what the trial did."""
     found: dict[str, dict[str, Config]] = {}
-    for record in records(project, "faults").values():
+    for record in records(project, project.stack).values():
         told = record["definition"]["sweep"]
         found.setdefault(told["name"], {})[told["parameters"]["what"]] = record
     return found
@@ -241,17 +241,16 @@ def told_by_records(project: Project) -> None:
 @pytest.mark.slow
 def test_sets_that_are_taken_out_stop_where_they_wait_and_where_they_are_named(lab: Project) -> None:
     """Of both forms: queued ones go, running ones only by name, and the others of the same Job go on."""
-    whats = ("long-a", "long-b", "long-c", "long-d")
-    together = {**behaving(lab, "together", *whats, backoffLimit=0), "parallelism": 2}
-    apart = behaving(lab, "apart", *whats, form="jobs", queue=HELD)
+    together = {**behaving(lab, "together", "long-a", "long-b", "long-c", "long-d", backoffLimit=0), "parallelism": 2}
+    # The volume is the same: what tells a trial of one sweep to end must not tell one of the other.
+    apart = behaving(lab, "apart", "long-e", "long-f", "long-g", "long-h", form="jobs", queue=HELD)
     with searching(lab, "taken-out", together, apart) as project:
         assert len(launched(project, "apart")) == 4
         pods = eventually("two trials at work", lambda: at_work(project, "together", 2))
         first = uid(only(project, "together"))
         run_ids = {each["parameters"]["what"]: each["run_id"] for each in trials_of(project, only(project, "together"))}
 
-        left = ("long-a", "long-c")
-        for name in ("together", "apart"):
+        for name, left in (("together", ("long-a", "long-c")), ("apart", ("long-e", "long-g"))):
             behaving(project, name, *left)
         up(project)
         assert len(launched(project, "apart")) == 2
@@ -280,7 +279,7 @@ def named_alone(project: Project) -> None:
     """Of two trials at work in form `jobs` one is taken out: it runs on, until it is named."""
     eventually("both trials that are left", lambda: at_work(project, "apart", 2))
     before = set(launched(project, "apart"))
-    behaving(project, "apart", "long-a", form="jobs")
+    behaving(project, "apart", "long-e", form="jobs")
     text = up(project)
     assert "running on, though the set was taken out" in text
     assert set(launched(project, "apart")) == before
