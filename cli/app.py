@@ -1,50 +1,75 @@
 """The command `trainstack`: everything that people do with an environment day by day."""
 
-import typer
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any
 
-from cli import (
-    adopt,
-    check,
-    cluster,
-    compare,
-    deploy,
-    events,
-    files,
-    logs,
-    pin,
-    plan,
-    render,
-    runs,
-    status,
-    sweep,
-    teams,
-)
+import typer
+from typer.core import TyperGroup
+
+_WHERE: Mapping[str, str] = {
+    "up": "deploy",
+    "destroy": "deploy",
+    "env": "deploy",
+    "check": "check",
+    "plan": "plan",
+    "render": "render",
+    "pin": "pin",
+    "status": "status",
+    "wait": "runs",
+    "logs": "logs",
+    "events": "events",
+    "upload": "files",
+    "ls": "files",
+    "fetch": "files",
+    "compare": "compare",
+    "add-team": "teams",
+    "adopt": "adopt",
+    "sweep": "sweep",
+    "cluster": "cluster",
+}
+"""The modules of the commands, in the order in which the help has them."""
+
+
+class _Loaded(Mapping[str, Any]):
+    """The commands, each loaded when it is called: none waits for what another one needs."""
+
+    def __getitem__(self, name: str) -> Any:
+        """A function of its module, or the module's own commands."""
+        module = import_module(f"cli.{_WHERE[name]}")
+        alone = typer.Typer(add_completion=False)
+        if hasattr(module, "app"):
+            alone.add_typer(module.app, name=name)
+        else:
+            alone.command(name)(getattr(module, name.replace("-", "_")))
+        return typer.main.get_group(alone).commands[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Their names."""
+        return iter(_WHERE)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(_WHERE)
+
+
+class _Commands(TyperGroup):
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**{**given, "commands": _Loaded()})
+
 
 app = typer.Typer(
+    cls=_Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     help="Training infrastructure as code: storage, queues, operators and training runs on Kubernetes.",
 )
-app.command()(deploy.up)
-app.command()(deploy.destroy)
-app.command()(deploy.env)
-app.command()(check.check)
-app.command()(plan.plan)
-app.command()(render.render)
-app.command()(pin.pin)
-app.command()(status.status)
-app.command()(runs.wait)
-app.command()(logs.logs)
-app.command()(events.events)
-app.command()(files.upload)
-app.command()(files.ls)
-app.command()(files.fetch)
-app.command()(compare.compare)
-app.command()(teams.add_team)
-app.command()(adopt.adopt)
-app.add_typer(sweep.app, name="sweep")
-app.add_typer(cluster.app, name="cluster")
+
+
+@app.callback()
+def trainstack() -> None:
+    """Training infrastructure as code: storage, queues, operators and training runs on Kubernetes."""
 
 
 def main() -> None:
