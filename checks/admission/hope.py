@@ -19,6 +19,7 @@ class Needs:
     """What must be free at the least for a workload to be admitted."""
 
     priority: int
+    created: float
     choices: tuple[tuple[tuple[Amount, ...], ...], ...]
     """Of each entry one flavor, with its amounts, must be free: an entry for each pod set and group. Flavors that never
     have so much are left out, so an empty entry means never."""
@@ -31,7 +32,8 @@ class Needs:
 
 def needs_of(workload: Workload, pool: Pool) -> Needs:
     """The needs of a workload in a queue."""
-    return Needs(workload.priority, tuple(choice for pods in workload.pod_sets for choice in _choices(pods, pool)))
+    choices = tuple(choice for pods in workload.pod_sets for choice in _choices(pods, pool))
+    return Needs(workload.priority, workload.created, choices)
 
 
 def _choices(pods: PodSet, pool: Pool) -> Iterator[tuple[tuple[Amount, ...], ...]]:
@@ -58,7 +60,7 @@ def _choices(pods: PodSet, pool: Pool) -> Iterator[tuple[tuple[Amount, ...], ...
 
 
 def kind_of(needs: Needs) -> Hashable:
-    """The same for needs that differ in their amounts alone."""
+    """The same for needs that differ in their amounts and their age alone."""
     choices = tuple(tuple(frozenset(what for what, _ in amounts) for amounts in choice) for choice in needs.choices)
     return needs.priority, choices
 
@@ -71,7 +73,7 @@ def floor(every: Sequence[Needs]) -> Needs:
         tuple(_smallest([each.choices[place][option] for each in every]) for option in range(len(choice)))
         for place, choice in enumerate(every[0].choices)
     )
-    return Needs(every[0].priority, choices)
+    return Needs(every[0].priority, min(each.created for each in every), choices)
 
 
 def _smallest(every: Sequence[tuple[Amount, ...]]) -> tuple[Amount, ...]:
@@ -95,9 +97,9 @@ class Hope:
 
     def __init__(self, pools: Iterable[Pool]) -> None:
         """Looks at queues that others change: they say `forget`."""
-        self._nodes = {pool.said.name: pool.node for pool in pools}
-        self._free: dict[str, dict[FlavorResource, int]] = {name: {} for name in self._nodes}
-        self._users: dict[tuple[str, FlavorResource], dict[int, int]] = {}
+        self._pools = {pool.said.name: pool for pool in pools}
+        self._free: dict[str, dict[FlavorResource, int]] = {name: {} for name in self._pools}
+        self._users: dict[tuple[str, FlavorResource], dict[int, list[tuple[float, int]]]] = {}
         self._borrowing: dict[FlavorResource, set[str]] = {}
         self.changes = 0
         """Counts them."""
@@ -175,7 +177,7 @@ class Hope:
         within = policy.within_cluster_queue
         if not others and within == "Never":
             return False
-        own = [0 if within == "Never" else self._evictable(pool, what, needs.priority) for what, _, _ in contested]
+        own = [0 if within == "Never" else self._evictable(pool, what, needs) for what, _, _ in contested]
         if policy.borrow_within_cohort or (node.parent is not None and node.parent.parent is not None):
             return others or any(own)
         # In a flat cohort, others give way only to what the queue has itself, and its own workloads for the rest.
@@ -186,35 +188,46 @@ class Hope:
         )
 
     def _others_borrow(self, pool: Pool, needs: Needs, contested: Sequence[tuple[FlavorResource, int, int]]) -> bool:
-        """Whether other queues borrow something that is contested: together with what other pods lack, and groups."""
+        """Whether workloads that give way to this priority use what is contested, in queues that borrow of it.
+
+        Of several kinds of pods, and of several groups, all that they need may be contested together.
+        """
         wanted = [what for what, _, _ in contested]
         if len(needs.choices) > 1:
             wanted = [what for choice in needs.choices for amounts in choice for what, _ in amounts]
-        return any(len(names) > (pool.said.name in names) for names in map(self._who_borrows, wanted))
+        reclaim = pool.said.preemption.reclaim_within_cohort
+        borrow = {name for what in wanted for name in self._who_borrows(what)} - {pool.said.name}
+        if reclaim == "Any":
+            return bool(borrow)
+        below = needs.priority + (reclaim != "LowerPriority")
+        users = (self._users_of(self._pools[name], what) for name in borrow for what in wanted)
+        return any(level < below for each in users for level in each)
 
-    def _evictable(self, pool: Pool, what: FlavorResource, priority: int) -> int:
-        """How much of it workloads use in a queue that give way to this priority."""
-        equal = pool.said.preemption.within_cluster_queue != "LowerPriority"
+    def _evictable(self, pool: Pool, what: FlavorResource, needs: Needs) -> int:
+        """How much of it workloads use in a queue that give way to these needs."""
+        newer = pool.said.preemption.within_cluster_queue == "LowerOrNewerEqualPriority"
         used = 0
-        for level, number in self._users_of(pool, what).items():
-            if level < priority or (equal and level == priority):
-                used += number
+        for level, users in self._users_of(pool, what).items():
+            if level < needs.priority:
+                used += sum(number for _, number in users)
+            elif newer and level == needs.priority:
+                used += sum(number for created, number in users if created > needs.created)
         return used
 
-    def _users_of(self, pool: Pool, what: FlavorResource) -> dict[int, int]:
-        """How much of it is used in a queue, by priority."""
+    def _users_of(self, pool: Pool, what: FlavorResource) -> dict[int, list[tuple[float, int]]]:
+        """Who uses it in a queue, by priority: since when they wait or waited, and how much."""
         key = (pool.said.name, what)
         users = self._users.get(key)
         if users is None:
             users = self._users[key] = {}
             for each in pool.admitted.values():
-                level = each.workload.priority
-                users[level] = users.get(level, 0) + each.usage.get(what, 0)
+                if what in each.usage:
+                    users.setdefault(each.workload.priority, []).append((each.workload.created, each.usage[what]))
         return users
 
     def _who_borrows(self, what: FlavorResource) -> set[str]:
         """The queues that use more of it than they have."""
         found = self._borrowing.get(what)
         if found is None:
-            found = self._borrowing[what] = {name for name, node in self._nodes.items() if node.exceeds(what)}
+            found = self._borrowing[what] = {name for name, pool in self._pools.items() if pool.node.exceeds(what)}
         return found
