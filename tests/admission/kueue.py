@@ -65,7 +65,7 @@ class Api:
         list(self._pool.map(self._create, bodies))
 
     def _ask(self, method: str, path: str, body: Body | None = None) -> httpx.Response:
-        """One request; again where the server closes the connection just then, or a webhook does not answer in time."""
+        """One request; again where the server closes the connection just then, or it or a webhook is too slow."""
         end = time.monotonic() + 60
         while True:
             late = time.monotonic() > end
@@ -75,7 +75,7 @@ class Api:
                 if late:
                     raise
             else:
-                if late or answer.status_code != httpx.codes.INTERNAL_SERVER_ERROR:
+                if late or not answer.is_server_error:
                     return answer
             time.sleep(0.2)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from bench import plan
-from checks.admission.model import LocalQueue, Model, Preemption, Requirement, Workload
+from checks.admission.model import Flavor, LocalQueue, Model, Preemption, Requirement, Workload
 from checks.admission.queueing import Queueing, UnsettledError
 from tests.unit.checks.admission.make import make_admitted, make_model, make_pods, make_queue, make_workload
 
@@ -189,6 +189,25 @@ def test_who_has_evicted_others_stays_in_front_of_all_until_it_is_admitted() -> 
     assert [event.kind for event in queueing.advance(0.0)] == ["evicted"]
     queueing.submit(make_run("high", 3, priority=9, created=1.0))
     assert said(queueing)[0] == "+middle"
+
+
+@pytest.mark.parametrize(("frees", "flavors"), [(False, ["two", "one"]), (True, ["one", "one"])])
+def test_flavors_are_tried_from_the_first_again_once_quota_of_the_queue_changes_hands(
+    frees: bool, flavors: list[str]
+) -> None:
+    """Else from the next one: the first pods take of flavor one what the second ones need of it."""
+    quotas = {"one": {"cpu": 4}, "two": {"cpu": 4}}
+    labelled = {name: Flavor(name, {"node": name}) for name in quotas}
+    model = make_model(make_queue("q", quotas), make_queue("r", quotas), flavors=labelled)
+    queueing = Queueing(model, [make_admitted("used", "q", "one")])
+    second = replace(make_pods("second", cpu=2), selector={"node": "one"})
+    queueing.submit(make_workload(make_pods("first", cpu=2), second))
+    queueing.submit(make_run("other", queue="r"))
+    assert [event.key for event in queueing.advance(0.0)] == ["ns/other"]
+    if frees:
+        queueing.finish("ns/used")
+    (event,) = queueing.advance(0.0)
+    assert [pods.flavors["cpu"] for pods in event.assigned] == flavors
 
 
 def test_who_keeps_nothing_free_is_no_reason_to_pass_over_cycles() -> None:
