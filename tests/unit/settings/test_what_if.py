@@ -1,5 +1,6 @@
 """Values that are tried beside an environment's files."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,15 @@ def test_a_value_is_laid_over_the_files() -> None:
     assert settings.workloads.runs[0].roles["Worker"].replicas == 5
     assert [each.value for each in settings.queues.priority_classes] == [7, 1000, 10000]
     assert load(ROOT, "dev") == tried()
+
+
+def test_what_the_docs_try_can_be_tried() -> None:
+    """Each `--set` of their examples, on the environment that it names."""
+    text = (ROOT / "docs/plan.md").read_text(encoding="utf-8")
+    examples = re.findall(r"^trainstack plan -s (\w+) --set '([^']+)'$", text, re.MULTILINE)
+    assert len(examples) > 1
+    for stack, change in examples:
+        assert load_with_places(ROOT, stack, changes=(change,)).settings != load(ROOT, stack)
 
 
 def test_a_map_merges_a_list_of_names_too_and_null_deletes() -> None:
