@@ -140,9 +140,9 @@ class Project:
         """`pulumi up` without questions."""
         return self.pulumi("up", "--yes", "--skip-preview", *words, seconds=seconds)
 
-    def take_down(self) -> None:
+    def take_down(self, seconds: float = 300) -> None:
         """Destroy the stack and forget it, with its file."""
-        done = self.pulumi("destroy", "--yes", "--skip-preview", "--remove")
+        done = self.pulumi("destroy", "--yes", "--skip-preview", "--remove", seconds=seconds)
         assert done.code == 0, done.text
         (self.root / f"Pulumi.{self.stack}.yaml").unlink(missing_ok=True)
 

@@ -227,14 +227,14 @@ def sample(api: Api, sampled: Sampled) -> None:
         conditions = {
             one["type"]: one for one in each.get("status", {}).get("conditions", ()) if one["status"] == "True"
         }
+        uid = each["metadata"]["ownerReferences"][0]["uid"]
         if "QuotaReserved" in conditions:
-            uid = each["metadata"]["ownerReferences"][0]["uid"]
             queue, gpus = each["spec"]["queueName"], sum(one["count"] for one in each["spec"]["podSets"])
-            one = sampled.held.setdefault(uid, Held(queue, gpus, conditions["QuotaReserved"]["lastTransitionTime"]))
-            if "Finished" in conditions:
-                one.until = conditions["Finished"]["lastTransitionTime"]
-            else:
-                held[queue] += gpus
+            sampled.held.setdefault(uid, Held(queue, gpus, conditions["QuotaReserved"]["lastTransitionTime"]))
+            held[queue] += gpus
+        # What finishes gives its quota back, and Kueue takes the condition away.
+        elif "Finished" in conditions and uid in sampled.held:
+            sampled.held[uid].until = conditions["Finished"]["lastTransitionTime"]
     sampled.most_admitted |= held
     for name in sampled.most_of:
         label = "trainstack.dev/sweep"
@@ -264,7 +264,8 @@ def test_two_hundred_trials_one_by_one(platform: Project) -> None:
     sizes = {"high": 60, "normal": 60, "low": 60, "capped": 20}
     for name, size in sizes.items():
         space(platform, name, {"seed": {"int": {"low": 1, "high": size}}}, args=["--seed=${parameters.seed}"])
-    run = training("narrow", 3, managed=False)
+    # So long that none begins and ends between two samples, on a busy machine too.
+    run = training("narrow", 6, managed=False)
     sweeps = [{"name": name, "run": {**run, "priority": name}} for name in PRIORITIES]
     capped = {"name": "capped", "parallelism": 4, "run": {**run, "queue": "wide", "priority": "low"}}
     project = platform.other("hundreds", search_config("scale", *sweeps, capped, namespace=NAMESPACE))
@@ -302,7 +303,7 @@ def test_two_hundred_trials_one_by_one(platform: Project) -> None:
         assert done.code == 0, done.text
     finally:
         stop.set()
-        project.take_down()
+        project.take_down(seconds=900)
 
 
 def count(project: Project) -> int:
