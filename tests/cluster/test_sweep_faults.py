@@ -286,7 +286,7 @@ def named_alone(project: Project) -> None:
     (on,) = (run_id for run_id in before if f"stop: [{run_id}]" in text)
     project.edit_stack(lambda config: config["trainstack:workloads"].update(stop=[on]))
     up(project)
-    assert set(launched(project, "apart")) == before - {on}
+    eventually("the named one goes alone", lambda: set(launched(project, "apart")) == before - {on})
 
 
 def at_work(project: Project, name: str, count: int, index: str = "") -> dict[str, str]:
