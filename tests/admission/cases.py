@@ -11,13 +11,10 @@ import hypothesis
 from hypothesis import HealthCheck, Phase
 from hypothesis import strategies as st
 
-from checks.admission.assignment import Mode
-from checks.admission.attempts import attempts
 from checks.admission.judging import Judge
 from checks.admission.launches import read_kueue_workload
 from checks.admission.model import Admitted, Model, Workload
 from checks.admission.reading import read_model
-from checks.admission.state import State
 from manifests.queues import API_VERSION
 
 Body = dict[str, Any]
@@ -97,23 +94,15 @@ class Case:
 
 def admitted_before(case: Case) -> tuple[list[Admitted], list[Body]]:
     """Those of the first workloads that are admitted as they come, and their objects; the others are left out."""
-    state = State(case.model)
+    model = case.model
     found: list[Admitted] = []
     kept: list[Body] = []
     for body in case.before:
         turn = len(kept)
         workload = case.workload(body, turn)
-        local = (case.model.local_queues or {}).get((workload.namespace, workload.queue))
-        pool = state.pools.get(local.cluster_queue) if local else None
-        if local is None or pool is None or local.stop_policy != "None":
-            continue
-        if not pool.node.active or any(pods.faults for pods in workload.pod_sets):
-            continue
-        *_, last = attempts(state, pool, workload)
-        if last.assignment.mode is Mode.FIT:
-            admitted = Admitted(workload, pool.said.name, last.assignment.usage, reserved=float(turn))
-            state.add(admitted)
-            found.append(admitted)
+        verdict = Judge(model, found).verdict(workload, with_remedies=False)
+        if verdict.fits and not verdict.preempts:
+            found.append(Admitted(workload, verdict.cluster_queue, verdict.usage, reserved=float(turn)))
             kept.append(body)
     return found, kept
 
