@@ -20,7 +20,6 @@ SHRINKS = 40
 """Attempts at making a disagreement smaller; each takes some seconds."""
 
 
-@pytest.mark.slow
 def test_the_engine_and_kueue_agree(bench: Bench, seed: int, capsys: pytest.CaptureFixture[str]) -> None:
     """On every case of a fresh seed; a disagreement is told as small as it can be made."""
     with capsys.disabled():
