@@ -33,14 +33,6 @@ class Bench:
             self.api.delete(self.api.everywhere(kind))
         until("Kueue has let its objects go", lambda: not self.api.everywhere("ResourceFlavor"), seconds=300)
 
-    def await_deletions(self) -> None:
-        """Wait until all that was deleted has gone: Kueue keeps a flavor until no queue names it."""
-        own = {body["metadata"]["name"] for body in _fence_queue("fence")}
-        until("nothing but the fence is left", lambda: self._names("ResourceFlavor") == own, seconds=300)
-
-    def _names(self, kind: str) -> set[str]:
-        return {body["metadata"]["name"] for body in self.api.everywhere(kind)}
-
     def next_prefixes(self) -> list[str]:
         """What the names of a further batch's cases begin with."""
         self.batch += 1
