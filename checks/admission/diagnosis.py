@@ -39,6 +39,9 @@ def inactive(model: Model, workload: Workload, queue: ClusterQueue, state: State
     if queue.cohort is not None and state.tree.cyclic(queue.cohort):
         message = f"cluster queue {name} is in cohort {queue.cohort}, whose parents are a circle: it admits nothing"
         yield Lack("cohort-cycle", message, queue_path(model, name, "cohort"))
+    if queue.inactive:
+        message = f"cluster queue {name} admits nothing: {queue.inactive}"
+        yield Lack("queue-inactive", message, queue_path(model, name))
     local = (model.local_queues or {})[workload.namespace, workload.queue]
     if queue.stop_policy != "None":
         message = f"cluster queue {name} is on hold (its stopPolicy)"

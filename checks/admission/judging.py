@@ -120,7 +120,7 @@ class Judge:
             usage=usage,
             borrowed={what: min(number, usage[what]) for what, number in beyond.items()},
             preempts=tuple(each.workload.key for each in made.evicts),
-            checks=pool.said.checks,
+            checks=pool.said.checks_on({flavor for flavor, _ in usage}),
             lacks=tuple(_place(workload, name) for name in doubts),
         )
 

@@ -55,12 +55,13 @@ def laid_over(live: Iterable[Body], declared: Iterable[Body]) -> Iterator[Body]:
 def _merged(live: Body, own: Body) -> Body:
     labels = {**(live["metadata"].get("labels") or {}), **(own["metadata"].get("labels") or {})}
     stays = {key: value for key, value in (live.get("spec") or {}).items() if not _goes(live, key)}
-    return {
-        **live,
-        **own,
-        "metadata": {**live["metadata"], **own["metadata"], "labels": labels},
-        "spec": {**stays, **(own.get("spec") or {})},
-    }
+    spec = {**stays, **(own.get("spec") or {})}
+    metadata = {**live["metadata"], **own["metadata"], "labels": labels}
+    laid = {**live, **own, "metadata": metadata, "spec": spec}
+    if spec != live.get("spec"):
+        # What a controller has said of it is about what it was.
+        laid.pop("status", None)
+    return laid
 
 
 def _goes(live: Body, key: str) -> bool:

@@ -6,7 +6,7 @@ in its own unit (bytes, pieces), rounded up. Source: pkg/resources/requests.go o
 What may not be read is None, and is never guessed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -117,6 +117,17 @@ class ClusterQueue:
     stop_policy: str = "None"
     checks: tuple[str, ...] = ()
     """Admission checks that a workload must still pass once its quota is reserved."""
+    check_flavors: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Of a check that is for some flavors alone, which; a workload that is given none of them need not pass it."""
+    inactive: str = ""
+    """Why it admits nothing, in Kueue's words, where that is nothing that the rest of the model tells."""
+
+    def checks_on(self, flavors: Collection[str]) -> tuple[str, ...]:
+        """The checks of a workload on these flavors. Source: AdmissionChecksForWorkload, pkg/workload/workload.go."""
+        limited = self.check_flavors
+        return tuple(
+            name for name in self.checks if not limited or not limited.get(name, frozenset(flavors)).isdisjoint(flavors)
+        )
 
 
 @dataclass(frozen=True, slots=True)

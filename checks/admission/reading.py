@@ -207,7 +207,22 @@ def _cluster_queue(body: Body) -> ClusterQueue:
         ),
         stop_policy=spec.get("stopPolicy") or "None",
         checks=tuple(each["name"] for each in checks),
+        check_flavors={each["name"]: frozenset(each["onFlavors"]) for each in checks if each.get("onFlavors")},
+        inactive=_inactive(body),
     )
+
+
+_CALCULATED = {"Stopped", "FlavorNotFound", "AdmissionCheckNotFound", "AdmissionCheckInactive"}
+"""Reasons that the model tells by itself, for what an environment will have made of the queue."""
+
+
+def _inactive(queue: Body) -> str:
+    if queue["metadata"].get("deletionTimestamp"):
+        return "it is being deleted"
+    conditions = (queue.get("status") or {}).get("conditions") or ()
+    told = (each for each in conditions if each["type"] == "Active" and each["status"] == "False")
+    messages = (each.get("message") or each["reason"] for each in told if each["reason"] not in _CALCULATED)
+    return next(messages, "").removeprefix("Can't admit new workloads: ").rstrip(".")
 
 
 def _preemption(said: Body) -> Preemption:

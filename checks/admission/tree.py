@@ -238,7 +238,9 @@ class Tree:
 
 def active(model: Model, queue: ClusterQueue) -> bool:
     """Whether Kueue takes a queue for able to admit, cohorts aside. Source: updateQueueStatus, clusterqueue.go."""
-    return queue.stop_policy == "None" and not missing_flavors(model, queue) and not idle_checks(model, queue)
+    if queue.stop_policy != "None" or queue.inactive:
+        return False
+    return not missing_flavors(model, queue) and not idle_checks(model, queue)
 
 
 def missing_flavors(model: Model, queue: ClusterQueue) -> list[str]:

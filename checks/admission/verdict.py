@@ -30,6 +30,7 @@ Cause = Literal[
     "queue-stopped",
     "queue-closed",
     "check-inactive",
+    "queue-inactive",
     "cohort-cycle",
     "pod-refused",
     "in-use",

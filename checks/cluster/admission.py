@@ -7,10 +7,8 @@ from urllib.parse import quote
 
 from kr8s.asyncio import Api
 
-from checks.admission.live import snapshot
-from checks.admission.model import Snapshot
 from checks.cluster import paths
-from checks.cluster.client import FORBIDDEN, NOT_FOUND, ClusterError, connect, get, run
+from checks.cluster.client import FORBIDDEN, NOT_FOUND, ClusterError, get
 from checks.cluster.snapshot import run_namespaces
 from manifests import queues
 from settings.model import Settings
@@ -37,20 +35,11 @@ DEPLOYMENTS = "/apis/apps/v1/deployments"
 _AUTOSCALERS = ("cluster-autoscaler", "karpenter")
 
 
-def read_admission(settings: Settings) -> Snapshot:
-    """Read what a run of an environment would meet on its cluster. Nothing is written.
-
-    Under a tenant's profile only what is in its namespaces is asked for; what that leaves open, and what may not be
-    read, is unknown.
-
-    Raises ClusterError where the cluster cannot be read.
-    """
-    lists, on_demand = run(_read(settings))
-    return snapshot(lists, settings, grows=on_demand)
-
-
 async def read_lists(api: Api, settings: Settings) -> dict[str, tuple[Body, ...] | None]:
-    """Every object that an admission depends on, by kind; None of a kind that may not be read or is not asked for."""
+    """Every object that an admission depends on, by kind; None of a kind that may not be read or is not asked for.
+
+    Under a tenant's profile only what is in its namespaces is asked for. Nothing is written.
+    """
     kinds: dict[str, tuple[str, Sequence[str | None]]] = {
         kind: (version, run_namespaces(settings)) for kind, version in _NAMESPACED.items()
     }
@@ -63,14 +52,6 @@ async def read_lists(api: Api, settings: Settings) -> dict[str, tuple[Body, ...]
 def grows(deployments: Sequence[Body]) -> bool:
     """Whether a node autoscaler is among them: what no node has now, one may have that is yet to come."""
     return any(body["metadata"]["name"].startswith(_AUTOSCALERS) for body in deployments)
-
-
-async def _read(settings: Settings) -> tuple[dict[str, tuple[Body, ...] | None], bool]:
-    api = await connect(settings.cluster.context)
-    if settings.environment.profile != "owner":
-        return await read_lists(api, settings), False
-    lists, deployments = await asyncio.gather(read_lists(api, settings), get(api, DEPLOYMENTS))
-    return lists, grows(deployments.body.get("items") or ())
 
 
 async def _all(api: Api, kind: str, version: str, namespaces: Sequence[str | None]) -> tuple[Body, ...] | None:

@@ -11,7 +11,8 @@ from checks.admission.launches import declared_workloads
 from checks.admission.model import Snapshot
 from checks.admission.verdict import Verdict
 from checks.cluster import admission
-from checks.cluster.admission import read_admission
+from checks.cluster.environment import read_environment
+from checks.live import LiveScene
 from devcluster.cluster import Cluster
 from manifests import queues, tenants
 from settings.environment import Environment, Namespace
@@ -114,6 +115,11 @@ def researcher(cluster: Cluster, site: Bench, tmp_path: Path, monkeypatch: pytes
     return Person(file)
 
 
+def read_snapshot(settings: Settings) -> Snapshot:
+    """What `check --cluster` judges by."""
+    return LiveScene(settings, read_environment(settings, ()), {}).snapshot
+
+
 def judged(snapshot: Snapshot, settings: Settings) -> Verdict:
     """The verdict on the environment's run."""
     (workload,) = declared_workloads(settings, snapshot.model)
@@ -128,7 +134,7 @@ def reserved(owner: Person) -> dict[str, str]:
 
 def test_who_uses_the_quota_is_what_kueue_counts(site: Bench, owner: Person) -> None:
     """The Workloads that have theirs, the one that waits, and the nodes as they are."""
-    found = read_admission(environment())
+    found = read_snapshot(environment())
     (admitted,) = [each for each in found.admitted if each.workload.namespace == NAME]
     totals = until("Kueue has counted it", lambda: reserved(owner))
     assert (admitted.workload.key, admitted.cluster_queue) == (f"{NAME}/busy", NAME)
@@ -146,7 +152,7 @@ def test_a_long_list_is_read_to_its_end(site: Bench, owner: Person, monkeypatch:
 
     def read(most: int) -> Snapshot:
         monkeypatch.setattr(admission, "_PAGE", most)
-        return read_admission(environment())
+        return read_snapshot(environment())
 
     until("one by one it is what it is in one answer", lambda: read(1) == read(10**6))
 
@@ -154,13 +160,13 @@ def test_a_long_list_is_read_to_its_end(site: Bench, owner: Person, monkeypatch:
 def test_a_run_waits_for_what_others_use(site: Bench, owner: Person) -> None:
     """And fits once that is free. What the environment would change of its queues counts as changed."""
     settings = environment()
-    now = judged(read_admission(settings), settings)
+    now = judged(read_snapshot(settings), settings)
     assert now.outcome == "waits"
     assert [(each.cause, each.resource, each.missing) for each in now.lacks] == [("in-use", "cpu", 100)]
     more = make_group((NAME, {**HAS, "cpu": "300m"}))
     pools = [pool.model_copy(update={"resource_groups": (more,)}) for pool in settings.queues.cluster_queues]
     raised = environment(queues=settings.queues.model_copy(update={"cluster_queues": tuple(pools)}))
-    then = judged(read_admission(raised), raised)
+    then = judged(read_snapshot(raised), raised)
     assert (then.outcome, then.borrowed) == ("fits by borrowing", {(NAME, "cpu"): 200})
 
 
@@ -168,7 +174,7 @@ def test_a_tenant_is_told_who_can_tell(researcher: Person) -> None:
     """It reads its queue and its workloads; what the queue leads to it may not, and that is no error."""
     tenant = Environment(profile="tenant", halves=("training",))
     settings = environment(environment=tenant, queues=Queues())
-    found = read_admission(settings)
+    found = read_snapshot(settings)
     assert found.model.cluster_queues is None
     assert found.model.nodes is None
     assert list(found.model.local_queues or ()) == [(NAME, NAME)]
@@ -180,7 +186,7 @@ def test_a_tenant_is_told_who_can_tell(researcher: Person) -> None:
 def test_missing_rights_leave_it_unknown_under_any_profile(researcher: Person) -> None:
     """Nothing is guessed of what may not be read."""
     settings = environment()
-    found = read_admission(settings)
+    found = read_snapshot(settings)
     assert (found.model.cluster_queues, found.model.nodes) == (None, None)
     assert judged(found, settings).outcome == "unknown"
 

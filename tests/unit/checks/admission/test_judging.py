@@ -161,6 +161,7 @@ def test_fewer_pods_are_admitted_where_the_workload_allows() -> None:
         ),
         (make_model(make_queue(), flavors={}), make_workload(), "flavor-missing"),
         (make_model(make_queue(checks=("budget",))), make_workload(), "check-inactive"),
+        (make_model(make_queue(inactive="it is being deleted")), make_workload(), "queue-inactive"),
         (
             make_model(make_queue(cohort="a"), cohorts=(Cohort("a", "b"), Cohort("b", "a"))),
             make_workload(),
@@ -181,6 +182,18 @@ def test_what_keeps_a_workload_out_for_ever(model: Model, workload: Workload, ca
     """Beside quota: queues, flavors and checks that are not there, circles, closed doors, refused pods."""
     found = judge(workload, model)
     assert (found.outcome, causes(found)[0]) == ("never fits", cause)
+
+
+def test_a_check_is_told_of_workloads_on_its_flavors_alone() -> None:
+    """One that names no flavors is of all of them, and of a workload on none too if all are."""
+    active = {"budget": True, "spare": True}
+    limited = make_queue("q", TWO, checks=("budget", "spare"), check_flavors={"spare": frozenset("b")})
+    model = make_model(limited, active_checks=active)
+    small, large = make_workload(make_pods(cpu=4)), make_workload(make_pods("one", cpu=4), make_pods("two", cpu=4))
+    assert [judge(each, model).checks for each in (small, large)] == [("budget",), ("budget", "spare")]
+    nothing = make_workload(make_pods())
+    whole = make_model(make_queue("q", TWO, checks=("budget",)), active_checks=active)
+    assert [judge(nothing, each).checks for each in (model, whole)] == [(), ("budget",)]
 
 
 @pytest.mark.parametrize(

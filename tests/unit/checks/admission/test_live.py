@@ -67,6 +67,14 @@ def test_what_an_environment_says_no_more_is_gone() -> None:
     assert laid["spec"] == {"stopPolicy": "Hold", "fairSharing": {}, "queueingStrategy": "StrictFIFO"}
 
 
+def test_what_kueue_says_of_a_queue_is_of_what_it_was() -> None:
+    """Where the environment changes the queue it counts no more."""
+    live = {**make_object("ClusterQueue", "q", {"stopPolicy": "None"}), "status": {"conditions": []}}
+    for own, stays in ({"stopPolicy": "None"}, True), ({"cohortName": "lab"}, False):
+        (laid,) = laid_over([live], [make_object("ClusterQueue", "q", own)])
+        assert ("status" in laid) is stays
+
+
 @pytest.mark.parametrize(
     "own",
     [

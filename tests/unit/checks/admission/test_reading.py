@@ -88,6 +88,31 @@ def test_a_queue_that_selects_no_namespace_is_closed() -> None:
     }
 
 
+def test_what_kueue_says_of_a_live_queue_counts_where_nothing_else_tells_it() -> None:
+    """A topology that is not there; a queue that goes. That it is on hold its own field says, as it will be."""
+
+    def queue(name: str, reason: str, message: str) -> dict[str, Any]:
+        active = {"type": "Active", "status": "False", "reason": reason, "message": message}
+        return body("ClusterQueue", name, {}, status={"conditions": [active]})
+
+    going = body("ClusterQueue", "going", {}, metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
+    told = 'Can\'t admit new workloads: there is no Topology "racks" for TAS flavor "f".'
+    model = read_model([queue("held", "Stopped", "is stopped"), queue("bare", "TopologyNotFound", told), going])
+    assert {name: each.inactive for name, each in (model.cluster_queues or {}).items()} == {
+        "held": "",
+        "bare": 'there is no Topology "racks" for TAS flavor "f"',
+        "going": "it is being deleted",
+    }
+
+
+def test_a_check_may_be_for_some_flavors() -> None:
+    """`onFlavors`; without it, it is for all."""
+    rules = [{"name": "budget"}, {"name": "spare", "onFlavors": ["b"]}]
+    model = read_model([body("ClusterQueue", "q", {"admissionChecksStrategy": {"admissionChecks": rules}})])
+    (queue,) = (model.cluster_queues or {}).values()
+    assert (queue.checks, queue.check_flavors) == (("budget", "spare"), {"spare": frozenset("b")})
+
+
 def test_what_may_not_be_read_is_none() -> None:
     """Not empty."""
     model = read_model([], unread=("ClusterQueue", "Node"))
