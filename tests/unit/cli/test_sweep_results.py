@@ -321,8 +321,8 @@ def test_status_asks_the_volume_for_trials_whose_objects_are_gone(project: Proje
     assert [each["finished"] for each in trials] == ["2026-01-02T03:01:00Z", "2026-01-02T03:30:00Z", None, None]
 
 
-def test_watching_ends_when_nothing_is_queued_or_running(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It looks again, and survives a cluster that does not answer."""
+def test_watching_ends_with_the_last_trial(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that wait for a place are looked for too, also while none is at work: a further `up` launches them."""
     project.launch(1, startTime="2026-01-02T03:50:00Z")
     looks = 0
 
@@ -331,12 +331,24 @@ def test_watching_ends_when_nothing_is_queued_or_running(project: Project, monke
         looks += 1
         project.launches.clear()
         project.ledgers.clear()
-        project.launch(1, conditions=[DONE])
+        for number in range(1, 2 if looks == 1 else 5):
+            project.launch(number, conditions=[DONE])
 
     monkeypatch.setattr(time, "sleep", later)
     told = run("status", "search", "--watch")
-    assert (told.exit_code, looks) == (0, 1)
-    assert "1 succeeded" in told.stdout
+    assert (told.exit_code, looks) == (0, 2)
+    assert "4 trials: 4 succeeded" in told.stdout
+
+
+def test_trials_that_wait_alone_are_told_with_who_launches_them(project: Project) -> None:
+    """No time is reckoned: that is up to a person."""
+    project.launch(1, conditions=[DONE])
+    told = run("status", "search").stdout.splitlines()
+    assert (
+        told[0]
+        == "search, form jobs, 4 trials: 1 succeeded, 3 waiting; `trainstack up` launches those that are waiting"
+    )
+    assert json.loads(run("status", "search", "--json").stdout)["seconds_left"] is None
 
 
 @pytest.mark.parametrize(
