@@ -11,16 +11,16 @@ from pydantic import BeforeValidator, Field, model_validator
 from settings.base import Section
 from settings.constraints import Value
 
-_LEAST, _GREATEST = -(2**63), 2**63 - 1
+LEAST_WHOLE, GREATEST_WHOLE = -(2**63), 2**63 - 1
 """The whole numbers that programs and tables of results hold."""
-_Whole = Annotated[int, Field(ge=_LEAST, le=_GREATEST)]
+_Whole = Annotated[int, Field(ge=LEAST_WHOLE, le=GREATEST_WHOLE)]
 
 
 def _single(value: object) -> object:
     if not isinstance(value, bool | int | float | str) or (isinstance(value, float) and not isfinite(value)):
         raise ValueError("is no single value; write a number, text, true or false")
-    if isinstance(value, int) and not _LEAST <= value <= _GREATEST:
-        raise ValueError(f"is no whole number of 64 bits; write text, or one from {_LEAST} to {_GREATEST}")
+    if isinstance(value, int) and not LEAST_WHOLE <= value <= GREATEST_WHOLE:
+        raise ValueError(f"is no whole number of 64 bits; write text, or one from {LEAST_WHOLE} to {GREATEST_WHOLE}")
     return value
 
 
@@ -159,6 +159,11 @@ WAYS = {
     "logNormal": "log_normal",
 }
 """The ways to say what a parameter may be: by key of the file, the field."""
+
+
+def of_test_data(metric: str) -> bool:
+    """Whether a figure is told of the test data, against which the best trial alone is held: `test_acc`, `test/acc`."""
+    return metric.casefold().startswith("test")
 
 
 class Objective(Section):

@@ -9,7 +9,7 @@ from math import prod
 from settings import templates
 from settings.constraints import ConstraintError, Value, holds, names
 from settings.errors import nearest
-from settings.space import WAYS, Parameter, Space
+from settings.space import WAYS, Parameter, Space, of_test_data
 from settings.space_values import active, contains, count
 
 MOST_SETS = 10_000
@@ -148,7 +148,7 @@ def _may_be(parameter: Parameter) -> str:
 
 
 def _objective(space: Space) -> Iterator[Fault]:
-    if space.objective.metric.startswith("test"):
+    if of_test_data(space.objective.metric):
         message = f"{space.objective.metric} is told of the test data, by which no set may be chosen"
         yield Fault(("objective", "metric"), message, "name a metric of the validation data, such as val_accuracy")
 

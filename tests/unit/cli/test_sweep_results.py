@@ -226,6 +226,22 @@ def test_csv_parquet_and_json_say_the_same(ended: Project, tmp_path: Path) -> No
     assert results[3].last_lines == ("Traceback", "ValueError: [bad] value")
 
 
+def test_whole_numbers_of_any_length_are_written(project: Project, tmp_path: Path) -> None:
+    """Those that no column of whole numbers holds are text, in Parquet too, beside fractions and alone."""
+    for number, (steps, mixed) in enumerate([(2**63 - 1, 0.5), (2**63, 10**400), (1, 1)], start=1):
+        project.finish(number, 0.5, small=number, steps=steps, mixed=mixed)
+        project.launch(number, conditions=[DONE])
+    files = ("--csv", str(tmp_path / "a.csv"), "--parquet", str(tmp_path / "a.parquet"))
+    told = run("results", "search", *files)
+    assert told.exit_code == 0, told.output
+    table = read_parquet(tmp_path / "a.parquet").read_all()
+    assert table["metrics.small"].to_pylist() == [1, 2, 3, None]
+    assert table["metrics.steps"].to_pylist() == ["9223372036854775807", "9223372036854775808", "1", None]
+    assert table["metrics.mixed"].to_pylist() == ["0.5", str(10**400), "1", None]
+    with (tmp_path / "a.csv").open() as file:
+        assert [row["metrics.mixed"] for row in csv.DictReader(file)] == ["0.5", str(10**400), "1", ""]
+
+
 def test_next_reads_the_results_itself(ended: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Through one loader, and proposes what it does from the same results in a file."""
     space = tmp_path / "project/sweeps/search/space.yaml"

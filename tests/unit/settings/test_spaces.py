@@ -174,6 +174,10 @@ def test_a_parameter_that_cannot_be_is_refused(tmp_path: Path, x: str, fault: st
             "5: objective.metric: test_loss is told of the test data, by which no set may be chosen; name a",
         ),
         (
+            "objective: {metric: test/acc, direction: maximize}",
+            "5: objective.metric: test/acc is told of the test data, by which no set may be chosen; name a",
+        ),
+        (
             "objective: {metric: val_loss, direction: minimize, epoch: 0.5}",
             "5: objective.epoch: is no epoch; write best, last or a number",
         ),
