@@ -190,13 +190,16 @@ def _replaced(space: Space, steps: tuple[str | int, ...], text: str) -> Iterator
     if _KUBERNETES.search(templates.filled(text, plain) or ""):
         yield Fault(steps, "$(…) and $$ are Kubernetes' own, and not filled in here", "write the value out")
         return
-    where = f"{steps[0]}[{steps[1]}]" if steps[0] == "args" else f"{steps[0]}.{steps[1]}"
+    # The wrapper fills in its own in arguments alone.
+    where, replaced, in_args = f"env.{steps[1]}", "$(…) and $$", steps[0] == "args"
+    if in_args:
+        where, replaced = f"args[{steps[1]}]", "$(…), $$ and $TRAINSTACK_…"
     for name in sorted(names & space.parameters.keys()):
         key = "values" if space.parameters[name].values else "categorical"
         for index, value in enumerate(space.parameters[name].choices):
             # The bracket stands for another parameter's value: `$` before it would be too much.
             filled = templates.filled(text, {**dict.fromkeys(names, "("), name: value}) or ""
-            if isinstance(value, str) and (_KUBERNETES.search(filled) or "$TRAINSTACK_" in value):
-                message = f"{value} would not come into {where} as it is: $(…), $$ and $TRAINSTACK_… are replaced there"
+            if isinstance(value, str) and (_KUBERNETES.search(filled) or (in_args and "$TRAINSTACK_" in value)):
+                message = f"{value} would not come into {where} as it is: {replaced} are replaced there"
                 remedy = "write it without, or say under file where the program reads hyperparams.yml"
                 yield Fault(("parameters", name, key, index), message, remedy)

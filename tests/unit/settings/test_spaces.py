@@ -254,6 +254,7 @@ objective: {{metric: val_loss, direction: minimize}}
         ("^a$", "--word=${parameters.word},${parameters.other}", None),
         ("$HOME ${x} (a)", "--word=${parameters.word}", None),
         ("5", "--price=$${parameters.word}", None),
+        ("x", "--to=$TRAINSTACK_OUTPUT/${parameters.word}", None),
     ],
 )
 def test_a_value_that_is_replaced_on_its_way_is_refused(
@@ -262,20 +263,21 @@ def test_a_value_that_is_replaced_on_its_way_is_refused(
     """Kubernetes fills in `$(NAME)` and halves `$$`, the wrapper fills in its own; a program that reads the file sees
     the value as it is."""
     used = "${parameters.other}"
-    told = (
-        f"3: parameters.word.categorical[1]: {fault} would not come into {{}} as it is: $(…), $$ and $TRAINSTACK_… are "
-        "replaced there; write it without, or say under file where the program reads hyperparams.yml"
-    )
-    for place, where in (
-        (f'args: ["{template}", "{used}"]', "args[0]"),
-        (f'env: {{WORD: "{template}", OTHER: "{used}"}}', "env.WORD"),
+    for place, where, replaced in (
+        (f'args: ["{template}", "{used}"]', "args[0]", "$(…), $$ and $TRAINSTACK_…"),
+        (f'env: {{WORD: "{template}", OTHER: "{used}"}}', "env.WORD", "$(…) and $$"),
     ):
         text = WORDS.format(word=f'"{word}"', place=place)
         root = tmp_path / where
-        if fault is None:
+        if fault is None or (word.startswith("$TRAINSTACK_") and where == "env.WORD"):
             load_space(make_sweep_folder(root, text), "s")
         else:
-            assert faults(root, text) == [told.format(where)]
+            assert faults(root, text) == [
+                (
+                    f"3: parameters.word.categorical[1]: {fault} would not come into {where} as it is: {replaced} are "
+                    "replaced there; write it without, or say under file where the program reads hyperparams.yml"
+                )
+            ]
     text = WORDS.format(word=f'"{word}"', place="file: /sets.yml")
     load_space(make_sweep_folder(tmp_path / "file", text), "s")
 
