@@ -1,5 +1,6 @@
 """`trainstack sweep expand`: the sets of a space, as the file that is committed."""
 
+from collections.abc import Iterable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,6 +11,7 @@ from cli.console import err, fail, out, show_json, step
 from cli.session import JsonOption, checkout
 from settings.errors import SettingsError
 from settings.hyperparams import SETS_FILE, ParameterSet, folder, text_of
+from settings.space import Space
 from settings.spaces import LoadedSpace, load_space, read_sets, sweeps
 from trials.expand import SpaceError
 from trials.expand import expand as expanded
@@ -35,8 +37,7 @@ def expand(
       trainstack sweep expand --check
     """
     root = checkout()
-    chosen = names or list(sweeps(root))
-    told = [expand_one(root, name, check=check) for name in chosen]
+    told = expand_all(root, names or sweeps(root), check=check)
     if as_json:
         show_json(told)
     else:
@@ -49,14 +50,26 @@ def expand(
         fail(f"not current: {', '.join(stale)}; run `trainstack sweep expand {' '.join(stale)}`")
 
 
-def expand_one(root: Path, name: str, *, check: bool = False) -> dict[str, Any]:
-    """Expand one sweep, and tell what that changes. Ends the command where its space is wrong."""
-    try:
-        loaded = load_space(root, name)
-    except SettingsError as error:
-        fail(str(error))
-    sets = sets_of(loaded)
-    text = text_of(name, loaded.space, sets)
+def expand_all(root: Path, names: Iterable[str], *, check: bool = False) -> list[dict[str, Any]]:
+    """Expand sweeps, and tell what that changes.
+
+    Ends the command where a space is wrong, with the faults of all of them and before a file is written.
+    """
+    made: dict[str, tuple[Space, tuple[ParameterSet, ...]]] = {}
+    faults: list[str] = []
+    for name in dict.fromkeys(names):
+        try:
+            loaded = load_space(root, name)
+            made[name] = loaded.space, _drawn(loaded)
+        except (SettingsError, _DrawError) as error:
+            faults.append(str(error))
+    if faults:
+        fail("\n".join(faults))
+    return [_expanded(root, name, space, sets, check=check) for name, (space, sets) in made.items()]
+
+
+def _expanded(root: Path, name: str, space: Space, sets: tuple[ParameterSet, ...], *, check: bool) -> dict[str, Any]:
+    text = text_of(name, space, sets)
     before, text_before = read_sets(root, name, [])
     if text != text_before and not check:
         write(root / folder(name) / SETS_FILE, text)
@@ -81,13 +94,24 @@ def write(file: Path, text: str) -> None:
 
 def sets_of(loaded: LoadedSpace) -> tuple[ParameterSet, ...]:
     """The sets of a space; ends the command, with file and line, where it does not have those that it asks for."""
+    try:
+        return _drawn(loaded)
+    except _DrawError as error:
+        return fail(str(error))
+
+
+class _DrawError(Exception):
+    """A space that does not have the sets that it asks for, with file and line."""
+
+
+def _drawn(loaded: LoadedSpace) -> tuple[ParameterSet, ...]:
     drawn = loaded.space.trials or 0
     told = step(f"drawing {drawn} sets", f"{drawn // _A_SECOND + 1} s") if drawn > _A_SECOND else nullcontext()
     try:
         with told:
             return expanded(loaded.space)
     except SpaceError as error:
-        return fail(f"{loaded.where(error.path)}: {error}")
+        raise _DrawError(f"{loaded.where(error.path)}: {error}") from None
 
 
 def _line(told: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ import typer
 
 from cli.console import err, fail, out, show_json
 from cli.session import JsonOption, Session, StackOption, checkout
-from cli.sweep_expand import expand_one, sets_of, write
+from cli.sweep_expand import expand_all, sets_of, write
 from cli.sweep_read import SweepArgument, read_results, sweep_of
 from settings.editing import Entry, with_added
 from settings.errors import SettingsError
@@ -91,6 +91,6 @@ def add_next(
     file = root / folder(name) / SPACE_FILE
     entries = [Entry(("sets",), each) for each in proposed]
     write(file, with_added(file.read_text(encoding="utf-8"), entries))
-    expand_one(root, name)
+    expand_all(root, (name,))
     known = {each.id for each in before}
     return tuple(each for each in sets_of(load_space(root, name)) if each.id not in known)

@@ -44,7 +44,7 @@ def results(
 ) -> None:
     """Gather every trial's parameters and metrics, the best first; failed ones with what they printed last.
 
-    --json has all epochs; the table and the files the one that counts. Figures of the test data (`test_…`) are left
+    --json has all epochs; the table and the files the one that counts. Figures of the test data (`test…`) are left
     out: trials are compared without them, and `sweep best` tells those of the best.
 
     Examples:

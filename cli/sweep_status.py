@@ -22,10 +22,12 @@ from cli.sweep_records import Record
 from reports.sweep_words import STATES, counted, parameters_of, seconds_of
 from settings.sweeps import Sweep
 from trials.progress import seconds_left
-from trials.results import TrialResult
+from trials.results import State, TrialResult
 
 _MARKS = {"succeeded": "●", "running": "◐", "queued": "○", "waiting": "·", "failed": "✗", "stopped": "–"}  # noqa: RUF001 (a dash is meant)
 _STYLES = {"succeeded": "green", "running": "cyan", "queued": "yellow", "waiting": "dim", "failed": "red"}
+_LEFT: frozenset[State] = frozenset(("running", "queued", "waiting"))
+"""States of trials that have not ended."""
 _ROW = 50
 """Trials in a line of the grid."""
 _REASONS = 10
@@ -66,7 +68,7 @@ def status(
             while True:
                 found = patience.ask(lambda: read_states(session, sweep, planned, known))
                 live.update(shown(sweep, found, utc_now()), refresh=True)
-                if not any(each.state in ("queued", "running") for each in found):
+                if not any(each.state in _LEFT for each in found):
                     return
                 time.sleep(PAUSE_SECONDS)
     try:
@@ -126,15 +128,17 @@ def shown(sweep: Sweep, found: Sequence[TrialResult], now: datetime) -> Renderab
 
 
 def _time_left(found: Sequence[TrialResult], now: datetime) -> str:
-    if not any(each.state in ("running", "queued", "waiting") for each in found):
+    states = {each.state for each in found}
+    if not states & _LEFT:
         return ""
+    if states & _LEFT == {"waiting"}:
+        return "; `trainstack up` launches those that are waiting"
     seconds = left(found, now)
     if seconds == 0:
         return "; what still runs takes longer than the others did"
     if seconds is not None:
         return f"; about {duration(seconds)} left"
-    none_done = not any(each.state == "succeeded" for each in found)
-    why = "no trial has ended well" if none_done else "no trial runs now"
+    why = "no trial has ended well" if "succeeded" not in states else "no trial runs now"
     return f"; how long it takes is not known yet: {why}"
 
 

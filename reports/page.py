@@ -127,6 +127,10 @@ summary { cursor: pointer; font-weight: bold; padding: .5rem 0; }
 figure { margin: 0; }
 svg { display: block; width: 100%; height: auto; max-width: 32rem; overflow: visible; }
 svg text { font-family: system-ui, sans-serif !important; }
+@media (min-width: 64rem) {
+  .many { position: relative; left: 50%; translate: -50%; width: max-content; }
+  .many { min-width: 100%; max-width: calc(100vw - 4rem); }
+}
 @media (max-width: 40rem) {
   .few thead { display: none; }
   .few tr { display: block; padding: .5rem 0; border-bottom: 1px solid var(--grid); }

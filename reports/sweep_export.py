@@ -10,8 +10,8 @@ from typing import Any
 
 from reports.sweep_words import seconds_of
 from settings.constraints import Value
-from settings.space import Space
-from trials.ranking import TEST, Ranked, Ranking
+from settings.space import GREATEST_WHOLE, LEAST_WHOLE, Space, of_test_data
+from trials.ranking import Ranked, Ranking
 from trials.results import TrialResult
 
 Cell = Value | None
@@ -107,19 +107,23 @@ def _figures(ranked: Ranked | None) -> dict[str, Cell]:
     return {
         name: value
         for name, value in ranked.line.items()
-        if isinstance(value, bool | int | float | str) and not name.startswith(TEST) and name != "epoch"
+        if isinstance(value, bool | int | float | str) and not of_test_data(name) and name != "epoch"
     }
 
 
 def _column(name: str, cells: Sequence[Cell]) -> Column:
-    """With one type for all cells: numbers of both kinds are written as floats, whatever else is mixed as text."""
+    """With one type for all cells: numbers of both kinds are written as floats, whatever else is mixed as text.
+
+    A whole number of more than 64 bits, which a program may write to its metrics, makes its column text too.
+    """
     there = {type(each) for each in cells if each is not None}
     if not there:
         return Column(name, _TYPES.get(name, str), tuple(cells))
-    if len(there) == 1:
+    held = all(LEAST_WHOLE <= each <= GREATEST_WHOLE for each in cells if isinstance(each, int))
+    if len(there) == 1 and held:
         (one,) = there
         return Column(name, one, tuple(cells))
-    if there == {int, float}:
+    if there == {int, float} and held:
         return Column(name, float, tuple(None if each is None else float(each) for each in cells))
     return Column(name, str, tuple(None if each is None else _written(each) for each in cells))
 

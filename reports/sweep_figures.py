@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from reports.charts import Panel
+from reports.charts import Panel, short
 from reports.panels import Bar, Bars, Group
 from reports.parallel import Parallel, Track
 from reports.scales import Scale
@@ -18,6 +18,8 @@ _COLOURS = (1, 0, 2, 3, 4)
 """Of the curves that have a name, the best's first: that which marks it in the other pictures too."""
 NAMED = len(_COLOURS)
 """Curves of so many trials, the best, have a name."""
+_METRIC, _TITLE, _WORDS = 14, 27, 32
+"""Letters that there is room for: of the metric in a title, of it and a parameter together, and of it below a title."""
 
 
 def pictures(space: Space, ranking: Ranking, importance: Mapping[str, float]) -> dict[str, list[Panel]]:
@@ -53,7 +55,7 @@ def _curves(ranking: Ranking) -> list[Panel]:
         Curves(
             title="Learning curves",
             x_axis="epoch",
-            y_axis=f"{objective.metric}, the dot is what counts",
+            y_axis=f"{short(objective.metric, _WORDS)}, the dot is what counts",
             curves=tuple(curves),
         )
     ]
@@ -97,7 +99,7 @@ def _parallel(space: Space, ranking: Ranking, varied: Sequence[str]) -> list[Pan
 
 
 def _against(space: Space, ranking: Ranking, varied: Sequence[str]) -> list[Panel]:
-    metric = ranking.objective.metric
+    metric = short(ranking.objective.metric, _METRIC)
     found: list[Panel] = []
     for name in varied:
         scale = _scale(name, space.parameters[name], ranking.ranked)
@@ -109,9 +111,9 @@ def _against(space: Space, ranking: Ranking, varied: Sequence[str]) -> list[Pane
         best = ranking.ranked[0].result
         found.append(
             Points(
-                title=f"{metric} against {name}",
+                title=f"{metric} against {short(name, _TITLE - len(metric))}",
                 scale=scale,
-                y_axis=metric,
+                y_axis=short(ranking.objective.metric, _WORDS),
                 points=tuple(points.values()),
                 best=points.get(best.number),
                 best_name=f"trial {best.number}",

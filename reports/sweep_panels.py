@@ -160,7 +160,7 @@ class Points:
         return self.scale.labels.index(point.x) + _SPREAD * ((number + 1) * 0.618034 % 1 - 0.5)
 
     def _label_x(self, axes: Axes) -> None:
-        axes.set_xlabel(self.scale.words, loc="left", labelpad=6)
+        axes.set_xlabel(short(self.scale.words, 48), loc="left", labelpad=6)
         if self.scale.kind == "listed":
             labels = self.scale.labels
             axes.set_xticks(range(len(labels)), [short(each, 12) for each in labels])

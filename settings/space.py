@@ -11,10 +11,16 @@ from pydantic import BeforeValidator, Field, model_validator
 from settings.base import Section
 from settings.constraints import Value
 
+LEAST_WHOLE, GREATEST_WHOLE = -(2**63), 2**63 - 1
+"""The whole numbers that programs and tables of results hold."""
+_Whole = Annotated[int, Field(ge=LEAST_WHOLE, le=GREATEST_WHOLE)]
+
 
 def _single(value: object) -> object:
     if not isinstance(value, bool | int | float | str) or (isinstance(value, float) and not isfinite(value)):
         raise ValueError("is no single value; write a number, text, true or false")
+    if isinstance(value, int) and not LEAST_WHOLE <= value <= GREATEST_WHOLE:
+        raise ValueError(f"is no whole number of 64 bits; write text, or one from {LEAST_WHOLE} to {GREATEST_WHOLE}")
     return value
 
 
@@ -29,14 +35,17 @@ Single = Annotated[Value, BeforeValidator(_single)]
 _LOG_AND_STEP = ("log and step exclude each other", "leave one out")
 _MOST_LOGARITHM = 700.0
 """Near the natural logarithm of the greatest float; its negative is that of the least."""
+_GREATEST_NUMBER = 1e308
+"""Nearly that of floats: what is drawn of a distribution that ends below it is one of them."""
+_BEYOND = "goes beyond all numbers"
 _NO_LOGARITHM = ("low is not above 0, where there is no logarithm", "raise it")
 
 
 class IntRange(Section):
     """Whole numbers from `low` to `high`, both among them."""
 
-    low: int
-    high: int
+    low: _Whole
+    high: _Whole
     step: int = Field(1, ge=1)
     """Between two neighbours, counted from `low`."""
     log: bool = False
@@ -63,7 +72,7 @@ class FloatRange(Section):
 
     @model_validator(mode="after")
     def _in_order(self) -> "FloatRange":
-        faults = _order_faults(self.low, self.high, log=self.log)
+        faults = [*_order_faults(self.low, self.high, log=self.log), *_width_faults(self.low, self.high)]
         if self.log and self.step is not None:
             faults.append(_LOG_AND_STEP)
         _refuse(*faults)
@@ -78,7 +87,7 @@ class Uniform(Section):
 
     @model_validator(mode="after")
     def _in_order(self) -> "Uniform":
-        _refuse(*_order_faults(self.low, self.high, log=False))
+        _refuse(*_order_faults(self.low, self.high, log=False), *_width_faults(self.low, self.high))
         return self
 
 
@@ -124,8 +133,10 @@ class Parameter(Section):
             self.log_normal and self.log_normal.low is not None and self.log_normal.low <= 0
         ):
             _refuse(_NO_LOGARITHM)
-        if self.log_normal is not None and _leaves_numbers(self.log_normal):
-            _refuse(("goes beyond all numbers", "mean and std are of the logarithm: lower them"))
+        if self.normal is not None and _reach(self.normal) > _GREATEST_NUMBER:
+            _refuse((_BEYOND, "lower mean or std"))
+        if self.log_normal is not None and _reach(self.log_normal) > _MOST_LOGARITHM:
+            _refuse((_BEYOND, "mean and std are of the logarithm: lower them"))
         choices = self.choices
         if len({(type(each), each) for each in choices}) < len(choices):
             _refuse(("holds a value twice", "keep one"))
@@ -148,6 +159,11 @@ WAYS = {
     "logNormal": "log_normal",
 }
 """The ways to say what a parameter may be: by key of the file, the field."""
+
+
+def of_test_data(metric: str) -> bool:
+    """Whether a figure is told of the test data, against which the best trial alone is held: `test_acc`, `test/acc`."""
+    return metric.casefold().startswith("test")
 
 
 class Objective(Section):
@@ -187,9 +203,9 @@ class Space(Section):
     there."""
 
 
-def _leaves_numbers(normal: Normal) -> bool:
-    """Whether a logarithmic normal distribution, but for one draw in 10^9, is not of numbers that there are."""
-    return abs(normal.mean) + 6 * normal.std > _MOST_LOGARITHM
+def _reach(normal: Normal) -> float:
+    """How far from 0 the numbers of a normal distribution are, but for one draw in 10^9."""
+    return abs(normal.mean) + 6 * normal.std
 
 
 def _order_faults(low: float, high: float, *, log: bool) -> list[tuple[str, str]]:
@@ -199,6 +215,10 @@ def _order_faults(low: float, high: float, *, log: bool) -> list[tuple[str, str]
     if log and low <= 0:
         faults.append(_NO_LOGARITHM)
     return faults
+
+
+def _width_faults(low: float, high: float) -> list[tuple[str, str]]:
+    return [] if isfinite(high - low) else [("from low to high is farther than all numbers", "raise low or lower high")]
 
 
 def _refuse(*faults: tuple[str, str]) -> None:

@@ -9,14 +9,22 @@ from math import prod
 from settings import templates
 from settings.constraints import ConstraintError, Value, holds, names
 from settings.errors import nearest
-from settings.space import WAYS, Parameter, Space
+from settings.space import WAYS, Parameter, Space, of_test_data
 from settings.space_values import active, contains, count
 
 MOST_SETS = 10_000
 """Sets of one sweep. What 1 MiB, a ConfigMap's limit, holds of them is less still, and depends on their size."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_GIVEN = ("JOB_ID", "JOB_COMPLETION_INDEX")
+_VARIABLE = re.compile(r"[-._A-Za-z][-._A-Za-z0-9]*")
+_GIVEN = ("TRAINSTACK_", "PET_")
+"""Begin the names of variables that the wrapper, Trainer and torchrun give."""
+_GIVEN_WHOLE = (
+    *("JOB_ID", "JOB_COMPLETION_INDEX"),
+    *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
+)
+_KUBERNETES = re.compile(r"\$[$(]")
+"""What it replaces in a container's words: `$(NAME)` by the variable, `$$` by `$`."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +39,7 @@ class Fault:
 
 def faults(space: Space) -> Iterator[Fault]:
     """Everything that is wrong between the parts of a space whose parts are right."""
-    for rule in (_parameters, _conditions, _method, _constraints, _sets, _objective, _templates):
+    for rule in (_parameters, _conditions, _method, _constraints, _sets, _objective, _templates, _variables):
         yield from rule(space)
 
 
@@ -140,7 +148,7 @@ def _may_be(parameter: Parameter) -> str:
 
 
 def _objective(space: Space) -> Iterator[Fault]:
-    if space.objective.metric.startswith("test"):
+    if of_test_data(space.objective.metric):
         message = f"{space.objective.metric} is told of the test data, by which no set may be chosen"
         yield Fault(("objective", "metric"), message, "name a metric of the validation data, such as val_accuracy")
 
@@ -159,10 +167,39 @@ def _templates(space: Space) -> Iterator[Fault]:
             elif steps[0] == "args" and space.parameters[name].when and text == f"${{parameters.{name}}}":
                 message = f"is left out where {name} is not there, and the word before it would stay"
                 yield Fault(steps, message, f"write both as one argument, such as --{name}={text}")
-        if "$(" in text:
-            yield Fault(steps, "$(…) is Kubernetes' own, and not filled in here", "write the value out")
-    for name in space.env.keys() & {*_GIVEN}:
-        yield Fault(("env", name), f"{name} is given to every trial", "choose another name")
+        if not any(name.startswith("$") for name in templates.named(text)):
+            yield from _replaced(space, steps, text)
     for name in [each for each in space.parameters if each not in used and space.file is None]:
         remedy = f"use ${{parameters.{name}}} in args or env, or say under file where the program reads hyperparams.yml"
         yield Fault(("parameters", name), "is used by no argument and no variable, so it would change nothing", remedy)
+
+
+def _variables(space: Space) -> Iterator[Fault]:
+    for name in space.env:
+        if not _VARIABLE.fullmatch(name):
+            remedy = "use letters, digits, '_', '-' and '.', with no digit at its beginning"
+            yield Fault(("env", name), "is not a good name for a variable", remedy)
+        elif name.startswith(_GIVEN) or name in _GIVEN_WHOLE:
+            yield Fault(("env", name), f"{name} is given to every trial", "choose another name")
+
+
+def _replaced(space: Space, steps: tuple[str | int, ...], text: str) -> Iterator[Fault]:
+    """What would not reach the program as it is written: in the template itself, or in the values that fill it."""
+    names = set(templates.named(text))
+    plain = dict.fromkeys(names, 0)
+    if _KUBERNETES.search(templates.filled(text, plain) or ""):
+        yield Fault(steps, "$(…) and $$ are Kubernetes' own, and not filled in here", "write the value out")
+        return
+    # The wrapper fills in its own in arguments alone.
+    where, replaced, in_args = f"env.{steps[1]}", "$(…) and $$", steps[0] == "args"
+    if in_args:
+        where, replaced = f"args[{steps[1]}]", "$(…), $$ and $TRAINSTACK_…"
+    for name in sorted(names & space.parameters.keys()):
+        key = "values" if space.parameters[name].values else "categorical"
+        for index, value in enumerate(space.parameters[name].choices):
+            # The bracket stands for another parameter's value: `$` before it would be too much.
+            filled = templates.filled(text, {**dict.fromkeys(names, "("), name: value}) or ""
+            if isinstance(value, str) and (_KUBERNETES.search(filled) or (in_args and "$TRAINSTACK_" in value)):
+                message = f"{value} would not come into {where} as it is: {replaced} are replaced there"
+                remedy = "write it without, or say under file where the program reads hyperparams.yml"
+                yield Fault(("parameters", name, key, index), message, remedy)

@@ -17,7 +17,8 @@ from settings.space_rules import faults
 from settings.sweeps import FROM_FILES
 from settings.words import findings_of
 
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_NAME = re.compile(r"(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+"""A DNS label, which a sweep's name becomes a part of."""
 _NO_SPACE = Space(
     method="grid", parameters={"none": Parameter(values=(0,))}, objective=Objective(metric="none", direction="minimize")
 )
@@ -52,6 +53,10 @@ def load_space(root: Path, sweep: str) -> LoadedSpace:
 
 def read_space(root: Path, sweep: str, findings: list[Finding]) -> LoadedSpace | None:
     """The same; faults are added to `findings`, and None is given where they leave no space."""
+    if not _NAME.fullmatch(sweep):
+        remedy = "name it by lower-case letters, digits and '-', with a letter or digit at both ends"
+        findings.append(Finding(Place(folder(sweep)), "", "is no name for a sweep's folder", remedy))
+        return None
     file = f"{folder(sweep)}/{SPACE_FILE}"
     try:
         tree = prune(read(root, file, findings))

@@ -29,6 +29,7 @@ _KINDS = {
 }
 _BOUNDS = {
     "greater_than_equal": ("ge", "must be at least {}", "raise it"),
+    "less_than_equal": ("le", "must be at most {}", "lower it"),
     "greater_than": ("gt", "must be above {:g}", "raise it"),
     "string_too_long": ("max_length", "is longer than {} characters", "shorten it"),
     "too_short": ("min_length", "must have at least {} element", "add one"),

@@ -6,11 +6,8 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
-from settings.space import Objective
+from settings.space import Objective, of_test_data
 from trials.results import TrialResult, number, objective_value
-
-TEST = "test_"
-"""Begins the names of figures of the test data, which are looked at once: of the best trial."""
 
 Line = Mapping[str, Any]
 
@@ -116,7 +113,7 @@ def without_test(results: Sequence[TrialResult]) -> tuple[TrialResult, ...]:
         each.model_copy(
             update={
                 "metrics": tuple(
-                    {name: value for name, value in line.items() if not name.startswith(TEST)} for line in each.metrics
+                    {name: value for name, value in line.items() if not of_test_data(name)} for line in each.metrics
                 )
             }
         )
@@ -126,8 +123,8 @@ def without_test(results: Sequence[TrialResult]) -> tuple[TrialResult, ...]:
 
 def on_test_data(best: Ranked) -> dict[str, float]:
     """What the best trial tells of the test data; the last word of each figure."""
-    told = {name: value for line in best.result.metrics for name, value in line.items() if name.startswith(TEST)}
-    return {name: float(value) for name, value in told.items() if isinstance(value, int | float)}
+    told = {name: number(value) for line in best.result.metrics for name, value in line.items() if of_test_data(name)}
+    return {name: value for name, value in told.items() if value is not None}
 
 
 def _line(metrics: Sequence[Line], objective: Objective, value: float) -> Line:
@@ -155,7 +152,7 @@ def _silence(metrics: Sequence[Line], objective: Objective) -> str:
         return "it wrote no metrics.jsonl to $TRAINSTACK_OUTPUT"
     told = [line for line in metrics if name in line]
     if not told:
-        known = sorted({key for line in metrics for key in line if not key.startswith(TEST)})
+        known = sorted({key for line in metrics for key in line if not of_test_data(key)})
         near = get_close_matches(name, known, n=1)
         guess = f" (did you mean {near[0]}?)" if near else ""
         return f"no line of its metrics.jsonl has {name}; they have {', '.join(known)}{guess}"

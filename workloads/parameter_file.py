@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from manifests.labels import SWEEP, Manifest, metadata
-from settings.hyperparams import SETS_FILE, text_of
+from settings.hyperparams import SETS_FILE, ParameterSet, text_of
 from settings.sweeps import Sweep
 from workloads.errors import WorkloadError
 from workloads.identity import canonical, digest
 from workloads.in_sweep import NUMBER, SWEEP_VOLUME, TRIALS_FILE
 from workloads.launched_pods import launched_pods
-from workloads.names import sweep_file_name
-from workloads.trials import Trial
+from workloads.names import RUN_DIGITS, run_id, sweep_file_name
+from workloads.trials import Trial, trials
 
 WITHDRAWN_FILE, STOPPED_FILE = "withdrawn.json", "stopped.json"
 """Lists of run ids that come into a file while its Job is active: trials whose sets were taken out, and those among
@@ -27,23 +27,42 @@ Data = Mapping[str, str]
 """What a ConfigMap of this kind holds, by file."""
 
 
+class TooManySetsError(WorkloadError):
+    """A sweep of more sets than a ConfigMap holds."""
+
+    def __init__(self, sweep: str, message: str, remedy: str) -> None:
+        super().__init__(f"sweep {sweep}: {message}; {remedy}")
+        self.message = message
+        self.remedy = remedy
+
+
 def jobs_data(sweep: Sweep) -> Data:
-    """The file of a sweep whose trials are launched one by one. Raises WorkloadError when it is too long."""
-    sets = sweep.expansion.sets if sweep.expansion else ()
-    return _within_limit(sweep, lambda count: {SETS_FILE: _sets(sweep, count, len(sets))}, len(sets))
+    """The file of a sweep whose trials are launched one by one. Raises TooManySetsError."""
+    return _within_limit(sweep, lambda count: {SETS_FILE: _sets(sweep, count)})
 
 
-def batch_data(sweep: Sweep, trials: Sequence[tuple[str, Trial]]) -> Data:
-    """The file of an Indexed Job of these trials, with their run ids. Raises WorkloadError when it is too long."""
+def batch_data(sweep: Sweep, members: Sequence[tuple[str, Trial]]) -> Data:
+    """The file of an Indexed Job of these trials, with their run ids. Raises TooManySetsError."""
     target = sweep.space.objective.target
     objective = sweep.space.objective.model_dump(by_alias=True) if target is not None else None
 
     def first(count: int) -> Data:
-        entries = [_entry(run_id, trial) for run_id, trial in trials[:count]]
+        entries = [_entry(each, trial) for each, trial in members if trial.number <= count]
         listed = canonical({"objective": objective, "trials": entries})
-        return {SETS_FILE: _sets(sweep, count, len(trials)), TRIALS_FILE: listed}
+        # All of them may be withdrawn later, and there must be room for that then.
+        run_ids = [each["run_id"] for each in entries]
+        return withdrawn({SETS_FILE: _sets(sweep, count), TRIALS_FILE: listed}, run_ids, run_ids)
 
-    return _within_limit(sweep, first, len(trials))
+    return withdrawn(_within_limit(sweep, first), (), ())
+
+
+def check_size(sweep: Sweep) -> None:
+    """Raise TooManySetsError where a sweep could not be launched whole."""
+    if sweep.form == "indexed":
+        # Which run a trial is does not change how long its id is.
+        batch_data(sweep, [(run_id(sweep.name, f"{trial.number:0{RUN_DIGITS}}"), trial) for trial in trials(sweep)])
+    elif sweep.space.file is not None:
+        jobs_data(sweep)
 
 
 def file_name(sweep: str, data: Data) -> str:
@@ -92,11 +111,14 @@ def number_of(launch: Mapping[str, Any]) -> int | None:
     return None
 
 
-def _sets(sweep: Sweep, count: int, of: int) -> str:
+def _sets(sweep: Sweep, count: int) -> str:
     """hyperparams.yml as it is committed; with fewer sets than there are, as it would be."""
-    if count == of or sweep.expansion is None:
-        return sweep.sets_text
-    return text_of(sweep.name, sweep.space, sweep.expansion.sets[:count])
+    sets = _of(sweep)
+    return sweep.sets_text if count == len(sets) else text_of(sweep.name, sweep.space, sets[:count])
+
+
+def _of(sweep: Sweep) -> tuple[ParameterSet, ...]:
+    return sweep.expansion.sets if sweep.expansion else ()
 
 
 def _entry(run_id: str, trial: Trial) -> Manifest:
@@ -110,8 +132,12 @@ def _entry(run_id: str, trial: Trial) -> Manifest:
     }
 
 
-def _within_limit(sweep: Sweep, first: Callable[[int], Data], count: int) -> Data:
-    """The data of all sets. Raises WorkloadError, with how many would fit, when they are too many."""
+def _within_limit(sweep: Sweep, first: Callable[[int], Data]) -> Data:
+    """The data of all sets, `first` giving it for as many as it is asked for.
+
+    Raises TooManySetsError, with how many would fit.
+    """
+    count = len(_of(sweep))
     whole = first(count)
     if _bytes(whole) <= LIMIT_BYTES:
         return whole
@@ -119,10 +145,8 @@ def _within_limit(sweep: Sweep, first: Callable[[int], Data], count: int) -> Dat
     while too_many - fit > 1:
         middle = (fit + too_many) // 2
         fit, too_many = (middle, too_many) if _bytes(first(middle)) <= LIMIT_BYTES else (fit, middle)
-    raise WorkloadError(
-        f"sweep {sweep.name}: the file of its {count} sets has {_bytes(whole)} bytes, and a ConfigMap holds "
-        f"{LIMIT_BYTES}: {fit} sets fit. Make a second sweep of the others"
-    )
+    message = f"its {count} sets need {_bytes(whole)} bytes, and a ConfigMap holds {LIMIT_BYTES}: {fit} sets fit"
+    raise TooManySetsError(sweep.name, message, "make a second sweep of the others")
 
 
 def _bytes(data: Data) -> int:

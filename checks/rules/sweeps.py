@@ -9,6 +9,7 @@ from checks.scene import Rule, Scene, each
 from settings.hyperparams import SETS_FILE, SPACE_FILE, folder, numbered, space_digest
 from settings.quantities import amount
 from settings.sweeps import Sweep
+from workloads.parameter_file import TooManySetsError, check_size
 
 _HOUR = 3600
 
@@ -40,6 +41,15 @@ def sweep_name_taken(scene: Scene) -> Iterator[Finding]:
         if sweep.name in runs:
             message = f"a run is called {sweep.name} too"
             yield Finding("sweep-name-taken", "error", f"{path}.name", message, "rename the run, or the sweep's folder")
+
+
+def sweep_too_large(scene: Scene) -> Iterator[Finding]:
+    """A launch of all sets of a sweep finds room in the ConfigMap that its pods read them from."""
+    for path, sweep in each("sweeps.sweeps", scene.settings.sweeps.sweeps):
+        try:
+            check_size(sweep)
+        except TooManySetsError as error:
+            yield Finding("sweep-too-large", "error", path, error.message, error.remedy)
 
 
 def sweep_cost(scene: Scene) -> Iterator[Finding]:
@@ -85,4 +95,4 @@ def _tries(sweep: Sweep) -> str:
     return f", {tries} times where it fails," if tries > 1 else ""
 
 
-RULES: tuple[Rule, ...] = (sweep_stale, sweep_name_taken, sweep_cost)
+RULES: tuple[Rule, ...] = (sweep_stale, sweep_name_taken, sweep_too_large, sweep_cost)

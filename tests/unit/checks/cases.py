@@ -12,6 +12,7 @@ from settings.workloads import Data, Image, Resources, Role
 from tests.unit.make import (
     make_cluster_queue,
     make_distributed,
+    make_expansion,
     make_group,
     make_kueue,
     make_manifest,
@@ -350,6 +351,18 @@ CASES = {
         "sweeps.sweeps[search].name",
         "a run is called search too",
         "rename the run, or the sweep's folder",
+    ),
+    "sweep-too-large": Case(
+        make_settings(
+            sweeps=make_sweeps(
+                space=make_space(file="/sets.yml"),
+                expansion=make_expansion({"note": "x" * 600_000}, {"note": "y" * 600_000}),
+                sets_text="x" * 1_200_000,
+            )
+        ),
+        "sweeps.sweeps[search]",
+        "its 2 sets need 1200000 bytes, and a ConfigMap holds 1048576: 1 sets fit",
+        "make a second sweep of the others",
     ),
     "sweep-cost": Case(
         make_settings(

@@ -90,6 +90,37 @@ def test_a_wrong_space_is_refused_with_its_line(root: Path) -> None:
     assert not (root / "sweeps/search/hyperparams.yml").exists()
 
 
+def test_all_wrong_spaces_are_told_at_once(root: Path) -> None:
+    """And no file is written, not of a good one either, until all of them are right."""
+    folders = {"broken": SPACE.replace("maximize", "up"), "few": SPACE + "constraints: [lr > 1]\n", "My_Search": SPACE}
+    for name, text in folders.items():
+        (root / "sweeps" / name).mkdir()
+        (root / "sweeps" / name / "space.yaml").write_text(text, encoding="utf-8")
+    refused = run("expand")
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert refused.stderr == (
+        "error: sweep 'My_Search' has 1 fault:\n"
+        "  sweeps/My_Search: is no name for a sweep's folder; name it by lower-case letters, digits and '-', with a "
+        "letter or digit at both ends\n"
+        "sweep 'broken' has 1 fault:\n"
+        '  sweeps/broken/space.yaml:8: objective.direction: is none of the known values (value "up"); write minimize '
+        "or maximize\n"
+        "sweeps/few/space.yaml:3: trials is 3, and 150 draws gave 0 sets that differ and keep the constraints; lower "
+        "it, or take a constraint out\n"
+    )
+    assert not list(root.glob("sweeps/*/hyperparams.yml"))
+    assert run("expand", "search", "search").stdout == "sweeps/search/hyperparams.yml: 3 sets (3 new)\n"
+
+
+@pytest.mark.parametrize("name", ["../search", "sweeps/search", "Search", "a_b", "-a", "", "a" * 64])
+def test_what_no_folder_of_a_sweep_is_called_is_refused(root: Path, name: str) -> None:
+    """Its name becomes that of objects in the cluster."""
+    refused = run("expand", "--", name)
+    assert refused.exit_code == 1
+    assert f"sweeps/{name}: is no name for a sweep's folder; name it by lower-case letters, digits" in refused.stderr
+    assert [each.name for each in root.rglob("hyperparams.yml")] == []
+
+
 def results_of(root: Path) -> str:
     """What `sweep results --json` would print, every trial as good as its learning rate."""
     sets = json.loads(run("expand", "--json").stdout)[0]["sets"]

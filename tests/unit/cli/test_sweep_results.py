@@ -226,6 +226,22 @@ def test_csv_parquet_and_json_say_the_same(ended: Project, tmp_path: Path) -> No
     assert results[3].last_lines == ("Traceback", "ValueError: [bad] value")
 
 
+def test_whole_numbers_of_any_length_are_written(project: Project, tmp_path: Path) -> None:
+    """Those that no column of whole numbers holds are text, in Parquet too, beside fractions and alone."""
+    for number, (steps, mixed) in enumerate([(2**63 - 1, 0.5), (2**63, 10**400), (1, 1)], start=1):
+        project.finish(number, 0.5, small=number, steps=steps, mixed=mixed)
+        project.launch(number, conditions=[DONE])
+    files = ("--csv", str(tmp_path / "a.csv"), "--parquet", str(tmp_path / "a.parquet"))
+    told = run("results", "search", *files)
+    assert told.exit_code == 0, told.output
+    table = read_parquet(tmp_path / "a.parquet").read_all()
+    assert table["metrics.small"].to_pylist() == [1, 2, 3, None]
+    assert table["metrics.steps"].to_pylist() == ["9223372036854775807", "9223372036854775808", "1", None]
+    assert table["metrics.mixed"].to_pylist() == ["0.5", str(10**400), "1", None]
+    with (tmp_path / "a.csv").open() as file:
+        assert [row["metrics.mixed"] for row in csv.DictReader(file)] == ["0.5", str(10**400), "1", ""]
+
+
 def test_next_reads_the_results_itself(ended: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Through one loader, and proposes what it does from the same results in a file."""
     space = tmp_path / "project/sweeps/search/space.yaml"
@@ -321,8 +337,8 @@ def test_status_asks_the_volume_for_trials_whose_objects_are_gone(project: Proje
     assert [each["finished"] for each in trials] == ["2026-01-02T03:01:00Z", "2026-01-02T03:30:00Z", None, None]
 
 
-def test_watching_ends_when_nothing_is_queued_or_running(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It looks again, and survives a cluster that does not answer."""
+def test_watching_ends_with_the_last_trial(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that wait for a place are looked for too, also while none is at work: a further `up` launches them."""
     project.launch(1, startTime="2026-01-02T03:50:00Z")
     looks = 0
 
@@ -331,12 +347,24 @@ def test_watching_ends_when_nothing_is_queued_or_running(project: Project, monke
         looks += 1
         project.launches.clear()
         project.ledgers.clear()
-        project.launch(1, conditions=[DONE])
+        for number in range(1, 2 if looks == 1 else 5):
+            project.launch(number, conditions=[DONE])
 
     monkeypatch.setattr(time, "sleep", later)
     told = run("status", "search", "--watch")
-    assert (told.exit_code, looks) == (0, 1)
-    assert "1 succeeded" in told.stdout
+    assert (told.exit_code, looks) == (0, 2)
+    assert "4 trials: 4 succeeded" in told.stdout
+
+
+def test_trials_that_wait_alone_are_told_with_who_launches_them(project: Project) -> None:
+    """No time is reckoned: that is up to a person."""
+    project.launch(1, conditions=[DONE])
+    told = run("status", "search").stdout.splitlines()
+    assert (
+        told[0]
+        == "search, form jobs, 4 trials: 1 succeeded, 3 waiting; `trainstack up` launches those that are waiting"
+    )
+    assert json.loads(run("status", "search", "--json").stdout)["seconds_left"] is None
 
 
 @pytest.mark.parametrize(

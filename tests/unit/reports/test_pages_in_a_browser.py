@@ -12,6 +12,7 @@ from tests.unit.reports.chromium import PROGRAM, Browser, Visit, browser
 from tests.unit.reports.make import make_run
 from tests.unit.reports.test_sweep_page import make_sweep
 from tests.unit.trials.make import fail, make_digits_space, make_mixed_space, make_results, make_trial
+from trials.expand import expand
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="this machine has no Chromium")
 
@@ -73,6 +74,29 @@ def two_hundred() -> str:
     return html(make_sweep(space, results))
 
 
+def long_names() -> str:
+    """A metric and parameters whose names are longer than there is room for."""
+    metric = "val/accuracy_of_the_whole_validation_set"
+    space = make_digits_space(
+        objective={"metric": metric, "direction": "maximize"},
+        parameters={
+            "learning_rate_multiplier_of_the_last_layer": {"values": [0.01, 0.05, 0.1]},
+            "batch_size": {"values": [16, 32, 64, 128]},
+            "optimizer_of_all_the_other_layers": {"categorical": ["sgd with momentum", "adam"]},
+        },
+    )
+    trials = [
+        make_trial(
+            each.number,
+            set_id=each.id,
+            parameters=each.parameters,
+            metrics=tuple({"epoch": epoch, metric: 0.8 + each.number % 7 / 100 - 1 / epoch} for epoch in range(1, 9)),
+        )
+        for each in expand(space)
+    ]
+    return html(make_sweep(space, trials))
+
+
 def comparison() -> str:
     """Two runs beside each other."""
     return compared.html(compare([make_run("alone", steps=24), make_run("together", world=3, steps=8, seconds=0.25)]))
@@ -85,6 +109,7 @@ def comparison() -> str:
         pytest.param(four, 3, id="four trials"),
         pytest.param(twelve, 5, id="twelve trials"),
         pytest.param(two_hundred, 9, id="two hundred trials"),
+        pytest.param(long_names, 6, id="long names"),
         pytest.param(comparison, 4, id="comparison"),
     ],
 )

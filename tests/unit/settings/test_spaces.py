@@ -86,6 +86,15 @@ args: ["--x=${{parameters.x}}", "--o=${{parameters.o}}"]
         ("{values: [[1]]}", "x.values[0]: is no single value; write a number, text, true or false"),
         ("{values: [null]}", "x.values[0]: is no single value; write a number, text, true or false"),
         ("{values: [1e999]}", "x.values[0]: is no single value; write a number, text, true or false"),
+        (
+            "{values: [9223372036854775808]}",
+            "x.values[0]: is no whole number of 64 bits; write text, or one from -9223372036854775808 to 922",
+        ),
+        (
+            "{int: {low: 1, high: 9223372036854775808}}",
+            "x.int.high: must be at most 9223372036854775807 (value 9223372036854775808); lower it",
+        ),
+        ("{int: {low: -9e999, high: 1}}", "x.int.low: must be a whole number (value -9e999); write a whole number"),
         ("{uniform: {low: 0, high: 1e999}}", "x.uniform.high: must be a finite number (value 1e999); write a finite"),
         ("{values: [1], when: {o: []}}", "x.when.o: must have at least 1 element"),
         ("{value: [1]}", "x: unknown key value; did you mean values?"),
@@ -103,6 +112,10 @@ args: ["--x=${{parameters.x}}", "--o=${{parameters.o}}"]
             "{logNormal: {mean: 800, std: 1}}",
             "x: goes beyond all numbers; mean and std are of the logarithm: lower them",
         ),
+        ("{uniform: {low: -1e308, high: 1e308}}", "x.uniform: from low to high is farther than all numbers; raise low"),
+        ("{float: {low: -1e308, high: 1e308}}", "x.float: from low to high is farther than all numbers; raise low"),
+        ("{normal: {mean: 1.5e+308, std: 1}}", "x: goes beyond all numbers; lower mean or std"),
+        ("{normal: {mean: 0, std: 2e307, low: 0, high: 1}}", "x: goes beyond all numbers; lower mean or std"),
         ("{normal: {mean: 0, std: 0}}", "x.normal.std: must be above 0 (value 0); raise it"),
         ("{normal: {mean: 0, std: 1, low: 2, high: 1}}", "x.normal: high is 1.0, below low 2.0; raise high"),
         ("{float: {low: 1, high: 2}}", "x: a grid needs points; give it values, or a range with step and without log"),
@@ -161,6 +174,10 @@ def test_a_parameter_that_cannot_be_is_refused(tmp_path: Path, x: str, fault: st
             "5: objective.metric: test_loss is told of the test data, by which no set may be chosen; name a",
         ),
         (
+            "objective: {metric: test/acc, direction: maximize}",
+            "5: objective.metric: test/acc is told of the test data, by which no set may be chosen; name a",
+        ),
+        (
             "objective: {metric: val_loss, direction: minimize, epoch: 0.5}",
             "5: objective.epoch: is no epoch; write best, last or a number",
         ),
@@ -178,8 +195,13 @@ def test_a_parameter_that_cannot_be_is_refused(tmp_path: Path, x: str, fault: st
             "env: {LR: '${parameter.lr}'}",
             "7: env.LR: ${parameter.lr} names no parameter; write ${parameters.<name>}",
         ),
-        ("env: {LR: $(HOME)}", "7: env.LR: $(…) is Kubernetes' own, and not filled in here; write the value out"),
-        ("env: {JOB_ID: a}", "7: env.JOB_ID: JOB_ID is given to every trial; choose another name"),
+        ("env: {LR: $(HOME)}", "7: env.LR: $(…) and $$ are Kubernetes' own, and not filled in here; write the"),
+        ("env: {LR: '$$5'}", "7: env.LR: $(…) and $$ are Kubernetes' own, and not filled in here; write the value"),
+        ("env: {A=B: a}", "7: env[\"A=B\"]: is not a good name for a variable; use letters, digits, '_', '-' and '.'"),
+        *(
+            (f"env: {{{name}: a}}", f"7: env.{name}: {name} is given to every trial; choose another name")
+            for name in ("JOB_ID", "RANK", "WORLD_SIZE", "PET_NNODES", "TRAINSTACK_RECORD", "TRAINSTACK_DATA_TIMEOUT")
+        ),
         ("file: hyperparams.yml", '7: file: has the wrong form (value "hyperparams.yml"); write an absolute path'),
         ("sweep: s", "7: unknown key sweep; did you mean seed?"),
     ],
@@ -208,6 +230,56 @@ def test_a_lone_argument_of_a_conditional_parameter_is_refused(tmp_path: Path) -
             "argument, such as --m=${parameters.m}"
         )
     ]
+
+
+WORDS = """\
+method: grid
+parameters:
+  word: {{categorical: [plain, {word}]}}
+  other: {{values: [1, 2]}}
+objective: {{metric: val_loss, direction: minimize}}
+{place}
+"""
+
+
+@pytest.mark.parametrize(
+    ("word", "template", "fault"),
+    [
+        ("$(HOME)", "--word=${parameters.word}", "$(HOME)"),
+        ("a$$b", "--word=${parameters.word}", "a$$b"),
+        ("$TRAINSTACK_RESUME", "--word=${parameters.word}", "$TRAINSTACK_RESUME"),
+        ("(HOME)", "--word=$${parameters.word}", "(HOME)"),
+        ("a$", "--word=${parameters.word}(b)", "a$"),
+        ("a$", "${parameters.word}${parameters.other}", "a$"),
+        ("^a$", "--word=${parameters.word},${parameters.other}", None),
+        ("$HOME ${x} (a)", "--word=${parameters.word}", None),
+        ("5", "--price=$${parameters.word}", None),
+        ("x", "--to=$TRAINSTACK_OUTPUT/${parameters.word}", None),
+    ],
+)
+def test_a_value_that_is_replaced_on_its_way_is_refused(
+    tmp_path: Path, word: str, template: str, fault: str | None
+) -> None:
+    """Kubernetes fills in `$(NAME)` and halves `$$`, the wrapper fills in its own; a program that reads the file sees
+    the value as it is."""
+    used = "${parameters.other}"
+    for place, where, replaced in (
+        (f'args: ["{template}", "{used}"]', "args[0]", "$(…), $$ and $TRAINSTACK_…"),
+        (f'env: {{WORD: "{template}", OTHER: "{used}"}}', "env.WORD", "$(…) and $$"),
+    ):
+        text = WORDS.format(word=f'"{word}"', place=place)
+        root = tmp_path / where
+        if fault is None or (word.startswith("$TRAINSTACK_") and where == "env.WORD"):
+            load_space(make_sweep_folder(root, text), "s")
+        else:
+            assert faults(root, text) == [
+                (
+                    f"3: parameters.word.categorical[1]: {fault} would not come into {where} as it is: {replaced} are "
+                    "replaced there; write it without, or say under file where the program reads hyperparams.yml"
+                )
+            ]
+    text = WORDS.format(word=f'"{word}"', place="file: /sets.yml")
+    load_space(make_sweep_folder(tmp_path / "file", text), "s")
 
 
 @pytest.mark.parametrize(

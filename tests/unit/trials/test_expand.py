@@ -5,6 +5,7 @@ import subprocess
 import sys
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -151,6 +152,27 @@ def test_distributions_are_what_they_say() -> None:
     expected = {"n": [3.65, 5, 6.35], "ln": [0.51, 1, 1.963], "lu": [0.1, 1, 10], "u": [0.25, 0.5, 0.75]}
     for name, wanted in expected.items():
         assert quartiles[name] == pytest.approx(wanted, rel=0.05)
+
+
+@pytest.mark.parametrize("method", ["random", "sobol", "halton"])
+@pytest.mark.parametrize(
+    "parameter",
+    [
+        {"normal": {"mean": 9e307, "std": 1e306}},
+        {"normal": {"mean": 0.0, "std": 1.6e307}},
+        {"logNormal": {"mean": 600.0, "std": 16.0}},
+        {"uniform": {"low": -8e307, "high": 9e307}},
+        {"logUniform": {"low": 5e-324, "high": 1.7e308}},
+        {"float": {"low": -8e307, "high": 8e307, "step": 1e300}},
+        {"int": {"low": -(2**63), "high": 2**63 - 1}},
+        {"int": {"low": 1, "high": 2**63 - 1, "log": True}},
+    ],
+)
+def test_the_greatest_numbers_are_numbers(method: str, parameter: dict[str, Any]) -> None:
+    """What a space may say at most is drawn as numbers of its range."""
+    space = make(method, {"x": parameter}, trials=20)
+    assert not list(faults(space))
+    assert [each["x"] for each in sets_of(space) if not contains(space.parameters["x"], each["x"])] == []
 
 
 def test_constraints_and_conditions_leave_sets_out() -> None:

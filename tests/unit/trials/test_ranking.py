@@ -141,6 +141,18 @@ def test_only_trials_that_have_succeeded_count() -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ["test_accuracy", "test/accuracy", "Test.accuracy", "testAccuracy"])
+def test_figures_of_the_test_data_are_known_by_their_names(name: str) -> None:
+    """However programs write them; what is no number of them is not told."""
+    lines = ({"epoch": 1, "val_accuracy": 0.5, name: 0.25, "latest": 3, "test_note": "x"}, {"test_loss": 10**400})
+    result = make_trial(1, metrics=lines)
+    (hidden,) = without_test([result])
+    assert hidden.metrics == ({"epoch": 1, "val_accuracy": 0.5, "latest": 3}, {})
+    best = rank([result], make_digits_space().objective).best
+    assert best is not None
+    assert on_test_data(best) == {name: 0.25}
+
+
 def test_without_any_value_there_is_no_best() -> None:
     """And each trial's silence is told once, with all that share it."""
     found = rank([make_trial(number, metrics=()) for number in range(1, 15)], make_objective())

@@ -11,7 +11,9 @@ from tests.unit.workloads.sweeps import make_indexed
 from workloads.errors import WorkloadError
 from workloads.parameter_file import (
     LIMIT_BYTES,
+    TooManySetsError,
     batch_data,
+    check_size,
     file_config_map,
     file_name,
     jobs_data,
@@ -77,7 +79,7 @@ def test_more_sets_than_a_config_map_holds_are_refused_with_the_count_that_fits(
     with pytest.raises(WorkloadError) as caught:
         jobs_data(whole)
     size, fit = len(whole.sets_text.encode()), int(str(caught.value).split(": ")[-1].split(" ")[0])
-    assert f"the file of its 1200 sets has {size} bytes, and a ConfigMap holds {LIMIT_BYTES}" in str(caught.value)
+    assert f"search: its 1200 sets need {size} bytes, and a ConfigMap holds {LIMIT_BYTES}" in str(caught.value)
     assert len(text_of("search", space, sweep.expansion.sets[:fit]).encode()) <= LIMIT_BYTES
     assert len(text_of("search", space, sweep.expansion.sets[: fit + 1]).encode()) > LIMIT_BYTES
 
@@ -86,8 +88,42 @@ def test_of_a_batch_both_files_count() -> None:
     """A thousand small sets are far from too many."""
     sets: list[dict[str, Value]] = [{"batch_size": number} for number in range(1000)]
     planned = make_indexed(expansion=make_expansion(*sets), sets_text="x" * (LIMIT_BYTES - 100))
-    with pytest.raises(WorkloadError, match=r"has \d+ bytes, and a ConfigMap holds 1048576: \d+ sets fit"):
+    with pytest.raises(WorkloadError, match=r"need \d+ bytes, and a ConfigMap holds 1048576: \d+ sets fit"):
         planned.batch_file([*planned.trials])
     small = planned.sweep.model_copy(update={"sets_text": ""})
     pairs = [(run_id, each.trial) for run_id, each in planned.trials.items()]
     assert len(batch_data(small, pairs)["trials.json"]) < LIMIT_BYTES / 5
+
+
+def test_of_a_further_batch_all_sets_count_and_the_new_trials_alone() -> None:
+    """The file of sets is whole in each batch, so what fits is told of the sweep's sets, not of the batch's."""
+    space = make_space()
+    sets: list[dict[str, Value]] = [{"batch_size": number, "note": "x" * 400} for number in range(2400)]
+    expansion = make_expansion(*sets)
+    planned = make_indexed(expansion=expansion, sets_text=text_of("search", space, expansion.sets))
+    new = [*planned.trials][2350:]
+    with pytest.raises(WorkloadError) as caught:
+        planned.batch_file(new)
+    fit = int(str(caught.value).split(": ")[-1].split(" ")[0])
+    assert 2000 < fit < 2350
+
+    def needed(count: int) -> int:
+        """What a batch of the new ones among so many sets would need: none is new of as few as fit."""
+        return len(text_of("search", space, expansion.sets[:count]).encode()) + len('{"objective":null,"trials":[]}')
+
+    assert needed(fit) <= LIMIT_BYTES < needed(fit + 1)
+
+
+def test_a_batch_has_room_for_the_lists_of_what_is_withdrawn() -> None:
+    """Whatever is taken out of it later, the file stays within what a ConfigMap holds."""
+    sets: list[dict[str, Value]] = [{"batch_size": number} for number in range(1000)]
+    empty = make_indexed(expansion=make_expansion(*sets), sets_text="")
+    run_ids = [*empty.trials]
+    used = len(empty.batch_file(run_ids)["trials.json"])
+    lists = sum(map(len, withdrawn({}, run_ids, run_ids).values()))
+    room = LIMIT_BYTES - used - lists
+    full = make_indexed(expansion=make_expansion(*sets), sets_text="x" * room).batch_file(run_ids)
+    assert sum(map(len, withdrawn(full, run_ids, run_ids).values())) == LIMIT_BYTES
+    check_size(make_indexed(expansion=make_expansion(*sets), sets_text="x" * room).sweep)
+    with pytest.raises(TooManySetsError):
+        check_size(make_indexed(expansion=make_expansion(*sets), sets_text="x" * (room + 1)).sweep)
