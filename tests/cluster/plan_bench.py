@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -17,6 +17,7 @@ from typing import Self
 
 import httpx
 import yaml
+from scipy.stats import kendalltau
 
 from checks.admission.launches import seconds
 from checks.plan.forecast import Forecast, forecast
@@ -36,6 +37,10 @@ from workloads import render
 _IN_ORDER = ("Namespace", "WorkloadPriorityClass", "ResourceFlavor", "Cohort", "ClusterQueue", "LocalQueue")
 NODES = 32
 """Simulated nodes of the cluster."""
+JITTER, DRAWS = 0.5, 4
+"""Seconds more or less that a run may take, and how often that is drawn, before a scenario counts as steady."""
+STEADY_TAU, STEADY_OFF = 0.97, 0.05
+"""How near the plan with other durations must be."""
 
 
 @dataclass
@@ -68,10 +73,29 @@ class PlanBench:
 
         `overhead`: seconds that a run takes beside what its pods do; None: it takes what its settings declare.
         """
-        each = f"cpu=64,memory=512Gi,{GPU}={PER_NODE}"
-        nodes = [f"{scenario.name}-{kind}={(scenario.nodes + scenario.spare) // 2}:{each}" for kind in KINDS]
-        measured = {} if overhead is None else scenario.measured(overhead)
-        return forecast(self.settings(scenario), measured=measured, nodes=nodes)
+        return _plan(self.settings(scenario), scenario, {} if overhead is None else scenario.measured(overhead))
+
+    def steady(self, scenario: Scenario, overhead: float) -> Scenario:
+        """The first seed, by steps of 100, with which half a second more or less of each run changes next to nothing.
+
+        Where a tenth of a second decides whether a large run or a small one starts, all that follows is another course,
+        and no plan can tell which.
+        """
+        while not self._is_steady(scenario, overhead):
+            scenario = replace(scenario, seed=scenario.seed + 100)
+        return scenario
+
+    def _is_steady(self, scenario: Scenario, overhead: float) -> bool:
+        settings = self.settings(scenario)
+        plan = _plan(settings, scenario, scenario.measured(overhead)).schedule
+        for draw in range(DRAWS):
+            other = _plan(settings, scenario, scenario.measured(overhead, JITTER, draw)).schedule
+            starts = [(one.start, two.start) for one, two in zip(plan.courses, other.courses, strict=True)]
+            if kendalltau(*zip(*starts, strict=True)).statistic < STEADY_TAU:
+                return False
+            if abs(other.makespan / plan.makespan - 1) > STEADY_OFF:
+                return False
+        return True
 
     @contextmanager
     def waiting(self, *scenarios: Scenario) -> Iterator[list[tuple[Scenario, Body]]]:
@@ -132,6 +156,12 @@ class PlanBench:
             command, cwd=self._folder, env=variables, capture_output=True, text=True, check=False, timeout=120
         )
         return Done(done.returncode, done.stdout, done.stderr)
+
+
+def _plan(settings: Settings, scenario: Scenario, measured: Mapping[str, float]) -> Forecast:
+    each = f"cpu=64,memory=512Gi,{GPU}={PER_NODE}"
+    nodes = [f"{scenario.name}-{kind}={(scenario.nodes + scenario.spare) // 2}:{each}" for kind in KINDS]
+    return forecast(settings, measured=measured, nodes=nodes)
 
 
 def _past(second: int) -> bool:

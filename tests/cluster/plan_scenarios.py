@@ -43,6 +43,8 @@ class Scenario:
     """The queues are in one cohort."""
     preemption: bool = False
     """Higher priority evicts lower within a queue."""
+    selective: bool = False
+    """Every run selects one kind of node; else about half of them take what is free."""
     declared: bool = False
     """The runs say how long they take, in whole seconds."""
     tag: str = ""
@@ -81,9 +83,20 @@ class Scenario:
         shortest, longest = self.seconds
         return round(random.Random(f"{self.seed} lasts {index}").uniform(shortest, longest), 2)
 
-    def measured(self, overhead: float) -> dict[str, float]:
-        """How long each run takes, by its key; `overhead` beside what its pods do."""
-        return {f"{self.name}/{run_name(index)}": self.lasts(index) + overhead for index in range(self.runs)}
+    def measured(self, overhead: float, jitter: float = 0.0, draw: int = 0) -> dict[str, float]:
+        """How long each run takes, by its key.
+
+        Args:
+            overhead: seconds beside what its pods do.
+            jitter: up to so many seconds more or less.
+            draw: by which chance.
+
+        """
+        chance = random.Random(draw)
+        return {
+            f"{self.name}/{run_name(index)}": self.lasts(index) + overhead + chance.uniform(-jitter, jitter)
+            for index in range(self.runs)
+        }
 
     def turns(self) -> list[list[int]]:
         """The places of the runs that may join within one second: of each priority one, so that none is a tie."""
@@ -120,7 +133,7 @@ class Scenario:
         # Whatever the order in which Kueue sees the runs of one second, their priorities differ.
         turn = random.Random(f"{self.seed} {index // _TURN}").sample(list(PRIORITIES), _TURN)
         gpus, pods = draw.choice(self.gpus), draw.choice(self.pods)
-        kind = draw.choice((None, None, *KINDS))
+        kind = draw.choice(KINDS if self.selective else (None, None, *KINDS))
         return {
             "name": run_name(index),
             "kind": "Job",

@@ -34,11 +34,13 @@ def mixed(number: int) -> Scenario:
         strict=number % 5 == 4,
         borrowing=number % 3 != 2,
         preemption=size == 3,
+        # Of many runs that stand anywhere there is always one for which a moment decides where it stands.
+        selective=size > 0,
     )
     if size == 1:
         # Pods of several GPUs, and nodes for them to find room.
         return replace(scenario, gpus=(1, 1, 2, 4), pods=(1, 1, 2), spare=4)
-    return replace(scenario, pods=(1, 1, 2, 2, 4, 8)) if size > 1 else scenario
+    return replace(scenario, pods=(1, 1, 2, 4)) if size > 1 else scenario
 
 
 @pytest.fixture(scope="module")
@@ -68,14 +70,16 @@ def overhead(bench: PlanBench) -> float:
 @pytest.mark.slow
 def test_a_scenario_happens_as_planned(bench: PlanBench, overhead: float) -> None:
     """Who starts before whom, and when all are done."""
-    assert_as_planned(bench, overhead, 120, Scenario(seed=1, runs=40, nodes=2, seconds=(4, 12)))
+    wanted = bench.steady(Scenario(seed=1, runs=40, nodes=2, seconds=(8, 24)), overhead)
+    assert_as_planned(bench, overhead, 240, wanted)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 20, TOGETHER))
 def test_many_scenarios_happen_as_planned(bench: PlanBench, overhead: float, first: int) -> None:
     """The same for many, some of them at the same time."""
-    assert_as_planned(bench, overhead, 1800, *map(mixed, range(first, first + TOGETHER)))
+    wanted = (bench.steady(mixed(number), overhead) for number in range(first, first + TOGETHER))
+    assert_as_planned(bench, overhead, 1800, *wanted)
 
 
 def assert_as_planned(bench: PlanBench, overhead: float, most: float, *scenarios: Scenario) -> None:
