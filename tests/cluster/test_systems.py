@@ -77,7 +77,7 @@ def ended(project: Project, name: str, namespace: str) -> dict[str, Any]:
 
     def found() -> dict[str, Any] | None:
         body = launch(project, name, namespace)
-        ends = true_conditions(body) | {body["status"].get("phase")}
+        ends = true_conditions(body) | {body.get("status", {}).get("phase")}
         assert "Failed" not in ends, project.trainstack("logs", name).text
         return body if ends & {"Complete", "Succeeded"} else None
 
