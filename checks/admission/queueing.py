@@ -4,7 +4,7 @@ Cycle follows cycle as in pkg/scheduler/scheduler.go of Kueue v0.15.2. Those in 
 passed over unmade.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
@@ -13,13 +13,16 @@ from typing import Literal
 from checks.admission.blocking import Blocking
 from checks.admission.cycle import Head, serve
 from checks.admission.diagnosis import closed, inactive, pod_faults
-from checks.admission.kin import kin_of
+from checks.admission.kin import Kin, kin_of
 from checks.admission.model import Admitted, Model, Usage, Workload
 from checks.admission.pace import FOR_EVER, Pace
 from checks.admission.pending import Pending
 from checks.admission.state import State
 from checks.admission.verdict import Assigned, assigned
 
+ECHO = 0.05
+"""Seconds after the end of a workload in which Kueue puts its record in order: with each change of it all in its tree
+are tried again from the first. Source: Update in pkg/controller/core/workload_controller.go."""
 MOST_EVICTIONS = 2
 """Of one workload, with nobody submitted and nobody ended meanwhile; after one more it is not queued again at once."""
 
@@ -75,6 +78,11 @@ class Queueing:
         self._resting: list[Workload] = []
         """Evicted too often since somebody was submitted or ended."""
         self._pace = Pace(instant=not paced)
+        self._paced = paced
+        self._finished: list[Kin] = []
+        """Where somebody has finished since the last cycle."""
+        self._echoes: deque[tuple[float, Kin]] = deque()
+        """When all in a tree are tried again once more."""
         self._stamps = 0
         self._blocking = Blocking(self._state)
 
@@ -86,6 +94,8 @@ class Queueing:
     def finish(self, key: str) -> None:
         """Give an admitted workload's quota back, so that all in its tree are tried again; one that waits leaves."""
         if key in self._running:
+            if self._paced:
+                self._finished.append(self._kin[self._running[key].cluster_queue])
             self._free(key)
         elif self._aside.pop(key, None) is None:
             self._resting = [each for each in self._resting if each.key != key]
@@ -121,6 +131,17 @@ class Queueing:
 
         """
         self._pace.come_to(now)
+        self._echoes += ((now + ECHO, kin) for kin in dict.fromkeys(self._finished))
+        self._finished.clear()
+        while self._echoes and self._echoes[0][0] < until:
+            if events := self._advance(self._echoes[0][0]):
+                return events
+            at, kin = self._echoes.popleft()
+            kin.wake()
+            self._pace.come_to(at)
+        return self._advance(until)
+
+    def _advance(self, until: float) -> list[Event]:
         seen: set[tuple[object, ...]] = set()
         while self._leaving or self._skip(until):
             if self._pace.time >= until:
@@ -291,8 +312,7 @@ class Queueing:
         self._leaving.pop(key, None)
         self._state.remove(gone)
         self._changed(gone.cluster_queue, gone.usage)
-        for pending in self._kin[gone.cluster_queue].members:
-            pending.wake()
+        self._kin[gone.cluster_queue].wake()
         return gone.workload
 
     def _changed(self, name: str, usage: Usage) -> None:
