@@ -4,9 +4,10 @@ Cycle follows cycle as in pkg/scheduler/scheduler.go of Kueue v0.15.2. Those in 
 passed over unmade.
 """
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
 from math import inf
 from typing import Literal
 
@@ -23,6 +24,9 @@ from checks.admission.verdict import Assigned, assigned
 ECHO = 0.05
 """Seconds after the end of a workload in which Kueue puts its record in order: with each change of it all in its tree
 are tried again from the first. Source: Update in pkg/controller/core/workload_controller.go."""
+EVICTION = 0.4
+"""Seconds from an eviction to the quota that it frees: the job is suspended and its pods are told to go. As measured
+with a Job; meanwhile who evicts is tried in vain, and others may take what is free."""
 MOST_EVICTIONS = 2
 """Of one workload, with nobody submitted and nobody ended meanwhile; after one more it is not queued again at once."""
 
@@ -74,6 +78,8 @@ class Queueing:
         self._eviction_cycles = eviction_cycles
         self._leaving: dict[str, int] = {}
         """Cycles that are left to evicted workloads."""
+        self._departing: set[str] = set()
+        """Evicted workloads, where that takes its time."""
         self._evictions: Counter[str] = Counter()
         self._resting: list[Workload] = []
         """Evicted too often since somebody was submitted or ended."""
@@ -81,8 +87,8 @@ class Queueing:
         self._paced = paced
         self._finished: list[Kin] = []
         """Where somebody has finished since the last cycle."""
-        self._echoes: deque[tuple[float, Kin]] = deque()
-        """When all in a tree are tried again once more."""
+        self._later: list[tuple[float, int, Kin | str]] = []
+        """When all in a tree are tried once more, and when an evicted workload gives its quota back; by time."""
         self._stamps = 0
         self._blocking = Blocking(self._state)
 
@@ -131,23 +137,32 @@ class Queueing:
 
         """
         self._pace.come_to(now)
-        self._echoes += ((now + ECHO, kin) for kin in dict.fromkeys(self._finished))
+        for kin in dict.fromkeys(self._finished):
+            self._put_off(kin, now + ECHO)
         self._finished.clear()
-        while self._echoes and self._echoes[0][0] < until:
-            if events := self._advance(self._echoes[0][0]):
+        while self._later and self._later[0][0] < until:
+            if events := self._advance(self._later[0][0]):
                 return events
-            at, kin = self._echoes.popleft()
-            kin.wake()
+            at, _, what = heappop(self._later)
             self._pace.come_to(at)
+            if not isinstance(what, str):
+                what.wake()
+            elif what in self._departing:
+                self._requeue(what)
         return self._advance(until)
 
+    def _put_off(self, what: Kin | str, at: float) -> None:
+        self._stamps += 1
+        heappush(self._later, (at, self._stamps, what))
+
     def _advance(self, until: float) -> list[Event]:
+        """Cycles up to the first one in which anything happens; nothing else does before `until`."""
         seen: set[tuple[object, ...]] = set()
         while self._leaving or self._skip(until):
             if self._pace.time >= until:
                 return []
             heads = self._heads()
-            freed = bool(self._leaving)
+            freed = bool(self._leaving or self._departing)
             if events := self._cycle(heads):
                 return events
             stage = tuple(pending.stage for pending in self._pending.values())
@@ -287,8 +302,12 @@ class Queueing:
         head.pending.stick(head.item)
         for each in head.made.evicts:
             key = each.workload.key
-            if key not in self._leaving:
-                self._leaving[key] = self._eviction_cycles
+            if key not in self._leaving and key not in self._departing:
+                if self._paced:
+                    self._departing.add(key)
+                    self._put_off(key, self._pace.time + EVICTION)
+                else:
+                    self._leaving[key] = self._eviction_cycles
                 self._running[key] = self._state.pools[each.cluster_queue].admitted[key] = replace(each, evicted=True)
                 self._kin[each.cluster_queue].forget(each.cluster_queue, each.usage)
                 by = head.item.workload.key
@@ -299,17 +318,22 @@ class Queueing:
         gone = [key for key, left in self._leaving.items() if left <= 0]
         self._leaving = {key: left - 1 for key, left in self._leaving.items() if left > 0}
         for key in gone:
-            workload = self._free(key)
-            self._evictions[key] += 1
-            if self._evictions[key] > MOST_EVICTIONS:
-                self._resting.append(workload)
-            else:
-                self._join(workload)
+            self._requeue(key)
+
+    def _requeue(self, key: str) -> None:
+        """Take the quota of an evicted workload, and queue it again."""
+        workload = self._free(key)
+        self._evictions[key] += 1
+        if self._evictions[key] > MOST_EVICTIONS:
+            self._resting.append(workload)
+        else:
+            self._join(workload)
 
     def _free(self, key: str) -> Workload:
         """Take a workload's quota, and let all in its tree be tried again."""
         gone = self._running.pop(key)
         self._leaving.pop(key, None)
+        self._departing.discard(key)
         self._state.remove(gone)
         self._changed(gone.cluster_queue, gone.usage)
         self._kin[gone.cluster_queue].wake()
