@@ -195,6 +195,19 @@ def test_all_are_tried_once_more_shortly_after_an_end() -> None:
     assert (event.key, round(event.at, 3)) == ("ns/small", 6.1)
 
 
+def test_an_eviction_takes_its_time_and_who_evicts_is_tried_meanwhile() -> None:
+    """Quota comes back after 0.4 s; then the one whom it was for is admitted by the next cycle, and the other waits."""
+    queueing = Queueing(make_model(make_queue(preemption=LOWER)), [make_admitted("low", cpu=4)], paced=True)
+    queueing.submit(make_run("high", 3, priority=9))
+    (evicted,) = queueing.advance(0.0)
+    assert (evicted.kind, evicted.key, evicted.at) == ("evicted", "ns/low", 0.0)
+    assert queueing.advance(0.0, until=0.4) == []
+    (admitted,) = queueing.advance(0.4)
+    # Its cycles were 1, 2, 4, … 64, 100 ms apart.
+    assert (admitted.kind, admitted.key, round(admitted.at, 3)) == ("admitted", "ns/high", 0.427)
+    assert [each.key for each in queueing.waiting()] == ["ns/low"]
+
+
 def test_who_has_evicted_others_stays_in_front_of_all_until_it_is_admitted() -> None:
     """Although somebody of higher priority comes meanwhile, and although it does not fit for a while."""
     queueing = Queueing(make_model(make_queue(preemption=LOWER)), [make_admitted("low", cpu=4)], eviction_cycles=9)
