@@ -7,26 +7,20 @@ passed over unmade.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from heapq import heappop, heappush
 from math import inf
 from typing import Literal
 
+from checks.admission.aftermath import Aftermath
 from checks.admission.blocking import Blocking
 from checks.admission.cycle import Head, serve
 from checks.admission.diagnosis import closed, inactive, pod_faults
-from checks.admission.kin import Kin, kin_of
+from checks.admission.kin import kin_of
 from checks.admission.model import Admitted, Model, Usage, Workload
 from checks.admission.pace import FOR_EVER, Pace
 from checks.admission.pending import Pending
 from checks.admission.state import State
 from checks.admission.verdict import Assigned, assigned
 
-ECHO = 0.05
-"""Seconds after the end of a workload in which Kueue puts its record in order: with each change of it all in its tree
-are tried again from the first. Source: Update in pkg/controller/core/workload_controller.go."""
-EVICTION = 0.4
-"""Seconds from an eviction to the quota that it frees: the job is suspended and its pods are told to go. As measured
-with a Job; meanwhile who evicts is tried in vain, and others may take what is free."""
 MOST_EVICTIONS = 2
 """Of one workload, with nobody submitted and nobody ended meanwhile; after one more it is not queued again at once."""
 
@@ -75,20 +69,11 @@ class Queueing:
         """Those whose queue is on hold, not there or closed to them, or whose pods are refused."""
         self._numbers: dict[str, int] = {}
         """Of submissions."""
-        self._eviction_cycles = eviction_cycles
-        self._leaving: dict[str, int] = {}
-        """Cycles that are left to evicted workloads."""
-        self._departing: set[str] = set()
-        """Evicted workloads, where that takes its time."""
+        self._aftermath = Aftermath(cycles=None if paced else eviction_cycles)
         self._evictions: Counter[str] = Counter()
         self._resting: list[Workload] = []
         """Evicted too often since somebody was submitted or ended."""
         self._pace = Pace(instant=not paced)
-        self._paced = paced
-        self._finished: list[Kin] = []
-        """Where somebody has finished since the last cycle."""
-        self._later: list[tuple[float, int, Kin | str]] = []
-        """When all in a tree are tried once more, and when an evicted workload gives its quota back; by time."""
         self._stamps = 0
         self._blocking = Blocking(self._state)
 
@@ -100,8 +85,7 @@ class Queueing:
     def finish(self, key: str) -> None:
         """Give an admitted workload's quota back, so that all in its tree are tried again; one that waits leaves."""
         if key in self._running:
-            if self._paced:
-                self._finished.append(self._kin[self._running[key].cluster_queue])
+            self._aftermath.ended(self._kin[self._running[key].cluster_queue])
             self._free(key)
         elif self._aside.pop(key, None) is None:
             self._resting = [each for each in self._resting if each.key != key]
@@ -137,32 +121,26 @@ class Queueing:
 
         """
         self._pace.come_to(now)
-        for kin in dict.fromkeys(self._finished):
-            self._put_off(kin, now + ECHO)
-        self._finished.clear()
-        while self._later and self._later[0][0] < until:
-            if events := self._advance(self._later[0][0]):
+        self._aftermath.come_to(now)
+        while (at := self._aftermath.next) < until:
+            if events := self._advance(at):
                 return events
-            at, _, what = heappop(self._later)
             self._pace.come_to(at)
-            if not isinstance(what, str):
-                what.wake()
-            elif what in self._departing:
+            what = self._aftermath.pop()
+            if isinstance(what, str):
                 self._requeue(what)
+            else:
+                what.wake()
         return self._advance(until)
-
-    def _put_off(self, what: Kin | str, at: float) -> None:
-        self._stamps += 1
-        heappush(self._later, (at, self._stamps, what))
 
     def _advance(self, until: float) -> list[Event]:
         """Cycles up to the first one in which anything happens; nothing else does before `until`."""
         seen: set[tuple[object, ...]] = set()
-        while self._leaving or self._skip(until):
+        while self._aftermath.counting or self._skip(until):
             if self._pace.time >= until:
                 return []
             heads = self._heads()
-            freed = bool(self._leaving or self._departing)
+            freed = self._aftermath.evicting
             if events := self._cycle(heads):
                 return events
             stage = tuple(pending.stage for pending in self._pending.values())
@@ -302,12 +280,7 @@ class Queueing:
         head.pending.stick(head.item)
         for each in head.made.evicts:
             key = each.workload.key
-            if key not in self._leaving and key not in self._departing:
-                if self._paced:
-                    self._departing.add(key)
-                    self._put_off(key, self._pace.time + EVICTION)
-                else:
-                    self._leaving[key] = self._eviction_cycles
+            if self._aftermath.evict(key, self._pace.time):
                 self._running[key] = self._state.pools[each.cluster_queue].admitted[key] = replace(each, evicted=True)
                 self._kin[each.cluster_queue].forget(each.cluster_queue, each.usage)
                 by = head.item.workload.key
@@ -315,9 +288,7 @@ class Queueing:
 
     def _let_go(self) -> None:
         """Take the quota of evicted workloads whose time is over, and queue them again."""
-        gone = [key for key, left in self._leaving.items() if left <= 0]
-        self._leaving = {key: left - 1 for key, left in self._leaving.items() if left > 0}
-        for key in gone:
+        for key in self._aftermath.over():
             self._requeue(key)
 
     def _requeue(self, key: str) -> None:
@@ -332,8 +303,7 @@ class Queueing:
     def _free(self, key: str) -> Workload:
         """Take a workload's quota, and let all in its tree be tried again."""
         gone = self._running.pop(key)
-        self._leaving.pop(key, None)
-        self._departing.discard(key)
+        self._aftermath.forget(key)
         self._state.remove(gone)
         self._changed(gone.cluster_queue, gone.usage)
         self._kin[gone.cluster_queue].wake()
