@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -137,16 +137,17 @@ class PlanBench:
             self.api.delete(body for body in objects if body["kind"] not in {"Namespace", "WorkloadPriorityClass"})
 
     def run(self, most: float, *scenarios: Scenario) -> list[Observed]:
-        """Let scenarios happen at the same time, to their ends, each within `most` seconds."""
-        with self.waiting(*scenarios) as waiting, ThreadPoolExecutor(len(waiting)) as pool:
-            return list(pool.map(lambda each: self._happen(each[0], each[1], most), waiting))
-
-    def _happen(self, scenario: Scenario, gate: Body, most: float) -> Observed:
-        with _Watch(self._cluster, scenario.name) as watch:
-            watch.seen.began = time.time()
-            self.api.create([gate])
-            until(f"all runs of {scenario.name} have ended", lambda: watch.ended() == scenario.runs, most, 0.2)
-        return watch.seen
+        """Let scenarios begin at one moment, and happen to their ends, all within `most` seconds."""
+        with self.waiting(*scenarios) as waiting, ExitStack() as following:
+            watches = [following.enter_context(_Watch(self._cluster, each.name)) for each, _ in waiting]
+            began = time.time()
+            for watch in watches:
+                watch.seen.began = began
+            self.api.create([gate for _, gate in waiting])
+            for (each, _), watch in zip(waiting, watches, strict=True):
+                left = began + most - time.time()
+                until(f"all runs of {each.name} have ended", partial(watch.ended, each.runs), left, 0.2)
+            return [watch.seen for watch in watches]
 
     def _give_nodes(self, scenarios: Sequence[Scenario]) -> None:
         """Label the nodes, half of each scenario's of each kind; no flavor has those that are left."""
@@ -224,10 +225,10 @@ class _Watch:
         self._pool.shutdown()
         self._client.close()
 
-    def ended(self) -> int:
-        """How many have ended. Raises what stopped the watch, if anything did."""
+    def ended(self, runs: int) -> bool:
+        """Whether so many have ended. Raises what stopped the watch, if anything did."""
         self._check()
-        return len(self.seen.ended)
+        return len(self.seen.ended) >= runs
 
     def knows(self, names: set[str]) -> bool:
         """Whether Kueue has Workloads of all of these. Raises what stopped the watch, if anything did."""

@@ -18,8 +18,9 @@ from tests.cluster.plan_scenarios import Scenario, run_name
 pytestmark = pytest.mark.cluster
 
 LEAST_TAU, MOST_OFF = 0.95, 0.1
-TOGETHER = 4
-"""Scenarios that happen at the same time. Most of a scenario is waiting for pods, so many seconds cost little then."""
+TOGETHER = 2
+"""Scenarios that happen at the same time. Most of a scenario is waiting for pods; with more of them Kueue's cycles take
+longer than the tenth of a second that they are apart."""
 
 
 def mixed(number: int) -> Scenario:
