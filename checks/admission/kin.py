@@ -43,6 +43,11 @@ class Kin:
             return made, False
         return made, any(each.succeeds for each in attempts(self._state, pool, workload, made.assignment.tried))
 
+    def wake(self) -> None:
+        """Let all be tried again: quota has become free."""
+        for pending in self.members:
+            pending.wake()
+
     def forget(self, queue: str, usage: Usage) -> None:
         """Somebody who uses this was admitted to a queue, or was told to go, or has gone."""
         self._made.clear()

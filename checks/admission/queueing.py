@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Literal
 
+from checks.admission.aftermath import Aftermath
 from checks.admission.blocking import Blocking
 from checks.admission.cycle import Head, serve
 from checks.admission.diagnosis import closed, inactive, pod_faults
@@ -68,9 +69,7 @@ class Queueing:
         """Those whose queue is on hold, not there or closed to them, or whose pods are refused."""
         self._numbers: dict[str, int] = {}
         """Of submissions."""
-        self._eviction_cycles = eviction_cycles
-        self._leaving: dict[str, int] = {}
-        """Cycles that are left to evicted workloads."""
+        self._aftermath = Aftermath(cycles=None if paced else eviction_cycles)
         self._evictions: Counter[str] = Counter()
         self._resting: list[Workload] = []
         """Evicted too often since somebody was submitted or ended."""
@@ -86,6 +85,7 @@ class Queueing:
     def finish(self, key: str) -> None:
         """Give an admitted workload's quota back, so that all in its tree are tried again; one that waits leaves."""
         if key in self._running:
+            self._aftermath.ended(self._kin[self._running[key].cluster_queue])
             self._free(key)
         elif self._aside.pop(key, None) is None:
             self._resting = [each for each in self._resting if each.key != key]
@@ -121,12 +121,26 @@ class Queueing:
 
         """
         self._pace.come_to(now)
+        self._aftermath.come_to(now)
+        while (at := self._aftermath.next) < until:
+            if events := self._advance(at):
+                return events
+            self._pace.come_to(at)
+            what = self._aftermath.pop()
+            if isinstance(what, str):
+                self._requeue(what)
+            else:
+                what.wake()
+        return self._advance(until)
+
+    def _advance(self, until: float) -> list[Event]:
+        """Cycles up to the first one in which anything happens; nothing else does before `until`."""
         seen: set[tuple[object, ...]] = set()
-        while self._leaving or self._skip(until):
+        while self._aftermath.counting or self._skip(until):
             if self._pace.time >= until:
                 return []
             heads = self._heads()
-            freed = bool(self._leaving)
+            freed = self._aftermath.evicting
             if events := self._cycle(heads):
                 return events
             stage = tuple(pending.stage for pending in self._pending.values())
@@ -266,8 +280,7 @@ class Queueing:
         head.pending.stick(head.item)
         for each in head.made.evicts:
             key = each.workload.key
-            if key not in self._leaving:
-                self._leaving[key] = self._eviction_cycles
+            if self._aftermath.evict(key, self._pace.time):
                 self._running[key] = self._state.pools[each.cluster_queue].admitted[key] = replace(each, evicted=True)
                 self._kin[each.cluster_queue].forget(each.cluster_queue, each.usage)
                 by = head.item.workload.key
@@ -275,24 +288,25 @@ class Queueing:
 
     def _let_go(self) -> None:
         """Take the quota of evicted workloads whose time is over, and queue them again."""
-        gone = [key for key, left in self._leaving.items() if left <= 0]
-        self._leaving = {key: left - 1 for key, left in self._leaving.items() if left > 0}
-        for key in gone:
-            workload = self._free(key)
-            self._evictions[key] += 1
-            if self._evictions[key] > MOST_EVICTIONS:
-                self._resting.append(workload)
-            else:
-                self._join(workload)
+        for key in self._aftermath.over():
+            self._requeue(key)
+
+    def _requeue(self, key: str) -> None:
+        """Take the quota of an evicted workload, and queue it again."""
+        workload = self._free(key)
+        self._evictions[key] += 1
+        if self._evictions[key] > MOST_EVICTIONS:
+            self._resting.append(workload)
+        else:
+            self._join(workload)
 
     def _free(self, key: str) -> Workload:
         """Take a workload's quota, and let all in its tree be tried again."""
         gone = self._running.pop(key)
-        self._leaving.pop(key, None)
+        self._aftermath.forget(key)
         self._state.remove(gone)
         self._changed(gone.cluster_queue, gone.usage)
-        for pending in self._kin[gone.cluster_queue].members:
-            pending.wake()
+        self._kin[gone.cluster_queue].wake()
         return gone.workload
 
     def _changed(self, name: str, usage: Usage) -> None:

@@ -1,7 +1,7 @@
 """The clock: runs are submitted, admitted, evicted and end, one event after the other.
 
 Who is admitted when is the scheduler's answer (`checks.admission.queueing`); this adds how long they run, and that they
-need nodes. Admission and eviction take no time of their own here; on a cluster they take seconds.
+need nodes. What an admission takes on a cluster, a second or so until pods run, is not in it.
 """
 
 import heapq

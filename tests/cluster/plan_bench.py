@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from scipy.stats import kendalltau
 
 from checks.admission.launches import seconds
 from checks.plan.forecast import Forecast, forecast
+from checks.plan.schedule import Course
 from devcluster.api import Api as Server
 from devcluster.cluster import Cluster
 from devcluster.layout import Layout
@@ -30,16 +31,16 @@ from manifests.namespaces import namespace
 from settings.load import load
 from settings.model import Settings
 from tests.admission.kueue import Body, install, until
-from tests.cluster.plan_scenarios import GATE, GPU, KINDS, LABEL, OWNER, PER_NODE, Scenario
+from tests.cluster.plan_scenarios import GATE, GPU, KINDS, LABEL, OWNER, PER_NODE, Scenario, run_name, together
 from tests.cluster.project import ROOT, Done
 from workloads import render
 
 _IN_ORDER = ("Namespace", "WorkloadPriorityClass", "ResourceFlavor", "Cohort", "ClusterQueue", "LocalQueue")
 NODES = 32
 """Simulated nodes of the cluster."""
-JITTER, DRAWS = 0.5, 4
+JITTER, DRAWS = 0.3, 4
 """Seconds more or less that a run may take, and how often that is drawn, before a scenario counts as steady."""
-STEADY_TAU, STEADY_OFF = 0.97, 0.05
+STEADY_TAU, STEADY_OFF = 0.96, 0.05
 """How near the plan with other durations must be."""
 
 
@@ -47,8 +48,14 @@ STEADY_TAU, STEADY_OFF = 0.97, 0.05
 class Observed:
     """What was seen of the runs, in seconds since the gate opened."""
 
-    started: dict[str, float] = field(default_factory=dict)
-    """When Kueue first gave each its quota, by its own clock, which tells whole seconds."""
+    began: float = 0.0
+    """When that was: seconds since 1970."""
+    known: set[str] = field(default_factory=set)
+    """Those that Kueue has a Workload of."""
+    started: dict[str, int] = field(default_factory=dict)
+    """When Kueue first gave each its quota, by its own clock: whole seconds since 1970."""
+    reserved: dict[str, float] = field(default_factory=dict)
+    """When that was seen here."""
     ended: dict[str, float] = field(default_factory=dict)
 
 
@@ -62,24 +69,32 @@ class PlanBench:
         self.api = install(cluster)
         self._server = Server(cluster.server, Layout.of(cluster.state).certs, timeout_seconds=30)
 
-    def settings(self, scenario: Scenario) -> Settings:
-        """The environment of a scenario."""
-        text = yaml.safe_dump({"config": scenario.config()}, sort_keys=False)
-        (self._folder / f"Pulumi.{scenario.name}.yaml").write_text(text)
-        return load(self._folder, scenario.name)
+    def settings(self, *scenarios: Scenario) -> Settings:
+        """The environment of a scenario, or of several in one."""
+        name = scenarios[0].name if len(scenarios) == 1 else f"{scenarios[0].name}-and-{len(scenarios) - 1}"
+        text = yaml.safe_dump({"config": together([each.config() for each in scenarios])}, sort_keys=False)
+        (self._folder / f"Pulumi.{name}.yaml").write_text(text)
+        return load(self._folder, name)
 
-    def predicted(self, scenario: Scenario, overhead: float | None = None) -> Forecast:
-        """The plan of a scenario, on its nodes.
+    def predicted(self, scenario: Scenario) -> Forecast:
+        """The plan of a scenario, on its nodes; its runs take what its settings declare."""
+        return _plan(self.settings(scenario), [scenario], {})
 
-        `overhead`: seconds that a run takes beside what its pods do; None: it takes what its settings declare.
+    def planned(self, overhead: float, *scenarios: Scenario) -> list[list[Course]]:
+        """What will happen in scenarios that happen at the same time: one Kueue serves them all, in turns.
+
+        `overhead`: seconds that a run takes beside what its pods do.
         """
-        return _plan(self.settings(scenario), scenario, {} if overhead is None else scenario.measured(overhead))
+        measured = {key: number for each in scenarios for key, number in each.measured(overhead).items()}
+        courses = _plan(self.settings(*scenarios), scenarios, measured).schedule.courses
+        return [[one for one in courses if one.task.workload.namespace == each.name] for each in scenarios]
 
     def steady(self, scenario: Scenario, overhead: float) -> Scenario:
-        """The first seed, by steps of 100, with which half a second more or less of each run changes next to nothing.
+        """The first seed, by steps of 100, with which a third of a second more or less of each run changes little.
 
         Where a tenth of a second decides whether a large run or a small one starts, all that follows is another course,
-        and no plan can tell which.
+        and no plan can tell which. Told the moments of a real Kueue's cycles, ends and evictions, the simulation starts
+        the same runs in the same order, also of scenarios that are not steady.
         """
         while not self._is_steady(scenario, overhead):
             scenario = replace(scenario, seed=scenario.seed + 100)
@@ -87,9 +102,9 @@ class PlanBench:
 
     def _is_steady(self, scenario: Scenario, overhead: float) -> bool:
         settings = self.settings(scenario)
-        plan = _plan(settings, scenario, scenario.measured(overhead)).schedule
+        plan = _plan(settings, [scenario], scenario.measured(overhead)).schedule
         for draw in range(DRAWS):
-            other = _plan(settings, scenario, scenario.measured(overhead, JITTER, draw)).schedule
+            other = _plan(settings, [scenario], scenario.measured(overhead, JITTER, draw)).schedule
             starts = [(one.start, two.start) for one, two in zip(plan.courses, other.courses, strict=True)]
             if kendalltau(*zip(*starts, strict=True)).statistic < STEADY_TAU:
                 return False
@@ -122,16 +137,17 @@ class PlanBench:
             self.api.delete(body for body in objects if body["kind"] not in {"Namespace", "WorkloadPriorityClass"})
 
     def run(self, most: float, *scenarios: Scenario) -> list[Observed]:
-        """Let scenarios happen at the same time, to their ends, each within `most` seconds."""
-        with self.waiting(*scenarios) as waiting, ThreadPoolExecutor(len(waiting)) as pool:
-            return list(pool.map(lambda each: self._happen(each[0], each[1], most), waiting))
-
-    def _happen(self, scenario: Scenario, gate: Body, most: float) -> Observed:
-        with _Watch(self._cluster, scenario.name) as watch:
-            watch.began = time.time()
-            self.api.create([gate])
-            until(f"all runs of {scenario.name} have ended", lambda: watch.ended() == scenario.runs, most, 0.2)
-        return watch.seen
+        """Let scenarios begin at one moment, and happen to their ends, all within `most` seconds."""
+        with self.waiting(*scenarios) as waiting, ExitStack() as following:
+            watches = [following.enter_context(_Watch(self._cluster, each.name)) for each, _ in waiting]
+            began = time.time()
+            for watch in watches:
+                watch.seen.began = began
+            self.api.create([gate for _, gate in waiting])
+            for (each, _), watch in zip(waiting, watches, strict=True):
+                left = began + most - time.time()
+                until(f"all runs of {each.name} have ended", partial(watch.ended, each.runs), left, 0.2)
+            return [watch.seen for watch in watches]
 
     def _give_nodes(self, scenarios: Sequence[Scenario]) -> None:
         """Label the nodes, half of each scenario's of each kind; no flavor has those that are left."""
@@ -141,12 +157,18 @@ class PlanBench:
             self._server.merge(f"/api/v1/nodes/{node_name(number)}", {"metadata": {"labels": marks}})
 
     def _join(self, scenario: Scenario) -> None:
-        """Let Jobs come, those of one turn after those of the one before, in another second."""
+        """Let Jobs come, those of one turn in another second than those of the one before.
+
+        Kueue counts from when it has made the Workload of a Job itself, which may be in the second after.
+        """
         settings = self.settings(scenario)
         runs = render.runs(settings, render.read_inputs(settings, self._folder, commit=""))
-        for turn in scenario.turns():
-            self.api.create(dict(runs[place].manifest) for place in turn)
-            until("the next second", partial(_past, int(time.time())))
+        with _Watch(self._cluster, scenario.name) as watch:
+            for turn in scenario.turns():
+                self.api.create(dict(runs[place].manifest) for place in turn)
+                names = {run_name(place) for place in turn}
+                until(f"Kueue knows {min(names)} to {max(names)}", partial(watch.knows, names), 120, 0.05)
+                until("the next second", partial(_past, int(time.time())), 5, 0.02)
 
     def trainstack(self, *words: str) -> Done:
         """A command in the folder of the environments, on this cluster."""
@@ -158,9 +180,9 @@ class PlanBench:
         return Done(done.returncode, done.stdout, done.stderr)
 
 
-def _plan(settings: Settings, scenario: Scenario, measured: Mapping[str, float]) -> Forecast:
+def _plan(settings: Settings, scenarios: Sequence[Scenario], measured: Mapping[str, float]) -> Forecast:
     each = f"cpu=64,memory=512Gi,{GPU}={PER_NODE}"
-    nodes = [f"{scenario.name}-{kind}={(scenario.nodes + scenario.spare) // 2}:{each}" for kind in KINDS]
+    nodes = [f"{one.name}-{kind}={(one.nodes + one.spare) // 2}:{each}" for one in scenarios for kind in KINDS]
     return forecast(settings, measured=measured, nodes=nodes)
 
 
@@ -185,7 +207,6 @@ class _Watch:
 
     def __init__(self, cluster: Cluster, namespace: str) -> None:
         self.seen = Observed()
-        self.began = 0.0
         certs = Layout.of(cluster.state).certs
         tls = ssl.create_default_context(cafile=str(certs / "ca.crt"))
         tls.load_cert_chain(certs / "admin.crt", certs / "admin.key")
@@ -204,11 +225,19 @@ class _Watch:
         self._pool.shutdown()
         self._client.close()
 
-    def ended(self) -> int:
-        """How many have ended. Raises what stopped the watch, if anything did."""
+    def ended(self, runs: int) -> bool:
+        """Whether so many have ended. Raises what stopped the watch, if anything did."""
+        self._check()
+        return len(self.seen.ended) >= runs
+
+    def knows(self, names: set[str]) -> bool:
+        """Whether Kueue has Workloads of all of these. Raises what stopped the watch, if anything did."""
+        self._check()
+        return names <= self.seen.known
+
+    def _check(self) -> None:
         if self._following.done():
             self._following.result()
-        return len(self.seen.ended)
 
     def _follow(self) -> None:
         """Each watch goes on where the one before ended; where the server has forgotten that, with all there is."""
@@ -230,11 +259,13 @@ class _Watch:
                         self._note(event["object"])
 
     def _note(self, body: Body) -> None:
-        now = time.time() - self.began
+        now = time.time() - self.seen.began
         (owner,) = body["metadata"].get("ownerReferences") or ({"name": ""},)
         name = owner["name"].rsplit("-", 2)[0]
         true = {each["type"]: each for each in body.get("status", {}).get("conditions", ()) if each["status"] == "True"}
+        self.seen.known.add(name)
         if "QuotaReserved" in true:
-            self.seen.started.setdefault(name, seconds(true["QuotaReserved"]["lastTransitionTime"]) - self.began)
+            self.seen.started.setdefault(name, int(seconds(true["QuotaReserved"]["lastTransitionTime"])))
+            self.seen.reserved.setdefault(name, now)
         if "Finished" in true:
             self.seen.ended.setdefault(name, now)

@@ -1,6 +1,8 @@
 """Environments whose runs are many, on simulated GPU nodes: drawn by a seed, for tests of `trainstack plan`."""
 
+import copy
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,8 +45,6 @@ class Scenario:
     """The queues are in one cohort."""
     preemption: bool = False
     """Higher priority evicts lower within a queue."""
-    selective: bool = False
-    """Every run selects one kind of node; else about half of them take what is free."""
     declared: bool = False
     """The runs say how long they take, in whole seconds."""
     tag: str = ""
@@ -133,7 +133,7 @@ class Scenario:
         # Whatever the order in which Kueue sees the runs of one second, their priorities differ.
         turn = random.Random(f"{self.seed} {index // _TURN}").sample(list(PRIORITIES), _TURN)
         gpus, pods = draw.choice(self.gpus), draw.choice(self.pods)
-        kind = draw.choice(KINDS if self.selective else (None, None, *KINDS))
+        kind = draw.choice((None, None, *KINDS))
         return {
             "name": run_name(index),
             "kind": "Job",
@@ -150,6 +150,18 @@ class Scenario:
             **({"nodeSelector": {LABEL: kind}} if kind else {}),
             **({"expectedDurationSeconds": round(self.lasts(index))} if self.declared else {}),
         }
+
+
+def together(configs: Sequence[Config]) -> Config:
+    """Environments in one; of what has one name in several there is one."""
+    first, *others = configs
+    found = copy.deepcopy(first)
+    for other in others:
+        for section, parts in other.items():
+            for part, entries in parts.items():
+                into = found[section][part]
+                into += (entry for entry in entries if entry not in into)
+    return found
 
 
 def run_name(index: int) -> str:

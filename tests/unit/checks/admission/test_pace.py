@@ -8,16 +8,37 @@ from checks.admission.pace import Pace
 
 
 def test_pauses_grow_to_a_tenth_of_a_second_until_somebody_is_admitted() -> None:
-    """1, 2, 4, … 64, 100, 100 ms; then from the first again."""
+    """None, 1, 2, 4, … 64, 100, 100 ms; then from the first again."""
     pace = Pace(instant=False)
+    assert ends(pace, 10) == [0.0, 0.001, 0.003, 0.007, 0.015, 0.031, 0.063, 0.127, 0.227, 0.327]
+    pace.after(admitted=True)
+    assert ends(pace, 2) == [0.427, 0.428]
+
+
+def test_who_is_admitted_shortens_no_pause_that_has_begun() -> None:
+    """The cycle after it comes when it would have come anyway."""
+    pace = Pace(instant=False)
+    pace.skip(20, inf)
+    late = pace.time
+    pace.after(admitted=True)
+    assert pace.time == pytest.approx(late + 0.1)
+
+
+def test_after_a_rest_two_cycles_come_at_once() -> None:
+    """The pause of the first was over before there was anything to do."""
+    pace = Pace(instant=False)
+    pace.skip(20, inf)
+    pace.come_to(9.0)
+    assert ends(pace, 3) == [9.0, 9.1, 9.2]
+
+
+def ends(pace: Pace, cycles: int) -> list[float]:
+    """When the next one may begin after each of so many cycles that admit nobody."""
     times = []
-    for _ in range(9):
+    for _ in range(cycles):
         pace.after(admitted=False)
         times.append(round(pace.time, 3))
-    assert times == [0.001, 0.003, 0.007, 0.015, 0.031, 0.063, 0.127, 0.227, 0.327]
-    pace.after(admitted=True)
-    pace.after(admitted=False)
-    assert round(pace.time, 3) == 0.328
+    return times
 
 
 @pytest.mark.parametrize(("cycles", "until"), [(5, inf), (1000, inf), (1000, 50.0), (1000, 0.02), (3, 0.0)])

@@ -175,11 +175,37 @@ def test_cycles_take_their_time_and_end_where_something_else_happens() -> None:
         return queueing
 
     (event,) = crowded().advance(5.0)
-    assert (event.key, round(event.at, 3)) == ("ns/small", 5.427)
+    assert (event.key, round(event.at, 3)) == ("ns/small", 5.327)
     waiting = crowded()
-    assert waiting.advance(5.0, until=5.4) == []
+    assert waiting.advance(5.0, until=5.3) == []
     waiting.finish("ns/used")
-    assert [each.key for each in waiting.advance(5.4)] == ["ns/large0"]
+    assert [each.key for each in waiting.advance(5.3)] == ["ns/large0"]
+
+
+def test_all_are_tried_once_more_shortly_after_an_end() -> None:
+    """Kueue puts the ended one's record in order: who was tried meanwhile is tried again before those behind it."""
+    queueing = Queueing(make_model(make_queue()), [make_admitted("used", cpu=2), make_admitted("gone")], paced=True)
+    for number in range(10):
+        queueing.submit(make_run(f"large{number}", 3, created=float(number)))
+    queueing.submit(make_run("small", 2, created=10.0))
+    assert queueing.advance(0.0, until=5.0) == []
+    queueing.finish("ns/gone")
+    (event,) = queueing.advance(5.0)
+    # Two at 5.0, and all again from 5.1 on.
+    assert (event.key, round(event.at, 3)) == ("ns/small", 6.1)
+
+
+def test_an_eviction_takes_its_time_and_who_evicts_is_tried_meanwhile() -> None:
+    """Quota comes back after 0.4 s; then the one whom it was for is admitted by the next cycle, and the other waits."""
+    queueing = Queueing(make_model(make_queue(preemption=LOWER)), [make_admitted("low", cpu=4)], paced=True)
+    queueing.submit(make_run("high", 3, priority=9))
+    (evicted,) = queueing.advance(0.0)
+    assert (evicted.kind, evicted.key, evicted.at) == ("evicted", "ns/low", 0.0)
+    assert queueing.advance(0.0, until=0.4) == []
+    (admitted,) = queueing.advance(0.4)
+    # Its cycles were 1, 2, 4, … 64, 100 ms apart.
+    assert (admitted.kind, admitted.key, round(admitted.at, 3)) == ("admitted", "ns/high", 0.427)
+    assert [each.key for each in queueing.waiting()] == ["ns/low"]
 
 
 def test_who_has_evicted_others_stays_in_front_of_all_until_it_is_admitted() -> None:
@@ -228,4 +254,4 @@ def test_who_keeps_nothing_free_is_no_reason_to_pass_over_cycles() -> None:
         sets = [make_pods(f"set{index}", cpu=2) for index in range(3)]
         queueing.submit(make_workload(*sets, queue="r", name=f"large{number}", created=float(number)))
     (event,) = queueing.advance(0.0)
-    assert (event.key, event.at) == ("ns/borrower", 0.001)
+    assert (event.key, event.at) == ("ns/borrower", 0.0)
