@@ -18,6 +18,7 @@ from cli.files import fetch_run
 from cli.loader import data_loader
 from cli.places import await_place
 from cli.runs import follow, launch_bodies
+from cli.same_cluster import ensure_same_cluster
 from cli.session import Session, StackOption
 from cli.transfer import upload as upload_folder
 from devcluster import cluster
@@ -65,6 +66,7 @@ def up(
         # The engine refreshes before the program looks: without a cluster it would say so once for every object.
         reach(settings.cluster.context)
         ensure_stack(session)
+        ensure_same_cluster(session)
         with step(f"pulumi up -s {stack}", "80 s the first time, 15 s later"):
             pulumi(session, *_UP)
         if wait:
@@ -94,6 +96,7 @@ def destroy(
     context = session.settings.cluster.context
     try:
         reach(context)
+        ensure_same_cluster(session)
         state = outputs(session)
         if protected := state.get("protected"):
             fail(

@@ -50,6 +50,23 @@ def outputs(session: Session) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
+def remembered_cluster(session: Session) -> dict[str, str]:
+    """What the environment's state says of the cluster that it was made on; {} before the first `up`.
+
+    Ends the command when the state cannot be read.
+    """
+    command = [str(tools.engine(session.root).pulumi), "stack", "export", "--stack", session.stack, "--non-interactive"]
+    done = _quiet(command, session.root, {**os.environ, **environment(session)})
+    if done.returncode:
+        said = done.stderr.strip()
+        fail(f"the state of stack {session.stack!r} cannot be read: {said}{_remedy(said)}")
+    name = f"cluster-of-{session.settings.environment.profile}"
+    for resource in json.loads(done.stdout)["deployment"].get("resources", ()):
+        if resource["type"] == "pulumi:index:Stash" and resource["urn"].endswith(f"::{name}"):
+            return dict(resource["outputs"]["output"])
+    return {}
+
+
 def ensure_stack(session: Session) -> None:
     """Make the stack's state where there is none yet. An existing one is left as it is.
 

@@ -72,6 +72,11 @@ PATCH_FORCE = "pulumi.com/patchForce"
 """Annotation, `"true"`: a server-side apply takes fields over that somebody else has set; without it such an object is
 refused when `up` comes to it. On objects that are adopted. Read by the Kubernetes provider."""
 
+LOCAL_CLUSTER = "trainstack.dev/local-cluster"
+"""Annotation of the namespace kube-system, set by our local cluster alone: which one it is, the same after each reset,
+since throwing its objects away is what a reset is for. Read, instead of that namespace's UID, where a stack makes sure
+of its cluster."""
+
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
 """Set on every namespace by the API server to its name. Read by selectors of namespaces."""
 

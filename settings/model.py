@@ -38,6 +38,10 @@ class Cluster(Section):
 
     context: str | None = None
     """The kubeconfig context; None: the current one. The file is KUBECONFIG's: the person's, not the environment's."""
+    identity: str | None = None
+    """The cluster that this environment is for: the UID of its namespace kube-system, or for a tenant that of a
+    namespace of his, or the sha256 of the cluster's CA; on another one nothing is changed. None: the one that the stack
+    was first brought up on, which the stack remembers. To be set when that one is gone and another takes its place."""
     registry: str = "registry.local"
     """Where images that this repository builds are pushed and pulled."""
     loader: Loader = Loader()

@@ -9,6 +9,7 @@ import pulumi
 from checks.cluster.names import wait_until_free
 from checks.cluster.webhooks import wait_until_runtime_is_seen
 from checks.platform import unknown_queues
+from components.cluster import remember
 from components.launches import Launches
 from components.objects import PROVIDER_VERSION
 from components.runs import RunsArgs
@@ -24,7 +25,9 @@ def assemble(program: Program) -> Mapping[str, pulumi.Input[Any]]:
     """Declare everything and return the stack's outputs: what a person needs next."""
     settings = program.settings
     halves = settings.environment.halves
-    opts = pulumi.ResourceOptions(providers=[_provider("cluster", settings.cluster.context)])
+    expected = settings.cluster.identity is not None
+    known = remember(program.cluster, settings.stack, settings.environment.profile, expected=expected)
+    opts = pulumi.ResourceOptions(providers=[_provider("cluster", settings.cluster.context, known)])
     outputs: dict[str, pulumi.Input[Any]] = {"schema": 1}
     after: tuple[pulumi.Input[pulumi.Resource], ...] = ()
     if "platform" in halves:
@@ -37,7 +40,7 @@ def assemble(program: Program) -> Mapping[str, pulumi.Input[Any]]:
         # Volumes and runs come after it: none is made when a run's queue is not there.
         after = (queues.apply(partial(_with_queues_of, reference, settings)),)
     if "training" in halves:
-        generating = _generating(program)
+        generating = _generating(program, known)
         runs = RunsArgs(wrappers=program.wrappers, launches=_launches(program, program, generating))
         sweeps = {
             each.name: SweepArgs(
@@ -89,15 +92,17 @@ def _launches(program: Program, decided: _Decided, generating: pulumi.ProviderRe
     )
 
 
-def _generating(program: Program) -> pulumi.ProviderResource | None:
+def _generating(program: Program, known: pulumi.Output[pulumi.Resource]) -> pulumi.ProviderResource | None:
     """A second provider to the same cluster, for launches whose names the API server chooses; None without them."""
     launched = [*program.launches, *(launch for sweep in program.sweeps for launch in sweep.launches)]
     if all("name" in each.launch["metadata"] for each in launched):
         return None
-    return _provider("cluster-generating", program.settings.cluster.context, enableServerSideApply="false")
+    return _provider("cluster-generating", program.settings.cluster.context, known, enableServerSideApply="false")
 
 
-def _provider(name: str, context: str | None, **changes: str) -> pulumi.ProviderResource:
+def _provider(
+    name: str, context: str | None, known: pulumi.Output[pulumi.Resource], **changes: str
+) -> pulumi.ProviderResource:
     """The cluster that KUBECONFIG names to whoever runs the engine, whichever command they run.
 
     Not pulumi_kubernetes.Provider: that one takes KUBECONFIG for an input. The state would hold one person's path,
@@ -110,7 +115,9 @@ def _provider(name: str, context: str | None, **changes: str) -> pulumi.Provider
         **({"context": context} if context else {}),
         **changes,
     }
-    return pulumi.ProviderResource("kubernetes", name, properties, pulumi.ResourceOptions(version=PROVIDER_VERSION))
+    # Every object comes after its provider, and so after it is known that this is the stack's own cluster.
+    opts = pulumi.ResourceOptions(version=PROVIDER_VERSION, depends_on=[known])
+    return pulumi.ProviderResource("kubernetes", name, properties, opts)
 
 
 def _with_queues_of(

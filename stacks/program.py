@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from checks import dependencies, launches, ownership, sweeps
+from checks import dependencies, identity, launches, ownership, sweeps
 from checks.admission.words import lines
+from checks.cluster.identity import read_cluster
 from checks.cluster.rights import lacking
 from checks.cluster.snapshot import Runs, read_labels, read_runs
 from checks.launches import LiveLaunch
@@ -38,6 +39,8 @@ class Program:
     """What a stack declares."""
 
     settings: Settings
+    cluster: identity.Cluster
+    """Where the objects go."""
     operators: Mapping[str, OperatorManifests]
     """By name, in the order of their installation."""
     wrappers: tuple[Manifest, ...]
@@ -68,7 +71,8 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
 
     Raises:
         SettingsError: the files do not say what an environment is.
-        Refused: a rule, a running run, somebody else's object or, of a tenant, a missing right stands against it.
+        Refused: a rule, another cluster than the environment names, a running run, somebody else's object or, of a
+            tenant, a missing right stands against it.
         ClusterError: the cluster cannot be read.
         ReleaseError, InputsError, WorkloadError, OperatorError: something that the environment names is not right.
 
@@ -80,6 +84,9 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
     faults = [str(each) for each in findings if each.stops]
     if faults:
         raise Refused("\n".join(faults))
+    here, where = read_cluster(settings), loaded.where("cluster.identity")
+    if elsewhere := identity.unexpected(here, stack, settings.cluster.identity, where):
+        raise Refused(elsewhere)
     inputs = render.read_inputs(settings, root, commit=commit(root), cache=root / render.CACHE)
     installs = render.operators(settings, inputs)
     live = read_runs(settings)
@@ -130,6 +137,7 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
     answered = {"queue-unknown"} if settings.environment.platform is not None else set()
     return Program(
         settings=settings,
+        cluster=here,
         operators=installs,
         wrappers=tuple(wrappers),
         launches=decision.launches,

@@ -1,0 +1,132 @@
+"""What is refused before the first write: another cluster, the loss of data, values that somebody else has set."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from devcluster.layout import Layout
+from tests.cluster.project import Done, Project
+
+pytestmark = pytest.mark.cluster
+
+NAME = "guarded"
+LOCAL_CLUSTER = "trainstack.dev/local-cluster"
+Manifest = dict[str, Any]
+KINDS = "namespaces,storageclasses,persistentvolumes,persistentvolumeclaims"
+
+
+def small(**labels: str) -> dict[str, Any]:
+    """An environment without operators: a namespace with these labels, a class and a claim of it."""
+    volume = {"name": "data", "namespace": NAME, "storageClass": NAME, "size": "1Gi", "accessModes": ["ReadWriteMany"]}
+    return {
+        "trainstack:environment": {"namespaces": [{"name": NAME, "labels": labels}]},
+        "trainstack:storage": {
+            "classes": [{"name": NAME, "provisioner": "rancher.io/local-path"}],
+            "volumes": [{**volume, "retain": False}],
+        },
+        "trainstack:queues": {"priorityClasses": None},
+    }
+
+
+@pytest.fixture
+def guarded(checkout: Project) -> Iterator[Project]:
+    """The small environment, not up yet."""
+    project = checkout.other(NAME, small())
+    try:
+        yield project
+    finally:
+        project.kubectl("delete", "pods", "--all", "-n", NAME, "--timeout=60s")
+        project.take_down()
+
+
+@contextmanager
+def on_another_cluster(project: Project) -> Iterator[None]:
+    """The same kubeconfig leads to another cluster, as far as anybody can tell."""
+
+    def call_it(name: str) -> None:
+        mark = f"{LOCAL_CLUSTER}={name}"
+        done = project.kubectl("annotate", "namespace", "kube-system", mark, "--overwrite")
+        assert done.code == 0, done.text
+
+    (own,) = (each["metadata"]["annotations"] for each in [project.get("namespace", "kube-system")])
+    call_it("local-other")
+    try:
+        yield
+    finally:
+        call_it(own[LOCAL_CLUSTER])
+
+
+def state(project: Project) -> dict[str, str]:
+    """The stack's live objects, and the version of each."""
+    done = project.kubectl("get", KINDS, "-A", "-l", f"trainstack.dev/stack={NAME}", "-o", "json")
+    assert done.code == 0, done.text
+    found = json.loads(done.out)["items"]
+    return {f"{each['kind']}/{each['metadata']['name']}": each["metadata"]["resourceVersion"] for each in found}
+
+
+def in_state(project: Project) -> set[str]:
+    """What the engine knows to be there, by URN."""
+    done = project.pulumi("stack", "export")
+    assert done.code == 0, done.text
+    return {each["urn"] for each in json.loads(done.out)["deployment"].get("resources", ())}
+
+
+def refused(done: Done, *words: str) -> None:
+    """The command says no, in these words."""
+    assert done.code != 0, done.text
+    assert "Traceback" not in done.text
+    told = " ".join(done.text.split())
+    for each in words:
+        assert each in told
+
+
+def test_a_stack_stays_on_the_cluster_of_its_first_up_even_if_that_failed(guarded: Project) -> None:
+    """No command touches another cluster, or forgets the objects of its own; the file may name the new one."""
+    own = Layout.of(guarded.kubeconfig.parent).identity
+    # The API server takes no such folder: the first `up` fails after the namespace and before the claim.
+    wrong = {
+        "name": NAME,
+        "storageClass": "none",
+        "size": "1Gi",
+        "accessModes": ["ReadWriteMany"],
+        "hostPath": "/a/../b",
+    }
+    guarded.edit_stack(lambda config: config["trainstack:storage"].update({"persistentVolumes": [wrong]}))
+    refused(guarded.up(), "must not contain '..'")
+    guarded.write_stack(NAME, small())
+    with on_another_cluster(guarded):
+        refused(guarded.up(), own, "local-other")
+    assert guarded.up().code == 0
+    before, known = state(guarded), in_state(guarded)
+    assert len(before) == 3
+
+    with on_another_cluster(guarded):
+        commands = (
+            guarded.pulumi("preview"),
+            guarded.up(),
+            guarded.trainstack("up", "--no-wait"),
+            guarded.trainstack("destroy", "--yes"),
+        )
+        for done in commands:
+            refused(
+                done,
+                f"stack '{NAME}' was made on another cluster (UID of namespace kube-system: {own})",
+                "the kubeconfig's context 'trainstack-local' (https://",
+                "(UID of namespace kube-system: local-other). Nothing is changed; take the kubeconfig",
+                f"Pulumi.{NAME}.yaml, `trainstack:cluster: {{identity: local-other}}`",
+            )
+        assert (state(guarded), in_state(guarded)) == (before, known)
+
+        guarded.edit_stack(lambda config: config.update({"trainstack:cluster": {"identity": own}}))
+        refused(guarded.pulumi("preview"), f"Pulumi.{NAME}.yaml:", f"is for cluster {own}", "local-other")
+        guarded.edit_stack(lambda config: config.update({"trainstack:cluster": {"identity": "local-other"}}))
+        assert guarded.up().code == 0
+        guarded.edit_stack(lambda config: config.pop("trainstack:cluster"))
+        assert guarded.changes() == {}
+    refused(guarded.pulumi("preview"), "local-other", own)
+    guarded.edit_stack(lambda config: config.update({"trainstack:cluster": {"identity": own}}))
+    assert guarded.up("--refresh").code == 0
+    assert state(guarded).keys() == before.keys()
