@@ -68,6 +68,10 @@ makes up a name for every resource of every state, which conflicts with its own 
 lost, or that an interrupted `up` left behind. Read by the Kubernetes provider; written where objects are declared to
 it."""
 
+RETAIN = "trainstack.dev/retain"
+"""Annotation, `"false"`, on claims that go with their stack, or when no setting names them any more; on others there is
+none. Written so that it is known of a claim that the files do not name. Read by the guard of volumes."""
+
 PATCH_FORCE = "pulumi.com/patchForce"
 """Annotation, `"true"`: a server-side apply takes fields over that somebody else has set; without it such an object is
 refused when `up` comes to it. On objects that are adopted. Read by the Kubernetes provider."""

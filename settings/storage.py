@@ -1,6 +1,6 @@
 """Section `trainstack:storage`: storage classes, volumes on hosts, and the claims that runs mount."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -69,3 +69,5 @@ class Storage(Section):
     classes: tuple[StorageClass, ...] = ()
     persistent_volumes: tuple[PersistentVolume, ...] = ()
     volumes: tuple[Volume, ...] = ()
+    discard: tuple[Annotated[str, Field(pattern=r"^[a-z0-9-]+/[a-z0-9-]+$")], ...] = ()
+    """Claims, as `<namespace>/<name>`, that this change may delete or replace although their data goes with them."""

@@ -24,6 +24,7 @@ from manifests.operators import OperatorManifests, in_order
 from manifests.retained import Retained, retained
 from settings.load import load_with_places
 from settings.model import Settings
+from stacks.guards import volumes_with_data
 from workloads import render
 from workloads.parameter_file import file_config_map
 from workloads.records import Ledger, ledger_config_map, wrapper_config_map, wrapper_of, wrapper_reference
@@ -131,8 +132,9 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
     declared = [each for each in declared if "name" in each["metadata"]]
     marks, adopted = read_labels(declared, settings.cluster.context), ownership.adoptions(settings)
     foreign = ownership.refusals(declared, marks, adopted, stack)
-    if refusals or foreign:
-        raise Refused("\n".join((*refusals, *foreign)))
+    endangered, discarded = volumes_with_data(settings, loaded.places)
+    if refusals or foreign or endangered:
+        raise Refused("\n".join((*refusals, *foreign, *endangered)))
     # The platform's stack tells which queues there are (stacks/assemble.py).
     answered = {"queue-unknown"} if settings.environment.platform is not None else set()
     return Program(
@@ -152,6 +154,7 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
             *(note for each in trials for note in each.notes),
             *launches.idle_stops(stop, known),
             *(dependencies.note(run, others, live.live, live.ledgers) for run, others in held.items()),
+            *discarded,
             *ownership.taken_over(declared, marks, adopted, stack),
         ),
         verdicts=tuple(lines(checked.verdicts)),

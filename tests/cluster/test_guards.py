@@ -1,14 +1,14 @@
 """What is refused before the first write: another cluster, the loss of data, values that somebody else has set."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from devcluster.layout import Layout
-from tests.cluster.project import Done, Project
+from tests.cluster.project import Done, Project, eventually
 
 pytestmark = pytest.mark.cluster
 
@@ -130,3 +130,64 @@ def test_a_stack_stays_on_the_cluster_of_its_first_up_even_if_that_failed(guarde
     guarded.edit_stack(lambda config: config.update({"trainstack:cluster": {"identity": own}}))
     assert guarded.up("--refresh").code == 0
     assert state(guarded).keys() == before.keys()
+
+
+def test_a_claim_with_data_goes_only_by_name_and_not_under_a_pod(guarded: Project) -> None:
+    """Edited or taken out, it is refused with the place and the remedy; nothing is written before."""
+    assert guarded.up().code == 0
+    run_pod(guarded)
+    (before,) = guarded.get("persistentvolumeclaims", namespace=NAME)["items"]
+    assert before["status"]["phase"] == "Bound"
+    live = state(guarded)
+
+    edit_storage(guarded, lambda storage: storage["volumes"][0].update({"accessModes": ["ReadWriteOnce"]}))
+    for done in (guarded.pulumi("preview"), guarded.up()):
+        refused(
+            done,
+            f"Pulumi.{NAME}.yaml:",
+            f"storage.volumes[data].accessModes: PersistentVolumeClaim {NAME}/data has accessModes ReadWriteMany, and "
+            "ReadWriteOnce is declared: no claim can be edited so, and this change would replace it with an empty one",
+            f"trainstack:storage: discard: [{NAME}/data]",
+        )
+    edit_storage(guarded, lambda storage: storage.update({"volumes": []}))
+    gone = f"PersistentVolumeClaim {NAME}/data is no longer named, and this change would delete it with its data"
+    for done in (guarded.pulumi("preview"), guarded.up("--refresh")):
+        refused(done, gone, f"trainstack:storage: discard: [{NAME}/data]")
+
+    edit_storage(guarded, lambda storage: storage.update({"discard": [f"{NAME}/data"]}))
+    refused(guarded.up(), f"It is mounted by pod {NAME}/user, so it is not discarded")
+    assert state(guarded) == live
+    assert guarded.kubectl("delete", "pod", "user", "-n", NAME, "--grace-period=1", "--timeout=60s").code == 0
+    done = guarded.up()
+    assert done.code == 0, done.text
+    assert gone in " ".join(done.text.split())
+    assert guarded.get("persistentvolumeclaims", namespace=NAME)["items"] == []
+    again = guarded.up()
+    assert again.code == 0, again.text
+    assert f"discard names {NAME}/data, which this change neither deletes nor replaces" in " ".join(again.text.split())
+
+
+def edit_storage(project: Project, edit: Callable[[dict[str, Any]], None]) -> None:
+    """Change the section `storage`."""
+    project.edit_stack(lambda config: edit(config["trainstack:storage"]))
+
+
+def run_pod(project: Project) -> None:
+    """A pod that has the claim mounted, once it runs."""
+    container = {
+        "name": "user",
+        "image": "busybox:1.35",
+        "command": ["sleep", "3600"],
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+    }
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    metadata = {"name": "user", "namespace": NAME}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"containers": [container], "volumes": volumes},
+    }
+    done = project.kubectl("create", stdin=json.dumps(pod))
+    assert done.code == 0, done.text
+    eventually("the pod runs", lambda: project.get("pod", "user", NAME)["status"]["phase"] == "Running", 300)
