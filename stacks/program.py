@@ -14,17 +14,17 @@ from checks import dependencies, identity, launches, ownership, sweeps
 from checks.admission.words import lines
 from checks.cluster.identity import read_cluster
 from checks.cluster.rights import lacking
-from checks.cluster.snapshot import Runs, read_labels, read_runs
+from checks.cluster.snapshot import Runs, read_metadata, read_runs
 from checks.launches import LiveLaunch
 from checks.preflight import examine
 from checks.sweeps import SweepDecision
 from manifests import storage
-from manifests.labels import Manifest
+from manifests.labels import STACK, Manifest
 from manifests.operators import OperatorManifests, in_order
 from manifests.retained import Retained, retained
 from settings.load import load_with_places
 from settings.model import Settings
-from stacks.guards import volumes_with_data
+from stacks.guards import fields_of_others, volumes_with_data
 from workloads import render
 from workloads.parameter_file import file_config_map
 from workloads.records import Ledger, ledger_config_map, wrapper_config_map, wrapper_of, wrapper_reference
@@ -130,11 +130,18 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
         raise Refused("\n".join(denied))
     # A name that the API server chooses is nobody's yet.
     declared = [each for each in declared if "name" in each["metadata"]]
-    marks, adopted = read_labels(declared, settings.cluster.context), ownership.adoptions(settings)
+    there, adopted = read_metadata(declared, settings.cluster.context), ownership.adoptions(settings)
+    marks = {who: metadata.get("labels") or {} for who, metadata in there.items()}
     foreign = ownership.refusals(declared, marks, adopted, stack)
     endangered, discarded = volumes_with_data(settings, loaded.places)
-    if refusals or foreign or endangered:
-        raise Refused("\n".join((*refusals, *foreign, *endangered)))
+    contested, overwritten = fields_of_others(
+        [each for each in declared if marks.get(ownership.identity(each), {}).get(STACK) == stack],
+        there,
+        adopted,
+        settings.cluster.context,
+    )
+    if refusals or foreign or endangered or contested:
+        raise Refused("\n".join((*refusals, *foreign, *endangered, *contested)))
     # The platform's stack tells which queues there are (stacks/assemble.py).
     answered = {"queue-unknown"} if settings.environment.platform is not None else set()
     return Program(
@@ -155,6 +162,7 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
             *launches.idle_stops(stop, known),
             *(dependencies.note(run, others, live.live, live.ledgers) for run, others in held.items()),
             *discarded,
+            *overwritten,
             *ownership.taken_over(declared, marks, adopted, stack),
         ),
         verdicts=tuple(lines(checked.verdicts)),

@@ -167,6 +167,70 @@ def test_a_claim_with_data_goes_only_by_name_and_not_under_a_pod(guarded: Projec
     assert f"discard names {NAME}/data, which this change neither deletes nor replaces" in " ".join(again.text.split())
 
 
+def test_what_another_field_manager_has_set_is_never_overwritten_unsaid(guarded: Project) -> None:
+    """By kubectl in each of its ways, and by a controller: all named at once, with both values; nothing is written."""
+    config = small(team="ours")
+    config["trainstack:storage"]["volumes"][0]["labels"] = {"for": "ours"}
+    config["trainstack:storage"]["persistentVolumes"] = [
+        {"name": NAME, "storageClass": "none", "size": "1Gi", "accessModes": ["ReadWriteMany"], "hostPath": "/none"}
+        | {"labels": {"of": "ours"}}
+    ]
+    guarded.write_stack(NAME, config)
+    assert guarded.up().code == 0
+    somebody_edits(guarded)
+    live = state(guarded)
+    told = (
+        f"Namespace {NAME}: metadata.labels.team is \"theirs\", set by 'kubectl-patch' (",
+        ', and "ours" is declared; take that value into the settings, or set it back there, or,',
+        f"PersistentVolumeClaim {NAME}/data: metadata.labels.for is \"theirs\", set by 'kubectl-client-side-apply' (",
+        f"PersistentVolume {NAME}: metadata.labels.of is \"theirs\", set by 'kubectl' (",
+        f"StorageClass {NAME}: allowVolumeExpansion is true, set by 'controller' (",
+        ", and false is declared",
+    )
+    for done in (guarded.pulumi("preview"), guarded.up(), guarded.up("--refresh"), guarded.trainstack("up")):
+        refused(done, *told)
+    assert state(guarded) == live
+
+    # Two values are taken into the settings, one is set back, one is to be overwritten.
+    config["trainstack:environment"]["namespaces"][0]["labels"]["team"] = "theirs"
+    config["trainstack:storage"]["classes"][0]["allowVolumeExpansion"] = True
+    config["trainstack:storage"]["volumes"][0]["adopt"] = True
+    guarded.write_stack(NAME, config)
+    back = json.dumps({"metadata": {"labels": {"of": "ours"}}})
+    assert guarded.kubectl("patch", "persistentvolume", NAME, "--patch", back).code == 0
+    done = guarded.up()
+    assert done.code == 0, done.text
+    assert "is \"theirs\", set by 'kubectl-client-side-apply'" in done.text
+    assert 'and "ours" is declared, which wins (adopt: true)' in " ".join(done.text.split())
+    assert guarded.get("persistentvolumeclaim", "data", NAME)["metadata"]["labels"]["for"] == "ours"
+    assert guarded.changes("--refresh") == {}
+
+
+def somebody_edits(project: Project) -> None:
+    """Four people, each in his own way."""
+
+    def named(kind: str, name: str, version: str = "v1", **rest: Any) -> str:
+        labels = rest.pop("labels", None)
+        place = {"namespace": NAME} if kind == "PersistentVolumeClaim" else {}
+        metadata = {"name": name, **place, **({"labels": labels} if labels else {})}
+        return json.dumps({"apiVersion": version, "kind": kind, "metadata": metadata, **rest})
+
+    patch = json.dumps({"metadata": {"labels": {"team": "theirs"}}})
+    force = ("apply", "--server-side", "--force-conflicts")
+    expands = {"allowVolumeExpansion": True, "provisioner": "rancher.io/local-path"}
+    for done in (
+        project.kubectl("patch", "namespace", NAME, "--patch", patch),
+        project.kubectl("apply", stdin=named("PersistentVolumeClaim", "data", labels={"for": "theirs"})),
+        project.kubectl(*force, stdin=named("PersistentVolume", NAME, labels={"of": "theirs"})),
+        project.kubectl(
+            *force,
+            "--field-manager=controller",
+            stdin=named("StorageClass", NAME, "storage.k8s.io/v1", **expands),
+        ),
+    ):
+        assert done.code == 0, done.text
+
+
 def edit_storage(project: Project, edit: Callable[[dict[str, Any]], None]) -> None:
     """Change the section `storage`."""
     project.edit_stack(lambda config: edit(config["trainstack:storage"]))
