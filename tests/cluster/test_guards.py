@@ -40,6 +40,8 @@ def guarded(checkout: Project) -> Iterator[Project]:
     finally:
         project.kubectl("delete", "pods", "--all", "-n", NAME, "--timeout=60s")
         project.take_down()
+        # Volumes on hosts are retained.
+        project.kubectl("delete", "persistentvolume", NAME, "--ignore-not-found", "--timeout=60s")
 
 
 @contextmanager
@@ -130,6 +132,19 @@ def test_a_stack_stays_on_the_cluster_of_its_first_up_even_if_that_failed(guarde
     guarded.edit_stack(lambda config: config.update({"trainstack:cluster": {"identity": own}}))
     assert guarded.up("--refresh").code == 0
     assert state(guarded).keys() == before.keys()
+
+
+def test_a_destroy_that_runs_the_program_forgets_nothing_on_another_cluster(guarded: Project) -> None:
+    """It ends before the first delete: the engine would take what it does not find for deleted."""
+    assert guarded.up().code == 0
+    before, known = state(guarded), in_state(guarded)
+    with on_another_cluster(guarded):
+        done = guarded.pulumi("destroy", "--yes", "--skip-preview", "--run-program")
+        refused(done, f"stack '{NAME}' was made on another cluster", "local-other")
+        assert (state(guarded), in_state(guarded)) == (before, known)
+    done = guarded.pulumi("destroy", "--yes", "--skip-preview", "--run-program")
+    assert done.code == 0, done.text
+    assert state(guarded) == {}
 
 
 def test_a_claim_with_data_goes_only_by_name_and_not_under_a_pod(guarded: Project) -> None:
