@@ -11,6 +11,9 @@ from settings.errors import Place
 CA = "CA"
 """The fact that is no namespace: sha256 of the certificate authority in the kubeconfig. No namespace has capitals."""
 
+MEMORY = "pulumi:index:Stash"
+"""The type of the resource by which the engine's state remembers the cluster; its `output` are the facts."""
+
 
 @dataclass(frozen=True)
 class Cluster:
@@ -22,6 +25,11 @@ class Cluster:
     """The kubeconfig's context."""
     server: str
     """Its URL."""
+
+
+def memory_name(profile: str) -> str:
+    """What that resource is called: an owner and a tenant tell clusters apart by different facts."""
+    return f"cluster-of-{profile}"
 
 
 def unexpected(here: Cluster, stack: str, expected: str | None, where: Place | None) -> str:

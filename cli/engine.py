@@ -50,21 +50,21 @@ def outputs(session: Session) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
-def remembered_cluster(session: Session) -> dict[str, str]:
-    """What the environment's state says of the cluster that it was made on; {} before the first `up`.
+def resources(session: Session) -> list[dict[str, Any]]:
+    """What the environment's state holds, as the engine exports it; [] where there is none yet.
 
-    Ends the command when the state cannot be read.
+    Ends the command when it cannot be read.
     """
-    command = [str(tools.engine(session.root).pulumi), "stack", "export", "--stack", session.stack, "--non-interactive"]
-    done = _quiet(command, session.root, {**os.environ, **environment(session)})
+    base = [str(tools.engine(session.root).pulumi), "stack"]
+    chosen = ["--stack", session.stack, "--non-interactive"]
+    env = {**os.environ, **environment(session)}
+    done = _quiet([*base, "export", *chosen], session.root, env)
     if done.returncode:
         said = done.stderr.strip()
+        if "no stack named" in said:
+            return []
         fail(f"the state of stack {session.stack!r} cannot be read: {said}{_remedy(said)}")
-    name = f"cluster-of-{session.settings.environment.profile}"
-    for resource in json.loads(done.stdout)["deployment"].get("resources", ()):
-        if resource["type"] == "pulumi:index:Stash" and resource["urn"].endswith(f"::{name}"):
-            return dict(resource["outputs"]["output"])
-    return {}
+    return list((json.loads(done.stdout)["deployment"] or {}).get("resources") or [])
 
 
 def ensure_stack(session: Session) -> None:

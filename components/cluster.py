@@ -5,7 +5,7 @@ from functools import partial
 
 import pulumi
 
-from checks.identity import Cluster, another
+from checks.identity import Cluster, another, memory_name
 
 
 def remember(here: Cluster, stack: str, profile: str, *, expected: bool) -> pulumi.Output[pulumi.Resource]:
@@ -17,13 +17,13 @@ def remember(here: Cluster, stack: str, profile: str, *, expected: bool) -> pulu
     Args:
         here: the cluster before us.
         stack: this stack.
-        profile: who asks: an owner and a tenant tell clusters apart by different facts.
+        profile: who asks, an owner or a tenant.
         expected: the environment names this cluster, so it is remembered from now on in place of any other.
 
     """
     # The engine hands out the value of the first `up` as `output`, whatever it is given later, until it is replaced.
     memory = pulumi.Stash(
-        f"cluster-of-{profile}",
+        memory_name(profile),
         input=dict(here.facts),
         opts=pulumi.ResourceOptions(replace_on_changes=["input"], ignore_changes=[] if expected else ["input"]),
     )

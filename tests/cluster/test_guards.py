@@ -45,20 +45,19 @@ def guarded(checkout: Project) -> Iterator[Project]:
 
 
 @contextmanager
-def on_another_cluster(project: Project) -> Iterator[None]:
-    """The same kubeconfig leads to another cluster, as far as anybody can tell."""
+def on_another_cluster(project: Project) -> Iterator[str]:
+    """The same kubeconfig leads to another cluster, as far as anybody can tell: to one that is no local one."""
+    system = project.get("namespace", "kube-system")["metadata"]
 
-    def call_it(name: str) -> None:
-        mark = f"{LOCAL_CLUSTER}={name}"
-        done = project.kubectl("annotate", "namespace", "kube-system", mark, "--overwrite")
+    def annotate(mark: str) -> None:
+        done = project.kubectl("annotate", "namespace", "kube-system", mark)
         assert done.code == 0, done.text
 
-    (own,) = (each["metadata"]["annotations"] for each in [project.get("namespace", "kube-system")])
-    call_it("local-other")
+    annotate(f"{LOCAL_CLUSTER}-")
     try:
-        yield
+        yield system["uid"]
     finally:
-        call_it(own[LOCAL_CLUSTER])
+        annotate(f"{LOCAL_CLUSTER}={system['annotations'][LOCAL_CLUSTER]}")
 
 
 def state(project: Project) -> dict[str, str]:
@@ -99,13 +98,13 @@ def test_a_stack_stays_on_the_cluster_of_its_first_up_even_if_that_failed(guarde
     guarded.edit_stack(lambda config: config["trainstack:storage"].update({"persistentVolumes": [wrong]}))
     refused(guarded.up(), "must not contain '..'")
     guarded.write_stack(NAME, small())
-    with on_another_cluster(guarded):
-        refused(guarded.up(), own, "local-other")
+    with on_another_cluster(guarded) as other:
+        refused(guarded.up(), own, other)
     assert guarded.up().code == 0
     before, known = state(guarded), in_state(guarded)
     assert len(before) == 3
 
-    with on_another_cluster(guarded):
+    with on_another_cluster(guarded) as other:
         commands = (
             guarded.pulumi("preview"),
             guarded.up(),
@@ -117,18 +116,18 @@ def test_a_stack_stays_on_the_cluster_of_its_first_up_even_if_that_failed(guarde
                 done,
                 f"stack '{NAME}' was made on another cluster (UID of namespace kube-system: {own})",
                 "the kubeconfig's context 'trainstack-local' (https://",
-                "(UID of namespace kube-system: local-other). Nothing is changed; take the kubeconfig",
-                f"Pulumi.{NAME}.yaml, `trainstack:cluster: {{identity: local-other}}`",
+                f"(UID of namespace kube-system: {other}). Nothing is changed; take the kubeconfig",
+                f"Pulumi.{NAME}.yaml, `trainstack:cluster: {{identity: {other}}}`",
             )
         assert (state(guarded), in_state(guarded)) == (before, known)
 
         guarded.edit_stack(lambda config: config.update({"trainstack:cluster": {"identity": own}}))
-        refused(guarded.pulumi("preview"), f"Pulumi.{NAME}.yaml:", f"is for cluster {own}", "local-other")
-        guarded.edit_stack(lambda config: config.update({"trainstack:cluster": {"identity": "local-other"}}))
+        refused(guarded.pulumi("preview"), f"Pulumi.{NAME}.yaml:", f"is for cluster {own}", other)
+        guarded.edit_stack(lambda config: config.update({"trainstack:cluster": {"identity": other}}))
         assert guarded.up().code == 0
         guarded.edit_stack(lambda config: config.pop("trainstack:cluster"))
         assert guarded.changes() == {}
-    refused(guarded.pulumi("preview"), "local-other", own)
+    refused(guarded.pulumi("preview"), other, own)
     guarded.edit_stack(lambda config: config.update({"trainstack:cluster": {"identity": own}}))
     assert guarded.up("--refresh").code == 0
     assert state(guarded).keys() == before.keys()
@@ -138,9 +137,9 @@ def test_a_destroy_that_runs_the_program_forgets_nothing_on_another_cluster(guar
     """It ends before the first delete: the engine would take what it does not find for deleted."""
     assert guarded.up().code == 0
     before, known = state(guarded), in_state(guarded)
-    with on_another_cluster(guarded):
+    with on_another_cluster(guarded) as other:
         done = guarded.pulumi("destroy", "--yes", "--skip-preview", "--run-program")
-        refused(done, f"stack '{NAME}' was made on another cluster", "local-other")
+        refused(done, f"stack '{NAME}' was made on another cluster", other)
         assert (state(guarded), in_state(guarded)) == (before, known)
     done = guarded.pulumi("destroy", "--yes", "--skip-preview", "--run-program")
     assert done.code == 0, done.text
