@@ -16,6 +16,7 @@ from checks.cluster.identity import read_cluster
 from checks.cluster.rights import lacking
 from checks.cluster.snapshot import Runs, read_metadata, read_runs
 from checks.launches import LiveLaunch
+from checks.ownership import Identity
 from checks.preflight import examine
 from checks.sweeps import SweepDecision
 from manifests import storage
@@ -135,7 +136,7 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
     foreign = ownership.refusals(declared, marks, adopted, stack)
     endangered, discarded = volumes_with_data(settings, loaded.places)
     contested, overwritten = fields_of_others(
-        [each for each in declared if marks.get(ownership.identity(each), {}).get(STACK) == stack],
+        [each for each in declared if _ours_to_write(ownership.identity(each), marks, adopted, stack)],
         there,
         adopted,
         settings.cluster.context,
@@ -167,6 +168,13 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
         ),
         verdicts=tuple(lines(checked.verdicts)),
     )
+
+
+def _ours_to_write(
+    who: Identity, marks: Mapping[Identity, Mapping[str, str]], adopted: Collection[Identity], stack: str
+) -> bool:
+    """Whether this is a live object that the change may write to: this stack's, or one that it takes over."""
+    return who in marks and (marks[who].get(STACK) == stack or who in adopted)
 
 
 def parameter_files(sweep: SweepDecision, stack: str) -> list[Manifest]:
