@@ -19,14 +19,21 @@ def environment(session: Session) -> dict[str, str]:
     return {**engine.environment, "KUBECONFIG": str(session.kubeconfig)}
 
 
-def pulumi(session: Session, *words: str, check: bool = True) -> int:
-    """Run `pulumi WORDS -s ENV` in the checkout, its output going to the terminal.
+def pulumi(
+    session: Session,
+    *words: str,
+    check: bool = True,
+    variables: Mapping[str, str] | None = None,
+    aside: bool = False,
+) -> int:
+    """Run `pulumi WORDS -s ENV` in the checkout, its output going to the terminal; with `aside` all of it to stderr.
 
     Ends the command with what to do when the engine fails, unless `check` is false.
     """
     command = [str(tools.engine(session.root).pulumi), *words, "--stack", session.stack, "--non-interactive"]
-    env = {**os.environ, **environment(session)}
-    with subprocess.Popen(command, cwd=session.root, env=env, stderr=subprocess.PIPE, text=True) as process:
+    env = {**os.environ, **environment(session), **(variables or {})}
+    to = sys.stderr if aside else None
+    with subprocess.Popen(command, cwd=session.root, env=env, stdout=to, stderr=subprocess.PIPE, text=True) as process:
         said = ""
         for line in process.stderr or ():
             sys.stderr.write(line)
@@ -48,6 +55,23 @@ def outputs(session: Session) -> dict[str, Any]:
         said = done.stderr.strip()
         fail(f"the state of stack {session.stack!r} cannot be read: {said}{_remedy(said)}")
     return dict(json.loads(done.stdout))
+
+
+def resources(session: Session) -> list[dict[str, Any]]:
+    """What the environment's state holds, as the engine exports it; [] where there is none yet.
+
+    Ends the command when it cannot be read.
+    """
+    base = [str(tools.engine(session.root).pulumi), "stack"]
+    chosen = ["--stack", session.stack, "--non-interactive"]
+    env = {**os.environ, **environment(session)}
+    done = _quiet([*base, "export", *chosen], session.root, env)
+    if done.returncode:
+        said = done.stderr.strip()
+        if "no stack named" in said:
+            return []
+        fail(f"the state of stack {session.stack!r} cannot be read: {said}{_remedy(said)}")
+    return list((json.loads(done.stdout)["deployment"] or {}).get("resources") or [])
 
 
 def ensure_stack(session: Session) -> None:
