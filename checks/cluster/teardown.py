@@ -134,7 +134,7 @@ async def _read(stack: str, namespaces: Sequence[str | None], context: str | Non
 
 async def served_kinds(api: Api) -> list[ServedKind]:
     """Every kind that can be listed and deleted. A group whose server does not answer has none."""
-    groups = (await get_all(api, ["/apis"]))["/apis"].body.get("groups", [])
+    groups = (await get_all(api, ["/apis/"]))["/apis/"].body.get("groups", [])
     # The preferred version first: a kind that several versions have is read in that one.
     versions = ["v1"]
     for group in groups:

@@ -96,7 +96,9 @@ def _kept_for_runs(scene: Scene) -> set[Identity]:
 
 
 def _stays(scene: Scene) -> Iterator[tuple[Identity, str]]:
-    volumes = {identity(each) for each in scene.of(*_VOLUMES)} & scene.retained
+    forgotten = _forgotten(scene)
+    yield from ((who, "an earlier `destroy` left it") for who in forgotten if who[0] not in _VOLUMES)
+    volumes = {identity(each) for each in scene.of(*_VOLUMES)} & (scene.retained | forgotten)
     for who in volumes:
         yield who, "its data is kept" if who[0] == "PersistentVolumeClaim" else "its folder on the node holds data"
     for each in scene.of("Namespace"):
@@ -106,6 +108,13 @@ def _stays(scene: Scene) -> Iterator[tuple[Identity, str]]:
         # Those that have not ended are in the way anyhow.
         if reason := definition_stays(scene.instances.get(each["metadata"]["name"], ()), scene):
             yield identity(each), reason
+
+
+def _forgotten(scene: Scene) -> set[Identity]:
+    """What the engine forgets when it destroys, and so may have forgotten before."""
+    if scene.known is None:
+        return set()
+    return {identity(each) for each in scene.of(*_VOLUMES, "Namespace", "CustomResourceDefinition")} - scene.known
 
 
 def _namespace_stays(scene: Scene, name: str, volumes: set[Identity]) -> str:

@@ -258,6 +258,20 @@ def test_what_the_state_does_not_know_is_not_deleted() -> None:
     assert refusals(known=known | {("Cohort", None, "local"), ("ResourceFlavor", None, "cpu")}) == ()
 
 
+def test_what_an_earlier_destroy_left_stays() -> None:
+    """The state has forgotten it: volumes, their namespaces, definitions. It is listed, and in nobody's way."""
+    crd, empty = ours("CustomResourceDefinition", "jobs.example"), ours("Namespace", "empty")
+    again = plan(make_scene(ours=(VOLUME, NAMESPACE, crd, empty), retained=frozenset(), known=frozenset()))
+    assert (again.going, again.refusals) == (frozenset(), ())
+    left_before = "an earlier `destroy` left it"
+    assert again.stays == {
+        CLAIM: "its data is kept",
+        SPACE: "it holds the retained volume training",
+        ("CustomResourceDefinition", None, "jobs.example"): left_before,
+        ("Namespace", None, "empty"): left_before,
+    }
+
+
 def test_a_protected_volume_stops_it() -> None:
     """It is named, with the way to let it go; a platform has none."""
     settings = make_settings(storage=make_storage(volumes=(make_volume(protect=True),)))
