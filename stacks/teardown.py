@@ -17,7 +17,7 @@ import pulumi
 from checks.cluster import paths
 from checks.cluster.client import ClusterError
 from checks.cluster.snapshot import read_launches, run_namespaces
-from checks.cluster.teardown import read_all, read_instances, read_namespace, read_scene
+from checks.cluster.teardown import read_instances, read_kind, read_namespace, read_scene
 from checks.launches import utc_now
 from checks.ownership import Identity, identity
 from checks.teardown.plan import decide, protected
@@ -97,10 +97,10 @@ def _queue(settings: Settings, manifest: Mapping[str, Any]) -> None:
     if metadata is None:
         return
     _departed(settings)
-    lists = read_all(("LocalQueue", "Workload"), context)
-    bodies = read_launches(settings.stack, run_namespaces(settings), context)
-    mine = owned(bodies, lists["Workload"])
-    users = queue_users(name, settings.stack, lists["LocalQueue"], lists["Workload"], mine)
+    version = manifest["apiVersion"]
+    local_queues, workloads = (read_kind(version, kind, context) for kind in ("LocalQueue", "Workload"))
+    mine = owned(read_launches(settings.stack, run_namespaces(settings), context), workloads)
+    users = queue_users(name, settings.stack, local_queues, workloads, mine)
     if users:
         raise ClusterError(
             f"ClusterQueue {name} is not deleted, because others use it: {', '.join(users)}; whose they are has to "
@@ -109,7 +109,7 @@ def _queue(settings: Settings, manifest: Mapping[str, Any]) -> None:
     hold_and_drain(manifest, context)
 
     def held() -> str:
-        holding = [each for each in read_all(("Workload",), context)["Workload"] if admitted_by(each) == name]
+        holding = [each for each in read_kind(version, "Workload", context) if admitted_by(each) == name]
         return ", ".join(shown(identity(each)) for each in holding if not finished(each))
 
     until(f"ClusterQueue {name} holds no quota for anybody", held, DEADLINE_SECONDS)
@@ -159,7 +159,8 @@ def _namespace(settings: Settings, manifest: Mapping[str, Any]) -> None:
     metadata = read_metadata(path, context)
     if metadata is None or not is_ours({"metadata": metadata}, settings.stack):
         return
-    there = [shown(identity(each)) for each in strangers(read_namespace(name, context), {name})]
+    left = [each for each in read_namespace(name, context) if "deletionTimestamp" not in each["metadata"]]
+    there = [shown(identity(each)) for each in strangers(left, {name})]
     if there:
         pulumi.log.info(f"stays: Namespace {name}: it holds {', '.join(there)}")
         return

@@ -8,7 +8,8 @@ from urllib.parse import quote
 
 from kr8s.asyncio import Api
 
-from checks.cluster.client import Answer, ClusterError, connect, get_all, run
+from checks.cluster import paths
+from checks.cluster.client import Answer, ClusterError, connect, get_all, read, run
 from checks.cluster.snapshot import read_launches, run_namespaces, there
 from checks.launches import live_launch
 from checks.ownership import Identity
@@ -83,41 +84,39 @@ def read_scene(
 def read_ours(settings: Settings) -> tuple[Body, ...]:
     """The metadata of everything that bears the stack's mark. Raises ClusterError as `read_scene` does."""
 
-    async def read() -> tuple[Body, ...]:
+    async def look() -> tuple[Body, ...]:
         api = await connect(settings.cluster.context)
         return await _ours(api, await served_kinds(api), settings.stack, run_namespaces(settings))
 
-    return run(read())
+    return run(look())
 
 
 def read_namespace(name: str, context: str | None) -> tuple[Body, ...]:
     """The metadata of everything in one namespace. Raises ClusterError as `read_scene` does."""
 
-    async def read() -> tuple[Body, ...]:
+    async def look() -> tuple[Body, ...]:
         api = await connect(context)
         return await _beside(api, await served_kinds(api), [name])
 
-    return run(read())
+    return run(look())
 
 
 def read_instances(definition: str, context: str | None) -> tuple[Body, ...]:
     """Every object of a definition's kind, whole; none where the kind is not served. Raises as `read_scene` does."""
 
-    async def read() -> tuple[Body, ...]:
+    async def look() -> tuple[Body, ...]:
         api = await connect(context)
         return (await _instances(api, await served_kinds(api), [definition]))[definition]
 
-    return run(read())
+    return run(look())
 
 
-def read_all(kinds: Sequence[str], context: str | None) -> dict[str, tuple[Body, ...]]:
-    """Every object of these kinds, whole, by kind. Raises ClusterError as `read_scene` does."""
-
-    async def read() -> dict[str, tuple[Body, ...]]:
-        api = await connect(context)
-        return await _whole(api, await served_kinds(api), kinds, (None,))
-
-    return run(read())
+def read_kind(api_version: str, kind: str, context: str | None) -> tuple[Body, ...]:
+    """Every object of a kind, in all namespaces, whole. Raises ClusterError as `read_scene` does."""
+    path = paths.collection(api_version, kind, None)
+    answer = read([path], context)[path]
+    found = answer.body.get("items", []) if there(path, answer) else []
+    return tuple({"apiVersion": api_version, "kind": kind, **item} for item in found)
 
 
 async def _read(stack: str, namespaces: Sequence[str | None], context: str | None) -> dict[str, Any]:

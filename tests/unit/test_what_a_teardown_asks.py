@@ -13,6 +13,7 @@ from checks.cluster.client import ClusterError, RightsError
 from checks.cluster.teardown import read_ours, read_scene
 from components.removal import delete, hold_and_drain, until
 from settings.environment import Environment, Namespace
+from stacks import teardown
 from tests.unit.make import make_settings
 
 MARKED = {"trainstack.dev/stack": "test"}
@@ -186,6 +187,62 @@ def test_a_queue_that_cannot_be_held_is_told(server: Server) -> None:
     server.status["PATCH"] = 500
     with pytest.raises(ClusterError, match=r"ClusterQueue q cannot be held \(500: so it says\); is Kueue running"):
         hold_and_drain(QUEUE, None)
+
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+DEFINITION = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "clusterqueues.kueue.x-k8s.io"},
+}
+
+
+@pytest.mark.parametrize(
+    ("items", "labels", "status", "deleted"),
+    [([], MARKED, 200, True), ([make_item("q")], MARKED, 200, False), ([], {}, 200, False), ([], MARKED, 500, False)],
+    ids=["nobody has any", "somebody has one", "not ours", "not known"],
+)
+def test_a_definition_goes_where_nobody_has_an_object_of_it(
+    server: Server, items: list[Any], labels: dict[str, str], status: int, *, deleted: bool
+) -> None:
+    """Deleting it would delete theirs; what cannot be read counts as theirs."""
+    name = f"{CRDS}/clusterqueues.kueue.x-k8s.io"
+    server.bodies[name] = make_item("clusterqueues.kueue.x-k8s.io", labels=labels)
+    server.bodies[QUEUES], server.status[QUEUES] = {"items": items}, status
+    teardown._definition(make_settings(), DEFINITION)
+    assert [(verb, path) for verb, path, _ in server.sent] == ([("DELETE", name)] if deleted else [])
+
+
+@pytest.mark.parametrize(
+    ("items", "deleted"),
+    [
+        ([], True),
+        ([make_item("kube-root-ca.crt", "research")], True),
+        ([make_item("a", "research", deletionTimestamp="2026-01-02T03:04:05Z")], True),
+        ([make_item("theirs", "research", labels={})], False),
+    ],
+    ids=["empty", "what Kubernetes puts there", "what is going", "of somebody else"],
+)
+def test_a_namespace_goes_where_nobody_has_anything_in_it(server: Server, items: list[Any], *, deleted: bool) -> None:
+    """It takes all along that is in it."""
+    place = "/api/v1/namespaces/research"
+    server.bodies[place], server.bodies[CONFIG_MAPS] = make_item("research"), {"items": items}
+    manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "research"}}
+    teardown._namespace(make_settings(), manifest)
+    assert [(verb, path) for verb, path, _ in server.sent] == ([("DELETE", place)] if deleted else [])
+
+
+def test_a_queue_that_others_came_to_meanwhile_is_not_held(server: Server) -> None:
+    """The guard had looked before; what it may not do is told with their names."""
+    local = {**make_item("theirs", "x", labels={}), "spec": {"clusterQueue": "q"}}
+    server.bodies["/apis/kueue.x-k8s.io/v1beta2/localqueues"] = {"items": [local]}
+    with pytest.raises(ClusterError, match="ClusterQueue q is not deleted, because others use it: LocalQueue x/theirs"):
+        teardown._queue(make_settings(), QUEUE)
+    assert server.sent == []
+
+    server.bodies["/apis/kueue.x-k8s.io/v1beta2/localqueues"] = {"items": []}
+    teardown._queue(make_settings(), QUEUE)
+    assert [verb for verb, _, _ in server.sent] == ["PATCH"]
 
 
 def test_what_is_deleted_is_deleted_by_its_uid(server: Server) -> None:
