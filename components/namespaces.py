@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pulumi
 
 from components.objects import Object, declare
-from components.teardown import Teardown, forgotten
+from components.teardown import GONE_IN_TIME, Teardown, forgotten
 from manifests import namespaces as build
 from settings.environment import Namespace
 
@@ -33,7 +33,7 @@ class Namespaces(pulumi.ComponentResource):
         super().__init__("trainstack:platform:Namespaces", name, {}, opts)
         objects: list[Object] = []
         for each in args.namespaces:
-            keep = forgotten(args.teardown.namespace) if each.name in args.retained else None
+            keep = forgotten(args.teardown.namespace) if each.name in args.retained else GONE_IN_TIME
             objects += declare([build.namespace(each, args.stack)], self, opts=keep)
         self.names = pulumi.Output.from_input([each.name for each in args.namespaces])
         self.register_outputs({"names": self.names})

@@ -8,7 +8,7 @@ from typing import Any
 import pulumi
 
 from components.objects import Object, declare
-from components.teardown import Teardown, before_delete
+from components.teardown import GONE_IN_TIME, Teardown, before_delete
 from manifests import queues as build
 from manifests.labels import MANAGED_BY, OWNER, Manifest
 from settings.queues import Queues as QueuesSettings
@@ -41,12 +41,14 @@ class Queues(pulumi.ComponentResource):
         after = partial(_after, args.kueue)
         declare((after(build.priority_class(each, stack)) for each in queues.priority_classes), self)
         cohorts: list[Object] = declare((after(build.cohort(each, stack)) for each in queues.cohorts), self)
-        flavors = declare((after(build.resource_flavor(each, stack)) for each in queues.flavors), self)
+        flavors = declare(
+            (after(build.resource_flavor(each, stack)) for each in queues.flavors), self, (), GONE_IN_TIME
+        )
         cluster_queues = declare(
             (after(build.cluster_queue(each, stack)) for each in queues.cluster_queues),
             self,
             cohorts + flavors,
-            before_delete(args.teardown.queue),
+            pulumi.ResourceOptions.merge(GONE_IN_TIME, before_delete(args.teardown.queue)),
         )
         # A LocalQueue refuses to be pointed elsewhere: another clusterQueue is another object.
         declare(

@@ -8,6 +8,9 @@ import pulumi
 
 from components.removal import in_a_thread
 
+GONE_IN_TIME = pulumi.ResourceOptions(custom_timeouts=pulumi.CustomTimeouts(delete="3m"))
+"""For what a finalizer may hold for ever: the engine says so then, and not after its 10 minutes."""
+
 Work = Callable[[Mapping[str, Any]], None]
 """Takes the manifest of what is about to be deleted; raises where that must not be."""
 
