@@ -1,4 +1,4 @@
-"""The Pulumi program: load, check, assemble, export."""
+"""The Pulumi program: load, check, assemble, export; or, where a command of ours ends the stack, that alone."""
 
 from pathlib import Path
 
@@ -8,7 +8,9 @@ from checks.cluster.client import ClusterError
 from settings.errors import SettingsError
 from settings.load import SECTIONS
 from stacks.assemble import assemble
+from stacks.ending import ending
 from stacks.program import Refused, decide
+from stacks.teardown import end
 
 # The engine's own view wins over the file: `--config`, `--config-file` and decrypted secrets are in it.
 config = pulumi.Config()
@@ -21,16 +23,20 @@ if secret := [section for section in SECTIONS if pulumi.runtime.is_config_secret
 values = {config.full_key(section): config.get(section) for section in SECTIONS}
 engine = {key: value for key, value in values.items() if value is not None}
 
+root, stack = Path(__file__).parent, pulumi.get_stack()
 try:
-    program = decide(Path(__file__).parent, pulumi.get_stack(), engine)
+    if way := ending(stack):
+        end(root, stack, way)
+    program = None if way else decide(root, stack, engine)
 except (SettingsError, Refused, ClusterError, ValueError) as error:
     raise pulumi.RunError(str(error)) from error
 
-for note in program.notes:
-    pulumi.log.warn(note)
+if program is not None:
+    for note in program.notes:
+        pulumi.log.warn(note)
 
-if program.verdicts and pulumi.runtime.is_dry_run():
-    pulumi.log.info("\n".join(["whether the runs would be admitted, on an idle cluster:", *program.verdicts]))
+    if program.verdicts and pulumi.runtime.is_dry_run():
+        pulumi.log.info("\n".join(["whether the runs would be admitted, on an idle cluster:", *program.verdicts]))
 
-for name, value in assemble(program).items():
-    pulumi.export(name, value)
+    for name, value in assemble(program).items():
+        pulumi.export(name, value)

@@ -19,14 +19,21 @@ def environment(session: Session) -> dict[str, str]:
     return {**engine.environment, "KUBECONFIG": str(session.kubeconfig)}
 
 
-def pulumi(session: Session, *words: str, check: bool = True) -> int:
-    """Run `pulumi WORDS -s ENV` in the checkout, its output going to the terminal.
+def pulumi(
+    session: Session,
+    *words: str,
+    check: bool = True,
+    variables: Mapping[str, str] | None = None,
+    aside: bool = False,
+) -> int:
+    """Run `pulumi WORDS -s ENV` in the checkout, its output going to the terminal; with `aside` all of it to stderr.
 
     Ends the command with what to do when the engine fails, unless `check` is false.
     """
     command = [str(tools.engine(session.root).pulumi), *words, "--stack", session.stack, "--non-interactive"]
-    env = {**os.environ, **environment(session)}
-    with subprocess.Popen(command, cwd=session.root, env=env, stderr=subprocess.PIPE, text=True) as process:
+    env = {**os.environ, **environment(session), **(variables or {})}
+    to = sys.stderr if aside else None
+    with subprocess.Popen(command, cwd=session.root, env=env, stdout=to, stderr=subprocess.PIPE, text=True) as process:
         said = ""
         for line in process.stderr or ():
             sys.stderr.write(line)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pulumi
 
 from components.objects import Object, declare
+from components.teardown import GONE_IN_TIME, Teardown, forgotten
 from manifests import namespaces as build
 from settings.environment import Namespace
 
@@ -17,6 +18,8 @@ class NamespacesArgs:
     namespaces: tuple[Namespace, ...]
     retained: frozenset[str]
     """Those that hold a retained volume: a namespace takes all that is in it along."""
+    teardown: Teardown
+    """What is done before one of them goes."""
 
 
 class Namespaces(pulumi.ComponentResource):
@@ -30,7 +33,7 @@ class Namespaces(pulumi.ComponentResource):
         super().__init__("trainstack:platform:Namespaces", name, {}, opts)
         objects: list[Object] = []
         for each in args.namespaces:
-            keep = pulumi.ResourceOptions(retain_on_delete=each.name in args.retained)
+            keep = forgotten(args.teardown.namespace) if each.name in args.retained else GONE_IN_TIME
             objects += declare([build.namespace(each, args.stack)], self, opts=keep)
         self.names = pulumi.Output.from_input([each.name for each in args.namespaces])
         self.register_outputs({"names": self.names})

@@ -10,13 +10,16 @@ from checks.cluster.names import wait_until_free
 from checks.cluster.webhooks import wait_until_runtime_is_seen
 from checks.platform import unknown_queues
 from components.cluster import remember
+from checks.teardown.plan import protected
 from components.launches import Launches
 from components.objects import PROVIDER_VERSION
 from components.runs import RunsArgs
 from components.sweeps import SweepArgs
+from components.teardown import Guard
 from settings.model import Settings
 from stacks.platform import platform
 from stacks.program import Program, parameter_files
+from stacks.teardown import teardown
 from stacks.training import training
 from workloads.records import Ledger, ledger_config_map
 
@@ -30,9 +33,11 @@ def assemble(program: Program) -> Mapping[str, pulumi.Input[Any]]:
     opts = pulumi.ResourceOptions(providers=[_provider("cluster", settings.cluster.context, known)])
     outputs: dict[str, pulumi.Input[Any]] = {"schema": 1}
     after: tuple[pulumi.Input[pulumi.Resource], ...] = ()
+    everything: tuple[pulumi.Resource, ...] = ()
+    hooks = teardown(settings, program.retained)
     if "platform" in halves:
-        declared = platform(settings, program.operators, program.retained, opts)
-        after = declared.resources
+        declared = platform(settings, program.operators, program.retained, hooks, opts)
+        after, everything = declared.resources, (*declared.resources, *declared.beside)
         outputs.update(declared.outputs)
     elif settings.environment.platform is not None:
         reference = pulumi.StackReference(settings.environment.platform)
@@ -49,12 +54,13 @@ def assemble(program: Program) -> Mapping[str, pulumi.Input[Any]]:
             for each in program.sweeps
             if each.ledgers
         }
-        outputs.update(training(settings, runs, sweeps, after, opts))
+        team = training(settings, runs, sweeps, after, opts)
+        everything += team.resources
+        outputs.update(team.outputs)
         outputs["waiting"] = {run: list(others) for run, others in program.waiting.items()}
         outputs["waitingTrials"] = {each.name: len(each.waiting) for each in program.sweeps if each.waiting}
-        outputs["protected"] = [
-            f"PersistentVolumeClaim {each.namespace}/{each.name}" for each in settings.storage.volumes if each.protect
-        ]
+        outputs["protected"] = list(protected(settings))
+    Guard("guard", hooks, everything)
     outputs["retained"] = [
         f"{each.kind} {f'{each.namespace}/' if each.namespace else ''}{each.name}: {each.reason}"
         for each in program.retained
@@ -106,7 +112,7 @@ def _provider(
     """The cluster that KUBECONFIG names to whoever runs the engine, whichever command they run.
 
     Not pulumi_kubernetes.Provider: that one takes KUBECONFIG for an input. The state would hold one person's path,
-    differ for the next, and send `destroy` and `refresh`, which run no program, to the cluster of the last `up`.
+    differ for the next, and send `destroy` and `refresh`, which need run no program, to the cluster of the last `up`.
     """
     properties = {
         # A changed ConfigMap is edited, not deleted first (which a pod would notice).
