@@ -11,6 +11,7 @@ _WHERE: Mapping[str, str] = {
     "up": "deploy",
     "destroy": "deploy",
     "env": "deploy",
+    "doctor": "doctor",
     "check": "check",
     "plan": "plan",
     "render": "render",

@@ -50,6 +50,21 @@ def outputs(session: Session) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
+def export(session: Session) -> str | None:
+    """The environment's state as the engine exports it, secrets encrypted; None where there is none yet.
+
+    Ends the command when it cannot be read.
+    """
+    command = [str(tools.engine(session.root).pulumi), "stack", "export", "--stack", session.stack]
+    done = _quiet([*command, "--non-interactive"], session.root, {**os.environ, **environment(session)})
+    if done.returncode == 0:
+        return done.stdout
+    said = done.stderr.strip()
+    if "no stack named" in said:
+        return None
+    return fail(f"the state of stack {session.stack!r} cannot be read: {said}{_remedy(said)}")
+
+
 def ensure_stack(session: Session) -> None:
     """Make the stack's state where there is none yet. An existing one is left as it is.
 
