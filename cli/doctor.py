@@ -55,7 +55,7 @@ def doctor(*, stack: StackOption = "dev", as_json: JsonOption = False) -> None:
 def _look(session: Session) -> tuple[Diagnosis, list[str]]:
     """What is wrong, and what could not be looked at."""
     folder = state_folder(environment(session)["PULUMI_BACKEND_URL"])
-    files = read_state_files(folder, session.stack) if folder is not None else None
+    files = read_state_files(session.root / folder, session.stack) if folder is not None else None
     unseen = [] if folder is not None else [_LOCKS_ELSEWHERE]
     if stops := first_look(files, session.stack):
         return stops, [*unseen, "the state and the cluster: when this is mended, run the same command again"]

@@ -5,7 +5,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -14,8 +14,8 @@ from checks.recovery.files import Lock, StateFiles
 
 _PROJECT = "trainstack"
 """As Pulumi.yaml names it: the engine's folder for the project's stacks."""
-_CLOCKS = timedelta(seconds=2)
-"""How much later than its lock a process may seem to have begun: the kernel counts its start from the boot."""
+_ENGINE = "pulumi"
+"""The name of the engine's process."""
 
 
 def state_folder(url: str) -> Path | None:
@@ -62,32 +62,28 @@ def _locks(folder: Path) -> Iterator[Lock]:
             continue
         try:
             pid, since = int(told["pid"]), datetime.fromisoformat(told["timestamp"])
-            alive = _alive(pid, since) if told["hostname"] == socket.gethostname() else None
+            alive = _alive(pid) if told["hostname"] == socket.gethostname() else None
             yield Lock(str(file), pid, told["username"], told["hostname"], since, alive)
         except (KeyError, TypeError, ValueError):
             yield Lock(str(file))
 
 
-def _alive(pid: int, since: datetime) -> bool:
-    """Whether the process that took the lock still runs: a later process may have got its number."""
+def _alive(pid: int) -> bool:
+    """Whether an engine of that number runs: of another program the number alone is the same."""
     try:
-        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        boot = next(line for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime "))
+        # The state follows the name, which stands in parentheses and may hold any.
+        name, _, rest = Path(f"/proc/{pid}/stat").read_text().partition("(")[2].rpartition(")")
     except OSError:
         return _answers(pid)
-    # Of what follows the name, the first word is the state and the twentieth the start.
-    begun = datetime.fromtimestamp(int(boot.split()[1]), UTC) + timedelta(
-        seconds=int(words[19]) / os.sysconf("SC_CLK_TCK")
-    )
-    return words[0] != "Z" and begun <= since + _CLOCKS
+    return name == _ENGINE and rest.split()[0] != "Z"
 
 
 def _answers(pid: int) -> bool:
-    """The same where there is no /proc: any process of that number counts."""
+    """The same where /proc does not tell: any process of that number counts."""
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
     except PermissionError:
         return True
-    return not Path("/proc/self/stat").exists()
+    except ProcessLookupError:
+        return False
+    return True

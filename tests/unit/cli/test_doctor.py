@@ -3,10 +3,11 @@
 import gzip
 import json
 import os
+import shutil
 import socket
 import subprocess
-import sys
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -85,29 +86,41 @@ def test_a_state_that_is_no_json(tmp_path: Path) -> None:
     assert not read_state_files(root, "lab").backup
 
 
-def test_the_lock_of_a_process_that_runs(tmp_path: Path) -> None:
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """A process of the engine's name."""
+    program = tmp_path / "pulumi"
+    program.symlink_to(shutil.which("sleep") or "")
+    running = subprocess.Popen([program, "60"])
+    name = Path(f"/proc/{running.pid}/comm")
+    while name.read_text() != "pulumi\n":
+        pass
+    yield running
+    running.kill()
+    running.wait()
+
+
+def test_the_lock_of_an_engine_that_runs(tmp_path: Path, engine: "subprocess.Popen[bytes]") -> None:
     """It is told with what it says of itself."""
-    file = make_lock(tmp_path)
+    file = make_lock(tmp_path, pid=engine.pid)
     assert read_state_files(tmp_path, "lab").locks == (
-        Lock(str(file), os.getpid(), "ann", socket.gethostname(), NOW, alive=True),
+        Lock(str(file), engine.pid, "ann", socket.gethostname(), NOW, alive=True),
     )
 
 
-def test_the_lock_of_a_process_that_was_killed(tmp_path: Path) -> None:
+def test_the_lock_of_an_engine_that_was_killed(tmp_path: Path, engine: "subprocess.Popen[bytes]") -> None:
     """Also when it is a zombie that nobody has waited for yet."""
-    killed = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    make_lock(tmp_path, pid=killed.pid, timestamp=datetime.now(UTC).isoformat())
-    assert read_state_files(tmp_path, "lab").locks[0].alive
-    killed.kill()
-    os.waitid(os.P_PID, killed.pid, os.WEXITED | os.WNOWAIT)
+    make_lock(tmp_path, pid=engine.pid)
+    engine.kill()
+    os.waitid(os.P_PID, engine.pid, os.WEXITED | os.WNOWAIT)
     assert read_state_files(tmp_path, "lab").locks[0].alive is False
-    killed.wait()
+    engine.wait()
     assert read_state_files(tmp_path, "lab").locks[0].alive is False
 
 
-def test_a_process_that_began_after_the_lock_does_not_hold_it(tmp_path: Path) -> None:
-    """It has got the number of the one that did."""
-    make_lock(tmp_path, timestamp=(NOW - timedelta(days=400)).isoformat())
+def test_a_program_that_got_the_engines_number_does_not_hold_the_lock(tmp_path: Path) -> None:
+    """This one, for one."""
+    make_lock(tmp_path)
     assert read_state_files(tmp_path, "lab").locks[0].alive is False
 
 
@@ -181,12 +194,14 @@ def test_findings_for_people(folder: Path) -> None:
     )
 
 
-def test_a_stack_at_work_is_not_looked_into(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stack_at_work_is_not_looked_into(
+    folder: Path, engine: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its state and its cluster change meanwhile."""
-    make_lock(folder)
+    make_lock(folder, pid=engine.pid)
     monkeypatch.delattr(command, "export")
     code, out = run("--json")
-    assert (code, json.loads(out)["commands"]) == (1, [f"tail --pid={os.getpid()} -f /dev/null"])
+    assert (code, json.loads(out)["commands"]) == (1, [f"tail --pid={engine.pid} -f /dev/null"])
 
 
 def test_without_a_cluster_the_state_is_judged_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
