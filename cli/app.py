@@ -12,6 +12,7 @@ _WHERE: Mapping[str, str] = {
     "destroy": "deploy",
     "teardown": "teardown",
     "env": "deploy",
+    "doctor": "doctor",
     "check": "check",
     "plan": "plan",
     "render": "render",

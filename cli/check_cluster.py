@@ -37,7 +37,7 @@ _ASKED = {*KINDS, "TrainingRuntime"} - {"TrainJob"}
 
 
 def _on_cluster(session: Session, loaded: Loaded) -> Checked:
-    settings, manifests = loaded.settings, _manifests(session, loaded)
+    settings, manifests = loaded.settings, declared_manifests(session, loaded)
     paths = {run.name: path for path, run in settings.trained()}
     asked = [(paths[manifest["metadata"]["labels"][WORKLOAD]], manifest) for manifest in _asked(manifests)]
     if settings.environment.profile == "owner":
@@ -68,7 +68,7 @@ def _asked(manifests: Sequence[Manifest]) -> Iterator[Manifest]:
             yield each
 
 
-def _manifests(session: Session, loaded: Loaded) -> list[Manifest]:
+def declared_manifests(session: Session, loaded: Loaded) -> list[Manifest]:
     """What the environment declares; without what cannot be built from the files, which the preflight tells of."""
     settings = loaded.settings
     for attempt in (settings, settings.model_copy(update={"operators": Operators()})):

@@ -57,21 +57,28 @@ def outputs(session: Session) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
+def export(session: Session) -> str | None:
+    """The environment's state as the engine exports it, secrets encrypted; None where there is none yet.
+
+    Ends the command when it cannot be read.
+    """
+    command = [str(tools.engine(session.root).pulumi), "stack", "export", "--stack", session.stack]
+    done = _quiet([*command, "--non-interactive"], session.root, {**os.environ, **environment(session)})
+    if done.returncode == 0:
+        return done.stdout
+    said = done.stderr.strip()
+    if "no stack named" in said:
+        return None
+    return fail(f"the state of stack {session.stack!r} cannot be read: {said}{_remedy(said)}")
+
+
 def resources(session: Session) -> list[dict[str, Any]]:
     """What the environment's state holds, as the engine exports it; [] where there is none yet.
 
     Ends the command when it cannot be read.
     """
-    base = [str(tools.engine(session.root).pulumi), "stack"]
-    chosen = ["--stack", session.stack, "--non-interactive"]
-    env = {**os.environ, **environment(session)}
-    done = _quiet([*base, "export", *chosen], session.root, env)
-    if done.returncode:
-        said = done.stderr.strip()
-        if "no stack named" in said:
-            return []
-        fail(f"the state of stack {session.stack!r} cannot be read: {said}{_remedy(said)}")
-    return list((json.loads(done.stdout)["deployment"] or {}).get("resources") or [])
+    exported = export(session)
+    return [] if exported is None else list((json.loads(exported)["deployment"] or {}).get("resources") or [])
 
 
 def ensure_stack(session: Session) -> None:

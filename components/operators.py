@@ -1,11 +1,13 @@
 """The installs: Kueue, then everything whose pods Kueue's webhooks would otherwise block."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pulumi
 
+from checks.cluster.client import ClusterError
 from components.objects import Object, declare
 from components.teardown import Teardown, forgotten
 from manifests.operators import OperatorManifests
@@ -20,7 +22,7 @@ class OperatorArgs:
     retained: frozenset[str]
     """Those of its namespaces that hold a retained volume."""
     answers: Callable[[], None]
-    """Returns once the operator's webhooks take objects; raises when they do not in time."""
+    """Returns once the operator's webhooks take objects; raises ClusterError when they do not in time."""
     teardown: Teardown
     """What is done before one of its objects goes."""
 
@@ -56,7 +58,7 @@ class Operator(pulumi.ComponentResource):
     """One operator, from its rights up to the point where its webhooks answer. It comes after the definitions."""
 
     version: pulumi.Output[str]
-    """The release that is installed; in a preview known only when its controller is there already."""
+    """The release that is installed, once its webhooks answer; in a preview known only when its controller is there."""
 
     def __init__(self, name: str, args: OperatorArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Declare rights, configuration and services, then the controller."""
@@ -64,7 +66,7 @@ class Operator(pulumi.ComponentResource):
         parts = args.manifests
         setup = self._setup(args)
         # Ready is not enough: until the node's rules lead to the pod, a first object is refused. The hook runs
-        # where the controller was created or changed, so an unchanged stack does not pay for it.
+        # where the controller was created or changed, and what it waits for is part of that.
         hook = pulumi.ResourceHook(f"{name}-answers", lambda _: args.answers())
         controllers = declare(
             parts.deployments,
@@ -77,7 +79,7 @@ class Operator(pulumi.ComponentResource):
             ),
         )
         declare(parts.extensions, self, controllers)
-        self.version = pulumi.Output.all(*(each.id for each in controllers)).apply(lambda _: args.version)
+        self.version = pulumi.Output.all(*(each.id for each in controllers)).apply(lambda _: _answering(args))
         self.register_outputs({"version": self.version})
 
     def _setup(self, args: OperatorArgs) -> list[Object]:
@@ -88,3 +90,17 @@ class Operator(pulumi.ComponentResource):
             namespaces += declare([each], self, opts=keep)
         rest = (each for each in parts.setup if each["kind"] != "Namespace")
         return declare(rest, self, namespaces)
+
+
+async def _answering(args: OperatorArgs) -> str:
+    """The release, once its webhooks answer.
+
+    The hook is not enough: where the program was killed while it waited, the controller is in the state, and the next
+    `up` finds nothing to do about it.
+    """
+    if not pulumi.runtime.is_dry_run():
+        try:
+            await asyncio.to_thread(args.answers)
+        except ClusterError as error:
+            raise pulumi.RunError(str(error)) from error
+    return args.version

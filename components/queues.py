@@ -21,7 +21,7 @@ class QueuesArgs:
     stack: str
     queues: QueuesSettings
     kueue: pulumi.Output[str] | None
-    """The release that this stack installs; None where somebody else did."""
+    """The release that this stack installs, once its webhooks answer; None where somebody else installed it."""
     teardown: Teardown
     """What is done before one of them goes."""
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import parse_qs
 
 from toolchain import lock
 from toolchain.places import state_root
@@ -62,7 +63,7 @@ def environment(checkout: Path, pulumi: Path, *, own: bool, caller: Mapping[str,
         "PULUMI_HOME": str(state / "pulumi"),
         "PULUMI_PYTHON_CMD": str(python if python.exists() else sys.executable),
         "PULUMI_SKIP_UPDATE_CHECK": "true",
-        "PULUMI_BACKEND_URL": caller.get("PULUMI_BACKEND_URL") or (state / "backend").as_uri(),
+        "PULUMI_BACKEND_URL": _without_sidecars(caller.get("PULUMI_BACKEND_URL") or (state / "backend").as_uri()),
     }
     if own:
         # The plugin is in place: whatever else is asked for, an engine that tries to download it waits for nothing.
@@ -70,6 +71,18 @@ def environment(checkout: Path, pulumi: Path, *, own: bool, caller: Mapping[str,
     if not any(caller.get(name) for name in ("PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE")):
         variables["PULUMI_CONFIG_PASSPHRASE_FILE"] = str(state / "passphrase")
     return variables
+
+
+def _without_sidecars(url: str) -> str:
+    """The backend, told to write no `.attrs` file beside each file of the state, where it is a folder.
+
+    Such a file is not written in one step: a kill leaves an empty one, with which the engine refuses to read the state
+    itself. Nothing needs what is in them. What is there already is read as before.
+    """
+    address, _, query = url.partition("?")
+    if not url.startswith("file://") or "metadata" in parse_qs(query, keep_blank_values=True):
+        return url
+    return f"{address}?{query}&metadata=skip" if query else f"{address}?metadata=skip"
 
 
 def place_plugin(home: Path, provider: Path, version: str) -> Path:

@@ -92,7 +92,7 @@ def test_environment_of_our_engine(tmp_path: Path) -> None:
         "PULUMI_HOME": f"{state}/pulumi",
         "PULUMI_PYTHON_CMD": str(python),
         "PULUMI_SKIP_UPDATE_CHECK": "true",
-        "PULUMI_BACKEND_URL": f"file://{state}/backend",
+        "PULUMI_BACKEND_URL": f"file://{state}/backend?metadata=skip",
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
         "PULUMI_CONFIG_PASSPHRASE_FILE": f"{state}/passphrase",
     }
@@ -107,7 +107,27 @@ def test_environment_keeps_the_callers_backend_and_passphrase(tmp_path: Path) ->
     assert "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION" not in variables
 
 
+@pytest.mark.parametrize(
+    ("named", "used"),
+    [
+        ("file:///team/state", "file:///team/state?metadata=skip"),
+        ("file://~", "file://~?metadata=skip"),
+        ("file:///team/state?no_tmp_dir=false", "file:///team/state?no_tmp_dir=false&metadata=skip"),
+        ("file:///team/state?metadata=", "file:///team/state?metadata="),
+        ("s3://team?region=eu", "s3://team?region=eu"),
+        ("https://api.pulumi.com", "https://api.pulumi.com"),
+    ],
+)
+def test_a_folder_of_states_gets_no_sidecars(tmp_path: Path, named: str, used: str) -> None:
+    """A kill could leave one empty, and the engine would not read the state beside it. It stays the same folder."""
+    variables = engine.environment(tmp_path, Path("/opt/pulumi"), own=False, caller={"PULUMI_BACKEND_URL": named})
+    assert variables["PULUMI_BACKEND_URL"] == used
+
+
 def test_environment_is_the_same_from_within_itself(tmp_path: Path) -> None:
-    """Evaluating `trainstack env` twice does not make PATH longer."""
+    """Evaluating `trainstack env` twice changes nothing any more: neither PATH nor the backend becomes longer."""
     once = engine.environment(tmp_path, Path("/tools/bin/pulumi"), own=True, caller={"PATH": "/usr/bin"})
-    assert engine.environment(tmp_path, Path("/tools/bin/pulumi"), own=True, caller=once)["PATH"] == once["PATH"]
+    twice = engine.environment(tmp_path, Path("/tools/bin/pulumi"), own=True, caller=once)
+    assert {name: twice[name] for name in ("PATH", "PULUMI_BACKEND_URL")} == {
+        name: once[name] for name in ("PATH", "PULUMI_BACKEND_URL")
+    }

@@ -1,0 +1,117 @@
+"""`trainstack doctor`: what keeps an environment from going on, and what mends it."""
+
+import json
+from collections.abc import Collection
+from dataclasses import asdict
+
+import typer
+
+from checks.cluster.client import ClusterError
+from checks.cluster.marked import read_marked
+from checks.cluster.snapshot import run_namespaces
+from checks.launches import utc_now
+from checks.ownership import Identity, identity
+from checks.recovery.diagnosis import Diagnosis, diagnose, first_look
+from checks.recovery.objects import Seen
+from checks.recovery.state import State, read_state
+from checks.recovery.trouble import Mending, Trouble
+from cli.check_cluster import declared_manifests
+from cli.console import err, fail, out, show_json
+from cli.engine import environment, export
+from cli.session import JsonOption, Session, StackOption
+from cli.state_files import read_state_files, state_folder
+from manifests.retained import retained
+from toolchain.errors import ToolchainError
+
+_LOCKS_ELSEWHERE = "locks: the state is in no folder; the engine's next command says whether the stack is locked"
+
+
+def doctor(*, stack: StackOption = "dev", as_json: JsonOption = False) -> None:
+    """Tell what an interrupted `up` or `destroy` left behind, with the commands that mend it. Changes nothing.
+
+    Looks at locks and files of the state, at operations without an end, and holds the state against the cluster.
+    Ends with 1 when it finds something.
+
+    Examples:
+
+      trainstack doctor -s dev
+
+      trainstack doctor -s dev --json
+    """
+    session = Session.open(stack)
+    try:
+        found, unseen = _look(session)
+    except ToolchainError as error:
+        fail(str(error))
+    if as_json:
+        troubles = [asdict(each) for each in found.troubles]
+        show_json({"troubles": troubles, "commands": list(found.commands), "not_looked_at": unseen})
+    else:
+        _show(stack, found, unseen)
+    if found.troubles:
+        raise typer.Exit(1)
+
+
+def _look(session: Session) -> tuple[Diagnosis, list[str]]:
+    """What is wrong, and what could not be looked at."""
+    folder = state_folder(environment(session)["PULUMI_BACKEND_URL"])
+    files = read_state_files(session.root / folder, session.stack) if folder is not None else None
+    unseen = [] if folder is not None else [_LOCKS_ELSEWHERE]
+    if stops := first_look(files, session.stack):
+        return stops, [*unseen, "the state and the cluster: when this is mended, run the same command again"]
+    state = _state(session)
+    seen: Seen | None = None
+    unreachable: tuple[Trouble, ...] = ()
+    try:
+        seen = read_marked(
+            session.stack, state.objects, run_namespaces(session.settings), session.settings.cluster.context
+        )
+        unseen += [f"{kind}: these credentials may not read it" for kind in sorted(seen.unreadable)]
+    except ClusterError as error:
+        unreachable = (Trouble("cluster-unreachable", "cluster", str(error), ()),)
+    found = diagnose(
+        stack=session.stack,
+        files=files,
+        state=state,
+        seen=seen,
+        retained={(each.kind, each.namespace, each.name) for each in retained(session.settings)},
+        declared=lambda: _declared(session, seen),
+        now=utc_now(),
+    )
+    return Diagnosis((*found.troubles, *unreachable), found.commands), unseen
+
+
+def _state(session: Session) -> State:
+    told = export(session)
+    if told is None:
+        return State()
+    try:
+        return read_state(json.loads(told))
+    except (ValueError, KeyError) as error:
+        fail(f"what `pulumi stack export -s {session.stack}` printed is not understood: {error}")
+
+
+def _declared(session: Session, seen: Seen | None) -> Collection[Identity]:
+    """What the environment declares: its objects, and whatever is of its runs and sweeps.
+
+    Launches, ledgers and wrappers of earlier edits are the launch rules' to keep or to end; `up` reads them by label.
+    """
+    names = {run.name for _, run in session.settings.trained()}
+    declared = {identity(each) for each in declared_manifests(session, session.loaded) if "name" in each["metadata"]}
+    of_runs = {each for each, live in (seen.objects if seen else {}).items() if live.of_run(names)}
+    return declared | of_runs
+
+
+def _show(stack: str, found: Diagnosis, unseen: list[str]) -> None:
+    for trouble in found.troubles:
+        out.print(str(trouble), style="red", markup=False)
+    for each in unseen:
+        out.print(f"not looked at: {each}", style="dim", markup=False)
+    if found.commands:
+        out.print(f'\nTo mend it, in this order, after eval "$(trainstack env -s {stack})":\n', markup=False)
+        for command in found.commands:
+            out.print(f"  {command}", markup=False)
+        mending = Mending(stack)
+        if mending.up in found.commands:
+            out.print(f"\nIf a destroy was interrupted, its end instead of `up`:\n\n  {mending.destroy}", markup=False)
+    err.print(f"{stack}: {len(found.troubles) or 'no'} troubles")

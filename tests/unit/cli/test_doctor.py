@@ -1,0 +1,223 @@
+"""`trainstack doctor`: a folder of states as kills leave it, and what the command says and ends with."""
+
+import gzip
+import json
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from checks.cluster.client import ClusterError
+from checks.recovery.files import Lock
+from checks.recovery.objects import LiveObject, Seen
+from cli import doctor as command
+from cli.app import app
+from cli.state_files import read_state_files, state_folder
+from manifests.labels import STACK
+
+NOW = datetime.now(UTC)
+
+
+def make_folder(root: Path, state: str = "{}") -> Path:
+    """A folder of states that holds the stack `lab`."""
+    stacks = root / ".pulumi" / "stacks" / "trainstack"
+    stacks.mkdir(parents=True)
+    (stacks / "lab.json").write_text(state)
+    (stacks / "lab.json.bak").write_text("{}")
+    return root
+
+
+def make_lock(root: Path, name: str = "1.json", text: str | None = None, **changes: Any) -> Path:
+    """A lock of this process on this host."""
+    folder = root / ".pulumi" / "locks" / "organization" / "trainstack" / "lab"
+    folder.mkdir(parents=True, exist_ok=True)
+    told = {"pid": os.getpid(), "username": "ann", "hostname": socket.gethostname(), "timestamp": NOW.isoformat()}
+    (folder / name).write_text(text if text is not None else json.dumps({**told, **changes}))
+    return folder / name
+
+
+@pytest.mark.parametrize(
+    ("url", "folder"),
+    [
+        ("file:///team/my%20state?metadata=skip", Path("/team/my state")),
+        ("file://~/state", Path("~/state").expanduser()),
+        ("file://~", Path("~").expanduser()),
+        ("s3://team", None),
+        ("https://api.pulumi.com", None),
+    ],
+)
+def test_where_a_backend_keeps_its_states(url: str, folder: Path | None) -> None:
+    """A folder, or nowhere that this command could look."""
+    assert state_folder(url) == folder
+
+
+def test_a_whole_folder_has_nothing_unreadable(tmp_path: Path) -> None:
+    """Also one with whole sidecars, and one that holds its state compressed."""
+    root = make_folder(tmp_path)
+    stacks = root / ".pulumi" / "stacks" / "trainstack"
+    (stacks / "lab.json.attrs").write_text("{}")
+    (stacks / "lab.json.gz").write_bytes(gzip.compress(b"{}"))
+    files = read_state_files(root, "lab")
+    assert (files.locks, files.sidecars, files.checkpoint) == ((), (), "")
+
+
+def test_sidecars_that_a_kill_left_empty(tmp_path: Path) -> None:
+    """Those of this stack and of what all stacks share; another stack's are its own trouble."""
+    root = make_folder(tmp_path)
+    empty = [root / ".pulumi" / "meta.yaml.attrs", root / ".pulumi" / "stacks" / "trainstack" / "lab.json.attrs"]
+    for file in [*empty, root / ".pulumi" / "stacks" / "trainstack" / "other.json.attrs"]:
+        file.touch()
+    assert read_state_files(root, "lab").sidecars == tuple(str(file) for file in empty)
+
+
+def test_a_state_that_is_no_json(tmp_path: Path) -> None:
+    """Its backup can be read, or not."""
+    root = make_folder(tmp_path, state='{"versi')
+    file = root / ".pulumi" / "stacks" / "trainstack" / "lab.json"
+    assert (read_state_files(root, "lab").checkpoint, read_state_files(root, "lab").backup) == (str(file), True)
+    file.with_name("lab.json.bak").write_text("")
+    assert not read_state_files(root, "lab").backup
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """A process of the engine's name."""
+    program = tmp_path / "pulumi"
+    program.symlink_to(shutil.which("sleep") or "")
+    running = subprocess.Popen([program, "60"])
+    name = Path(f"/proc/{running.pid}/comm")
+    while name.read_text() != "pulumi\n":
+        pass
+    yield running
+    running.kill()
+    running.wait()
+
+
+def test_the_lock_of_an_engine_that_runs(tmp_path: Path, engine: "subprocess.Popen[bytes]") -> None:
+    """It is told with what it says of itself."""
+    file = make_lock(tmp_path, pid=engine.pid)
+    assert read_state_files(tmp_path, "lab").locks == (
+        Lock(str(file), engine.pid, "ann", socket.gethostname(), NOW, alive=True),
+    )
+
+
+def test_the_lock_of_an_engine_that_was_killed(tmp_path: Path, engine: "subprocess.Popen[bytes]") -> None:
+    """Also when it is a zombie that nobody has waited for yet."""
+    make_lock(tmp_path, pid=engine.pid)
+    engine.kill()
+    os.waitid(os.P_PID, engine.pid, os.WEXITED | os.WNOWAIT)
+    assert read_state_files(tmp_path, "lab").locks[0].alive is False
+    engine.wait()
+    assert read_state_files(tmp_path, "lab").locks[0].alive is False
+
+
+def test_a_program_that_got_the_engines_number_does_not_hold_the_lock(tmp_path: Path) -> None:
+    """This one, for one."""
+    make_lock(tmp_path)
+    assert read_state_files(tmp_path, "lab").locks[0].alive is False
+
+
+def test_the_lock_of_another_host(tmp_path: Path) -> None:
+    """Nobody can tell from here."""
+    make_lock(tmp_path, hostname="elsewhere")
+    assert read_state_files(tmp_path, "lab").locks[0].alive is None
+
+
+def test_a_lock_that_is_not_whole(tmp_path: Path) -> None:
+    """The engine takes it for one; its sidecar it does not."""
+    file = make_lock(tmp_path, "fileblob123", text="")
+    make_lock(tmp_path, "fileblob123.attrs", text="")
+    assert read_state_files(tmp_path, "lab").locks == (Lock(str(file)),)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout whose state is in a folder, and that has nothing in the cluster."""
+    (tmp_path / "Pulumi.yaml").write_text("name: trainstack\n")
+    config = {"trainstack:environment": {"namespaces": [{"name": "lab"}]}}
+    (tmp_path / "Pulumi.lab.yaml").write_text(json.dumps({"config": config}))
+    (tmp_path / "defaults.yaml").write_text("{}\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KUBECONFIG", "/nowhere")
+    monkeypatch.setattr(command, "environment", lambda _: {"PULUMI_BACKEND_URL": f"file://{tmp_path}"})
+    monkeypatch.setattr(command, "export", lambda _: None)
+    monkeypatch.setattr(command, "read_marked", lambda *_: Seen({}))
+    return make_folder(tmp_path)
+
+
+def run(*words: str) -> tuple[int, str]:
+    """The command on the stack `lab`: how it ends and what it prints."""
+    done = CliRunner().invoke(app, ["doctor", "-s", "lab", *words])
+    return done.exit_code, done.stdout
+
+
+def test_nothing_found(folder: Path) -> None:
+    """It ends with 0, and says nothing on standard output."""
+    assert run() == (0, "")
+
+
+def test_findings_as_json(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends with 1; a program reads the commands in their order."""
+    make_lock(folder, hostname=socket.gethostname(), pid=2**22 + 1)
+    live = LiveObject("1", {STACK: "lab"})
+    seen = Seen({("Namespace", None, "lab"): live, ("Secret", "lab", "old"): live}, frozenset({"Role"}))
+    monkeypatch.setattr(command, "read_marked", lambda *_: seen)
+    code, out = run("--json")
+    told = json.loads(out)
+    assert (code, [each["id"] for each in told["troubles"]]) == (
+        1,
+        ["lock-stale", "object-unrecorded", "object-orphaned"],
+    )
+    assert told["commands"] == [
+        "pulumi cancel --yes -s lab",
+        "kubectl delete secret old -n lab",
+        "pulumi up --yes --skip-preview -s lab",
+    ]
+    assert told["not_looked_at"] == ["Role: these credentials may not read it"]
+
+
+def test_findings_for_people(folder: Path) -> None:
+    """Each with what it is, then the commands."""
+    file = make_lock(folder, pid=2**22 + 1)
+    code, out = run()
+    assert code == 1
+    assert out.startswith(f"[lock-stale] {file}: process {2**22 + 1} of ann, which took it at ")
+    assert out.endswith(
+        '\nTo mend it, in this order, after eval "$(trainstack env -s lab)":\n\n  pulumi cancel --yes -s lab\n'
+    )
+
+
+def test_a_stack_at_work_is_not_looked_into(
+    folder: Path, engine: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its state and its cluster change meanwhile."""
+    make_lock(folder, pid=engine.pid)
+    monkeypatch.delattr(command, "export")
+    code, out = run("--json")
+    assert (code, json.loads(out)["commands"]) == (1, [f"tail --pid={engine.pid} -f /dev/null"])
+
+
+def test_without_a_cluster_the_state_is_judged_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And that it cannot be reached is a finding."""
+
+    def unreachable(*_: object) -> Seen:
+        raise ClusterError("cannot reach it; is it up?")
+
+    monkeypatch.setattr(command, "read_marked", unreachable)
+    code, out = run("--json")
+    assert (code, [each["id"] for each in json.loads(out)["troubles"]]) == (1, ["cluster-unreachable"])
+
+
+def test_a_state_elsewhere_has_its_locks_with_the_engine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is said, and is no finding."""
+    monkeypatch.setattr(command, "environment", lambda _: {"PULUMI_BACKEND_URL": "s3://team"})
+    code, out = run("--json")
+    assert (code, json.loads(out)["troubles"]) == (0, [])
+    assert [each.split(":")[0] for each in json.loads(out)["not_looked_at"]] == ["locks"]
