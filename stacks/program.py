@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from checks import dependencies, launches, ownership, sweeps
+from checks import dependencies, downgrades, launches, ownership, sweeps
 from checks.admission.words import lines
 from checks.cluster.rights import lacking
 from checks.cluster.snapshot import Runs, read_labels, read_runs
@@ -68,7 +68,8 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
 
     Raises:
         SettingsError: the files do not say what an environment is.
-        Refused: a rule, a running run, somebody else's object or, of a tenant, a missing right stands against it.
+        Refused: a rule, a running run, somebody else's object, a newer operator or, of a tenant, a missing right stands
+            against it.
         ClusterError: the cluster cannot be read.
         ReleaseError, InputsError, WorkloadError, OperatorError: something that the environment names is not right.
 
@@ -124,8 +125,9 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
     declared = [each for each in declared if "name" in each["metadata"]]
     marks, adopted = read_labels(declared, settings.cluster.context), ownership.adoptions(settings)
     foreign = ownership.refusals(declared, marks, adopted, stack)
-    if refusals or foreign:
-        raise Refused("\n".join((*refusals, *foreign)))
+    downgraded = downgrades.refusals(installs, marks)
+    if refusals or foreign or downgraded:
+        raise Refused("\n".join((*refusals, *foreign, *downgraded)))
     # The platform's stack tells which queues there are (stacks/assemble.py).
     answered = {"queue-unknown"} if settings.environment.platform is not None else set()
     return Program(
