@@ -6,7 +6,7 @@ import pytest
 
 from checks.downgrades import WHY, refusals
 from checks.ownership import Identity
-from manifests.labels import RELEASE
+from manifests.labels import RELEASE, Manifest
 from manifests.operators import OperatorManifests, of_release
 
 CRD: Identity = ("CustomResourceDefinition", None, "workloads.kueue.x-k8s.io")
@@ -72,7 +72,7 @@ def test_what_is_newer_than_declared_is_refused(
 
 def test_labels_of_the_release_itself_stay() -> None:
     """Only the release's version is added."""
-    crd = {"kind": "CustomResourceDefinition", "metadata": {"name": "a", "labels": {"a": "b"}}}
+    crd: Manifest = {"kind": "CustomResourceDefinition", "metadata": {"name": "a", "labels": {"a": "b"}}}
     (made,) = of_release(OperatorManifests(crds=(crd,), setup=(), deployments=(), extensions=()), "v1.2.3").crds
     assert made["metadata"] == {"name": "a", "labels": {"a": "b", RELEASE: "v1.2.3"}}
     assert crd["metadata"]["labels"] == {"a": "b"}
