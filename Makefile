@@ -52,8 +52,9 @@ test-environments: venv machine tools ## The reference systems, staging, Trainer
 test-sweeps: venv machine tools ## Sweeps: all tests of them, a thousand trials on simulated nodes among them
 	@$(PYTHON) -m pytest tests/cluster/test_sweeps.py tests/cluster/test_sweep_faults.py tests/cluster/test_sweep_scale.py
 
-faults: venv machine tools ## Faults: pods that die or sleep anywhere, a control plane and a node that go away
-	@$(PYTHON) -m pytest tests/faults
+# `make faults TRAINSTACK_FAULTS_SEED=…` repeats a series.
+faults: venv machine tools ## Kills, outages and the like at drawn moments: all tests of what must survive them
+	@TRAINSTACK_FAULTS_SEED=$(TRAINSTACK_FAULTS_SEED) $(PYTHON) -m pytest tests/faults
 
 slow-test: venv machine tools ## Tests that take many minutes
 	@$(PYTHON) -m pytest tests -m slow
