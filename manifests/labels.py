@@ -58,6 +58,10 @@ QUEUE = "kueue.x-k8s.io/queue-name"
 PRIORITY = "kueue.x-k8s.io/priority-class"
 """A WorkloadPriorityClass: orders the queue. Read by Kueue when it makes the Workload."""
 
+RELEASE = "app.kubernetes.io/version"
+"""The release that an operator's object comes from, as `v0.15.2`. On the definitions and Deployments of operators. Read
+before a change, which must not put an older release in the place of a newer one."""
+
 SKIP_AWAIT = "pulumi.com/skipAwait"
 """Annotation, `"true"`: the engine does not wait for the object to be ready. On Jobs, which wait in queues for longer
 than any `up` should, and on claims, whose check hangs on updates. Read by the Kubernetes provider."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from manifests.labels import CONFIG_HASH, Manifest, mark
+from manifests.labels import CONFIG_HASH, RELEASE, Manifest, mark
 from settings.operators import ControllerResources
 from settings.quantities import amount
 
@@ -72,6 +72,16 @@ def staged(objects: Iterable[Manifest], stack: str, declared_namespaces: Iterabl
     return OperatorManifests(
         crds=stage("crds"), setup=tuple(setup), deployments=stage("deployments"), extensions=stage("extensions")
     )
+
+
+def of_release(operator: OperatorManifests, version: str) -> OperatorManifests:
+    """The operator with its release on what stays of it (its definitions) and on what runs (its controllers)."""
+
+    def told(manifest: Manifest) -> Manifest:
+        meta = manifest["metadata"]
+        return {**manifest, "metadata": {**meta, "labels": {**meta.get("labels", {}), RELEASE: version}}}
+
+    return replace(operator, crds=tuple(map(told, operator.crds)), deployments=tuple(map(told, operator.deployments)))
 
 
 def pinned(operator: OperatorManifests, pin: Callable[[str], str]) -> OperatorManifests:

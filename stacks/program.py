@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from checks import dependencies, identity, launches, ownership, sweeps
+from checks import dependencies, downgrades, identity, launches, ownership, sweeps
 from checks.admission.words import lines
 from checks.cluster.identity import read_cluster
 from checks.cluster.rights import lacking
@@ -73,8 +73,8 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
 
     Raises:
         SettingsError: the files do not say what an environment is.
-        Refused: a rule, another cluster than the environment names, a running run, somebody else's object or, of a
-            tenant, a missing right stands against it.
+        Refused: a rule, another cluster than the environment names, a running run, somebody else's object, a newer
+            operator or, of a tenant, a missing right stands against it.
         ClusterError: the cluster cannot be read.
         ReleaseError, InputsError, WorkloadError, OperatorError: something that the environment names is not right.
 
@@ -141,8 +141,9 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
         adopted,
         settings.cluster.context,
     )
-    if refusals or foreign or endangered or contested:
-        raise Refused("\n".join((*refusals, *foreign, *endangered, *contested)))
+    downgraded = downgrades.refusals(installs, marks)
+    if refusals or foreign or downgraded or endangered or contested:
+        raise Refused("\n".join((*refusals, *foreign, *downgraded, *endangered, *contested)))
     # The platform's stack tells which queues there are (stacks/assemble.py).
     answered = {"queue-unknown"} if settings.environment.platform is not None else set()
     return Program(

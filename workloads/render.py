@@ -11,7 +11,7 @@ from pathlib import Path
 from manifests import namespaces, queues, storage, tenants
 from manifests.kueue import kueue
 from manifests.labels import Manifest
-from manifests.operators import OperatorManifests, in_order, pinned
+from manifests.operators import OperatorManifests, in_order, of_release, pinned
 from manifests.release import read_release
 from manifests.trainer import jobset, trainer
 from manifests.training_operator import training_operator
@@ -145,7 +145,10 @@ def operators(settings: Settings, inputs: Inputs) -> dict[str, OperatorManifests
         result["jobset"] = jobset(releases["jobset"], installs.jobset, stack, declared)
     if installs.trainer is not None:
         result["trainer"] = trainer(releases["trainer"], installs.trainer, stack, declared)
-    return {name: pinned(operator, settings.pinned) for name, operator in result.items()}
+    return {
+        name: of_release(pinned(operator, settings.pinned), installs.installs[name].manifest.version)
+        for name, operator in result.items()
+    }
 
 
 def runs(settings: Settings, inputs: Inputs) -> list[PlannedRun]:
