@@ -58,6 +58,10 @@ QUEUE = "kueue.x-k8s.io/queue-name"
 PRIORITY = "kueue.x-k8s.io/priority-class"
 """A WorkloadPriorityClass: orders the queue. Read by Kueue when it makes the Workload."""
 
+MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
+"""Annotation of a Job: the fewest pods at once that it may be admitted with, 1 to one less than it asks for. Read by
+Kueue, which then writes the count that it gave into `parallelism`."""
+
 SKIP_AWAIT = "pulumi.com/skipAwait"
 """Annotation, `"true"`: the engine does not wait for the object to be ready. On Jobs, which wait in queues for longer
 than any `up` should, and on claims, whose check hangs on updates. Read by the Kubernetes provider."""
