@@ -62,6 +62,10 @@ RELEASE = "app.kubernetes.io/version"
 """The release that an operator's object comes from, as `v0.15.2`. On the definitions and Deployments of operators. Read
 before a change, which must not put an older release in the place of a newer one."""
 
+MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
+"""Annotation of a Job: the fewest pods at once that it may be admitted with, 1 to one less than it asks for. Read by
+Kueue, which then writes the count that it gave into `parallelism`."""
+
 SKIP_AWAIT = "pulumi.com/skipAwait"
 """Annotation, `"true"`: the engine does not wait for the object to be ready. On Jobs, which wait in queues for longer
 than any `up` should, and on claims, whose check hangs on updates. Read by the Kubernetes provider."""

@@ -196,6 +196,12 @@ class Workload(Section):
     """Of a Job: pods until this many have succeeded."""
     parallelism: int = Field(1, ge=1)
     """Of a Job: pods at once."""
+    min_parallelism: int | None = Field(None, ge=1)
+    """Of a Job in a queue: with so few pods at once it may begin where the quota has no place for `parallelism`, and
+    then keeps to what it was given. None: it waits for all.
+
+    Source: https://kueue.sigs.k8s.io/docs/tasks/run/jobs/#partial-admission
+    """
     restart_policy: Literal["Never", "OnFailure"] = "Never"
     """Of the pods of a Pod, Job or DataLoader."""
     roles: dict[RoleName, Role] = Field(default_factory=dict)
@@ -235,6 +241,7 @@ _FIELDS_OF: dict[str, tuple[str, ...]] = {
     "restart_policy": ("Pod", "Job", "DataLoader"),
     "completions": ("Job", "DataLoader"),
     "parallelism": ("Job", "DataLoader"),
+    "min_parallelism": ("Job",),
     "backoff_limit": ("Job", "PyTorchJob", "DataLoader", "TrainJob", "JobSet"),
     # Trainer would make the JobSet of a finished TrainJob anew, and train again.
     "ttl_seconds_after_finished": ("Job", "PyTorchJob", "DataLoader", "JobSet"),
@@ -247,17 +254,23 @@ _FIELDS_OF: dict[str, tuple[str, ...]] = {
 
 
 def _faults_of_kind(workload: Workload) -> Iterator[str]:
-    kind, roles = workload.kind, workload.roles
+    kind = workload.kind
     for field, kinds in _FIELDS_OF.items():
         default = Workload.model_fields[field].get_default(call_default_factory=True)
         if field in workload.model_fields_set and getattr(workload, field) != default and kind not in kinds:
             yield f"a {kind} has no {to_camel(field)}: leave it out (kinds that have it: {', '.join(kinds)})"
+    if kind == "Job":
+        yield from _faults_of_job(workload)
     if kind == "JobSet":
         yield from faults_of_jobs(workload.replicated_jobs, workload.success_policy, workload.failure_policy)
     if kind == "TrainJob":
         yield from _faults_of_trainjob(workload)
-    if kind != "PyTorchJob":
-        return
+    if kind == "PyTorchJob":
+        yield from _faults_of_pytorchjob(workload)
+
+
+def _faults_of_pytorchjob(workload: Workload) -> Iterator[str]:
+    roles = workload.roles
     if workload.container not in (None, "pytorch"):
         yield f"the container of a PyTorchJob is called pytorch, not {workload.container}: leave out container"
     if workload.elastic is None and "Master" not in roles:
@@ -266,6 +279,15 @@ def _faults_of_kind(workload: Workload) -> Iterator[str]:
         yield "an elastic PyTorchJob needs roles.Worker: add it"
     if "Master" in roles and roles["Master"].replicas != 1:
         yield "a PyTorchJob has one Master: leave out its replicas"
+
+
+def _faults_of_job(workload: Workload) -> Iterator[str]:
+    least, at_once = workload.min_parallelism, min(workload.parallelism, workload.completions)
+    if least is not None and least >= at_once:
+        yield (
+            f"minParallelism is {least}, and no more than {at_once} pods stand at once (the smaller of parallelism and "
+            "completions): take fewer, or leave it out"
+        )
 
 
 def _faults_of_trainjob(workload: Workload) -> Iterator[str]:

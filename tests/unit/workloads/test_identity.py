@@ -66,6 +66,12 @@ def test_an_edit_makes_another_run_only_if_it_would_change_the_result(changes: d
     assert (run_id(edited(make_run(), **changes), make_facts()) == before) is same
 
 
+def test_the_fewest_pods_that_will_do_make_no_other_run() -> None:
+    """As the count at once does not."""
+    several = make_run(completions=4, parallelism=3)
+    assert run_id(edited(several, min_parallelism=2), make_facts()) == run_id(several, make_facts())
+
+
 ROLE_EDITS = [
     ({"Master": Role(), "Worker": Role(replicas=3)}, OTHER),
     ({"Master": Role(), "Worker": Role(replicas=2, args=("--x",))}, OTHER),

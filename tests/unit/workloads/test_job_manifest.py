@@ -210,6 +210,23 @@ def test_a_managed_job_of_several_runs_gives_each_an_index(managed: bool, comple
     assert (spec["completions"], spec.get("completionMode")) == (completions, mode)
 
 
+@pytest.mark.parametrize("managed", [True, False])
+def test_a_job_that_may_begin_with_fewer_pods_says_so_to_kueue(managed: bool) -> None:
+    """What it asks for stays what it asks for: Kueue writes into the live object what it gave."""
+    built = manifest(make_run(managed=managed, completions=4, parallelism=3, min_parallelism=2), "dev", make_launch())
+    assert built["metadata"]["annotations"]["kueue.x-k8s.io/job-min-parallelism"] == "2"
+    assert built["spec"]["parallelism"] == 3
+
+
+@pytest.mark.parametrize(("completions", "parallelism", "least"), [(1, 1, 1), (4, 2, 2), (2, 4, 3)])
+def test_fewer_pods_than_at_once_are_fewer(completions: int, parallelism: int, least: int) -> None:
+    """Kueue refuses anything else, when the object is made."""
+    at_once = min(completions, parallelism)
+    said = f"minParallelism is {least}, and no more than {at_once} pods stand at once"
+    with pytest.raises(ValueError, match=said):
+        make_run(completions=completions, parallelism=parallelism, min_parallelism=least)
+
+
 def test_a_bare_pod_is_recorded_too() -> None:
     """The template of a Job's pods, as a Pod of its own."""
     workload = make_run(kind="Pod", annotations={"note": "b"}, active_deadline_seconds=60)
