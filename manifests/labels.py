@@ -72,6 +72,10 @@ PATCH_FORCE = "pulumi.com/patchForce"
 """Annotation, `"true"`: a server-side apply takes fields over that somebody else has set; without it such an object is
 refused when `up` comes to it. On objects that are adopted. Read by the Kubernetes provider."""
 
+POD_SECURITY = "pod-security.kubernetes.io/"
+"""What the labels of a namespace begin with that say which pods it takes: `enforce`, `warn`, `audit`. Each is
+`restricted`, `baseline` or `privileged`. Read by the API server."""
+
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
 """Set on every namespace by the API server to its name. Read by selectors of namespaces."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from manifests.labels import CONFIG_HASH, Manifest, mark
+from manifests.namespaces import with_pod_security
 from settings.operators import ControllerResources
 from settings.quantities import amount
 
@@ -57,7 +58,7 @@ def staged(objects: Iterable[Manifest], stack: str, declared_namespaces: Iterabl
     """
     theirs = set(declared_namespaces)
     marked = [
-        _marked(_all_scopes(manifest), stack)
+        _marked(_secured(_all_scopes(manifest)), stack)
         for manifest in objects
         if not (manifest["kind"] == "Namespace" and manifest["metadata"]["name"] in theirs)
     ]
@@ -186,6 +187,14 @@ def _all_scopes(manifest: Manifest) -> Manifest:
         {**webhook, "rules": [{"scope": "*", **rule} for rule in webhook["rules"]]} for webhook in manifest["webhooks"]
     ]
     return {**manifest, "webhooks": webhooks}
+
+
+def _secured(manifest: Manifest) -> Manifest:
+    """A namespace that takes no pods but such as ours are."""
+    if manifest["kind"] != "Namespace":
+        return manifest
+    meta = manifest["metadata"]
+    return {**manifest, "metadata": {**meta, "labels": with_pod_security(meta.get("labels", {}))}}
 
 
 def _marked(manifest: Manifest, stack: str) -> Manifest:

@@ -12,6 +12,8 @@ class Namespace(Section):
 
     name: DnsLabel
     labels: Labels = Field(default_factory=dict)
+    """Beside these it enforces, warns and audits by the Pod Security level `restricted`, unless they say otherwise
+    (`pod-security.kubernetes.io/enforce: baseline`); one that is adopted keeps the level that it has."""
     adopt: bool = False
 
 

@@ -185,6 +185,9 @@ class Workload(Section):
     """The user id of the pods; None: the image's own, which a `restricted` namespace accepts only if not root."""
     security: Literal["restricted", "baseline"] = "restricted"
     """The Pod Security level that the pods are built for."""
+    service_account: DnsName | None = None
+    """The ServiceAccount that the pods act as, whose token they then have; None: they have no token. An unmanaged
+    workload with security `baseline` says nothing of it, and its cluster gives it one."""
     active_deadline_seconds: int | None = Field(None, ge=1)
     expected_duration_seconds: int | None = Field(None, ge=1)
     """How long the run takes from its admission to its end, as far as one knows: `trainstack plan` reckons with it,

@@ -60,8 +60,8 @@ def pod_template(
     spec: Manifest = {"containers": [_container(workload, pod, launch, container, port, given)]}
     if workload.code is not None:
         spec["initContainers"] = [checkout_container(workload.code, launch, pod.resources)]
+    spec.update(_account(workload))
     if workload.managed:
-        spec["automountServiceAccountToken"] = False
         spec["enableServiceLinks"] = False
         spec["terminationGracePeriodSeconds"] = GRACE_SECONDS
     if workload.node_selector:
@@ -247,6 +247,15 @@ def _volumes(workload: Workload, pod: Pod, launch: Launch) -> list[Manifest]:
         memory = {"medium": "Memory", "sizeLimit": workload.shared_memory}
         volumes.append({"name": _SHARED_MEMORY_VOLUME, "emptyDir": memory})
     return volumes
+
+
+def _account(workload: Workload) -> Manifest:
+    """Whom the pods are to the API server. Nothing that trains has to talk to it."""
+    if workload.service_account is not None:
+        return {"serviceAccountName": workload.service_account}
+    if workload.managed or workload.security == "restricted":
+        return {"automountServiceAccountToken": False}
+    return {}
 
 
 def _pod_security(workload: Workload) -> Manifest:

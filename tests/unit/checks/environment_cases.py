@@ -145,6 +145,14 @@ MORE: dict[str, list[Case]] = {
         )
         for path, changes in ((WRAPPER_FOLDER, {}), (SHARED_MEMORY_FOLDER, {"shared_memory": "1Gi"}))
     ],
+    "pods-refused": [
+        Case(
+            make_settings(make_run(security="baseline")),
+            "workloads.runs[train].security",
+            "namespace research enforces Pod Security restricted, and refuses pods of baseline",
+            "leave security out, or give the namespace the label pod-security.kubernetes.io/enforce: baseline",
+        )
+    ],
     "framework-unknown": [
         Case(
             frameworks("batch/job", "batch/jobs"),

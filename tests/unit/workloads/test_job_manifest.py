@@ -274,6 +274,19 @@ def test_pods_are_built_for_a_restricted_namespace_by_default(managed: bool) -> 
     assert violations(manifest(workload, "dev", make_launch())["spec"]["template"]["spec"]) == []
 
 
+@pytest.mark.parametrize("managed", [True, False])
+def test_pods_have_the_api_token_of_the_account_that_they_ask_for_and_of_no_other(managed: bool) -> None:
+    """Verbatim or not; what says nothing of security says nothing of tokens."""
+
+    def said(**changes: Any) -> list[Any]:
+        pod = manifest(make_run(managed=managed, **changes), "dev", make_launch())["spec"]["template"]["spec"]
+        return [pod.get("automountServiceAccountToken"), pod.get("serviceAccountName")]
+
+    assert said() == [False, None]
+    assert said(service_account="reader") == [None, "reader"]
+    assert said(security="baseline") == [False if managed else None, None]
+
+
 def test_building_changes_no_input() -> None:
     """And what is built can be changed without changing the next."""
     workload = make_run(env={"A": "b"}, labels={"c": "d"}, node_selector={"e": "f"})
