@@ -12,6 +12,7 @@ from checks.platform import unknown_queues
 from components.launches import Launches
 from components.objects import PROVIDER_VERSION
 from components.runs import RunsArgs
+from components.secrets import Secrets, SecretsArgs
 from components.sweeps import SweepArgs
 from settings.model import Settings
 from stacks.platform import platform
@@ -20,15 +21,19 @@ from stacks.training import training
 from workloads.records import Ledger, ledger_config_map
 
 
-def assemble(program: Program) -> Mapping[str, pulumi.Input[Any]]:
-    """Declare everything and return the stack's outputs: what a person needs next."""
+def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Mapping[str, pulumi.Input[Any]]:
+    """Declare everything and return the stack's outputs: what a person needs next.
+
+    `secrets`: the section of that name as the engine decrypts it; None where there is none.
+    """
     settings = program.settings
     halves = settings.environment.halves
     opts = pulumi.ResourceOptions(providers=[_provider("cluster", settings.cluster.context)])
     outputs: dict[str, pulumi.Input[Any]] = {"schema": 1}
     after: tuple[pulumi.Input[pulumi.Resource], ...] = ()
+    sealed = SecretsArgs(stack=settings.stack, secrets=settings.secrets, values=secrets) if secrets else None
     if "platform" in halves:
-        declared = platform(settings, program.operators, program.retained, opts)
+        declared = platform(settings, program.operators, program.retained, sealed, opts)
         after = declared.resources
         outputs.update(declared.outputs)
     elif settings.environment.platform is not None:
@@ -36,6 +41,9 @@ def assemble(program: Program) -> Mapping[str, pulumi.Input[Any]]:
         outputs["localQueues"] = queues = reference.require_output("localQueues")
         # Volumes and runs come after it: none is made when a run's queue is not there.
         after = (queues.apply(partial(_with_queues_of, reference, settings)),)
+    if sealed and "platform" not in halves:
+        then = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[*after]))
+        after = (*after, Secrets("secrets", sealed, then))
     if "training" in halves:
         generating = _generating(program)
         runs = RunsArgs(wrappers=program.wrappers, launches=_launches(program, program, generating))

@@ -10,6 +10,7 @@ from checks.cluster.webhooks import wait_until_accepted
 from components.namespaces import Namespaces, NamespacesArgs
 from components.operators import Definitions, DefinitionsArgs, Operator, OperatorArgs
 from components.queues import Queues, QueuesArgs
+from components.secrets import Secrets, SecretsArgs
 from components.storage import StorageArgs, StorageClasses
 from components.tenants import Tenants, TenantsArgs
 from manifests import probes
@@ -30,6 +31,7 @@ def platform(
     settings: Settings,
     operators: Mapping[str, OperatorManifests],
     retained: Sequence[Retained],
+    secrets: SecretsArgs | None,
     opts: pulumi.ResourceOptions,
 ) -> Platform:
     """Declare the platform.
@@ -38,6 +40,7 @@ def platform(
         settings: the environment.
         operators: the installs by name (`kueue`, `training-operator`, …), in the order to install them.
         retained: what stays on destroy.
+        secrets: the Secrets, which operators and runs may need to pull their images.
         opts: carries the provider.
 
     """
@@ -54,6 +57,8 @@ def platform(
         Tenants("tenants", teams, pulumi.ResourceOptions.merge(opts, after))
     classes = StorageClasses("storage", storage, pulumi.ResourceOptions.merge(opts, after))
     installed: list[pulumi.Resource] = [namespaces, classes]
+    if secrets is not None:
+        installed.append(Secrets("secrets", secrets, pulumi.ResourceOptions.merge(opts, after)))
     versions: dict[str, pulumi.Output[str]] = {}
     context = settings.cluster.context
     crds = [each for manifests in operators.values() for each in manifests.crds]

@@ -1,4 +1,4 @@
-"""Pods that a namespace would not take."""
+"""Pods that a namespace would not take, or not let out."""
 
 from collections.abc import Iterator
 
@@ -18,4 +18,14 @@ def pods_refused(scene: Scene) -> Iterator[Finding]:
             yield Finding("pods-refused", "error", f"{path}.security", message, remedy)
 
 
-RULES: tuple[Rule, ...] = (pods_refused,)
+def egress_missing(scene: Scene) -> Iterator[Finding]:
+    """A run that checks code out stands where its pods may connect to something."""
+    shut = {one.name: one for one in scene.settings.environment.namespaces if one.isolated and not one.network.egress}
+    for path, run in scene.runs():
+        if run.code is not None and run.namespace in shut:
+            message = f"its pods fetch from {run.code.git}, and namespace {run.namespace} lets them connect to nothing"
+            remedy = f"name the server's addresses under environment.namespaces[{run.namespace}].network.egress"
+            yield Finding("egress-missing", "warning", f"{path}.code", message, remedy)
+
+
+RULES: tuple[Rule, ...] = (pods_refused, egress_missing)

@@ -1,6 +1,7 @@
 """Pod Security `restricted`: every pod of ours is taken without a word, and what upstream calls wrong is refused."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from rich.console import Console
 
 from manifests.labels import STACK
 from tests.cluster.lab import Config, bare, managed, volume
-from tests.cluster.project import Project
+from tests.cluster.project import Project, eventually
 from toolchain import gotool
 from toolchain.build import Builder
 from toolchain.groups import BY_NAME
@@ -89,16 +90,35 @@ def audited(project: Project) -> float:
     return sum(float(count) for labels, count in lines if all(each in labels for each in denied))
 
 
-def test_pods_of_every_kind_are_taken_without_a_word(dev: Project) -> None:
-    """Runs of all kinds, loaders, checkouts, and the controllers of all four operators: no warning, no audit."""
-    project = dev.other("strict", make_environment())
-    done = project.trainstack("render")
+@pytest.fixture(scope="module")
+def rendered(dev: Project) -> list[dict[str, Any]]:
+    """The objects of that environment."""
+    done = dev.other("strict", make_environment()).trainstack("render")
     assert done.code == 0, done.text
-    bodies = [body for body in yaml.safe_load_all(done.out) if body]
+    return [body for body in yaml.safe_load_all(done.out) if body]
+
+
+@pytest.fixture
+def torch(dev: Project, rendered: list[dict[str, Any]]) -> Iterator[None]:
+    """A live PyTorchJob whose pods the operator has made; they wait for a volume that is not there."""
+    (body,) = (each for each in rendered if each["metadata"]["name"].startswith("plain-torch"))
+    words = ("-n", NAMESPACE, f"pytorchjob/{body['metadata']['name']}")
+    assert dev.kubectl("create", stdin=yaml.safe_dump(body)).code == 0
+    try:
+        selector = "trainstack.dev/workload=plain-torch"
+        eventually("a master and a worker", lambda: len(dev.select("pods", selector, NAMESPACE)) == 2)
+        yield
+    finally:
+        done = dev.kubectl("delete", *words, "--cascade=foreground", "--timeout=60s")
+    assert done.code == 0, done.text
+
+
+def test_pods_of_every_kind_are_taken_without_a_word(dev: Project, rendered: list[dict[str, Any]]) -> None:
+    """Runs of all kinds, loaders, checkouts, and the controllers of all four operators: no warning, no audit."""
     pods: dict[str, dict[str, Any]] = {}
-    for body in bodies:
-        name = body["metadata"].get("name", "generated")
-        companions = [each for each in bodies if each["kind"] == "TrainingRuntime"]
+    for body in rendered:
+        name = body["metadata"]["name"]
+        companions = [each for each in rendered if each["kind"] == "TrainingRuntime"]
         for each in launched_pods(body, companions):
             pods[f"{body['kind'].lower()}-{name}-{each.name}"] = spec_of(dict(each.spec))
         if body["kind"] == "Deployment":
@@ -112,6 +132,7 @@ def test_pods_of_every_kind_are_taken_without_a_word(dev: Project) -> None:
     assert audited(dev) == before
 
 
+@pytest.mark.usefixtures("torch")
 def test_live_pods_were_taken_where_restricted_is_enforced(dev: Project) -> None:
     """Also with what operators put into them, `init-pytorch` above all; only controllers have a token of the API."""
     namespaces = dev.get("namespaces", namespace="")["items"]
@@ -129,7 +150,7 @@ def test_live_pods_were_taken_where_restricted_is_enforced(dev: Project) -> None
         has_token = any("serviceAccountToken" in each for source in projected for each in source.get("sources", ()))
         assert has_token == (pod["metadata"]["namespace"] in CONTROLLERS), pod["metadata"]["name"]
     before = audited(dev)
-    assert sent(dev, {pod["metadata"]["name"]: spec_of(pod["spec"]) for pod in live}) == ""
+    assert sent(dev, {f"again-{pod['metadata']['name']}": spec_of(pod["spec"]) for pod in live}) == ""
     assert audited(dev) == before
 
 
@@ -155,3 +176,24 @@ def fixtures() -> Path:
     """The folder in Go's module cache, where `go mod download` has compared it with go.sum."""
     builder = Builder(gotool.ensure(Console(stderr=True)))
     return builder.module_folder(BY_NAME["cluster"], MODULE) / FIXTURES
+
+
+def test_the_namespace_s_pods_are_shut_in_but_for_their_peers_and_dns(dev: Project) -> None:
+    """As objects: nothing in this cluster drops a packet. The live pods of a run are those that the second one selects.
+
+    The API server has completed what was declared, and found nothing to correct.
+    """
+    policies = {body["metadata"]["name"]: body for body in dev.get("networkpolicies", namespace=NAMESPACE)["items"]}
+    assert policies.keys() == {"trainstack-isolated", "trainstack-replicas"}
+    isolated, replicas = (policies[f"trainstack-{name}"]["spec"] for name in ("isolated", "replicas"))
+    assert isolated["podSelector"] == {}
+    assert all(spec["policyTypes"] == ["Ingress", "Egress"] for spec in (isolated, replicas))
+    assert "ingress" not in isolated
+    (dns,) = isolated["egress"]
+    assert {(each["protocol"], each["port"]) for each in dns["ports"]} == {("UDP", 53), ("TCP", 53)}
+    (only,) = (selector["key"] for selector in replicas["podSelector"]["matchExpressions"])
+    pods = dev.select("pods", "trainstack.dev/workload=digits", NAMESPACE)
+    assert pods
+    assert all(only in pod["metadata"]["labels"] for pod in pods)
+    assert replicas["ingress"] == [{"from": [{"podSelector": replicas["podSelector"]}]}]
+    assert replicas["egress"] == [{"to": [{"podSelector": replicas["podSelector"]}]}]
