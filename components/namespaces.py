@@ -1,12 +1,13 @@
-"""Namespaces."""
+"""Namespaces, with what keeps their pods apart from others'."""
 
 from dataclasses import dataclass
 
 import pulumi
 
-from components.objects import Object, declare
+from components.objects import declare
 from components.teardown import GONE_IN_TIME, Teardown, forgotten
 from manifests import namespaces as build
+from manifests import networks
 from settings.environment import Namespace
 
 
@@ -31,9 +32,9 @@ class Namespaces(pulumi.ComponentResource):
     def __init__(self, name: str, args: NamespacesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Declare them."""
         super().__init__("trainstack:platform:Namespaces", name, {}, opts)
-        objects: list[Object] = []
         for each in args.namespaces:
             keep = forgotten(args.teardown.namespace) if each.name in args.retained else GONE_IN_TIME
-            objects += declare([build.namespace(each, args.stack)], self, opts=keep)
+            made = declare([build.namespace(each, args.stack)], self, opts=keep)
+            declare(networks.policies(each, args.stack), self, made)
         self.names = pulumi.Output.from_input([each.name for each in args.namespaces])
         self.register_outputs({"names": self.names})

@@ -89,6 +89,10 @@ LOCAL_CLUSTER = "trainstack.dev/local-cluster"
 since throwing its objects away is what a reset is for. Read, instead of that namespace's UID, where a stack makes sure
 of its cluster."""
 
+POD_SECURITY = "pod-security.kubernetes.io/"
+"""What the labels of a namespace begin with that say which pods it takes: `enforce`, `warn`, `audit`. Each is
+`restricted`, `baseline` or `privileged`. Read by the API server."""
+
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
 """Set on every namespace by the API server to its name. Read by selectors of namespaces."""
 

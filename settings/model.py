@@ -12,6 +12,7 @@ from settings.operators import Operators
 from settings.paths import elements
 from settings.plan import Plan
 from settings.queues import Queues
+from settings.secrets import Secrets
 from settings.storage import Storage
 from settings.sweeps import Sweeps
 from settings.tenants import Tenants
@@ -23,6 +24,8 @@ class Loader(Section):
 
     image: str = "busybox:1.35"
     """busybox, or any image with a shell and GNU's coreutils, findutils and tar."""
+    image_pull_secrets: tuple[DnsName, ...] = ()
+    """As a run's."""
     queue: DnsLabel | None = None
     """The LocalQueue; None: that of the runs that mount the volume, else the namespace's first, if it has one."""
     name: DnsLabel = Field("loader", max_length=40)
@@ -60,6 +63,7 @@ class Settings(Section):
     queues: Queues = Queues()
     operators: Operators = Operators()
     tenants: Tenants = Tenants()
+    secrets: Secrets = Secrets()
     workloads: Workloads = Field(default_factory=Workloads)
     sweeps: Sweeps = Sweeps()
     checks: Checks = Checks()

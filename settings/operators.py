@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from settings.base import Section, Sha256
+from settings.base import DnsName, Section, Sha256
 from settings.quantities import Quantity
 
 
@@ -37,6 +37,8 @@ class Install(Section):
     manifest: Manifest
     image: str | None = None
     """Another place, or a digest, for the controller's image; None keeps the release's."""
+    image_pull_secrets: tuple[DnsName, ...] = ()
+    """Secrets of the operator's namespace with the credentials of registries."""
     requests: ControllerResources = ControllerResources()
 
 

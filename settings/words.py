@@ -12,6 +12,7 @@ from settings.bases import Steps
 from settings.errors import Finding, Place, nearest
 from settings.merge import at
 from settings.model import Settings
+from settings.secrets import IN_PLAIN
 from settings.source import Node
 from settings.sweeps import FROM_FILES, Sweep
 
@@ -79,6 +80,8 @@ def _findings(
         yield from _missing(steps, path, node, bases, model)
     elif kind == "too_short" and len(node.items) >= context["min_length"]:
         return  # pydantic counts good elements only, and has told what is wrong with the others
+    elif kind == IN_PLAIN:
+        yield Finding(node.where, path, "a secret stands in plain text", _set_secret(steps))
     elif kind == "value_error" and isinstance(node.data, float) and model is Settings:
         yield Finding(node.where, path, f"{node.text} is no exact number", f'write "{node.text}", in quotes')
     elif kind == "extra_forbidden":
@@ -89,7 +92,19 @@ def _findings(
         yield from (Finding(node.where, path, message, remedy) for message, remedy in faults)
     else:
         message, remedy = _plain_words(kind, context, node, detail["msg"])
-        yield Finding(node.where, path, f"{message} (value {_shape(node)})" if found else message, remedy)
+        # Where secrets stand, whatever is wrong may be one in the wrong place.
+        shown = found and steps[:1] != ("secrets",)
+        yield Finding(node.where, path, f"{message} (value {_shape(node)})" if shown else message, remedy)
+
+
+def _set_secret(steps: Steps) -> str:
+    """How to have the engine encrypt a value of the section `secrets`. Nothing is said of the value itself."""
+    _, _, index, _, key = steps
+    spelled = f".{key}" if str(key).isidentifier() else f'["{key}"]'
+    return (
+        "take the value out of the file, change it where it came from, and type it at the prompt of `pulumi config "
+        f"set --secret --path 'trainstack:secrets.secrets[{index}].values{spelled}'`"
+    )
 
 
 def _plain_words(kind: str, context: Mapping[str, Any], node: Node, fallback: str) -> tuple[str, str]:

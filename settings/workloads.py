@@ -8,8 +8,10 @@ from pydantic.alias_generators import to_camel
 
 from settings.base import DnsLabel, DnsName, Labels, Section, Toleration
 from settings.code import Code
+from settings.elastic import Elastic
 from settings.jobsets import DependsOn, FailurePolicy, Network, SuccessPolicy, faults_of_jobs
 from settings.quantities import Quantity
+from settings.secrets import SecretValue
 
 RoleName = Literal["Master", "Worker"]
 
@@ -75,39 +77,6 @@ class PodOverrides(Section):
     annotations: Labels | None = None
 
 
-class Elastic(Section):
-    """How many workers a PyTorchJob may have, and how they find each other: torchrun's options.
-
-    Source: https://www.kubeflow.org/docs/components/trainer/legacy-v1/reference/ (ElasticPolicy)
-    """
-
-    min_replicas: int = Field(1, ge=1)
-    max_replicas: int = Field(ge=1)
-    rdzv_backend: Literal["c10d", "etcd", "etcd-v2"] = "c10d"
-    rdzv_host: str | None = None
-    """Of the rendezvous; None: the first worker's, which c10d serves itself."""
-    rdzv_port: int | None = Field(None, ge=1, le=65535)
-    max_restarts: int | None = Field(None, ge=0)
-    """Restarts of the group of workers; None: torchrun's own default."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _no_autoscaler(cls, values: object) -> object:
-        if isinstance(values, dict) and "metrics" in values:
-            raise ValueError(
-                "metrics bring an autoscaler, and Kueue suspends the job when that changes its size: leave metrics out"
-            )
-        return values
-
-    @model_validator(mode="after")
-    def _in_order(self) -> "Elastic":
-        if self.max_replicas < self.min_replicas:
-            raise ValueError(
-                f"maxReplicas is {self.max_replicas}, below minReplicas {self.min_replicas}: raise maxReplicas"
-            )
-        return self
-
-
 class Role(PodOverrides):
     """One role of a distributed job."""
 
@@ -155,11 +124,15 @@ class Workload(Section):
     `pytorch`, which its operator prescribes."""
     image: Image
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
+    image_pull_secrets: tuple[DnsName, ...] = ()
+    """Secrets of the run's namespace with the credentials of registries."""
     command: tuple[str, ...] = ()
     """The program; empty: the image's own, which only an unmanaged workload may use."""
     args: tuple[str, ...] = ()
     working_dir: str | None = None
     env: dict[str, str] = Field(default_factory=dict)
+    secret_env: dict[str, SecretValue] = Field(default_factory=dict)
+    """Variables whose values are a Secret's. The run is named after where they stand, not after what they are."""
     seed: int | None = None
     """Part of the run's identity; the program gets it as TRAINSTACK_SEED."""
     attempt: int = Field(1, ge=1)
@@ -185,6 +158,9 @@ class Workload(Section):
     """The user id of the pods; None: the image's own, which a `restricted` namespace accepts only if not root."""
     security: Literal["restricted", "baseline"] = "restricted"
     """The Pod Security level that the pods are built for."""
+    service_account: DnsName | None = None
+    """The ServiceAccount that the pods act as, whose token they then have; None: they have no token. An unmanaged
+    workload with security `baseline` says nothing of it, and its cluster gives it one."""
     active_deadline_seconds: int | None = Field(None, ge=1)
     expected_duration_seconds: int | None = Field(None, ge=1)
     """How long the run takes from its admission to its end, as far as one knows: `trainstack plan` reckons with it,
@@ -224,6 +200,8 @@ class Workload(Section):
     @model_validator(mode="after")
     def _consistent(self) -> "Workload":
         faults = [*_faults_of_kind(self), *(_faults_of_managed(self) if self.managed else ())]
+        if twice := sorted(self.secret_env.keys() & self.env.keys()):
+            faults.append(f"env and secretEnv both set {', '.join(twice)}: leave them out of one")
         if faults:
             raise ValueError("; ".join(faults))
         return self

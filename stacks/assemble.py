@@ -9,11 +9,12 @@ import pulumi
 from checks.cluster.names import wait_until_free
 from checks.cluster.webhooks import wait_until_runtime_is_seen
 from checks.platform import unknown_queues
-from components.cluster import remember
 from checks.teardown.plan import protected
+from components.cluster import remember
 from components.launches import Launches
 from components.objects import PROVIDER_VERSION
 from components.runs import RunsArgs
+from components.secrets import Secrets, SecretsArgs
 from components.sweeps import SweepArgs
 from components.teardown import Guard
 from settings.model import Settings
@@ -24,8 +25,11 @@ from stacks.training import training
 from workloads.records import Ledger, ledger_config_map
 
 
-def assemble(program: Program) -> Mapping[str, pulumi.Input[Any]]:
-    """Declare everything and return the stack's outputs: what a person needs next."""
+def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Mapping[str, pulumi.Input[Any]]:
+    """Declare everything and return the stack's outputs: what a person needs next.
+
+    `secrets`: the section of that name as the engine decrypts it; None where there is none.
+    """
     settings = program.settings
     halves = settings.environment.halves
     expected = settings.cluster.identity is not None
@@ -35,8 +39,9 @@ def assemble(program: Program) -> Mapping[str, pulumi.Input[Any]]:
     after: tuple[pulumi.Input[pulumi.Resource], ...] = ()
     everything: tuple[pulumi.Resource, ...] = ()
     hooks = teardown(settings, program.retained)
+    sealed = SecretsArgs(stack=settings.stack, secrets=settings.secrets, values=secrets) if secrets else None
     if "platform" in halves:
-        declared = platform(settings, program.operators, program.retained, hooks, opts)
+        declared = platform(settings, program.operators, program.retained, hooks, sealed, opts)
         after, everything = declared.resources, (*declared.resources, *declared.beside)
         outputs.update(declared.outputs)
     elif settings.environment.platform is not None:
@@ -44,6 +49,9 @@ def assemble(program: Program) -> Mapping[str, pulumi.Input[Any]]:
         outputs["localQueues"] = queues = reference.require_output("localQueues")
         # Volumes and runs come after it: none is made when a run's queue is not there.
         after = (queues.apply(partial(_with_queues_of, reference, settings)),)
+    if sealed and "platform" not in halves:
+        then = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[*after]))
+        after = (*after, Secrets("secrets", sealed, then))
     if "training" in halves:
         generating = _generating(program, known)
         runs = RunsArgs(wrappers=program.wrappers, launches=_launches(program, program, generating))

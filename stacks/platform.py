@@ -10,6 +10,7 @@ from checks.cluster.webhooks import wait_until_accepted
 from components.namespaces import Namespaces, NamespacesArgs
 from components.operators import Definitions, DefinitionsArgs, Operator, OperatorArgs
 from components.queues import Queues, QueuesArgs
+from components.secrets import Secrets, SecretsArgs
 from components.storage import StorageArgs, StorageClasses
 from components.teardown import Teardown
 from components.tenants import Tenants, TenantsArgs
@@ -33,6 +34,7 @@ def platform(
     operators: Mapping[str, OperatorManifests],
     retained: Sequence[Retained],
     teardown: Teardown,
+    secrets: SecretsArgs | None,
     opts: pulumi.ResourceOptions,
 ) -> Platform:
     """Declare the platform.
@@ -42,6 +44,7 @@ def platform(
         operators: the installs by name (`kueue`, `training-operator`, …), in the order to install them.
         retained: what the engine only forgets on destroy.
         teardown: the hooks of what goes.
+        secrets: the Secrets, which operators and runs may need to pull their images.
         opts: carries the provider.
 
     """
@@ -59,6 +62,8 @@ def platform(
         beside.append(Tenants("tenants", teams, pulumi.ResourceOptions.merge(opts, after)))
     classes = StorageClasses("storage", storage, pulumi.ResourceOptions.merge(opts, after))
     installed: list[pulumi.Resource] = [namespaces, classes]
+    if secrets is not None:
+        installed.append(Secrets("secrets", secrets, pulumi.ResourceOptions.merge(opts, after)))
     versions: dict[str, pulumi.Output[str]] = {}
     context = settings.cluster.context
     crds = [each for manifests in operators.values() for each in manifests.crds]

@@ -19,7 +19,7 @@ from checks.launches import LiveLaunch
 from checks.ownership import Identity
 from checks.preflight import examine
 from checks.sweeps import SweepDecision
-from manifests import storage
+from manifests import secrets, storage
 from manifests.labels import STACK, Manifest
 from manifests.operators import OperatorManifests, in_order
 from manifests.retained import Retained, retained
@@ -121,7 +121,11 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
     ]
     declared = [
         *wrappers,
-        *(render.platform(settings, inputs) if "platform" in settings.environment.halves else ()),
+        *(
+            render.platform(settings, inputs)
+            if "platform" in settings.environment.halves
+            else (secrets.secret(each, stack) for each in settings.secrets.secrets)
+        ),
         *(storage.claim(each, stack) for each in settings.storage.volumes if trains),
         *(file for each in trials for file in parameter_files(each, stack)),
         *(each for launch in launched for each in launch.objects),

@@ -68,7 +68,7 @@ def needed_groups(*, local_cluster: bool = True) -> tuple[str, ...]:
         local_cluster: whether the local cluster is to run here, and not only the engine against another one.
     """
     brought = ENGINE_GROUPS if official.find() else frozenset()
-    wanted = (*(group.name for group in GROUPS), MANIFESTS) if local_cluster else CLIENT
+    wanted = (*(group.name for group in GROUPS if not group.for_tests), MANIFESTS) if local_cluster else CLIENT
     return tuple(name for name in wanted if name not in brought)
 
 
