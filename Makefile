@@ -17,7 +17,7 @@ unexport KUBECONFIG
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help up down test unit cluster-test test-admission test-plan test-environments test-sweeps slow-test lint format tools client-tools machine browser versions lock venv clean
+.PHONY: help up down test unit cluster-test test-admission test-plan test-environments test-sweeps faults slow-test lint format tools client-tools machine browser versions lock venv clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,10 @@ test-environments: venv machine tools ## The reference systems, staging, Trainer
 
 test-sweeps: venv machine tools ## Sweeps: all tests of them, a thousand trials on simulated nodes among them
 	@$(PYTHON) -m pytest tests/cluster/test_sweeps.py tests/cluster/test_sweep_faults.py tests/cluster/test_sweep_scale.py
+
+# `make faults TRAINSTACK_FAULTS_SEED=…` repeats a series.
+faults: venv machine tools ## Kills, outages and the like at drawn moments: all tests of what must survive them
+	@TRAINSTACK_FAULTS_SEED=$(TRAINSTACK_FAULTS_SEED) $(PYTHON) -m pytest tests/faults
 
 slow-test: venv machine tools ## Tests that take many minutes
 	@$(PYTHON) -m pytest tests -m slow

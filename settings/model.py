@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from settings.base import DnsLabel, DnsName, ImageDigest, Section
+from settings.base import DnsLabel, DnsName, ImageDigest, Section, Text
 from settings.checks import Checks
 from settings.environment import Environment
 from settings.operators import Operators
@@ -21,7 +21,7 @@ from settings.workloads import Resources, Workload, Workloads
 class Loader(Section):
     """The Job through whose pod files go to a volume and back (`trainstack upload`, `ls`, `fetch`)."""
 
-    image: str = "busybox:1.35"
+    image: Text = "busybox:1.35"
     """busybox, or any image with a shell and GNU's coreutils, findutils and tar."""
     queue: DnsLabel | None = None
     """The LocalQueue; None: that of the runs that mount the volume, else the namespace's first, if it has one."""
@@ -36,12 +36,12 @@ class Loader(Section):
 class Cluster(Section):
     """Section `trainstack:cluster`: where the objects go."""
 
-    context: str | None = None
+    context: Text | None = None
     """The kubeconfig context; None: the current one. The file is KUBECONFIG's: the person's, not the environment's."""
-    registry: str = "registry.local"
+    registry: Text = "registry.local"
     """Where images that this repository builds are pushed and pulled."""
     loader: Loader = Loader()
-    git_image: str = "alpine/git:2.47.2"
+    git_image: Text = "alpine/git:2.47.2"
     """What checks a workload's `code` out: needs `sh`, `git` 2.29 or later, and `ssh` where it is read by ssh."""
 
 
