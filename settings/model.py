@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from settings.base import DnsLabel, DnsName, ImageDigest, Section
+from settings.base import DnsLabel, DnsName, ImageDigest, Section, Text
 from settings.checks import Checks
 from settings.environment import Environment
 from settings.operators import Operators
@@ -22,7 +22,7 @@ from settings.workloads import Resources, Workload, Workloads
 class Loader(Section):
     """The Job through whose pod files go to a volume and back (`trainstack upload`, `ls`, `fetch`)."""
 
-    image: str = "busybox:1.35"
+    image: Text = "busybox:1.35"
     """busybox, or any image with a shell and GNU's coreutils, findutils and tar."""
     image_pull_secrets: tuple[DnsName, ...] = ()
     """As a run's."""
@@ -39,16 +39,16 @@ class Loader(Section):
 class Cluster(Section):
     """Section `trainstack:cluster`: where the objects go."""
 
-    context: str | None = None
+    context: Text | None = None
     """The kubeconfig context; None: the current one. The file is KUBECONFIG's: the person's, not the environment's."""
-    identity: str | None = None
+    identity: Text | None = None
     """The cluster that this environment is for: the UID of its namespace kube-system, or for a tenant that of a
     namespace of his, or the sha256 of the cluster's CA; on another one nothing is changed. None: the one that the stack
     was first brought up on, which the stack remembers. To be set when that one is gone and another takes its place."""
-    registry: str = "registry.local"
+    registry: Text = "registry.local"
     """Where images that this repository builds are pushed and pulled."""
     loader: Loader = Loader()
-    git_image: str = "alpine/git:2.47.2"
+    git_image: Text = "alpine/git:2.47.2"
     """What checks a workload's `code` out: needs `sh`, `git` 2.29 or later, and `ssh` where it is read by ssh."""
 
 

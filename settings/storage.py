@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from settings.base import DnsLabel, DnsName, Labels, Section
+from settings.base import DnsLabel, DnsName, Labels, Section, Text
 from settings.quantities import Quantity
 
 AccessMode = Literal["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"]
@@ -18,7 +18,7 @@ class StorageClass(Section):
     """A kind of storage. Source: https://kubernetes.io/docs/concepts/storage/storage-classes/"""
 
     name: DnsName
-    provisioner: str
+    provisioner: Text
     """`kubernetes.io/no-provisioner` for volumes that are declared by hand."""
     parameters: dict[str, str] = Field(default_factory=dict)
     reclaim_policy: Literal["Delete", "Retain"] = "Retain"

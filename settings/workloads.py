@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from settings.base import DnsLabel, DnsName, Labels, Section, Toleration
+from settings.base import DnsLabel, DnsName, Labels, Section, Text, Toleration
 from settings.code import Code
 from settings.elastic import Elastic
 from settings.jobsets import DependsOn, FailurePolicy, Network, SuccessPolicy, faults_of_jobs
@@ -19,9 +19,9 @@ RoleName = Literal["Master", "Worker"]
 class Image(Section):
     """The image of a workload: built from this repository, or somebody's by name."""
 
-    build: str | None = None
+    build: Text | None = None
     """A folder of this repository with a Dockerfile; its content names the image's tag."""
-    name: str | None = None
+    name: Text | None = None
     """A reference such as `pytorch/pytorch:2.0.1-cuda11.7-cudnn8-devel` or `repository@sha256:…`."""
 
     @model_validator(mode="after")
@@ -50,12 +50,12 @@ class Resources(Section):
 class Data(Section):
     """The files a run reads: named by the digest of their manifest, so other data is another run."""
 
-    manifest: str
+    manifest: Text
     """A file of this repository: the manifest.json of the prepared folder, as committed."""
     volume: DnsLabel
     path: str = Field(pattern=r"^[^/]")
     """The folder on the volume."""
-    prepare: str | None = None
+    prepare: Text | None = None
     """A Python module of this repository that writes the files into the folder given as its argument: `trainstack up`
     runs it on the person's machine where the volume lacks them. None: somebody brings them (`trainstack upload`)."""
 
@@ -129,7 +129,7 @@ class Workload(Section):
     command: tuple[str, ...] = ()
     """The program; empty: the image's own, which only an unmanaged workload may use."""
     args: tuple[str, ...] = ()
-    working_dir: str | None = None
+    working_dir: Text | None = None
     env: dict[str, str] = Field(default_factory=dict)
     secret_env: dict[str, SecretValue] = Field(default_factory=dict)
     """Variables whose values are a Secret's. The run is named after where they stand, not after what they are."""
