@@ -7,6 +7,7 @@ the number of its kill, so `-k "kill-042"` repeats one.
 import json
 import os
 import random
+import signal
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -117,7 +118,10 @@ def test_a_stack_at_work_is_left_alone(victim: Project, undisturbed: dict[Operat
     told = []
 
     def look(session: int) -> bool:
+        # Held, since an `up` this small would end before `doctor` has begun.
+        os.kill(session, signal.SIGSTOP)
         told.append((session, victim.trainstack("doctor", "--json")))
+        os.kill(session, signal.SIGCONT)
         return True
 
     ended = kills.run(victim, "up", victim.root / "at-work.log", 1, look)
