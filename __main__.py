@@ -1,4 +1,4 @@
-"""The Pulumi program: load, check, assemble, export."""
+"""The Pulumi program: load, check, assemble, export; or, where a command of ours ends the stack, that alone."""
 
 from pathlib import Path
 
@@ -6,31 +6,44 @@ import pulumi
 
 from checks.cluster.client import ClusterError
 from settings.errors import SettingsError
-from settings.load import SECTIONS
+from settings.load import SECRETS, SECTIONS
 from stacks.assemble import assemble
+from stacks.ending import ending
 from stacks.program import Refused, decide
+from stacks.teardown import end
 
 # The engine's own view wins over the file: `--config`, `--config-file` and decrypted secrets are in it.
 config = pulumi.Config()
-if secret := [section for section in SECTIONS if pulumi.runtime.is_config_secret(config.full_key(section))]:
+sections = [section for section in SECTIONS if section != SECRETS]
+if secret := [section for section in sections if pulumi.runtime.is_config_secret(config.full_key(section))]:
     # The objects that come of a section hold its values as they are, and so would the state and every preview.
     raise pulumi.RunError(
         f"{', '.join(map(config.full_key, secret))}: holds a secret, which would be written into objects in plain "
-        "text; put the value into a Kubernetes Secret, and take it out of the configuration"
+        "text; put the value under trainstack:{SECRETS}, and take it out of this section"
     )
-values = {config.full_key(section): config.get(section) for section in SECTIONS}
+values = {config.full_key(section): config.get(section) for section in sections}
 engine = {key: value for key, value in values.items() if value is not None}
 
+root, stack = Path(__file__).parent, pulumi.get_stack()
 try:
-    program = decide(Path(__file__).parent, pulumi.get_stack(), engine)
+    if way := ending(stack):
+        end(root, stack, way)
+    program = None if way else decide(root, stack, engine)
 except (SettingsError, Refused, ClusterError, ValueError) as error:
     raise pulumi.RunError(str(error)) from error
 
-for note in program.notes:
-    pulumi.log.warn(note)
+if program is not None:
+    if program.settings.secrets.secrets and not pulumi.runtime.is_config_secret(config.full_key(SECRETS)):
+        raise pulumi.RunError(
+            f"{config.full_key(SECRETS)}: the engine was given other values than the stack's file has, in plain text; "
+            "leave `--config` and `--config-file` out for this section"
+        )
 
-if program.verdicts and pulumi.runtime.is_dry_run():
-    pulumi.log.info("\n".join(["whether the runs would be admitted, on an idle cluster:", *program.verdicts]))
+    for note in program.notes:
+        pulumi.log.warn(note)
 
-for name, value in assemble(program).items():
-    pulumi.export(name, value)
+    if program.verdicts and pulumi.runtime.is_dry_run():
+        pulumi.log.info("\n".join(["whether the runs would be admitted, on an idle cluster:", *program.verdicts]))
+
+    for name, value in assemble(program, config.get_secret_object(SECRETS)).items():
+        pulumi.export(name, value)

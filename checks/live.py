@@ -53,6 +53,8 @@ class Operator:
     image: str
     ready: bool
     problems: tuple[str, ...] = ()
+    release: str = ""
+    """That its label tells; empty where there is none."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 _WHERE: Mapping[str, str] = {
     "up": "deploy",
     "destroy": "deploy",
+    "teardown": "teardown",
     "env": "deploy",
     "doctor": "doctor",
     "check": "check",

@@ -18,6 +18,7 @@ from cli.files import fetch_run
 from cli.loader import data_loader
 from cli.places import await_place
 from cli.runs import follow, launch_bodies
+from cli.same_cluster import ensure_same_cluster
 from cli.session import Session, StackOption
 from cli.transfer import upload as upload_folder
 from devcluster import cluster
@@ -26,6 +27,7 @@ from devcluster.images import ensure_images, git, helpers, operators, workload
 from reports.errors import ReportError
 from reports.runs import read_metrics
 from settings.workloads import Workload
+from stacks.ending import ENDING
 from toolchain import tools
 from toolchain.errors import ToolchainError
 from toolchain.manifests import sha256
@@ -65,6 +67,7 @@ def up(
         # The engine refreshes before the program looks: without a cluster it would say so once for every object.
         reach(settings.cluster.context)
         ensure_stack(session)
+        ensure_same_cluster(session)
         with step(f"pulumi up -s {stack}", "80 s the first time, 15 s later"):
             pulumi(session, *_UP)
         if wait:
@@ -82,9 +85,9 @@ def destroy(
     stack: StackOption = "dev",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Take an environment down. What its settings retain (volumes, definitions) stays, and is named.
+    """Take an environment down for now. What its settings retain (volumes, definitions) stays, and is named.
 
-    Refused as long as they protect a volume.
+    Refused as long as they protect a volume. For good, and with a look at who else uses it: `trainstack teardown`.
 
     Examples:
 
@@ -94,6 +97,7 @@ def destroy(
     context = session.settings.cluster.context
     try:
         reach(context)
+        ensure_same_cluster(session)
         state = outputs(session)
         if protected := state.get("protected"):
             fail(
@@ -102,7 +106,9 @@ def destroy(
             )
         if not yes:
             typer.confirm(f"Destroy everything of {stack} but what it retains?", abort=True, err=True)
-        pulumi(session, "destroy", "--yes", "--skip-preview")
+        # The state names hooks, without which the engine destroys nothing; here they do nothing.
+        words = ("destroy", "--yes", "--skip-preview", "--run-program")
+        pulumi(session, *words, variables={ENDING: f"destroy:{stack}"})
     except (ToolchainError, ClusterError) as error:
         fail(str(error))
     for each in state.get("retained", []):

@@ -19,14 +19,21 @@ def environment(session: Session) -> dict[str, str]:
     return {**engine.environment, "KUBECONFIG": str(session.kubeconfig)}
 
 
-def pulumi(session: Session, *words: str, check: bool = True) -> int:
-    """Run `pulumi WORDS -s ENV` in the checkout, its output going to the terminal.
+def pulumi(
+    session: Session,
+    *words: str,
+    check: bool = True,
+    variables: Mapping[str, str] | None = None,
+    aside: bool = False,
+) -> int:
+    """Run `pulumi WORDS -s ENV` in the checkout, its output going to the terminal; with `aside` all of it to stderr.
 
     Ends the command with what to do when the engine fails, unless `check` is false.
     """
     command = [str(tools.engine(session.root).pulumi), *words, "--stack", session.stack, "--non-interactive"]
-    env = {**os.environ, **environment(session)}
-    with subprocess.Popen(command, cwd=session.root, env=env, stderr=subprocess.PIPE, text=True) as process:
+    env = {**os.environ, **environment(session), **(variables or {})}
+    to = sys.stderr if aside else None
+    with subprocess.Popen(command, cwd=session.root, env=env, stdout=to, stderr=subprocess.PIPE, text=True) as process:
         said = ""
         for line in process.stderr or ():
             sys.stderr.write(line)
@@ -63,6 +70,15 @@ def export(session: Session) -> str | None:
     if "no stack named" in said:
         return None
     return fail(f"the state of stack {session.stack!r} cannot be read: {said}{_remedy(said)}")
+
+
+def resources(session: Session) -> list[dict[str, Any]]:
+    """What the environment's state holds, as the engine exports it; [] where there is none yet.
+
+    Ends the command when it cannot be read.
+    """
+    exported = export(session)
+    return [] if exported is None else list((json.loads(exported)["deployment"] or {}).get("resources") or [])
 
 
 def ensure_stack(session: Session) -> None:

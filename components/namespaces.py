@@ -1,11 +1,13 @@
-"""Namespaces."""
+"""Namespaces, with what keeps their pods apart from others'."""
 
 from dataclasses import dataclass
 
 import pulumi
 
-from components.objects import Object, declare
+from components.objects import declare
+from components.teardown import GONE_IN_TIME, Teardown, forgotten
 from manifests import namespaces as build
+from manifests import networks
 from settings.environment import Namespace
 
 
@@ -17,6 +19,8 @@ class NamespacesArgs:
     namespaces: tuple[Namespace, ...]
     retained: frozenset[str]
     """Those that hold a retained volume: a namespace takes all that is in it along."""
+    teardown: Teardown
+    """What is done before one of them goes."""
 
 
 class Namespaces(pulumi.ComponentResource):
@@ -28,9 +32,9 @@ class Namespaces(pulumi.ComponentResource):
     def __init__(self, name: str, args: NamespacesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Declare them."""
         super().__init__("trainstack:platform:Namespaces", name, {}, opts)
-        objects: list[Object] = []
         for each in args.namespaces:
-            keep = pulumi.ResourceOptions(retain_on_delete=each.name in args.retained)
-            objects += declare([build.namespace(each, args.stack)], self, opts=keep)
+            keep = forgotten(args.teardown.namespace) if each.name in args.retained else GONE_IN_TIME
+            made = declare([build.namespace(each, args.stack)], self, opts=keep)
+            declare(networks.policies(each, args.stack), self, made)
         self.names = pulumi.Output.from_input([each.name for each in args.namespaces])
         self.register_outputs({"names": self.names})

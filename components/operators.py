@@ -9,6 +9,7 @@ import pulumi
 
 from checks.cluster.client import ClusterError
 from components.objects import Object, declare
+from components.teardown import Teardown, forgotten
 from manifests.operators import OperatorManifests
 
 
@@ -22,6 +23,8 @@ class OperatorArgs:
     """Those of its namespaces that hold a retained volume."""
     answers: Callable[[], None]
     """Returns once the operator's webhooks take objects; raises ClusterError when they do not in time."""
+    teardown: Teardown
+    """What is done before one of its objects goes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,12 +32,15 @@ class DefinitionsArgs:
     """What `Definitions` declares."""
 
     crds: Sequence[Mapping[str, Any]]
+    teardown: Teardown
+    """What is done before one of them goes."""
 
 
 class Definitions(pulumi.ComponentResource):
     """The definitions (CRDs) of all operators, before the first of them: Kueue looks for its kinds when it starts.
 
-    They stay when the stack is destroyed: deleting one deletes every object of its kind, other teams' included.
+    The engine only forgets them: deleting one deletes every object of its kind, other teams' included. A teardown
+    deletes those of which nobody else has any.
     """
 
     kinds: pulumi.Output[list[str]]
@@ -43,7 +49,7 @@ class Definitions(pulumi.ComponentResource):
     def __init__(self, name: str, args: DefinitionsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Declare them."""
         super().__init__("trainstack:platform:Definitions", name, {}, opts)
-        declare(args.crds, self, opts=pulumi.ResourceOptions(retain_on_delete=True))
+        declare(args.crds, self, opts=forgotten(args.teardown.definition))
         self.kinds = pulumi.Output.from_input([each["metadata"]["name"] for each in args.crds])
         self.register_outputs({"kinds": self.kinds})
 
@@ -58,7 +64,7 @@ class Operator(pulumi.ComponentResource):
         """Declare rights, configuration and services, then the controller."""
         super().__init__("trainstack:platform:Operator", name, {}, opts)
         parts = args.manifests
-        setup = self._setup(parts, args.retained)
+        setup = self._setup(args)
         # Ready is not enough: until the node's rules lead to the pod, a first object is refused. The hook runs
         # where the controller was created or changed, and what it waits for is part of that.
         hook = pulumi.ResourceHook(f"{name}-answers", lambda _: args.answers())
@@ -66,16 +72,21 @@ class Operator(pulumi.ComponentResource):
             parts.deployments,
             self,
             setup,
-            pulumi.ResourceOptions(hooks=pulumi.ResourceHookBinding(after_create=[hook], after_update=[hook])),
+            pulumi.ResourceOptions(
+                hooks=pulumi.ResourceHookBinding(
+                    after_create=[hook], after_update=[hook], before_delete=[args.teardown.controller]
+                )
+            ),
         )
         declare(parts.extensions, self, controllers)
         self.version = pulumi.Output.all(*(each.id for each in controllers)).apply(lambda _: _answering(args))
         self.register_outputs({"version": self.version})
 
-    def _setup(self, parts: OperatorManifests, retained: frozenset[str]) -> list[Object]:
+    def _setup(self, args: OperatorArgs) -> list[Object]:
+        parts = args.manifests
         namespaces: list[Object] = []
         for each in (each for each in parts.setup if each["kind"] == "Namespace"):
-            keep = pulumi.ResourceOptions(retain_on_delete=each["metadata"]["name"] in retained)
+            keep = forgotten(args.teardown.namespace) if each["metadata"]["name"] in args.retained else None
             namespaces += declare([each], self, opts=keep)
         rest = (each for each in parts.setup if each["kind"] != "Namespace")
         return declare(rest, self, namespaces)

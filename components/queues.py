@@ -8,6 +8,7 @@ from typing import Any
 import pulumi
 
 from components.objects import Object, declare
+from components.teardown import GONE_IN_TIME, Teardown, before_delete
 from manifests import queues as build
 from manifests.labels import MANAGED_BY, OWNER, Manifest
 from settings.queues import Queues as QueuesSettings
@@ -21,6 +22,8 @@ class QueuesArgs:
     queues: QueuesSettings
     kueue: pulumi.Output[str] | None
     """The release that this stack installs, once its webhooks answer; None where somebody else installed it."""
+    teardown: Teardown
+    """What is done before one of them goes."""
 
 
 class Queues(pulumi.ComponentResource):
@@ -38,9 +41,14 @@ class Queues(pulumi.ComponentResource):
         after = partial(_after, args.kueue)
         declare((after(build.priority_class(each, stack)) for each in queues.priority_classes), self)
         cohorts: list[Object] = declare((after(build.cohort(each, stack)) for each in queues.cohorts), self)
-        flavors = declare((after(build.resource_flavor(each, stack)) for each in queues.flavors), self)
+        flavors = declare(
+            (after(build.resource_flavor(each, stack)) for each in queues.flavors), self, (), GONE_IN_TIME
+        )
         cluster_queues = declare(
-            (after(build.cluster_queue(each, stack)) for each in queues.cluster_queues), self, cohorts + flavors
+            (after(build.cluster_queue(each, stack)) for each in queues.cluster_queues),
+            self,
+            cohorts + flavors,
+            pulumi.ResourceOptions.merge(GONE_IN_TIME, before_delete(args.teardown.queue)),
         )
         # A LocalQueue refuses to be pointed elsewhere: another clusterQueue is another object.
         declare(

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import platform
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,11 @@ class Layout:
     def key(self) -> str:
         """Eight hex digits that tell this cluster's cgroups from another's."""
         return hashlib.sha256(str(self.state).encode()).hexdigest()[:8]
+
+    @property
+    def identity(self) -> str:
+        """What tells this cluster from all others, of other machines too, and is the same after each reset."""
+        return "local-" + hashlib.sha256(f"{platform.node()}:{self.state}".encode()).hexdigest()[:16]
 
     @property
     def cgroup(self) -> str:

@@ -4,6 +4,8 @@ from devcluster.api import Manifest
 from devcluster.config import HELPER_IMAGE, STORAGE_ACCOUNT, STORAGE_CONFIG_MAP, STORAGE_NAMESPACE
 from devcluster.network import DNS_SERVICE_IP
 
+IDENTITY = "trainstack.dev/local-cluster"
+"""Annotation of kube-system, by which a stack knows a local cluster again that was reset: see manifests/labels.py."""
 RBAC = "rbac.authorization.k8s.io/v1"
 READ = ["get", "list", "watch"]
 ALL = ["get", "list", "watch", "create", "patch", "update", "delete"]
@@ -106,7 +108,13 @@ def storage() -> list[Manifest]:
     ]
 
 
-def base(node_ip: str) -> list[Manifest]:
-    """Everything, in the order in which it is applied."""
+def base(node_ip: str, identity: str) -> list[Manifest]:
+    """Everything, in the order in which it is applied. `identity`: what tells this cluster from others."""
     kubelet_client = "kube-apiserver-kubelet-client"
-    return [_binding(kubelet_client, "system:kubelet-api-admin", kubelet_client), *dns(node_ip), *storage()]
+    system = {"name": "kube-system", "annotations": {IDENTITY: identity}}
+    return [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": system},
+        _binding(kubelet_client, "system:kubelet-api-admin", kubelet_client),
+        *dns(node_ip),
+        *storage(),
+    ]

@@ -61,7 +61,7 @@ def main() -> None:
     layout, node_ip = Layout(Path(sys.argv[1])), sys.argv[2]
     spec = ClusterSpec.from_json(layout.spec.read_text())
     api = Api(f"https://{node_ip}:{API_PORT}", layout.certs)
-    for manifest in objects.base(node_ip):
+    for manifest in objects.base(node_ip, layout.identity):
         api.apply(manifest)
     simulated_nodes(api, spec)
     Path(RECONCILED).touch()

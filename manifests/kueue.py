@@ -43,9 +43,7 @@ def kueue(
         if manifest is config_map:
             objects.append({**manifest, "data": {**manifest["data"], CONFIG_KEY: text}})
         elif kind == "Deployment" and name == CONTROLLER:
-            objects.append(
-                controller(manifest, container="manager", image=declared.image, requests=declared.requests, config=text)
-            )
+            objects.append(controller(manifest, declared, container="manager", config=text))
         elif kind.endswith("WebhookConfiguration"):
             objects.append(_webhooks(manifest, frameworks))
         else:

@@ -58,6 +58,14 @@ QUEUE = "kueue.x-k8s.io/queue-name"
 PRIORITY = "kueue.x-k8s.io/priority-class"
 """A WorkloadPriorityClass: orders the queue. Read by Kueue when it makes the Workload."""
 
+RELEASE = "app.kubernetes.io/version"
+"""The release that an operator's object comes from, as `v0.15.2`. On the definitions and Deployments of operators. Read
+before a change, which must not put an older release in the place of a newer one."""
+
+MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
+"""Annotation of a Job: the fewest pods at once that it may be admitted with, 1 to one less than it asks for. Read by
+Kueue, which then writes the count that it gave into `parallelism`."""
+
 SKIP_AWAIT = "pulumi.com/skipAwait"
 """Annotation, `"true"`: the engine does not wait for the object to be ready. On Jobs, which wait in queues for longer
 than any `up` should, and on claims, whose check hangs on updates. Read by the Kubernetes provider."""
@@ -68,9 +76,22 @@ makes up a name for every resource of every state, which conflicts with its own 
 lost, or that an interrupted `up` left behind. Read by the Kubernetes provider; written where objects are declared to
 it."""
 
+RETAIN = "trainstack.dev/retain"
+"""Annotation, `"false"`, on claims that go with their stack, or when no setting names them any more; on others there is
+none. Written so that it is known of a claim that the files do not name. Read by the guard of volumes."""
+
 PATCH_FORCE = "pulumi.com/patchForce"
 """Annotation, `"true"`: a server-side apply takes fields over that somebody else has set; without it such an object is
 refused when `up` comes to it. On objects that are adopted. Read by the Kubernetes provider."""
+
+LOCAL_CLUSTER = "trainstack.dev/local-cluster"
+"""Annotation of the namespace kube-system, set by our local cluster alone: which one it is, the same after each reset,
+since throwing its objects away is what a reset is for. Read, instead of that namespace's UID, where a stack makes sure
+of its cluster."""
+
+POD_SECURITY = "pod-security.kubernetes.io/"
+"""What the labels of a namespace begin with that say which pods it takes: `enforce`, `warn`, `audit`. Each is
+`restricted`, `baseline` or `privileged`. Read by the API server."""
 
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
 """Set on every namespace by the API server to its name. Read by selectors of namespaces."""

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from manifests.labels import CONFIG_HASH, Manifest, mark
-from settings.operators import ControllerResources
+from manifests.labels import CONFIG_HASH, RELEASE, Manifest, mark
+from manifests.namespaces import with_pod_security
+from settings.operators import Install
 from settings.quantities import amount
 
 NON_ROOT = 65532
@@ -57,7 +58,7 @@ def staged(objects: Iterable[Manifest], stack: str, declared_namespaces: Iterabl
     """
     theirs = set(declared_namespaces)
     marked = [
-        _marked(_all_scopes(manifest), stack)
+        _marked(_secured(_all_scopes(manifest)), stack)
         for manifest in objects
         if not (manifest["kind"] == "Namespace" and manifest["metadata"]["name"] in theirs)
     ]
@@ -72,6 +73,16 @@ def staged(objects: Iterable[Manifest], stack: str, declared_namespaces: Iterabl
     return OperatorManifests(
         crds=stage("crds"), setup=tuple(setup), deployments=stage("deployments"), extensions=stage("extensions")
     )
+
+
+def of_release(operator: OperatorManifests, version: str) -> OperatorManifests:
+    """The operator with its release on what stays of it (its definitions) and on what runs (its controllers)."""
+
+    def told(manifest: Manifest) -> Manifest:
+        meta = manifest["metadata"]
+        return {**manifest, "metadata": {**meta, "labels": {**meta.get("labels", {}), RELEASE: version}}}
+
+    return replace(operator, crds=tuple(map(told, operator.crds)), deployments=tuple(map(told, operator.deployments)))
 
 
 def pinned(operator: OperatorManifests, pin: Callable[[str], str]) -> OperatorManifests:
@@ -95,10 +106,9 @@ def find(objects: Iterable[Manifest], kind: str, name: str) -> Manifest:
 
 def controller(
     deployment: Manifest,
+    declared: Install,
     *,
     container: str,
-    image: str | None,
-    requests: ControllerResources,
     args: Sequence[str] = (),
     config: str,
 ) -> Manifest:
@@ -106,9 +116,9 @@ def controller(
 
     Args:
         deployment: the release's own; not changed.
+        declared: its image, and with what it is pulled, and its requests, where they differ from the release. A lower
+            limit rises to the request.
         container: the name of the controller's container.
-        image: another image, or None for the release's.
-        requests: what the container asks for, where it differs from the release. A lower limit rises to it.
         args: arguments to add.
         config: the configuration's text, whose hash goes onto the pods.
 
@@ -140,13 +150,15 @@ def controller(
             f"Deployment {result['metadata']['name']} of the release has no container {container}; give the manifest "
             "of a release that has one (section trainstack:operators, manifest)"
         )
-    if image is not None:
+    if declared.image is not None:
         # The release pulls `Always`, for its moving tag; an image that we name does not move.
-        manager["image"], manager["imagePullPolicy"] = image, "IfNotPresent"
+        manager["image"], manager["imagePullPolicy"] = declared.image, "IfNotPresent"
     if args:
         manager["args"] = [*manager.get("args", []), *args]
-    _request(manager, "cpu", requests.cpu)
-    _request(manager, "memory", requests.memory)
+    if declared.image_pull_secrets:
+        pod["imagePullSecrets"] = [{"name": name} for name in declared.image_pull_secrets]
+    _request(manager, "cpu", declared.requests.cpu)
+    _request(manager, "memory", declared.requests.memory)
     return result
 
 
@@ -186,6 +198,14 @@ def _all_scopes(manifest: Manifest) -> Manifest:
         {**webhook, "rules": [{"scope": "*", **rule} for rule in webhook["rules"]]} for webhook in manifest["webhooks"]
     ]
     return {**manifest, "webhooks": webhooks}
+
+
+def _secured(manifest: Manifest) -> Manifest:
+    """A namespace that takes no pods but such as ours are."""
+    if manifest["kind"] != "Namespace":
+        return manifest
+    meta = manifest["metadata"]
+    return {**manifest, "metadata": {**meta, "labels": with_pod_security(meta.get("labels", {}))}}
 
 
 def _marked(manifest: Manifest, stack: str) -> Manifest:

@@ -33,7 +33,7 @@ def read_release(path: Path, sha256: str, cache: Path | None = None) -> list[Man
         path: the file.
         sha256: what its bytes must hash to.
         cache: a folder for the parsed form, since parsing tens of thousands of lines takes seconds. The bytes are
-            checked all the same; None parses each time.
+            checked all the same, and those of the parsed form too; None parses each time.
 
     Raises ReleaseError, which names path, expected and found digest, and the remedy.
 
@@ -56,15 +56,28 @@ def read_release(path: Path, sha256: str, cache: Path | None = None) -> list[Man
         return parse_release(content)
     kept = cache / f"{sha256}-{_own_digest()}.json"
     if kept.is_file():
-        result: list[Manifest] = json.loads(kept.read_text(encoding="utf-8"))
-        return result
+        return _kept(kept)
     parsed = parse_release(content)
     cache.mkdir(parents=True, exist_ok=True)
     # Published by rename, so that a reader beside us, or one after a crash, finds all of it or nothing.
     draft = kept.with_suffix(f".{os.getpid()}")
-    draft.write_text(json.dumps(parsed), encoding="utf-8")
+    body = json.dumps(parsed).encode()
+    draft.write_bytes(f"{hashlib.sha256(body).hexdigest()}\n".encode() + body)
     draft.replace(kept)
     return parsed
+
+
+def _kept(file: Path) -> list[Manifest]:
+    """The parsed form of a release, which begins with the sha256 of the rest."""
+    expected, _, body = file.read_bytes().partition(b"\n")
+    found = hashlib.sha256(body).hexdigest()
+    if expected != found.encode():
+        raise ReleaseError(
+            f"{file}: the sha256 of this parsed release is {found}, but {expected[:64].decode(errors='replace')} was "
+            "written; nothing was taken from it. Remove the file: it is made again from the release"
+        )
+    result: list[Manifest] = json.loads(body)
+    return result
 
 
 def parse_release(content: bytes) -> list[Manifest]:
@@ -120,5 +133,5 @@ def _slim_version(version: Manifest) -> Manifest:
 
 
 def _own_digest() -> str:
-    # What this file leaves out decides what the parsed form holds.
+    # What this file leaves out, and how it writes, decides what the parsed form holds.
     return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]

@@ -1,6 +1,6 @@
 """Storage classes, volumes on hosts, and claims."""
 
-from manifests.labels import HOSTNAME, SKIP_AWAIT, Manifest, metadata
+from manifests.labels import HOSTNAME, RETAIN, SKIP_AWAIT, Manifest, metadata
 from settings.storage import PersistentVolume, StorageClass, Volume
 
 
@@ -65,7 +65,7 @@ def claim(declared: Volume, stack: str) -> Manifest:
             stack,
             namespace=declared.namespace,
             labels=declared.labels,
-            annotations={SKIP_AWAIT: "true"},
+            annotations={SKIP_AWAIT: "true", **({} if declared.retain else {RETAIN: "false"})},
             adopt=declared.adopt,
         ),
         "spec": spec,

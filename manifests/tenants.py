@@ -20,6 +20,8 @@ _RULES: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     # Files through a data loader. kubectl opens a web socket with a GET, and falls back to a POST.
     ("", ("pods/exec",), ("get", "create")),
     ("", ("events",), _READ),
+    # The namespace itself: its UID tells the cluster from another.
+    ("", ("namespaces",), ("get",)),
     ("batch", ("jobs",), _OWN),
     ("jobset.x-k8s.io", ("jobsets",), _OWN),
     ("kubeflow.org", ("pytorchjobs",), _OWN),

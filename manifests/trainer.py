@@ -30,5 +30,5 @@ def trainer(
 def _adapted(release: Sequence[Manifest], declared: Install, deployment: str, config_map: str) -> list[Manifest]:
     found = find(release, "Deployment", deployment)
     config = find(release, "ConfigMap", config_map)["data"][_CONFIG_KEY]
-    ours = controller(found, container="manager", image=declared.image, requests=declared.requests, config=config)
+    ours = controller(found, declared, container="manager", config=config)
     return [ours if manifest is found else manifest for manifest in release]

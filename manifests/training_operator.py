@@ -89,9 +89,8 @@ def training_operator(
 def _deployment(manifest: Manifest, declared: TrainingOperator) -> Manifest:
     result = controller(
         manifest,
+        declared,
         container=CONTROLLER,
-        image=declared.image,
-        requests=declared.requests,
         args=[
             *(f"--enable-scheme={scheme}" for scheme in declared.schemes),
             f"--pytorch-init-container-image={declared.init_container_image}",

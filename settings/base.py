@@ -22,6 +22,9 @@ DnsName = Annotated[
 ]
 """A name as RFC 1123 wants it for a subdomain: labels joined by '.', at most 253 characters."""
 
+Text = Annotated[str, Field(min_length=1)]
+"""Text that says something: what names an image, a file or a program is never empty."""
+
 Labels = dict[str, str]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 """A sha256 in 64 lower-case hexadecimal digits."""

@@ -1,10 +1,49 @@
 """Section `trainstack:environment`: whose stack this is and which half of the house it declares."""
 
-from typing import Literal
+from ipaddress import ip_network
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
 from settings.base import DnsLabel, DnsName, Labels, Section
+
+
+class Egress(Section):
+    """Something that the pods of an isolated namespace may connect to."""
+
+    cidr: str | None = None
+    """Addresses, such as `203.0.113.0/24`: a NetworkPolicy knows no names of hosts."""
+    namespace: DnsLabel | None = None
+    """All pods of a namespace."""
+    ports: tuple[Annotated[int, Field(ge=1, le=65535)], ...] = ()
+    """TCP; none given: all ports of all protocols."""
+
+    @field_validator("cidr")
+    @classmethod
+    def _is_block(cls, text: str | None) -> str | None:
+        if text is not None:
+            try:
+                ip_network(text)
+            except ValueError as error:
+                raise ValueError(f"is no block of addresses: {error}; write one such as 203.0.113.0/24") from None
+        return text
+
+    @model_validator(mode="after")
+    def _one_place(self) -> "Egress":
+        if (self.cidr is None) == (self.namespace is None):
+            raise ValueError("connections lead to one place: give either cidr or namespace")
+        return self
+
+
+class NamespaceNetwork(Section):
+    """What reaches the pods of a namespace, and what they reach."""
+
+    isolated: bool | None = None
+    """Pods of runs reach each other, DNS, and what `egress` names; nothing else reaches them. None: so in a namespace
+    that the stack creates; in one that is adopted stand others' pods. It is the cluster's network that holds them to
+    it: some networks, the local cluster's among them, know no policies."""
+    egress: tuple[Egress, ...] = ()
+    """Where else they may connect to: a git server, an object store, a registry of data."""
 
 
 class Namespace(Section):
@@ -12,7 +51,21 @@ class Namespace(Section):
 
     name: DnsLabel
     labels: Labels = Field(default_factory=dict)
+    """Beside these it enforces, warns and audits by the Pod Security level `restricted`, unless they say otherwise
+    (`pod-security.kubernetes.io/enforce: baseline`); one that is adopted keeps the level that it has."""
     adopt: bool = False
+    network: NamespaceNetwork = NamespaceNetwork()
+
+    @property
+    def isolated(self) -> bool:
+        """Whether policies of ours stand in it."""
+        return not self.adopt if self.network.isolated is None else self.network.isolated
+
+    @model_validator(mode="after")
+    def _nothing_to_let_out_of(self) -> "Namespace":
+        if self.network.egress and not self.isolated:
+            raise ValueError("network.egress names exceptions, and nothing is forbidden: add network.isolated: true")
+        return self
 
 
 class Existing(Section):

@@ -35,11 +35,14 @@ SECTIONS = (
     "queues",
     "operators",
     "tenants",
+    "secrets",
     "workloads",
     "sweeps",
     "checks",
     "plan",
 )
+SECRETS = "secrets"
+"""The section of which the engine alone sees the values: it is read from the stack's file, as encrypted."""
 DEFAULTS = "defaults.yaml"
 PINS = "pins"
 """The folder of the files with digests; also the place that their entries have beside the sections."""
@@ -184,6 +187,9 @@ def _defaults(root: Path, own: Node, findings: list[Finding]) -> Node:
     entries = dict(top.entries)
     strange = entries.keys() - set(SECTIONS)
     findings += (_unknown(entries.pop(key), "", key, SECTIONS) for key in strange)
+    if SECRETS in entries:
+        remedy = "put them into the file of each environment, whose secrets the engine decrypts"
+        findings.append(Finding(entries.pop(SECRETS).where, SECRETS, "environments share no secrets", remedy))
     if "operators" in entries:
         named = own.entries["operators"].entries if "operators" in own.entries else {}
         templates = entries["operators"]

@@ -51,16 +51,18 @@ def walk(node: Node, path: str = "") -> Iterator[tuple[str, Node]]:
         yield from walk(each, name)
 
 
-def at(node: Node, steps: Sequence[str | int]) -> tuple[str, Node, bool]:
+def at(node: Node, steps: Sequence[str | int], known: dict[int, list[str]] | None = None) -> tuple[str, Node, bool]:
     """The path and value that the steps (keys and indices) lead to, and whether all of them could be gone.
 
-    Where a step leads nowhere, the path names it and the value is the one that lacks it.
+    Where a step leads nowhere, the path names it and the value is the one that lacks it. `known`: what is kept between
+    calls with the same tree, so that thousands of faults in a list do not each read all its names.
     """
-    path = ""
+    path, known = "", {} if known is None else known
     for step in steps:
         if isinstance(step, int) and step < len(node.items):
-            path = list(elements(path, [item.name for item in node.items]))[step]
-            node = node.items[step]
+            if id(node) not in known:
+                known[id(node)] = list(elements("", [item.name for item in node.items]))
+            path, node = path + known[id(node)][step], node.items[step]
         elif isinstance(step, str) and step in node.entries:
             path, node = child(path, step), node.entries[step]
         else:

@@ -5,13 +5,14 @@ from typing import Literal
 
 from pydantic import Field
 
-from settings.base import DnsLabel, DnsName, ImageDigest, Section
+from settings.base import DnsLabel, DnsName, ImageDigest, Section, Text
 from settings.checks import Checks
 from settings.environment import Environment
 from settings.operators import Operators
 from settings.paths import elements
 from settings.plan import Plan
 from settings.queues import Queues
+from settings.secrets import Secrets
 from settings.storage import Storage
 from settings.sweeps import Sweeps
 from settings.tenants import Tenants
@@ -21,8 +22,10 @@ from settings.workloads import Resources, Workload, Workloads
 class Loader(Section):
     """The Job through whose pod files go to a volume and back (`trainstack upload`, `ls`, `fetch`)."""
 
-    image: str = "busybox:1.35"
+    image: Text = "busybox:1.35"
     """busybox, or any image with a shell and GNU's coreutils, findutils and tar."""
+    image_pull_secrets: tuple[DnsName, ...] = ()
+    """As a run's."""
     queue: DnsLabel | None = None
     """The LocalQueue; None: that of the runs that mount the volume, else the namespace's first, if it has one."""
     name: DnsLabel = Field("loader", max_length=40)
@@ -36,12 +39,16 @@ class Loader(Section):
 class Cluster(Section):
     """Section `trainstack:cluster`: where the objects go."""
 
-    context: str | None = None
+    context: Text | None = None
     """The kubeconfig context; None: the current one. The file is KUBECONFIG's: the person's, not the environment's."""
-    registry: str = "registry.local"
+    identity: Text | None = None
+    """The cluster that this environment is for: the UID of its namespace kube-system, or for a tenant that of a
+    namespace of his, or the sha256 of the cluster's CA; on another one nothing is changed. None: the one that the stack
+    was first brought up on, which the stack remembers. To be set when that one is gone and another takes its place."""
+    registry: Text = "registry.local"
     """Where images that this repository builds are pushed and pulled."""
     loader: Loader = Loader()
-    git_image: str = "alpine/git:2.47.2"
+    git_image: Text = "alpine/git:2.47.2"
     """What checks a workload's `code` out: needs `sh`, `git` 2.29 or later, and `ssh` where it is read by ssh."""
 
 
@@ -56,6 +63,7 @@ class Settings(Section):
     queues: Queues = Queues()
     operators: Operators = Operators()
     tenants: Tenants = Tenants()
+    secrets: Secrets = Secrets()
     workloads: Workloads = Field(default_factory=Workloads)
     sweeps: Sweeps = Sweeps()
     checks: Checks = Checks()

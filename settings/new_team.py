@@ -62,7 +62,7 @@ def plan(platform: Settings, request: Request) -> Plan:
     subjects |= {"users": list(request.users)} if request.users else {}
     subjects = subjects or {"serviceAccount": name}
     things: dict[str, dict[str, Any]] = {
-        "environment.namespaces": {"name": namespace, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
+        "environment.namespaces": {"name": namespace},
         "queues.clusterQueues": {
             "name": name,
             **({"cohort": cohort} if cohort else {}),

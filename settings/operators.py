@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from settings.base import Section, Sha256
+from settings.base import DnsName, Section, Sha256, Text
 from settings.quantities import Quantity
 
 
@@ -12,7 +12,7 @@ class Manifest(Section):
     """A release manifest: where it is and what its bytes must be. Nothing is written unless they match."""
 
     version: str = Field(pattern=r"^v[0-9]+\.[0-9]+\.[0-9]+$")
-    path: str | None = None
+    path: Text | None = None
     """A file, relative to the project."""
     url: str | None = Field(None, pattern="^https://")
     sha256: Sha256
@@ -35,8 +35,10 @@ class Install(Section):
     """The install of an operator."""
 
     manifest: Manifest
-    image: str | None = None
+    image: Text | None = None
     """Another place, or a digest, for the controller's image; None keeps the release's."""
+    image_pull_secrets: tuple[DnsName, ...] = ()
+    """Secrets of the operator's namespace with the credentials of registries."""
     requests: ControllerResources = ControllerResources()
 
 
@@ -73,7 +75,7 @@ class TrainingOperator(Install):
 
     schemes: tuple[Literal["pytorchjob", "tfjob", "mpijob", "xgboostjob", "paddlejob", "jaxjob"], ...] = ("pytorchjob",)
     """The kinds that are installed and watched. Each CRD is 200 KB, most of what a preview costs: list those in use."""
-    init_container_image: str
+    init_container_image: Text
     """The image, with `sh` and `nslookup`, that makes a worker wait for its master's name. Pin it by digest."""
 
 

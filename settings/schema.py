@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from settings.load import PROJECT, SECTIONS, STACK_FILE_KEYS
+from settings.load import PROJECT, SECRETS, SECTIONS, STACK_FILE_KEYS
 from settings.model import Settings
 from settings.space import Space
 from settings.sweeps import FROM_FILES
@@ -27,6 +27,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _MODULES = (
     "base",
     "checks",
+    "elastic",
     "environment",
     "hyperparams",
     "jobsets",
@@ -34,6 +35,7 @@ _MODULES = (
     "operators",
     "plan",
     "queues",
+    "secrets",
     "space",
     "storage",
     "sweeps",
@@ -75,7 +77,8 @@ def schemas() -> dict[str, Schema]:
             },
         },
     }
-    defaults = {"type": "object", "properties": sections, "additionalProperties": False}
+    shared = {name: each for name, each in sections.items() if name != SECRETS}
+    defaults = {"type": "object", "properties": shared, "additionalProperties": False}
     return {
         "environment.schema.json": _document("Pulumi.<environment>.yaml", environment, definitions),
         "defaults.schema.json": _document("defaults.yaml", defaults, definitions),

@@ -3,13 +3,15 @@
 Readers of YAML disagree about plain words and numbers, and the Pulumi engine reads these files too. So: `true` and
 `false` alone are booleans (`no`, `on`, `y` are text, as for the engine), plain decimals are numbers, `1:30` is text,
 and what readers disagree about (`0777`, `0x1F`, `1_000`, `True`, `2024-01-01`) is an error until it is quoted. Twice
-the same key, merge keys (`<<`) and tags are errors.
+the same key, merge keys (`<<`) and tags are errors. So is what a few lines can make too large to read: values nested
+too deep, aliases of aliases, numbers of thousands of digits.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -28,7 +30,32 @@ _DISPUTED = re.compile(
 )
 _COLLECTIONS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 _RESOLVER = yaml.resolver.Resolver()
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten times faster where PyYAML was built with it
+_BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten times faster where PyYAML was built with it
+_MOST_LEVELS = 50
+"""Values within values. The models have 12 levels; a thousand would be more than Python's stack holds."""
+_MOST_ALIASED = 10_000
+"""Values that aliases repeat in one file: nine aliases of nine aliases of … make billions of a few lines."""
+_MOST_DIGITS = 1_000
+"""Of a number. The greatest float has 309, and Python reads no whole number of more than 4,300."""
+
+
+class _Loader(_BASE):  # type: ignore[misc]  # which of the two it is, PyYAML's build decides
+    """PyYAML's, which calls these two for each value, but with an end to the levels: it reads them by recursion."""
+
+    levels = 0
+
+    def descend_resolver(self, parent: yaml.Node | None, index: object) -> None:
+        """Before the values in a value are read."""
+        self.levels += 1
+        if self.levels > _MOST_LEVELS and parent is not None:
+            problem = f"values are nested more than {_MOST_LEVELS} deep"
+            raise yaml.composer.ComposerError(None, None, problem, parent.start_mark)
+        super().descend_resolver(parent, index)
+
+    def ascend_resolver(self) -> None:
+        """After them."""
+        self.levels -= 1
+        super().ascend_resolver()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +109,7 @@ def read_list(root: Path, file: str, findings: list[Finding]) -> Node:
 def _read(root: Path, file: str, findings: list[Finding]) -> Node:
     start = Place(file, 1, 1)
     try:
-        root_node = yaml.compose((root / file).read_text(encoding="utf-8"), Loader=_LOADER)
+        root_node = yaml.compose((root / file).read_text(encoding="utf-8"), Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = Place(file, mark.line + 1, mark.column + 1) if mark else start
@@ -98,7 +125,7 @@ def read_text(text: str, name: str, findings: list[Finding]) -> Node:
     """A single value as a person writes it on a line; faults are added to `findings`, and it is then null."""
     start = Place(name, 1, 1)
     try:
-        node = yaml.compose(text, Loader=_LOADER)
+        node = yaml.compose(text, Loader=_Loader)
     except yaml.YAMLError as error:
         findings.append(Finding(start, "", f"not YAML: {getattr(error, 'problem', error)}", "mend the syntax"))
         return Node(None, start)
@@ -112,12 +139,21 @@ class _Reader:
         self.file = file
         self.findings = findings
         self.open: set[int] = set()
+        self.read: set[int] = set()
+        self.aliased = 0
 
     def node(self, node: yaml.Node, where: Place | None = None) -> Node:
         """The value at `where`, by default at its own beginning."""
         where = where or self._place(node)
         if id(node) in self.open:
             self._fault(node, "an alias that holds itself", "write the value out")
+            return Node(None, where)
+        # A value that was read before is here by an alias.
+        self.aliased += id(node) in self.read
+        self.read.add(id(node))
+        if self.aliased > _MOST_ALIASED:
+            if self.aliased == _MOST_ALIASED + 1:
+                self._fault(node, f"aliases repeat more than {_MOST_ALIASED} values", "write out what is meant")
             return Node(None, where)
         self.open.add(id(node))
         try:
@@ -166,9 +202,14 @@ class _Reader:
             remedy = f'write "{text}" for text, else a plain decimal, true or false'
             self._fault(node, f"readers of YAML disagree about {text}", remedy)
             return text
-        if _INTEGER.fullmatch(text):
-            return int(text)
-        return float(text) if _FLOAT.fullmatch(text) else text
+        if not (whole := _INTEGER.fullmatch(text)) and not _FLOAT.fullmatch(text):
+            return text
+        if len(text) > _MOST_DIGITS:
+            self._fault(
+                node, f"the number has {len(text)} characters", "write fewer, or put it in quotes if it is text"
+            )
+            return None
+        return int(text) if whole else float(text)
 
     def _place(self, node: yaml.Node) -> Place:
         return Place(self.file, node.start_mark.line + 1, node.start_mark.column + 1)

@@ -1,10 +1,10 @@
 """Section `trainstack:storage`: storage classes, volumes on hosts, and the claims that runs mount."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from settings.base import DnsLabel, DnsName, Labels, Section
+from settings.base import DnsLabel, DnsName, Labels, Section, Text
 from settings.quantities import Quantity
 
 AccessMode = Literal["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"]
@@ -18,7 +18,7 @@ class StorageClass(Section):
     """A kind of storage. Source: https://kubernetes.io/docs/concepts/storage/storage-classes/"""
 
     name: DnsName
-    provisioner: str
+    provisioner: Text
     """`kubernetes.io/no-provisioner` for volumes that are declared by hand."""
     parameters: dict[str, str] = Field(default_factory=dict)
     reclaim_policy: Literal["Delete", "Retain"] = "Retain"
@@ -69,3 +69,5 @@ class Storage(Section):
     classes: tuple[StorageClass, ...] = ()
     persistent_volumes: tuple[PersistentVolume, ...] = ()
     volumes: tuple[Volume, ...] = ()
+    discard: tuple[Annotated[str, Field(pattern=r"^[a-z0-9-]+/[a-z0-9-]+$")], ...] = ()
+    """Claims, as `<namespace>/<name>`, that this change may delete or replace although their data goes with them."""

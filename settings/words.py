@@ -12,6 +12,7 @@ from settings.bases import Steps
 from settings.errors import Finding, Place, nearest
 from settings.merge import at
 from settings.model import Settings
+from settings.secrets import IN_PLAIN
 from settings.source import Node
 from settings.sweeps import FROM_FILES, Sweep
 
@@ -32,6 +33,7 @@ _BOUNDS = {
     "less_than_equal": ("le", "must be at most {}", "lower it"),
     "greater_than": ("gt", "must be above {:g}", "raise it"),
     "string_too_long": ("max_length", "is longer than {} characters", "shorten it"),
+    "string_too_short": ("min_length", "must have at least {} character", "write it, or leave the key out"),
     "too_short": ("min_length", "must have at least {} element", "add one"),
 }
 _NOT_IN_FILES: dict[type[BaseModel], tuple[str, ...]] = {Settings: ("stack", "pins"), Sweep: FROM_FILES}
@@ -59,19 +61,24 @@ def findings_of(
 
     `bases`: for a run (by its steps) that has no workload.yaml below it, what to say where something is missing.
     """
+    known: dict[int, list[str]] = {}
     for detail in error.errors(include_url=False):
-        yield from _findings(detail, tree, bases, model)
+        yield from _findings(detail, tree, bases, model, known)
 
 
 def _findings(
-    detail: ErrorDetails, tree: Node, bases: Mapping[Steps, Finding], model: type[BaseModel]
+    detail: ErrorDetails,
+    tree: Node,
+    bases: Mapping[Steps, Finding],
+    model: type[BaseModel],
+    known: dict[int, list[str]],
 ) -> Iterator[Finding]:
     kind, steps, context = detail["type"], detail["loc"], detail.get("ctx", {})
     if steps[-1:] == ("[key]",):
-        path, node, _ = at(tree, steps[:-1])
+        path, node, _ = at(tree, steps[:-1], known)
         yield Finding(node.where, path, f"unknown key {steps[-2]}", _choices(context))
         return
-    path, node, found = at(tree, steps)
+    path, node, found = at(tree, steps, known)
     if steps == ("stack",) and model is Settings:
         where = Place(f"Pulumi.{detail['input']}.yaml")
         yield Finding(where, "", "is not a good name for an environment", _pattern(context))
@@ -79,17 +86,31 @@ def _findings(
         yield from _missing(steps, path, node, bases, model)
     elif kind == "too_short" and len(node.items) >= context["min_length"]:
         return  # pydantic counts good elements only, and has told what is wrong with the others
+    elif kind == IN_PLAIN:
+        yield Finding(node.where, path, "a secret stands in plain text", _set_secret(steps))
     elif kind == "value_error" and isinstance(node.data, float) and model is Settings:
         yield Finding(node.where, path, f"{node.text} is no exact number", f'write "{node.text}", in quotes')
     elif kind == "extra_forbidden":
-        parent, _, _ = at(tree, steps[:-1])
+        parent, _, _ = at(tree, steps[:-1], known)
         yield Finding(node.where, parent, f"unknown key {steps[-1]}", nearest(str(steps[-1]), _keys(steps[:-1], model)))
     elif kind == "value_error":
-        faults = _own(str(context["error"]), node)
+        faults = _own(str(context["error"]), of_model=_is_model(_type_at(steps, model)))
         yield from (Finding(node.where, path, message, remedy) for message, remedy in faults)
     else:
         message, remedy = _plain_words(kind, context, node, detail["msg"])
-        yield Finding(node.where, path, f"{message} (value {_shape(node)})" if found else message, remedy)
+        # Where secrets stand, whatever is wrong may be one in the wrong place.
+        shown = found and steps[:1] != ("secrets",)
+        yield Finding(node.where, path, f"{message} (value {_shape(node)})" if shown else message, remedy)
+
+
+def _set_secret(steps: Steps) -> str:
+    """How to have the engine encrypt a value of the section `secrets`. Nothing is said of the value itself."""
+    _, _, index, _, key = steps
+    spelled = f".{key}" if str(key).isidentifier() else f'["{key}"]'
+    return (
+        "take the value out of the file, change it where it came from, and type it at the prompt of `pulumi config "
+        f"set --secret --path 'trainstack:secrets.secrets[{index}].values{spelled}'`"
+    )
 
 
 def _plain_words(kind: str, context: Mapping[str, Any], node: Node, fallback: str) -> tuple[str, str]:
@@ -106,9 +127,9 @@ def _plain_words(kind: str, context: Mapping[str, Any], node: Node, fallback: st
     return fallback, "see the JSON Schema in docs/schema"
 
 
-def _own(text: str, node: Node) -> Iterator[tuple[str, str]]:
-    """A message of the models' own: `problem; remedy` of one value, `problem: remedy; …` of a whole map."""
-    if not isinstance(node.data, Mapping):
+def _own(text: str, *, of_model: bool) -> Iterator[tuple[str, str]]:
+    """A message of the models' own: `problem; remedy` of one value, `problem: remedy; …` of a whole section."""
+    if not of_model:
         problem, _, remedy = text.partition("; ")
         yield problem, remedy
         return
@@ -147,7 +168,7 @@ def _shape(node: Node) -> str:
 def _keys(steps: Sequence[str | int], root: type[BaseModel]) -> list[str]:
     """The keys that the map at `steps` may have."""
     model = _type_at(steps, root)
-    if not (isinstance(model, type) and issubclass(model, BaseModel)):
+    if not _is_model(model):
         return []
     keys = [field.alias or name for name, field in model.model_fields.items()]
     return [key for key in keys if key not in _NOT_IN_FILES.get(model, ())]
@@ -157,13 +178,17 @@ def _type_at(steps: Sequence[str | int], root: type[BaseModel]) -> Any:
     """The annotation that the models give the value at `steps`."""
     kind: Any = root
     for step in steps:
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
+        if _is_model(kind):
             fields = {field.alias or name: field.annotation for name, field in kind.model_fields.items()}
             kind = fields.get(str(step))
         else:
             kind = get_args(kind)[0 if isinstance(step, int) else -1]
         kind = _without_none(kind)
     return kind
+
+
+def _is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
 def _without_none(kind: Any) -> Any:

@@ -6,10 +6,12 @@ from typing import Literal
 from pydantic import Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from settings.base import DnsLabel, DnsName, Labels, Section, Toleration
+from settings.base import DnsLabel, DnsName, Labels, Section, Text, Toleration
 from settings.code import Code
+from settings.elastic import Elastic
 from settings.jobsets import DependsOn, FailurePolicy, Network, SuccessPolicy, faults_of_jobs
 from settings.quantities import Quantity
+from settings.secrets import SecretValue
 
 RoleName = Literal["Master", "Worker"]
 
@@ -17,9 +19,9 @@ RoleName = Literal["Master", "Worker"]
 class Image(Section):
     """The image of a workload: built from this repository, or somebody's by name."""
 
-    build: str | None = None
+    build: Text | None = None
     """A folder of this repository with a Dockerfile; its content names the image's tag."""
-    name: str | None = None
+    name: Text | None = None
     """A reference such as `pytorch/pytorch:2.0.1-cuda11.7-cudnn8-devel` or `repository@sha256:…`."""
 
     @model_validator(mode="after")
@@ -48,12 +50,12 @@ class Resources(Section):
 class Data(Section):
     """The files a run reads: named by the digest of their manifest, so other data is another run."""
 
-    manifest: str
+    manifest: Text
     """A file of this repository: the manifest.json of the prepared folder, as committed."""
     volume: DnsLabel
     path: str = Field(pattern=r"^[^/]")
     """The folder on the volume."""
-    prepare: str | None = None
+    prepare: Text | None = None
     """A Python module of this repository that writes the files into the folder given as its argument: `trainstack up`
     runs it on the person's machine where the volume lacks them. None: somebody brings them (`trainstack upload`)."""
 
@@ -73,39 +75,6 @@ class PodOverrides(Section):
     volumes: tuple[Mount, ...] | None = None
     resources: Resources | None = None
     annotations: Labels | None = None
-
-
-class Elastic(Section):
-    """How many workers a PyTorchJob may have, and how they find each other: torchrun's options.
-
-    Source: https://www.kubeflow.org/docs/components/trainer/legacy-v1/reference/ (ElasticPolicy)
-    """
-
-    min_replicas: int = Field(1, ge=1)
-    max_replicas: int = Field(ge=1)
-    rdzv_backend: Literal["c10d", "etcd", "etcd-v2"] = "c10d"
-    rdzv_host: str | None = None
-    """Of the rendezvous; None: the first worker's, which c10d serves itself."""
-    rdzv_port: int | None = Field(None, ge=1, le=65535)
-    max_restarts: int | None = Field(None, ge=0)
-    """Restarts of the group of workers; None: torchrun's own default."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _no_autoscaler(cls, values: object) -> object:
-        if isinstance(values, dict) and "metrics" in values:
-            raise ValueError(
-                "metrics bring an autoscaler, and Kueue suspends the job when that changes its size: leave metrics out"
-            )
-        return values
-
-    @model_validator(mode="after")
-    def _in_order(self) -> "Elastic":
-        if self.max_replicas < self.min_replicas:
-            raise ValueError(
-                f"maxReplicas is {self.max_replicas}, below minReplicas {self.min_replicas}: raise maxReplicas"
-            )
-        return self
 
 
 class Role(PodOverrides):
@@ -155,11 +124,15 @@ class Workload(Section):
     `pytorch`, which its operator prescribes."""
     image: Image
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
+    image_pull_secrets: tuple[DnsName, ...] = ()
+    """Secrets of the run's namespace with the credentials of registries."""
     command: tuple[str, ...] = ()
     """The program; empty: the image's own, which only an unmanaged workload may use."""
     args: tuple[str, ...] = ()
-    working_dir: str | None = None
+    working_dir: Text | None = None
     env: dict[str, str] = Field(default_factory=dict)
+    secret_env: dict[str, SecretValue] = Field(default_factory=dict)
+    """Variables whose values are a Secret's. The run is named after where they stand, not after what they are."""
     seed: int | None = None
     """Part of the run's identity; the program gets it as TRAINSTACK_SEED."""
     attempt: int = Field(1, ge=1)
@@ -185,6 +158,9 @@ class Workload(Section):
     """The user id of the pods; None: the image's own, which a `restricted` namespace accepts only if not root."""
     security: Literal["restricted", "baseline"] = "restricted"
     """The Pod Security level that the pods are built for."""
+    service_account: DnsName | None = None
+    """The ServiceAccount that the pods act as, whose token they then have; None: they have no token. An unmanaged
+    workload with security `baseline` says nothing of it, and its cluster gives it one."""
     active_deadline_seconds: int | None = Field(None, ge=1)
     expected_duration_seconds: int | None = Field(None, ge=1)
     """How long the run takes from its admission to its end, as far as one knows: `trainstack plan` reckons with it,
@@ -196,6 +172,12 @@ class Workload(Section):
     """Of a Job: pods until this many have succeeded."""
     parallelism: int = Field(1, ge=1)
     """Of a Job: pods at once."""
+    min_parallelism: int | None = Field(None, ge=1)
+    """Of a Job in a queue: with so few pods at once it may begin where the quota has no place for `parallelism`, and
+    then keeps to what it was given. None: it waits for all.
+
+    Source: https://kueue.sigs.k8s.io/docs/tasks/run/jobs/#partial-admission
+    """
     restart_policy: Literal["Never", "OnFailure"] = "Never"
     """Of the pods of a Pod, Job or DataLoader."""
     roles: dict[RoleName, Role] = Field(default_factory=dict)
@@ -218,6 +200,8 @@ class Workload(Section):
     @model_validator(mode="after")
     def _consistent(self) -> "Workload":
         faults = [*_faults_of_kind(self), *(_faults_of_managed(self) if self.managed else ())]
+        if twice := sorted(self.secret_env.keys() & self.env.keys()):
+            faults.append(f"env and secretEnv both set {', '.join(twice)}: leave them out of one")
         if faults:
             raise ValueError("; ".join(faults))
         return self
@@ -235,6 +219,7 @@ _FIELDS_OF: dict[str, tuple[str, ...]] = {
     "restart_policy": ("Pod", "Job", "DataLoader"),
     "completions": ("Job", "DataLoader"),
     "parallelism": ("Job", "DataLoader"),
+    "min_parallelism": ("Job",),
     "backoff_limit": ("Job", "PyTorchJob", "DataLoader", "TrainJob", "JobSet"),
     # Trainer would make the JobSet of a finished TrainJob anew, and train again.
     "ttl_seconds_after_finished": ("Job", "PyTorchJob", "DataLoader", "JobSet"),
@@ -247,17 +232,23 @@ _FIELDS_OF: dict[str, tuple[str, ...]] = {
 
 
 def _faults_of_kind(workload: Workload) -> Iterator[str]:
-    kind, roles = workload.kind, workload.roles
+    kind = workload.kind
     for field, kinds in _FIELDS_OF.items():
         default = Workload.model_fields[field].get_default(call_default_factory=True)
         if field in workload.model_fields_set and getattr(workload, field) != default and kind not in kinds:
             yield f"a {kind} has no {to_camel(field)}: leave it out (kinds that have it: {', '.join(kinds)})"
+    if kind == "Job":
+        yield from _faults_of_job(workload)
     if kind == "JobSet":
         yield from faults_of_jobs(workload.replicated_jobs, workload.success_policy, workload.failure_policy)
     if kind == "TrainJob":
         yield from _faults_of_trainjob(workload)
-    if kind != "PyTorchJob":
-        return
+    if kind == "PyTorchJob":
+        yield from _faults_of_pytorchjob(workload)
+
+
+def _faults_of_pytorchjob(workload: Workload) -> Iterator[str]:
+    roles = workload.roles
     if workload.container not in (None, "pytorch"):
         yield f"the container of a PyTorchJob is called pytorch, not {workload.container}: leave out container"
     if workload.elastic is None and "Master" not in roles:
@@ -266,6 +257,15 @@ def _faults_of_kind(workload: Workload) -> Iterator[str]:
         yield "an elastic PyTorchJob needs roles.Worker: add it"
     if "Master" in roles and roles["Master"].replicas != 1:
         yield "a PyTorchJob has one Master: leave out its replicas"
+
+
+def _faults_of_job(workload: Workload) -> Iterator[str]:
+    least, at_once = workload.min_parallelism, min(workload.parallelism, workload.completions)
+    if least is not None and least >= at_once:
+        yield (
+            f"minParallelism is {least}, and no more than {at_once} pods stand at once (the smaller of parallelism and "
+            "completions): take fewer, or leave it out"
+        )
 
 
 def _faults_of_trainjob(workload: Workload) -> Iterator[str]:

@@ -9,35 +9,51 @@ import pulumi
 from checks.cluster.names import wait_until_free
 from checks.cluster.webhooks import wait_until_runtime_is_seen
 from checks.platform import unknown_queues
+from checks.teardown.plan import protected
+from components.cluster import remember
 from components.launches import Launches
 from components.objects import PROVIDER_VERSION
 from components.runs import RunsArgs
+from components.secrets import Secrets, SecretsArgs
 from components.sweeps import SweepArgs
+from components.teardown import Guard
 from settings.model import Settings
 from stacks.platform import platform
 from stacks.program import Program, parameter_files
+from stacks.teardown import teardown
 from stacks.training import training
 from workloads.records import Ledger, ledger_config_map
 
 
-def assemble(program: Program) -> Mapping[str, pulumi.Input[Any]]:
-    """Declare everything and return the stack's outputs: what a person needs next."""
+def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Mapping[str, pulumi.Input[Any]]:
+    """Declare everything and return the stack's outputs: what a person needs next.
+
+    `secrets`: the section of that name as the engine decrypts it; None where there is none.
+    """
     settings = program.settings
     halves = settings.environment.halves
-    opts = pulumi.ResourceOptions(providers=[_provider("cluster", settings.cluster.context)])
+    expected = settings.cluster.identity is not None
+    known = remember(program.cluster, settings.stack, settings.environment.profile, expected=expected)
+    opts = pulumi.ResourceOptions(providers=[_provider("cluster", settings.cluster.context, known)])
     outputs: dict[str, pulumi.Input[Any]] = {"schema": 1}
     after: tuple[pulumi.Input[pulumi.Resource], ...] = ()
+    everything: tuple[pulumi.Resource, ...] = ()
+    hooks = teardown(settings, program.retained)
+    sealed = SecretsArgs(stack=settings.stack, secrets=settings.secrets, values=secrets) if secrets else None
     if "platform" in halves:
-        declared = platform(settings, program.operators, program.retained, opts)
-        after = declared.resources
+        declared = platform(settings, program.operators, program.retained, hooks, sealed, opts)
+        after, everything = declared.resources, (*declared.resources, *declared.beside)
         outputs.update(declared.outputs)
     elif settings.environment.platform is not None:
         reference = pulumi.StackReference(settings.environment.platform)
         outputs["localQueues"] = queues = reference.require_output("localQueues")
         # Volumes and runs come after it: none is made when a run's queue is not there.
         after = (queues.apply(partial(_with_queues_of, reference, settings)),)
+    if sealed and "platform" not in halves:
+        then = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[*after]))
+        after = (*after, Secrets("secrets", sealed, then))
     if "training" in halves:
-        generating = _generating(program)
+        generating = _generating(program, known)
         runs = RunsArgs(wrappers=program.wrappers, launches=_launches(program, program, generating))
         sweeps = {
             each.name: SweepArgs(
@@ -46,12 +62,13 @@ def assemble(program: Program) -> Mapping[str, pulumi.Input[Any]]:
             for each in program.sweeps
             if each.ledgers
         }
-        outputs.update(training(settings, runs, sweeps, after, opts))
+        team = training(settings, runs, sweeps, after, opts)
+        everything += team.resources
+        outputs.update(team.outputs)
         outputs["waiting"] = {run: list(others) for run, others in program.waiting.items()}
         outputs["waitingTrials"] = {each.name: len(each.waiting) for each in program.sweeps if each.waiting}
-        outputs["protected"] = [
-            f"PersistentVolumeClaim {each.namespace}/{each.name}" for each in settings.storage.volumes if each.protect
-        ]
+        outputs["protected"] = list(protected(settings))
+    Guard("guard", hooks, everything)
     outputs["retained"] = [
         f"{each.kind} {f'{each.namespace}/' if each.namespace else ''}{each.name}: {each.reason}"
         for each in program.retained
@@ -89,19 +106,21 @@ def _launches(program: Program, decided: _Decided, generating: pulumi.ProviderRe
     )
 
 
-def _generating(program: Program) -> pulumi.ProviderResource | None:
+def _generating(program: Program, known: pulumi.Output[pulumi.Resource]) -> pulumi.ProviderResource | None:
     """A second provider to the same cluster, for launches whose names the API server chooses; None without them."""
     launched = [*program.launches, *(launch for sweep in program.sweeps for launch in sweep.launches)]
     if all("name" in each.launch["metadata"] for each in launched):
         return None
-    return _provider("cluster-generating", program.settings.cluster.context, enableServerSideApply="false")
+    return _provider("cluster-generating", program.settings.cluster.context, known, enableServerSideApply="false")
 
 
-def _provider(name: str, context: str | None, **changes: str) -> pulumi.ProviderResource:
+def _provider(
+    name: str, context: str | None, known: pulumi.Output[pulumi.Resource], **changes: str
+) -> pulumi.ProviderResource:
     """The cluster that KUBECONFIG names to whoever runs the engine, whichever command they run.
 
     Not pulumi_kubernetes.Provider: that one takes KUBECONFIG for an input. The state would hold one person's path,
-    differ for the next, and send `destroy` and `refresh`, which run no program, to the cluster of the last `up`.
+    differ for the next, and send `destroy` and `refresh`, which need run no program, to the cluster of the last `up`.
     """
     properties = {
         # A changed ConfigMap is edited, not deleted first (which a pod would notice).
@@ -110,7 +129,9 @@ def _provider(name: str, context: str | None, **changes: str) -> pulumi.Provider
         **({"context": context} if context else {}),
         **changes,
     }
-    return pulumi.ProviderResource("kubernetes", name, properties, pulumi.ResourceOptions(version=PROVIDER_VERSION))
+    # Every object comes after its provider, and so after it is known that this is the stack's own cluster.
+    opts = pulumi.ResourceOptions(version=PROVIDER_VERSION, depends_on=[known])
+    return pulumi.ProviderResource("kubernetes", name, properties, opts)
 
 
 def _with_queues_of(

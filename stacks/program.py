@@ -10,19 +10,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from checks import dependencies, launches, ownership, sweeps
+from checks import dependencies, downgrades, identity, launches, ownership, sweeps
 from checks.admission.words import lines
+from checks.cluster.identity import read_cluster
 from checks.cluster.rights import lacking
-from checks.cluster.snapshot import Runs, read_labels, read_runs
+from checks.cluster.snapshot import Runs, read_metadata, read_runs
 from checks.launches import LiveLaunch
+from checks.ownership import Identity
 from checks.preflight import examine
 from checks.sweeps import SweepDecision
-from manifests import storage
-from manifests.labels import Manifest
+from manifests import secrets, storage
+from manifests.labels import STACK, Manifest
 from manifests.operators import OperatorManifests, in_order
 from manifests.retained import Retained, retained
 from settings.load import load_with_places
 from settings.model import Settings
+from stacks.guards import fields_of_others, volumes_with_data
 from workloads import render
 from workloads.parameter_file import file_config_map
 from workloads.records import Ledger, ledger_config_map, wrapper_config_map, wrapper_of, wrapper_reference
@@ -38,6 +41,8 @@ class Program:
     """What a stack declares."""
 
     settings: Settings
+    cluster: identity.Cluster
+    """Where the objects go."""
     operators: Mapping[str, OperatorManifests]
     """By name, in the order of their installation."""
     wrappers: tuple[Manifest, ...]
@@ -68,7 +73,8 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
 
     Raises:
         SettingsError: the files do not say what an environment is.
-        Refused: a rule, a running run, somebody else's object or, of a tenant, a missing right stands against it.
+        Refused: a rule, another cluster than the environment names, a running run, somebody else's object, a newer
+            operator or, of a tenant, a missing right stands against it.
         ClusterError: the cluster cannot be read.
         ReleaseError, InputsError, WorkloadError, OperatorError: something that the environment names is not right.
 
@@ -80,6 +86,9 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
     faults = [str(each) for each in findings if each.stops]
     if faults:
         raise Refused("\n".join(faults))
+    here, where = read_cluster(settings), loaded.where("cluster.identity")
+    if elsewhere := identity.unexpected(here, stack, settings.cluster.identity, where):
+        raise Refused(elsewhere)
     inputs = render.read_inputs(settings, root, commit=commit(root), cache=root / render.CACHE)
     installs = render.operators(settings, inputs)
     live = read_runs(settings)
@@ -112,7 +121,11 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
     ]
     declared = [
         *wrappers,
-        *(render.platform(settings, inputs) if "platform" in settings.environment.halves else ()),
+        *(
+            render.platform(settings, inputs)
+            if "platform" in settings.environment.halves
+            else (secrets.secret(each, stack) for each in settings.secrets.secrets)
+        ),
         *(storage.claim(each, stack) for each in settings.storage.volumes if trains),
         *(file for each in trials for file in parameter_files(each, stack)),
         *(each for launch in launched for each in launch.objects),
@@ -122,14 +135,24 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
         raise Refused("\n".join(denied))
     # A name that the API server chooses is nobody's yet.
     declared = [each for each in declared if "name" in each["metadata"]]
-    marks, adopted = read_labels(declared, settings.cluster.context), ownership.adoptions(settings)
+    there, adopted = read_metadata(declared, settings.cluster.context), ownership.adoptions(settings)
+    marks = {who: metadata.get("labels") or {} for who, metadata in there.items()}
     foreign = ownership.refusals(declared, marks, adopted, stack)
-    if refusals or foreign:
-        raise Refused("\n".join((*refusals, *foreign)))
+    endangered, discarded = volumes_with_data(settings, loaded.places)
+    contested, overwritten = fields_of_others(
+        [each for each in declared if _ours_to_write(ownership.identity(each), marks, adopted, stack)],
+        there,
+        adopted,
+        settings.cluster.context,
+    )
+    downgraded = downgrades.refusals(installs, marks)
+    if refusals or foreign or downgraded or endangered or contested:
+        raise Refused("\n".join((*refusals, *foreign, *downgraded, *endangered, *contested)))
     # The platform's stack tells which queues there are (stacks/assemble.py).
     answered = {"queue-unknown"} if settings.environment.platform is not None else set()
     return Program(
         settings=settings,
+        cluster=here,
         operators=installs,
         wrappers=tuple(wrappers),
         launches=decision.launches,
@@ -144,10 +167,19 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
             *(note for each in trials for note in each.notes),
             *launches.idle_stops(stop, known),
             *(dependencies.note(run, others, live.live, live.ledgers) for run, others in held.items()),
+            *discarded,
+            *overwritten,
             *ownership.taken_over(declared, marks, adopted, stack),
         ),
         verdicts=tuple(lines(checked.verdicts)),
     )
+
+
+def _ours_to_write(
+    who: Identity, marks: Mapping[Identity, Mapping[str, str]], adopted: Collection[Identity], stack: str
+) -> bool:
+    """Whether this is a live object that the change may write to: this stack's, or one that it takes over."""
+    return who in marks and (marks[who].get(STACK) == stack or who in adopted)
 
 
 def parameter_files(sweep: SweepDecision, stack: str) -> list[Manifest]:

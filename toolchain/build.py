@@ -15,7 +15,7 @@ from typing import IO
 
 from rich.console import Console
 
-from toolchain import gomod, groups, lock, progress, provider_sources
+from toolchain import digests, gomod, groups, lock, progress, provider_sources
 from toolchain.errors import ToolchainError
 from toolchain.gotool import Go
 from toolchain.groups import Group
@@ -62,6 +62,7 @@ class Builder:
                 staging = target.with_name(f".building-{group.name}")
                 shutil.rmtree(staging, ignore_errors=True)
                 self._build(group, staging, console)
+                digests.record(staging / "out")
                 (staging / "out").rename(target)
                 shutil.rmtree(staging)
                 took = progress.duration(time.monotonic() - started)

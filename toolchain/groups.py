@@ -64,6 +64,8 @@ class Group:
     stamps: tuple[Stamp, ...] = ()
     scripts: tuple[tuple[str, str], ...] = ()
     """Name and text of the scripts that lie beside the programs."""
+    for_tests: bool = False
+    """Built by the test that uses it, and by nobody else."""
 
 
 _PROVIDER_GENERATOR = Path(__file__).with_name("provider_sources.py")
@@ -165,6 +167,14 @@ GROUPS: tuple[Group, ...] = (
         purpose="the pod sandbox's first process",
         programs=(Program("pause", "."),),
         seconds=5,
+    ),
+    Group(
+        name="kube-score",
+        module="kube-score",
+        purpose="kube-score, which reviews manifests",
+        programs=(Program("kube-score", "github.com/zegl/kube-score/cmd/kube-score"),),
+        seconds=35,
+        for_tests=True,
     ),
 )
 

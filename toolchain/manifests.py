@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from toolchain import gomod, groups
+from toolchain import digests, gomod, groups
 from toolchain.build import Builder
 from toolchain.engine import link as link_file
 from toolchain.errors import ToolchainError
@@ -123,12 +123,15 @@ def sha256(file: Path) -> str:
 
 
 def ensure(builder: Builder, console: Console) -> None:
-    """Make what is missing.
+    """Make what is missing, and hold the others against the digests that they had when they were made.
 
     Raises:
-        ToolchainError: a module cannot be had, or kustomize fails.
+        ToolchainError: a module cannot be had, kustomize fails, or a manifest is not what it was.
     """
     missing = [manifest for manifest in MANIFESTS if not _cached(manifest).exists()]
+    for manifest in MANIFESTS:
+        if manifest not in missing:
+            digests.verify(_cached(manifest).parent)
     if not missing:
         return
     with locked(cache_root() / "locks" / "manifests", console):
@@ -141,6 +144,7 @@ def ensure(builder: Builder, console: Console) -> None:
             fresh = file.with_suffix(".new")
             fresh.write_text(text)
             fresh.replace(file)
+            digests.record(file.parent)
             say(console, f"manifests: {file.name} sha256 {sha256(file)}")
 
 

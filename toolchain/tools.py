@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from toolchain import gotool, manifests, official, progress
+from toolchain import digests, gotool, manifests, official, progress
 from toolchain.build import Builder
 from toolchain.engine import Engine, link, prepare
 from toolchain.errors import MissingTool, ToolchainError
@@ -30,14 +30,14 @@ ENGINE_GROUPS = frozenset({"engine", "provider"})
 
 
 def ensure(groups: Sequence[str] | None = None, console: Console | None = None) -> None:
-    """Build or find tools. What is there already costs nothing: no program is run for it.
+    """Build or find tools. What is there already is held against the digests that it had when it was built.
 
     Args:
         groups: names of groups; by default all that this machine needs.
         console: where progress is shown; standard error by default.
 
     Raises:
-        ToolchainError: a group is unknown or cannot be built.
+        ToolchainError: a group is unknown or cannot be built, or a built program is not what it was.
     """
     console = console or Console(stderr=True)
     wanted = needed_groups() if groups is None else tuple(groups)
@@ -56,6 +56,9 @@ def ensure(groups: Sequence[str] | None = None, console: Console | None = None) 
             )
         for group in missing:
             builder.build(group, console)
+    for group in (BY_NAME[name] for name in wanted if name != MANIFESTS):
+        if group not in missing:
+            digests.verify(builder.folder(group))
     if MANIFESTS in wanted:
         manifests.ensure(builder, console)
         manifests.link(CHECKOUT)
@@ -68,7 +71,7 @@ def needed_groups(*, local_cluster: bool = True) -> tuple[str, ...]:
         local_cluster: whether the local cluster is to run here, and not only the engine against another one.
     """
     brought = ENGINE_GROUPS if official.find() else frozenset()
-    wanted = (*(group.name for group in GROUPS), MANIFESTS) if local_cluster else CLIENT
+    wanted = (*(group.name for group in GROUPS if not group.for_tests), MANIFESTS) if local_cluster else CLIENT
     return tuple(name for name in wanted if name not in brought)
 
 

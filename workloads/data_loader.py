@@ -35,6 +35,7 @@ def temporary_loader(settings: Settings, namespace: str, volume: str, mount_path
         queue=queues[0] if queues else None,
         managed=False,
         image=Image(name=chosen.image),
+        image_pull_secrets=chosen.image_pull_secrets,
         volumes=(Mount(volume=volume, mount_path=mount_path),),
         resources=chosen.resources,
         run_as_user=users[0].run_as_user if users and users[0].run_as_user else 1000,

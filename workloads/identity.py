@@ -45,8 +45,9 @@ def identity(workload: Workload, facts: Facts) -> Manifest:
                   digest, since a tag that moved is other content
     command       the program
     workingDir    which files the program finds by relative paths
-    pods          for each role: how many (the world size, or a Job's completions), arguments and environment, in which
-                  secrets stand by reference; the command of Jobs of a JobSet that have their own
+    pods          for each role: how many (the world size, or a Job's completions), arguments and environment; the
+                  command of Jobs of a JobSet that have their own
+    secretEnv     variables from Secrets, by where the values stand; only where there are some
     code          the repository and the commit, in whatever way it is reached; only where there is some
     data          the digest of the data's manifest
     seed          where chance begins
@@ -70,6 +71,8 @@ def identity(workload: Workload, facts: Facts) -> Manifest:
         "attempt": workload.attempt,
     }
     # Absent, not None: the runs that there were before there were these keep their ids.
+    if workload.secret_env:
+        result["secretEnv"] = {name: [value.secret, value.key] for name, value in workload.secret_env.items()}
     if workload.code is not None:
         result["code"] = {"git": workload.code.repository, "revision": workload.code.revision}
     if facts.parameters is not None:

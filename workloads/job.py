@@ -1,6 +1,6 @@
 """A workload as a Kubernetes Job. Source: https://kubernetes.io/docs/concepts/workloads/controllers/job/"""
 
-from manifests.labels import SKIP_AWAIT, Manifest
+from manifests.labels import MIN_PARALLELISM, SKIP_AWAIT, Manifest
 from settings.workloads import Workload
 from workloads.launch import Launch
 from workloads.metadata import launch_metadata
@@ -26,5 +26,8 @@ def job(workload: Workload, stack: str, launch: Launch, *, container: str = CONT
         spec["activeDeadlineSeconds"] = workload.active_deadline_seconds
     if workload.ttl_seconds_after_finished is not None:
         spec["ttlSecondsAfterFinished"] = workload.ttl_seconds_after_finished
-    metadata = launch_metadata(workload, stack, launch, {SKIP_AWAIT: "true"})
+    annotations = {SKIP_AWAIT: "true"}
+    if workload.min_parallelism is not None:
+        annotations[MIN_PARALLELISM] = str(workload.min_parallelism)
+    metadata = launch_metadata(workload, stack, launch, annotations)
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}

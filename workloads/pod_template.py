@@ -60,8 +60,10 @@ def pod_template(
     spec: Manifest = {"containers": [_container(workload, pod, launch, container, port, given)]}
     if workload.code is not None:
         spec["initContainers"] = [checkout_container(workload.code, launch, pod.resources)]
+    spec.update(_account(workload))
+    if workload.image_pull_secrets:
+        spec["imagePullSecrets"] = [{"name": name} for name in workload.image_pull_secrets]
     if workload.managed:
-        spec["automountServiceAccountToken"] = False
         spec["enableServiceLinks"] = False
         spec["terminationGracePeriodSeconds"] = GRACE_SECONDS
     if workload.node_selector:
@@ -112,11 +114,15 @@ def _container(
     result.update(_program(workload, pod))
     if workload.working_dir is not None:
         result["workingDir"] = workload.working_dir
-    env = [{"name": key, "value": value} for key, value in pod.env.items()]
+    env: list[Manifest] = [{"name": key, "value": value} for key, value in pod.env.items()]
+    env += [
+        {"name": key, "valueFrom": {"secretKeyRef": {"name": value.secret, "key": value.key}}}
+        for key, value in workload.secret_env.items()
+    ]
     if workload.managed:
         env += _wrapper_env(workload, pod, launch)
     given = [*given, *sweep_env(launch)]
-    taken = sorted({each["name"] for each in given} & {*pod.env})
+    taken = sorted({each["name"] for each in given} & {*pod.env, *workload.secret_env})
     if taken:
         raise WorkloadError(
             f"workload {workload.name}: env sets {', '.join(taken)}, which a {workload.kind} is given; drop it or "
@@ -160,7 +166,7 @@ def _wrapper_env(workload: Workload, pod: Pod, launch: Launch) -> list[Manifest]
             told["TRAINSTACK_DATA"] = _verbatim(canonical({"path": path, "manifest": launch.facts.data_digest}))
     if workload.seed is not None:
         told["TRAINSTACK_SEED"] = str(workload.seed)
-    taken = sorted({*told, *_SET_BY_WRAPPER} & {*pod.env})
+    taken = sorted({*told, *_SET_BY_WRAPPER} & {*pod.env, *workload.secret_env})
     if taken:
         raise WorkloadError(
             f"workload {workload.name}: env sets {', '.join(taken)}, which a managed workload is given; drop it or "
@@ -247,6 +253,15 @@ def _volumes(workload: Workload, pod: Pod, launch: Launch) -> list[Manifest]:
         memory = {"medium": "Memory", "sizeLimit": workload.shared_memory}
         volumes.append({"name": _SHARED_MEMORY_VOLUME, "emptyDir": memory})
     return volumes
+
+
+def _account(workload: Workload) -> Manifest:
+    """Whom the pods are to the API server. Nothing that trains has to talk to it."""
+    if workload.service_account is not None:
+        return {"serviceAccountName": workload.service_account}
+    if workload.managed or workload.security == "restricted":
+        return {"automountServiceAccountToken": False}
+    return {}
 
 
 def _pod_security(workload: Workload) -> Manifest:

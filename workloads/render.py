@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from manifests import namespaces, queues, storage, tenants
+from manifests import namespaces, networks, queues, secrets, storage, tenants
 from manifests.kueue import kueue
 from manifests.labels import Manifest
-from manifests.operators import OperatorManifests, in_order, pinned
+from manifests.operators import OperatorManifests, in_order, of_release, pinned
 from manifests.release import read_release
 from manifests.trainer import jobset, trainer
 from manifests.training_operator import training_operator
@@ -80,10 +80,12 @@ def everything(settings: Settings, inputs: Inputs) -> list[Manifest]:
 
 
 def platform(settings: Settings, inputs: Inputs) -> list[Manifest]:
-    """The owners' half: namespaces, rights of teams, operators, storage classes, volumes on hosts, queues."""
+    """The owners' half: namespaces, Secrets, rights of teams, operators, storage classes, volumes on hosts, queues."""
     stack, queued = settings.stack, settings.queues
     return [
         *(namespaces.namespace(each, stack) for each in settings.environment.namespaces),
+        *(policy for each in settings.environment.namespaces for policy in networks.policies(each, stack)),
+        *(secrets.secret(each, stack) for each in settings.secrets.secrets),
         *(each for team in settings.tenants.teams for each in tenants.rights(team, stack)),
         *in_order(operators(settings, inputs).values()),
         *(storage.storage_class(each, stack) for each in settings.storage.classes),
@@ -97,9 +99,11 @@ def platform(settings: Settings, inputs: Inputs) -> list[Manifest]:
 
 
 def training(settings: Settings, inputs: Inputs) -> list[Manifest]:
-    """The researchers' half: claims, and each run, and each trial, with its wrapper and its ledger."""
+    """The researchers' half: Secrets, where it stands alone; claims; each run and trial, its wrapper, its ledger."""
     planned = runs(settings, inputs)
+    alone = "platform" not in settings.environment.halves
     return [
+        *(secrets.secret(each, settings.stack) for each in settings.secrets.secrets if alone),
         *(storage.claim(each, settings.stack) for each in settings.storage.volumes),
         *wrappers(settings, inputs),
         *(ledger_config_map(settings.stack, ledger(run)) for run in planned),
@@ -145,7 +149,10 @@ def operators(settings: Settings, inputs: Inputs) -> dict[str, OperatorManifests
         result["jobset"] = jobset(releases["jobset"], installs.jobset, stack, declared)
     if installs.trainer is not None:
         result["trainer"] = trainer(releases["trainer"], installs.trainer, stack, declared)
-    return {name: pinned(operator, settings.pinned) for name, operator in result.items()}
+    return {
+        name: of_release(pinned(operator, settings.pinned), installs.installs[name].manifest.version)
+        for name, operator in result.items()
+    }
 
 
 def runs(settings: Settings, inputs: Inputs) -> list[PlannedRun]:

@@ -10,7 +10,7 @@ from checks.admission.model import Admitted, Model, PodSet, Usage, Workload
 from checks.admission.pods import pod_set
 from checks.run_pods import pod_sets
 from checks.run_pods import queued as runs_of
-from manifests.labels import PRIORITY, QUEUE
+from manifests.labels import MIN_PARALLELISM, PRIORITY, QUEUE
 from settings.model import Settings
 from workloads.build import companions, manifest
 from workloads.errors import WorkloadError
@@ -19,8 +19,6 @@ from workloads.launch import Launch
 from workloads.launched_pods import launched_pods
 
 Body = Mapping[str, Any]
-LEAST = "kueue.x-k8s.io/job-min-parallelism"
-"""Annotation of a Job: the fewest pods that it may be admitted with. Read by Kueue."""
 _ANY = Facts(image="-", data_digest=None, wrapper="-", git_image="-", commit="")
 """What an admission does not depend on."""
 
@@ -153,7 +151,7 @@ def _usage(assignments: Iterable[Body], counts: Mapping[str, int], gone: Mapping
 
 def _least(launch: Body) -> int | None:
     """None where no number is written. Source: minPodsCount in Kueue's pkg/controller/jobs/job/job_controller.go."""
-    said = (launch["metadata"].get("annotations") or {}).get(LEAST, "")
+    said = (launch["metadata"].get("annotations") or {}).get(MIN_PARALLELISM, "")
     return int(said) if launch["kind"] == "Job" and said.removeprefix("-").isdecimal() else None
 
 

@@ -18,6 +18,7 @@ from checks.live import CLUSTER_SCOPED, OPERATORS, DryRun, Live, Operator, Opera
 from checks.pods import problems
 from manifests import queues
 from manifests.kueue import CONFIG_KEY
+from manifests.labels import RELEASE
 from settings.model import Settings
 
 Body = Mapping[str, Any]
@@ -152,6 +153,7 @@ async def _operator(api: Api, body: Body) -> Operator:
         name=metadata["name"],
         image=manager["image"],
         ready=ready,
+        release=(metadata.get("labels") or {}).get(RELEASE, ""),
         problems=() if ready else await _problems(api, metadata["namespace"], spec["selector"].get("matchLabels", {})),
     )
 

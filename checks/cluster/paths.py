@@ -31,6 +31,7 @@ _NAMESPACED = {
     "LimitRange": "limitranges",
     "LocalQueue": "localqueues",
     "PersistentVolumeClaim": "persistentvolumeclaims",
+    "NetworkPolicy": "networkpolicies",
     "Pod": "pods",
     "PyTorchJob": "pytorchjobs",
     "Role": "roles",

@@ -107,15 +107,11 @@ def _list(
     return sorted(found, key=lambda body: str(body["metadata"]["name"]))
 
 
-def read_labels(manifests: Iterable[Mapping[str, Any]], context: str | None) -> dict[Identity, dict[str, str]]:
-    """The labels of those objects that exist, by identity."""
+def read_metadata(manifests: Iterable[Mapping[str, Any]], context: str | None) -> dict[Identity, dict[str, Any]]:
+    """The metadata of those objects that exist, by identity."""
     asked = {paths.location(manifest): identity(manifest) for manifest in manifests}
     answers = read(list(asked), context, metadata_only=True)
-    return {
-        asked[path]: answer.body["metadata"].get("labels") or {}
-        for path, answer in answers.items()
-        if there(path, answer)
-    }
+    return {asked[path]: answer.body["metadata"] for path, answer in answers.items() if there(path, answer)}
 
 
 def _in_namespace(path: str) -> bool:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from checks import downgrades
 from checks.finding import Finding
 from checks.kinds import KINDS, LAUNCHED_AS
 from checks.live import OPERATORS, LiveRule, LiveScene, absent, declared, needed, unknown
@@ -76,15 +77,22 @@ def operator_version(scene: LiveScene) -> Iterator[Finding]:
     wanted, installs = needed(scene.settings), scene.settings.operators.installs
     running = {name: found for name, found in (scene.live.operators or {}).items() if found and name in wanted}
     tags = {name: _TAG.search(found.image) for name, found in running.items()}
-    said = {name: tag[1] for name, tag in tags.items() if tag}
-    said |= {name: install.manifest.version for name, install in installs.items()}
+    told = {name: tag[1] for name, tag in tags.items() if tag}
+    told |= {name: found.release for name, found in running.items() if version(found.release)}
+    said = told | {name: install.manifest.version for name, install in installs.items()}
     versions = {name: numbers for name, text in said.items() if (numbers := version(text))}
     for clash in clashes(versions, [run for _, run in scene.runs()]):
         # Of those that are all declared here, the files have told already.
         if first := next((name for name in clash.operators if not declared(scene.settings, name)), None):
             yield Finding("operator-version", clash.severity, wanted[first], clash.message, clash.remedy)
     for name, found in running.items():
-        if declared(scene.settings, name) and scene.images.get(name, found.image) != found.image:
+        if declared(scene.settings, name) and downgrades.older(told.get(name, ""), said[name]):
+            message = (
+                f"{OPERATORS[name].title} {told[name]} runs, and the older {said[name]} is declared: {downgrades.WHY}"
+            )
+            remedy = downgrades.remedy(name, told[name])
+            yield Finding("operator-version", "error", wanted[name], message, remedy)
+        elif declared(scene.settings, name) and scene.images.get(name, found.image) != found.image:
             message = f"{OPERATORS[name].title} runs as {found.image}, and {scene.images[name]} is pinned"
             remedy = f"trainstack up -s {scene.settings.stack} changes it; or pin what runs"
             yield Finding("operator-version", "warning", wanted[name], message, remedy)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from checks.finding import Finding
 from checks.scene import Rule, Scene
 from settings.load import pins_file
+from settings.model import Cluster
 from settings.operators import Operators
 from workloads import render
 from workloads.used_images import UsedImage, used_images
@@ -20,6 +21,15 @@ def image_unpinned(scene: Scene) -> Iterator[Finding]:
             yield Finding("image-unpinned", "error", image.path, message, remedy)
 
 
+def pins_missing(scene: Scene) -> Iterator[Finding]:
+    """An environment whose images come from a registry of others' wants them by digest."""
+    registry = scene.settings.cluster.registry
+    if registry != Cluster().registry and not scene.settings.environment.pinned:
+        message = f"images of {registry} are known by their tags, and a tag may name another image tomorrow"
+        remedy = f"set it to true and run `trainstack pin -s {scene.settings.stack}`"
+        yield Finding("pins-missing", "warning", "environment.pinned", message, remedy)
+
+
 def _used(scene: Scene) -> list[UsedImage]:
     """The images, as far as the files are there that name them: other rules tell of those that are not."""
     for settings in (scene.settings, scene.settings.model_copy(update={"operators": Operators()})):
@@ -31,4 +41,4 @@ def _used(scene: Scene) -> list[UsedImage]:
     return []
 
 
-RULES: tuple[Rule, ...] = (image_unpinned,)
+RULES: tuple[Rule, ...] = (image_unpinned, pins_missing)

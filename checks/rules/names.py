@@ -87,6 +87,7 @@ def _lists(scene: Scene) -> Iterator[tuple[str, Iterable[str]]]:
     yield "queues.clusterQueues", (one.name for one in queues.cluster_queues)
     yield "queues.localQueues", (f"{one.namespace}/{one.name}" for one in queues.local_queues)
     yield "queues.priorityClasses", (one.name for one in queues.priority_classes)
+    yield "secrets.secrets", (f"{one.namespace}/{one.name}" for one in settings.secrets.secrets)
     yield "tenants.teams", (one.name for one in settings.tenants.teams)
     yield "workloads.runs", (one.name for one in settings.workloads.runs)
     yield "sweeps.sweeps", (one.name for one in settings.sweeps.sweeps)

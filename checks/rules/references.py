@@ -108,11 +108,15 @@ def namespace_unknown(scene: Scene) -> Iterator[Finding]:
     """Volumes, local queues, teams and runs stand in namespaces that the stack or the cluster has."""
     settings = scene.settings
     environment = settings.environment
-    known = {one.name for one in environment.namespaces} | {*environment.existing.namespaces, *_ALWAYS_THERE}
-    known |= {"kueue-system"} if settings.operators.kueue else set()
+    early = {one.name for one in environment.namespaces} | {*environment.existing.namespaces, *_ALWAYS_THERE}
+    known = early | ({"kueue-system"} if settings.operators.kueue else set())
     known |= {"kubeflow"} if settings.operators.training_operator else set()
     known |= {"jobset-system"} if settings.operators.jobset else set()
     known |= {"kubeflow-system"} if settings.operators.trainer else set()
+    # They come before the operators, which may need them.
+    for path, secret in each("secrets.secrets", settings.secrets.secrets):
+        place = f"{path}.namespace"
+        yield from _refer(scene, "namespace-unknown", place, secret.namespace, "namespace", early)
     users = [(path, volume.namespace) for path, volume in each("storage.volumes", settings.storage.volumes)]
     users += [(path, queue.namespace) for path, queue in each("queues.localQueues", settings.queues.local_queues)]
     users += [(path, team.namespace) for path, team in each("tenants.teams", settings.tenants.teams)]

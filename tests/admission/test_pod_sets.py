@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from checks.admission.launches import LEAST, declared_workloads, read_kueue_workload, read_workload
+from checks.admission.launches import declared_workloads, read_kueue_workload, read_workload
 from checks.admission.model import PodSet, Workload
 from checks.admission.reading import declared_model
 from manifests import queues
+from manifests.labels import MIN_PARALLELISM
 from settings.base import Toleration
 from settings.code import Code
 from settings.environment import Environment, Namespace
@@ -87,7 +88,7 @@ def named(name: str) -> Launch:
 def shrinking(job: Body) -> Body:
     """A Job like this one, called `shrinking`, that two pods will do for."""
     metadata = job["metadata"]
-    annotations = {**metadata.get("annotations", {}), LEAST: "2"}
+    annotations = {**metadata.get("annotations", {}), MIN_PARALLELISM: "2"}
     return {**job, "metadata": {**metadata, "name": "shrinking", "annotations": annotations}}
 
 

@@ -34,7 +34,7 @@ def platform_config(namespace: str = NAMESPACE) -> Config:
     return {
         "trainstack:environment": {
             "halves": ["platform"],
-            "namespaces": [{"name": namespace, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}],
+            "namespaces": [{"name": namespace}],
         },
         "trainstack:queues": {
             "flavors": [{"name": namespace}],

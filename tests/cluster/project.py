@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from devcluster.cluster import Cluster
+from stacks.ending import ENDING
 
 ROOT = Path(__file__).parents[2]
 LOCAL = (".venv", ".trainstack", "results", ".git")
@@ -141,8 +142,9 @@ class Project:
         return self.pulumi("up", "--yes", "--skip-preview", *words, seconds=seconds)
 
     def take_down(self, seconds: float = 300) -> None:
-        """Destroy the stack and forget it, with its file."""
-        done = self.pulumi("destroy", "--yes", "--skip-preview", "--remove", seconds=seconds)
+        """Destroy the stack as `trainstack destroy` does, whatever its files say, and forget it, with its file."""
+        words = ("destroy", "--yes", "--skip-preview", "--run-program", "--remove")
+        done = self.pulumi(*words, seconds=seconds, environment={ENDING: f"destroy:{self.stack}"})
         assert done.code == 0, done.text
         (self.root / f"Pulumi.{self.stack}.yaml").unlink(missing_ok=True)
 

@@ -163,12 +163,12 @@ def test_an_unreachable_cluster_leaves_the_state_of_what_runs_there(dev: Project
     environment = {"KUBECONFIG": str(unreachable(dev.kubeconfig, tmp_path / "unreachable"))}
     before = declared(dev)
     assert before
-    words = ("cannot reach the cluster at", "is it up", "trainstack cluster up")
-    refused(dev, *words, environment=environment)
-    for command in (["status"], ["destroy", "--yes"]):
-        says(dev.run([*command, "-s", "dev"], trainstack=True, environment=environment), *words)
-    for word in ("up", "destroy"):
-        done = dev.pulumi(word, "--yes", "--skip-preview", "--refresh", environment=environment)
+    told = ("cannot reach the cluster at", "is it up", "trainstack cluster up")
+    refused(dev, *told, environment=environment)
+    for command in (["status"], ["destroy", "--yes"], ["teardown", "--yes"]):
+        says(dev.run([*command, "-s", "dev"], trainstack=True, environment=environment), *told)
+    for words in (("up",), ("destroy", "--run-program")):
+        done = dev.pulumi(*words, "--yes", "--skip-preview", "--refresh", environment=environment)
         says(done, "unreachable")
     assert declared(dev) == before
     assert dev.changes("--refresh") == {}

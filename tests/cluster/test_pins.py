@@ -126,7 +126,7 @@ def destroy_is_refused(project: Project) -> None:
     done = project.trainstack("destroy", "--yes")
     assert done.code == 1
     assert f"nothing of it is destroyed: PersistentVolumeClaim {NAMESPACE}/lab; if it is to go" in done.text
-    done = project.pulumi("destroy", "--yes", "--skip-preview")
+    done = project.pulumi("destroy", "--yes", "--skip-preview", "--run-program")
     assert done.code != 0
     assert f"{NAMESPACE}/lab" in done.text
     assert "protected" in done.text

@@ -10,8 +10,8 @@ import yaml
 
 from devcluster import cluster as devcluster
 from devcluster.cluster import Cluster
-from tests.cluster.conftest import start_cluster
 from tests.cluster.project import ROOT, Project, eventually
+from tests.conftest import start_cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

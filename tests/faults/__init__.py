@@ -1,0 +1,1 @@
+"""What people, machines and others' programs do wrong: `make faults` runs all of it."""

@@ -18,6 +18,7 @@ from settings.queues import (
     ResourceGroup,
     ResourceQuota,
 )
+from settings.secrets import Encrypted, Secret
 from settings.space import Objective, Parameter, Space
 from settings.storage import Storage, StorageClass, Volume
 from settings.sweeps import Sweep, Sweeps
@@ -73,6 +74,13 @@ def make_storage(**changes: Any) -> Storage:
 def make_mount(**changes: Any) -> Mount:
     """The claim `training` at /mnt/training."""
     return Mount(**{"volume": "training", "mount_path": "/mnt/training", **changes})
+
+
+def make_secret(**changes: Any) -> Secret:
+    """The Secret `git` of a user and a password."""
+    values = {"username": Encrypted(secure="v1:a"), "password": Encrypted(secure="v1:b")}
+    base = {"name": "git", "namespace": "research", "type": "kubernetes.io/basic-auth", "values": values}
+    return Secret(**{**base, **changes})
 
 
 def make_run(**changes: Any) -> Workload:

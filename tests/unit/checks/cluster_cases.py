@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from checks.downgrades import WHY
 from checks.live import DryRun, Live, Operator
 from settings.environment import Environment
 from settings.model import Settings
@@ -177,11 +178,26 @@ CASES: dict[str, list[Case]] = {
         ),
         Case(
             make_settings(make_run()),
-            make_live(operators=operators(kueue=replace(KUEUE, image="registry.k8s.io/kueue/kueue:v0.16.0"))),
+            make_live(operators=operators(kueue=replace(KUEUE, image="registry.k8s.io/kueue/kueue:v0.15.1"))),
             "operators.kueue",
-            f"Kueue runs as registry.k8s.io/kueue/kueue:v0.16.0, and {KUEUE.image} is pinned",
+            f"Kueue runs as registry.k8s.io/kueue/kueue:v0.15.1, and {KUEUE.image} is pinned",
             "trainstack up -s test changes it; or pin what runs",
             "warning",
+        ),
+        Case(
+            make_settings(make_run()),
+            make_live(operators=operators(kueue=replace(KUEUE, image="registry.k8s.io/kueue/kueue:v0.16.0"))),
+            "operators.kueue",
+            f"Kueue v0.16.0 runs, and the older v0.15.2 is declared: {WHY}",
+            "declare operators.kueue.manifest of v0.16.0 or a later release",
+        ),
+        Case(
+            make_settings(make_run()),
+            # Its image's tag tells a commit.
+            make_live(operators=operators(training_operator=replace(TRAINING, release="v1.9.3"))),
+            "operators.trainingOperator",
+            f"the training operator v1.9.3 runs, and the older v1.2.3 is declared: {WHY}",
+            "declare operators.trainingOperator.manifest of v1.9.3 or a later release",
         ),
     ],
     "webhook-silent": [

@@ -1,11 +1,13 @@
 """Further environments with one fault: of names, operators and volumes, of labels, versions and silences."""
 
 from settings.checks import Checks, Silence
+from settings.code import Code
 from settings.environment import Environment, Namespace
 from settings.jobsets import DependsOn
 from settings.model import Cluster, Loader, Settings
 from settings.operators import Install, Operators
 from settings.queues import PriorityClass, ResourceFlavor, Taint
+from settings.secrets import Secrets
 from settings.storage import PersistentVolume, StorageClass
 from settings.workloads import Data, ReplicatedJob, Resources
 from tests.unit.checks.cases import CASES, Case
@@ -18,6 +20,7 @@ from tests.unit.make import (
     make_mount,
     make_queues,
     make_run,
+    make_secret,
     make_settings,
     make_storage,
     make_sweeps,
@@ -95,6 +98,12 @@ MORE: dict[str, list[Case]] = {
     ],
     "namespace-unknown": [
         Case(
+            make_settings(secrets=Secrets(secrets=(make_secret(namespace="reserch"),))),
+            "secrets.secrets[git].namespace",
+            "no namespace is reserch",
+            "did you mean research? (or declare it here)",
+        ),
+        Case(
             make_settings(
                 queues=make_queues(cluster_queues=(make_cluster_queue(namespaces=("research", "speach")),)),
                 environment=Environment(namespaces=(Namespace(name="research"), Namespace(name="speech"))),
@@ -103,7 +112,7 @@ MORE: dict[str, list[Case]] = {
             "the queue is open to namespace speach, which is not declared",
             "did you mean speech? (or declare it here)",
             "warning",
-        )
+        ),
     ],
     "never-fits": [
         Case(
@@ -144,6 +153,32 @@ MORE: dict[str, list[Case]] = {
             "give each volume, and the code, its own path; some are the stack's own",
         )
         for path, changes in ((WRAPPER_FOLDER, {}), (SHARED_MEMORY_FOLDER, {"shared_memory": "1Gi"}))
+    ],
+    "pins-missing": [
+        Case(
+            make_settings(cluster=Cluster(registry="registry.example.org")),
+            "environment.pinned",
+            "images of registry.example.org are known by their tags, and a tag may name another image tomorrow",
+            "set it to true and run `trainstack pin -s test`",
+            "warning",
+        )
+    ],
+    "pods-refused": [
+        Case(
+            make_settings(make_run(security="baseline")),
+            "workloads.runs[train].security",
+            "namespace research enforces Pod Security restricted, and refuses pods of baseline",
+            "leave security out, or give the namespace the label pod-security.kubernetes.io/enforce: baseline",
+        )
+    ],
+    "egress-missing": [
+        Case(
+            make_settings(make_run(code=Code(git="https://git.example.org/mnist", revision="1" * 40, mount_path="/c"))),
+            "workloads.runs[train].code",
+            "its pods fetch from https://git.example.org/mnist, and namespace research lets them connect to nothing",
+            "name the server's addresses under environment.namespaces[research].network.egress",
+            "warning",
+        )
     ],
     "framework-unknown": [
         Case(

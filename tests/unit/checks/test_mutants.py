@@ -17,6 +17,7 @@ from checks.rules import (
     loaders,
     names,
     operators,
+    pods,
     pools,
     queues,
     references,
@@ -38,7 +39,7 @@ from tests.unit.checks.mutants import functions, mutants, survives
 from tests.unit.checks.node_cases import every_live_case
 
 MODULES = (
-    *(references, queues, pools, admission, operators, volumes, names, files, images, tenant, sweeps, loaders),
+    *(references, queues, pools, admission, operators, volumes, names, files, images, pods, tenant, sweeps, loaders),
     *(platform, storage, queueing, nodes),
     *(silences, versions, shapes),
 )

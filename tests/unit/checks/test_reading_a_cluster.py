@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from checks.cluster.client import ClusterError, PermanentError, reach, read
-from checks.cluster.snapshot import read_labels, read_launches
+from checks.cluster.snapshot import read_launches, read_metadata
 from devcluster.certificates import embedded, kubeconfig
 
 
@@ -127,11 +127,11 @@ def test_what_may_not_be_read_is_not_taken_for_nothing(server: Server, status: i
     with pytest.raises(ClusterError, match=str(status)):
         read_launches("dev", ["research"], None)
     with pytest.raises(ClusterError, match=str(status)):
-        read_labels([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "research"}}], None)
+        read_metadata([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "research"}}], None)
 
 
 def test_what_is_not_there_is_nothing(server: Server) -> None:
     """A kind without its definition, an object that nobody has made."""
     server.status = 404
     assert read_launches("dev", ["research"], None) == []
-    assert read_labels([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "research"}}], None) == {}
+    assert read_metadata([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "research"}}], None) == {}

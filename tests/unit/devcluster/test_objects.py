@@ -6,7 +6,8 @@ from devcluster.api import path_of
 
 def test_base_objects_and_their_places() -> None:
     """The API path of each, in the order in which they are applied: a namespace before what lies in it."""
-    assert [path_of(manifest) for manifest in objects.base("198.18.254.2")] == [
+    assert [path_of(manifest) for manifest in objects.base("198.18.254.2", "local-1")] == [
+        "/api/v1/namespaces/kube-system",
         "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/kube-apiserver-kubelet-client",
         "/api/v1/namespaces/kube-system/services/kube-dns",
         "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices/kube-dns-node",

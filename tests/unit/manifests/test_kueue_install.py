@@ -95,6 +95,14 @@ def test_every_object_carries_our_mark() -> None:
     assert all(MARK.items() <= manifest["metadata"]["labels"].items() for manifest in in_order([installed]))
 
 
+def test_the_namespace_takes_restricted_pods_alone() -> None:
+    """The controller's are such."""
+    installed = kueue(make_release(), make_kueue(), "dev")
+    (namespace,) = (each for each in installed.setup if each["kind"] == "Namespace")
+    strict = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn", "audit")}
+    assert namespace["metadata"] == {"name": "kueue-system", "labels": {**strict, **MARK}}
+
+
 def test_a_namespace_that_the_environment_declares_is_left_to_it() -> None:
     """Two declarations of one object would fight."""
     installed = kueue(make_release(), make_kueue(), "dev", ["kueue-system"])

@@ -70,6 +70,24 @@ def test_a_second_reading_comes_from_the_cache(tmp_path: Path, monkeypatch: pyte
     assert [file.suffix for file in cache.iterdir()] == [".json"]
 
 
+def test_a_changed_byte_of_the_cache_is_refused(tmp_path: Path) -> None:
+    """The parsed form is no way around the pinned digest; the error names the file, both digests and the remedy."""
+    path, digest = make_release(tmp_path)
+    cache = tmp_path / "cache"
+    read_release(path, digest, cache)
+    (kept,) = cache.iterdir()
+    before, _, body = kept.read_bytes().partition(b"\n")
+    changed = body.replace(b"Yg==", b"Yw==")
+    assert changed != body
+    kept.write_bytes(before + b"\n" + changed)
+    with pytest.raises(ReleaseError) as caught:
+        read_release(path, digest, cache)
+    for part in (str(kept), before.decode(), hashlib.sha256(changed).hexdigest(), "Remove the file"):
+        assert part in str(caught.value)
+    kept.unlink()
+    assert read_release(path, digest, cache) == PARSED
+
+
 def test_a_cache_does_not_excuse_changed_bytes(tmp_path: Path) -> None:
     """The file is checked before the cache is asked."""
     path, digest = make_release(tmp_path)

@@ -1,22 +1,10 @@
 """Storage, as manifests."""
 
-from manifests.namespaces import namespace
 from manifests.storage import claim, persistent_volume, storage_class
-from settings.environment import Namespace
 from settings.storage import PersistentVolume, StorageClass
 from tests.unit.make import make_volume
 
 MARK = {"app.kubernetes.io/managed-by": "trainstack", "trainstack.dev/stack": "dev"}
-
-
-def test_a_namespace_carries_its_labels_and_our_mark() -> None:
-    """Nothing that a person writes overrides the mark."""
-    declared = Namespace(name="research", labels={"team": "a", "trainstack.dev/stack": "other"})
-    assert namespace(declared, "dev") == {
-        "apiVersion": "v1",
-        "kind": "Namespace",
-        "metadata": {"name": "research", "labels": {"team": "a", **MARK}},
-    }
 
 
 def test_a_storage_class_says_everything_that_cannot_be_edited_later() -> None:

@@ -2,7 +2,8 @@
 owned as a whole is written out."""
 
 from manifests.operators import controller, staged
-from settings.operators import ControllerResources
+from settings.operators import Install
+from tests.unit.make import make_manifest
 
 
 def test_webhook_rules_say_their_scope() -> None:
@@ -27,7 +28,7 @@ def test_a_controllers_field_references_say_their_version() -> None:
     ]
     template = {"metadata": {}, "spec": {"containers": [{"name": "manager", "env": env}]}}
     release = {"kind": "Deployment", "metadata": {"name": "x"}, "spec": {"template": template}}
-    made = controller(release, container="manager", image=None, requests=ControllerResources(), config="")
+    made = controller(release, Install(manifest=make_manifest()), container="manager", config="")
     (container,) = made["spec"]["template"]["spec"]["containers"]
     assert container["env"] == [
         {"name": "MY_POD_NAME", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}},

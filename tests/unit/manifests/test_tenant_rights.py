@@ -50,6 +50,7 @@ def test_the_role_is_what_the_commands_need() -> None:
         ([""], ["pods/log"], ["get"]),
         ([""], ["pods/exec"], ["get", "create"]),
         ([""], ["events"], read),
+        ([""], ["namespaces"], ["get"]),
         (["batch"], ["jobs"], own),
         (["jobset.x-k8s.io"], ["jobsets"], own),
         (["kubeflow.org"], ["pytorchjobs"], own),

@@ -47,7 +47,12 @@ def make_release(controller: str, config_map: str, namespace: str) -> list[dict[
 @pytest.mark.parametrize("install", NAMES)
 def test_the_controller_is_hardened_and_asks_for_less(install: Any) -> None:
     """And restarts when its configuration changes, which it reads once."""
-    declared = Install(manifest=make_manifest(), image="controller@sha256:0", requests=ControllerResources(cpu="50m"))
+    declared = Install(
+        manifest=make_manifest(),
+        image="controller@sha256:0",
+        image_pull_secrets=("registry",),
+        requests=ControllerResources(cpu="50m"),
+    )
     (deployment,) = install(make_release(*NAMES[install]), declared, "dev").deployments
     template = deployment["spec"]["template"]
     assert deployment["metadata"]["labels"] == MARK
@@ -66,6 +71,7 @@ def test_the_controller_is_hardened_and_asks_for_less(install: Any) -> None:
             },
         }
     ]
+    assert template["spec"]["imagePullSecrets"] == [{"name": "registry"}]
     assert violations(template["spec"]) == []
 
 

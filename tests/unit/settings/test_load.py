@@ -1,6 +1,7 @@
 """An environment's files become one `Settings`, or an error that tells every fault at once."""
 
 import json
+import time
 from pathlib import Path
 from textwrap import dedent, indent
 
@@ -368,4 +369,45 @@ def test_the_error_reads_as_a_list(tmp_path: Path) -> None:
         load(root, "test")
     assert str(caught.value) == (
         "environment 'test' has 1 fault:\n  Pulumi.test.yaml:2: cluster: unknown key contxt; did you mean context?"
+    )
+
+
+def test_a_map_in_the_place_of_a_value_has_a_remedy_too(tmp_path: Path) -> None:
+    """What a value must be is told, and what to write, also where a whole section stands instead."""
+    config = """
+    trainstack:storage:
+      volumes:
+        - {name: v, namespace: n, storageClass: c, accessModes: [ReadWriteMany], size: {name: 2Gi}}
+    """
+    (found,) = faults(make_project(tmp_path, config))
+    assert found.endswith('is not a quantity; write a Kubernetes quantity such as "500m", "2" or "1Gi"')
+
+
+def test_thousands_of_faults_are_told_without_delay(tmp_path: Path) -> None:
+    """Each is named by its place in the list; that takes no second, where it took ten."""
+    project = make_project(tmp_path, f"trainstack:queues:\n  cohorts: [{', '.join(['1'] * 5_000)}]\n")
+    began = time.process_time()
+    found = faults(project)
+    assert time.process_time() - began < 1
+    assert len(found) == 5_000
+    assert found[0].startswith("Pulumi.test.yaml:3: queues.cohorts[0]: must be a map")
+
+
+def test_each_of_many_faults_has_its_place(tmp_path: Path) -> None:
+    """Paths of faults in one list do not run into each other."""
+    found = faults(
+        make_project(tmp_path, "trainstack:queues:\n  cohorts:\n    - {name: a, b: 1}\n    - {name: c, d: 1}\n")
+    )
+    assert [each.partition("; ")[0] for each in found] == [
+        "Pulumi.test.yaml:4: queues.cohorts[a]: unknown key b",
+        "Pulumi.test.yaml:5: queues.cohorts[c]: unknown key d",
+    ]
+
+
+def test_an_empty_text_names_no_image(tmp_path: Path) -> None:
+    """It is refused where it stands, and not taken for a name that was left out."""
+    (found,) = runs_of(tmp_path, '    - {name: train, namespace: n, image: {name: ""}}\n')
+    assert found == (
+        "Pulumi.test.yaml:4: workloads.runs[train].image.name: must have at least 1 character "
+        '(value ""); write it, or leave the key out'
     )

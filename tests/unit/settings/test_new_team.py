@@ -61,10 +61,7 @@ def test_a_team_gets_a_namespace_two_queues_and_its_rights(tmp_path: Path) -> No
         {"name": "nvidia.com/gpu", "nominalQuota": 0},
     ]
     assert [(".".join(each.path), each.value) for each in planned.entries] == [
-        (
-            "environment.namespaces",
-            {"name": "vision", "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
-        ),
+        ("environment.namespaces", {"name": "vision"}),
         (
             "queues.clusterQueues",
             {

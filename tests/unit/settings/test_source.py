@@ -72,3 +72,30 @@ def test_every_value_knows_its_place(tmp_path: Path) -> None:
         "a.b[x].name": Place("f.yaml", 2, 11),
         "a.c": Place("f.yaml", 3, 3),
     }
+
+
+DEEP = 100_000
+
+
+@pytest.mark.parametrize("text", ["a: " + "[" * DEEP, "- " * DEEP, "? " * DEEP, "a: " + "{b: " * 200 + "1" + "}" * 200])
+def test_values_that_are_nested_too_deep_are_refused(tmp_path: Path, text: str) -> None:
+    """Neither the reader's stack nor the machine's ends before the file does."""
+    value, found = read_text(tmp_path, text)
+    assert (value, found) == ({}, ["f.yaml:1: not YAML: values are nested more than 50 deep; mend the syntax"])
+
+
+def test_aliases_of_aliases_are_refused(tmp_path: Path) -> None:
+    """A few lines that stand for a billion values take no time and no memory; a few aliases are taken."""
+    lines = ["l0: &l0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"l{level}: &l{level} [{', '.join([f'*l{level - 1}'] * 9)}]" for level in range(1, 10)]
+    _, found = read_text(tmp_path, "\n".join(lines))
+    assert found == ["f.yaml:1: aliases repeat more than 10000 values; write out what is meant"]
+    assert read_text(tmp_path, "a: &a {b: [1]}\nc: *a\nd: *a") == ({key: {"b": (1,)} for key in "acd"}, [])
+
+
+@pytest.mark.parametrize("number", ["9" * 5_000, "-" + "9" * 5_000, "0." + "3" * 5_000])
+def test_numbers_of_thousands_of_digits_are_refused(tmp_path: Path, number: str) -> None:
+    """Python reads no such whole number."""
+    expected = f"f.yaml:2: the number has {len(number)} characters; write fewer, or put it in quotes if it is text"
+    assert read_text(tmp_path, f"a: 1\nb: {number}") == ({"a": 1, "b": None}, [expected])
+    assert read_text(tmp_path, f"b: '{number}'") == ({"b": number}, [])

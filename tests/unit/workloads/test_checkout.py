@@ -88,6 +88,7 @@ def test_a_job_with_code() -> None:
                 "volumeMounts": [{"name": "trainstack-code", "mountPath": "/mnist", "subPath": "code"}],
             }
         ],
+        "automountServiceAccountToken": False,
         "restartPolicy": "Never",
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "volumes": [

@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from settings.base import Toleration
-from settings.workloads import Elastic, Image, Resources, Role, Workload
+from settings.elastic import Elastic
+from settings.secrets import SecretValue
+from settings.workloads import Image, Resources, Role, Workload
 from tests.unit.make import make_distributed, make_mount, make_run
 from workloads.build import plan
 from workloads.identity import Facts, run_id
@@ -30,6 +32,7 @@ EDITS: list[tuple[dict[str, Any], bool]] = [
     ({"command": ("python3", "other.py")}, OTHER),
     ({"args": ("--lr=0.1",)}, OTHER),
     ({"env": {"LR": "0.1"}}, OTHER),
+    ({"secret_env": {"KEY": SecretValue(secret="store", key="id")}}, OTHER),
     ({"working_dir": "/work"}, OTHER),
     ({"seed": 1}, OTHER),
     ({"attempt": 2}, OTHER),
@@ -47,7 +50,9 @@ EDITS: list[tuple[dict[str, Any], bool]] = [
     ({"tolerations": (Toleration(operator="Exists"),)}, SAME),
     ({"run_as_user": 1000}, SAME),
     ({"security": "baseline"}, SAME),
+    ({"service_account": "reader"}, SAME),
     ({"image_pull_policy": "Always"}, SAME),
+    ({"image_pull_secrets": ("registry",)}, SAME),
     ({"volumes": (make_mount(mount_path="/elsewhere"),)}, SAME),
     ({"parallelism": 2}, SAME),
     ({"backoff_limit": 3}, SAME),
@@ -64,6 +69,12 @@ def test_an_edit_makes_another_run_only_if_it_would_change_the_result(changes: d
     """More memory resumes the same run; another learning rate is another run."""
     before = run_id(make_run(), make_facts())
     assert (run_id(edited(make_run(), **changes), make_facts()) == before) is same
+
+
+def test_the_fewest_pods_that_will_do_make_no_other_run() -> None:
+    """As the count at once does not."""
+    several = make_run(completions=4, parallelism=3)
+    assert run_id(edited(several, min_parallelism=2), make_facts()) == run_id(several, make_facts())
 
 
 ROLE_EDITS = [

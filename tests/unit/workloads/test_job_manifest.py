@@ -4,8 +4,10 @@ import json
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from settings.base import Toleration
+from settings.secrets import SecretValue
 from settings.workloads import Data, Image, Mount, Resources, Workload
 from tests.unit.make import make_mount, make_run
 from tests.unit.manifests.restricted import violations
@@ -210,6 +212,23 @@ def test_a_managed_job_of_several_runs_gives_each_an_index(managed: bool, comple
     assert (spec["completions"], spec.get("completionMode")) == (completions, mode)
 
 
+@pytest.mark.parametrize("managed", [True, False])
+def test_a_job_that_may_begin_with_fewer_pods_says_so_to_kueue(managed: bool) -> None:
+    """What it asks for stays what it asks for: Kueue writes into the live object what it gave."""
+    built = manifest(make_run(managed=managed, completions=4, parallelism=3, min_parallelism=2), "dev", make_launch())
+    assert built["metadata"]["annotations"]["kueue.x-k8s.io/job-min-parallelism"] == "2"
+    assert built["spec"]["parallelism"] == 3
+
+
+@pytest.mark.parametrize(("completions", "parallelism", "least"), [(1, 1, 1), (4, 2, 2), (2, 4, 3)])
+def test_fewer_pods_than_at_once_are_fewer(completions: int, parallelism: int, least: int) -> None:
+    """Kueue refuses anything else, when the object is made."""
+    at_once = min(completions, parallelism)
+    said = f"minParallelism is {least}, and no more than {at_once} pods stand at once"
+    with pytest.raises(ValueError, match=said):
+        make_run(completions=completions, parallelism=parallelism, min_parallelism=least)
+
+
 def test_a_bare_pod_is_recorded_too() -> None:
     """The template of a Job's pods, as a Pod of its own."""
     workload = make_run(kind="Pod", annotations={"note": "b"}, active_deadline_seconds=60)
@@ -272,6 +291,35 @@ def test_pods_are_built_for_a_restricted_namespace_by_default(managed: bool) -> 
     """Verbatim or not."""
     workload = make_run(managed=managed, run_as_user=1000, shared_memory="1Gi")
     assert violations(manifest(workload, "dev", make_launch())["spec"]["template"]["spec"]) == []
+
+
+def test_credentials_are_named_and_never_said() -> None:
+    """Of a registry, and in variables; a name that is given twice is refused."""
+    value = SecretValue(secret="object-store", key="id")
+    workload = make_run(image_pull_secrets=("registry",), secret_env={"AWS_ACCESS_KEY_ID": value})
+    pod = manifest(workload, "dev", make_launch())["spec"]["template"]["spec"]
+    assert pod["imagePullSecrets"] == [{"name": "registry"}]
+    assert {
+        "name": "AWS_ACCESS_KEY_ID",
+        "valueFrom": {"secretKeyRef": {"name": "object-store", "key": "id"}},
+    } in pod["containers"][0]["env"]
+    with pytest.raises(WorkloadError, match="env sets TRAINSTACK_RUN_ID, which a managed workload is given"):
+        manifest(make_run(secret_env={"TRAINSTACK_RUN_ID": value}), "dev", make_launch())
+    with pytest.raises(ValidationError, match="env and secretEnv both set A: leave them out of one"):
+        make_run(env={"A": "1"}, secret_env={"A": value})
+
+
+@pytest.mark.parametrize("managed", [True, False])
+def test_pods_have_the_api_token_of_the_account_that_they_ask_for_and_of_no_other(managed: bool) -> None:
+    """Verbatim or not; what says nothing of security says nothing of tokens."""
+
+    def said(**changes: Any) -> list[Any]:
+        pod = manifest(make_run(managed=managed, **changes), "dev", make_launch())["spec"]["template"]["spec"]
+        return [pod.get("automountServiceAccountToken"), pod.get("serviceAccountName")]
+
+    assert said() == [False, None]
+    assert said(service_account="reader") == [None, "reader"]
+    assert said(security="baseline") == [False if managed else None, None]
 
 
 def test_building_changes_no_input() -> None:

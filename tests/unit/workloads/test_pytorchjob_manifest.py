@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from settings.workloads import Elastic, Image, Role
+from settings.elastic import Elastic
+from settings.workloads import Image, Role
 from tests.unit.make import make_distributed, make_mount
 from tests.unit.manifests.restricted import violations
 from tests.unit.workloads.launches import LAUNCH_LABELS, OBJECT_LABELS, make_launch

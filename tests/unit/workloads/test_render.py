@@ -28,6 +28,8 @@ def test_objects_come_in_the_order_of_their_creation() -> None:
     wrapper = hashlib.sha256(b"print()").hexdigest()[:8]
     assert order(settings, inputs) == [
         "Namespace research",
+        "NetworkPolicy trainstack-isolated",
+        "NetworkPolicy trainstack-replicas",
         "StorageClass shared",
         "WorkloadPriorityClass normal",
         "ResourceFlavor cpu",

@@ -108,6 +108,7 @@ def test_a_program_that_knows_nothing_of_us_finds_its_set_by_number_in_the_file(
                 ],
             }
         ],
+        "automountServiceAccountToken": False,
         "restartPolicy": "Never",
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "volumes": [{"name": "trainstack-sweep", "configMap": {"name": file}}],

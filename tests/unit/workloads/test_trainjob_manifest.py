@@ -75,6 +75,7 @@ def test_what_differs_is_the_jobs_and_the_pods_are_the_runtimes() -> None:
     }
     pod = {
         "containers": [container],
+        "automountServiceAccountToken": False,
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "volumes": [{"name": "training", "persistentVolumeClaim": {"claimName": "training"}}],
     }

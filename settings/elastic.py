@@ -1,0 +1,40 @@
+"""How many workers an elastic PyTorchJob may have."""
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from settings.base import Section
+
+
+class Elastic(Section):
+    """How many workers a PyTorchJob may have, and how they find each other: torchrun's options.
+
+    Source: https://www.kubeflow.org/docs/components/trainer/legacy-v1/reference/ (ElasticPolicy)
+    """
+
+    min_replicas: int = Field(1, ge=1)
+    max_replicas: int = Field(ge=1)
+    rdzv_backend: Literal["c10d", "etcd", "etcd-v2"] = "c10d"
+    rdzv_host: str | None = None
+    """Of the rendezvous; None: the first worker's, which c10d serves itself."""
+    rdzv_port: int | None = Field(None, ge=1, le=65535)
+    max_restarts: int | None = Field(None, ge=0)
+    """Restarts of the group of workers; None: torchrun's own default."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_autoscaler(cls, values: object) -> object:
+        if isinstance(values, dict) and "metrics" in values:
+            raise ValueError(
+                "metrics bring an autoscaler, and Kueue suspends the job when that changes its size: leave metrics out"
+            )
+        return values
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "Elastic":
+        if self.max_replicas < self.min_replicas:
+            raise ValueError(
+                f"maxReplicas is {self.max_replicas}, below minReplicas {self.min_replicas}: raise maxReplicas"
+            )
+        return self

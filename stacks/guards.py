@@ -1,0 +1,61 @@
+"""What a change may not do to what is there already: read, judged, and told before the first write."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from checks import managers, volumes
+from checks.cluster import paths
+from checks.cluster.client import read
+from checks.cluster.snapshot import there
+from checks.cluster.volumes import read_mounts, read_volumes
+from checks.ownership import Identity, identity
+from manifests.labels import Manifest
+from settings.errors import Place
+from settings.model import Settings
+from settings.paths import nearest_place
+
+
+def volumes_with_data(settings: Settings, places: Mapping[str, Place]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Refusals and notes about the volumes that this change would delete or replace.
+
+    Raises ClusterError where the cluster cannot be read.
+    """
+    found = volumes.dangers(settings, *read_volumes(settings), lambda path: nearest_place(places, path))
+    discard = settings.storage.discard
+    # Who mounts them is of interest only where they would go.
+    going = {danger.name.partition("/")[0] for danger in found if danger.name in discard and not danger.never}
+    return volumes.judge(found, discard, read_mounts(going, settings.cluster.context))
+
+
+def fields_of_others(
+    manifests: Sequence[Manifest],
+    live: Mapping[Identity, Mapping[str, Any]],
+    adopted: Collection[Identity],
+    context: str | None,
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Refusals and notes about values that somebody else has set in this stack's objects.
+
+    Args:
+        manifests: those objects as they would be declared.
+        live: the metadata of what is there.
+        adopted: the objects in which what is declared wins.
+        context: the kubeconfig's context.
+
+    Raises ClusterError where the cluster cannot be read.
+    """
+    contested = [(each, managers.held(each, live[identity(each)])) for each in manifests]
+    asked = {paths.location(each): (each, fields) for each, fields in contested if fields}
+    refusals, notes = [], []
+    # Only of these few is more wanted than the metadata.
+    for path, answer in read(list(asked), context).items() if asked else ():
+        if there(path, answer):
+            manifest, fields = asked[path]
+            for said in managers.overwritten(manifest, answer.body, fields):
+                if identity(manifest) in adopted:
+                    notes.append(f"{said}, which wins (adopt: true)")
+                else:
+                    refusals.append(
+                        f"{said}; take that value into the settings, or set it back there, or, where the settings have "
+                        "that word, `adopt: true` on the object lets what is declared win"
+                    )
+    return tuple(sorted(refusals)), tuple(sorted(notes))

@@ -1,0 +1,100 @@
+"""kube-score over what environments declare: nothing critical but what has been looked at and has its reason here."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from manifests.labels import Manifest
+from review.declared import declared
+from tests.cluster.project import ROOT
+from tests.cluster.test_pods import make_environment
+from toolchain import tools
+from workloads.launched_pods import launched_pods
+from workloads.render import CACHE
+
+pytestmark = pytest.mark.cluster
+
+CRITICAL = 1
+"""The grade of what kube-score calls critical."""
+REVIEWED = {
+    "container-image-pull-policy": "images have digests, or tags of their content: a second pull would give the same",
+    "container-security-context-user-group-id": "it wants ids above 10000, which images and volumes seldom know",
+    "container-ephemeral-storage-request-and-limit": "a queue without quota for disk admits no pod that asks for it",
+    "container-security-context-readonlyrootfilesystem": "programs write beside their code, controllers certificates",
+    "container-resources": "controllers and runs have the limits that their release and their owner give them",
+    "pod-networkpolicy": "the API server calls controllers' webhooks, from addresses that differ by cluster",
+}
+"""Findings that may stay, by kube-score's id of the check."""
+OF_CONTROLLERS = {"pod-networkpolicy"}
+"""Those of them that may stay at Deployments alone."""
+
+
+def make_project(folder: Path) -> Path:
+    """A project with one environment, of everything of ours that makes pods."""
+    for name in ("defaults.yaml", "sweeps", "workloads", ".trainstack"):
+        (folder / name).symlink_to(ROOT / name)
+    (folder / "Pulumi.strict.yaml").write_text(yaml.safe_dump({"config": make_environment()}))
+    return folder
+
+
+def with_pods(bodies: list[Manifest]) -> list[Manifest]:
+    """The objects, and of kinds that kube-score does not know the pods that they make."""
+    companions = [each for each in bodies if each["kind"] == "TrainingRuntime"]
+    return [
+        *bodies,
+        *(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {
+                    "name": f"{body['metadata']['name']}-{pods.name}",
+                    "namespace": body["metadata"]["namespace"],
+                    "labels": pods.template["metadata"]["labels"],
+                },
+                "spec": dict(pods.spec),
+            }
+            for body in bodies
+            if body["kind"] not in ("Job", "Pod")
+            for pods in launched_pods(body, companions)
+        ),
+    ]
+
+
+def critical(folder: Path, bodies: list[Manifest]) -> set[tuple[str, str]]:
+    """The critical findings: check and object."""
+    file = folder / "manifests.yaml"
+    file.write_text(yaml.safe_dump_all(bodies))
+    words = [str(tools.program("kube-score")), "score", "--output-format", "json", str(file)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+    assert done.stdout, done.stderr
+    return {
+        (check["check"]["id"], each["object_name"])
+        for each in json.loads(done.stdout)
+        for check in each["checks"] or ()
+        if check["grade"] == CRITICAL and not check["skipped"] and not check["check"]["optional"]
+    }
+
+
+def test_nothing_is_critical_but_what_was_reviewed(tmp_path: Path) -> None:
+    """All operators and all kinds of runs; and each entry of the list is needed."""
+    tools.ensure(["kube-score"])
+    root = make_project(tmp_path)
+    bodies = with_pods(declared(root, "strict", commit="", releases=True, cache=ROOT / CACHE))
+    kinds = {body["kind"] for body in bodies}
+    assert {"Deployment", "Job", "NetworkPolicy", "Pod", "PyTorchJob", "TrainJob", "JobSet"} <= kinds
+    found = critical(tmp_path, bodies)
+    assert {(check, name) for check, name in found if check not in REVIEWED} == set()
+    assert {name for check, name in found if check in OF_CONTROLLERS and not name.startswith("Deployment/")} == set()
+    assert {check for check, _ in found} == REVIEWED.keys()
+
+
+def test_a_critical_finding_is_found(tmp_path: Path) -> None:
+    """A pod that says nothing of security, in a namespace without a policy."""
+    tools.ensure(["kube-score"])
+    spec = {"containers": [{"name": "main", "image": "busybox:latest"}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "bare", "namespace": "open"}, "spec": spec}
+    found = {check for check, _ in critical(tmp_path, [pod])}
+    assert {"container-image-tag", "pod-networkpolicy", "container-resources"} <= found

@@ -1,0 +1,199 @@
+"""Pod Security `restricted`: every pod of ours is taken without a word, and what upstream calls wrong is refused."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from rich.console import Console
+
+from manifests.labels import STACK
+from tests.cluster.lab import Config, bare, managed, volume
+from tests.cluster.project import Project, eventually
+from toolchain import gotool
+from toolchain.build import Builder
+from toolchain.groups import BY_NAME
+from workloads.launched_pods import launched_pods
+
+pytestmark = pytest.mark.cluster
+
+NAMESPACE = "research"
+"""Of the dev environment, which says nothing of Pod Security: it enforces, warns and audits by `restricted`."""
+MODULE, FIXTURES = "k8s.io/pod-security-admission", "test/testdata/restricted/v1.34/fail"
+"""Upstream's own pods that the level refuses, in the pinned Go module of the cluster's API server."""
+CODE = {"git": "https://git.example.org/code.git", "revision": "1" * 40, "mountPath": "/code", "secret": "git"}
+CONTROLLERS = {"kueue-system", "kubeflow", "jobset-system", "kubeflow-system"}
+"""Where controllers stand. They alone talk to the API server, and so have its token."""
+
+
+def runs() -> list[Config]:
+    """A run of each kind, managed and verbatim, with all that may add a container or a volume."""
+    role: Config = {"restartPolicy": "OnFailure"}
+    roles = {"Master": role, "Worker": role}
+    jobs = [{"name": "node", "parallelism": 2}]
+    command = ["true"]
+    return [
+        each | {"namespace": NAMESPACE, "queue": None}
+        for each in (
+            managed("job", "pass", sharedMemory="16Mi", code=CODE),
+            managed("torch", "pass", "PyTorchJob", roles=roles),
+            managed("train", "pass", "TrainJob", roles=roles),
+            managed("set", "pass", "JobSet", replicatedJobs=jobs),
+            bare("plain-pod", "Pod", command=command),
+            bare("plain-job", command=command, code={**CODE, "secret": None}),
+            bare("plain-torch", "PyTorchJob", command=command, roles=roles),
+            bare("plain-set", "JobSet", command=command, replicatedJobs=jobs),
+            bare("loader", "DataLoader"),
+        )
+    ]
+
+
+def make_environment() -> Config:
+    """Everything of ours that makes pods: all operators, all kinds of runs."""
+    frameworks = ["batch/job", "kubeflow.org/pytorchjob", "jobset.x-k8s.io/jobset", "trainer.kubeflow.org/trainjob"]
+    kueue = {"configuration": {"frameworks": frameworks}}
+    return {
+        "trainstack:environment": {"namespaces": [{"name": NAMESPACE}]},
+        "trainstack:operators": {"kueue": kueue, "trainingOperator": {}, "jobset": {}, "trainer": {}},
+        "trainstack:queues": {"priorityClasses": None},
+        "trainstack:storage": {"volumes": [volume("lab", NAMESPACE)]},
+        "trainstack:workloads": {"runs": runs()},
+    }
+
+
+def sent(project: Project, pods: dict[str, dict[str, Any]]) -> str:
+    """What the API server says when these pods are to be made in the namespace; nothing is stored."""
+    bodies = [
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
+        for name, spec in pods.items()
+    ]
+    done = project.kubectl("create", "--dry-run=server", stdin=yaml.safe_dump_all(bodies))
+    assert done.code == 0, done.text
+    assert sorted(done.out.splitlines()) == [f"pod/{name} created (server dry run)" for name in sorted(pods)]
+    return done.err
+
+
+def spec_of(spec: dict[str, Any]) -> dict[str, Any]:
+    """A pod's spec without what binds it to where it stands."""
+    bound = ("nodeName", "serviceAccount", "serviceAccountName")
+    return {key: each for key, each in spec.items() if key not in bound}
+
+
+def audited(project: Project) -> float:
+    """How many pods the API server has written down as against `restricted`, in the log of its audits."""
+    done = project.kubectl("get", "--raw", "/metrics")
+    assert done.code == 0, done.text
+    lines = re.findall(r"^pod_security_evaluations_total\{(.*)\} (\S+)$", done.out, re.MULTILINE)
+    denied = ('decision="deny"', 'mode="audit"', 'policy_level="restricted"')
+    return sum(float(count) for labels, count in lines if all(each in labels for each in denied))
+
+
+@pytest.fixture(scope="module")
+def rendered(dev: Project) -> list[dict[str, Any]]:
+    """The objects of that environment."""
+    done = dev.other("strict", make_environment()).trainstack("render")
+    assert done.code == 0, done.text
+    return [body for body in yaml.safe_load_all(done.out) if body]
+
+
+@pytest.fixture
+def torch(dev: Project, rendered: list[dict[str, Any]]) -> Iterator[None]:
+    """A live PyTorchJob whose pods the operator has made; they wait for a volume that is not there."""
+    (body,) = (each for each in rendered if each["metadata"]["name"].startswith("plain-torch"))
+    words = ("-n", NAMESPACE, f"pytorchjob/{body['metadata']['name']}")
+    assert dev.kubectl("create", stdin=yaml.safe_dump(body)).code == 0
+    try:
+        selector = "trainstack.dev/workload=plain-torch"
+        eventually("a master and a worker", lambda: len(dev.select("pods", selector, NAMESPACE)) == 2)
+        yield
+    finally:
+        done = dev.kubectl("delete", *words, "--cascade=foreground", "--timeout=60s")
+    assert done.code == 0, done.text
+
+
+def test_pods_of_every_kind_are_taken_without_a_word(dev: Project, rendered: list[dict[str, Any]]) -> None:
+    """Runs of all kinds, loaders, checkouts, and the controllers of all four operators: no warning, no audit."""
+    pods: dict[str, dict[str, Any]] = {}
+    for body in rendered:
+        name = body["metadata"]["name"]
+        companions = [each for each in rendered if each["kind"] == "TrainingRuntime"]
+        for each in launched_pods(body, companions):
+            pods[f"{body['kind'].lower()}-{name}-{each.name}"] = spec_of(dict(each.spec))
+        if body["kind"] == "Deployment":
+            pods[f"deployment-{name}"] = spec_of(body["spec"]["template"]["spec"])
+    kinds = {name.partition("-")[0] for name in pods}
+    assert kinds == {"deployment", "job", "jobset", "pod", "pytorchjob", "trainjob"}
+    assert sum(name.startswith("deployment-") for name in pods) == 4
+    assert any("initContainers" in each for each in pods.values())
+    before = audited(dev)
+    assert sent(dev, pods) == ""
+    assert audited(dev) == before
+
+
+@pytest.mark.usefixtures("torch")
+def test_live_pods_were_taken_where_restricted_is_enforced(dev: Project) -> None:
+    """Also with what operators put into them, `init-pytorch` above all; only controllers have a token of the API."""
+    namespaces = dev.get("namespaces", namespace="")["items"]
+    labelled = {each["metadata"]["name"]: each["metadata"]["labels"] for each in namespaces}
+    ours = {name: labels for name, labels in labelled.items() if labels.get(STACK) == dev.stack}
+    assert ours.keys() == {NAMESPACE, "kueue-system", "kubeflow"}
+    for labels in ours.values():
+        levels = {labels[f"pod-security.kubernetes.io/{mode}"] for mode in ("enforce", "warn", "audit")}
+        assert levels == {"restricted"}
+    live = [each for each in dev.get("pods")["items"] if each["metadata"]["namespace"] in ours]
+    containers = {one["name"] for pod in live for one in pod["spec"].get("initContainers", ())}
+    assert "init-pytorch" in containers
+    for pod in live:
+        projected = (volume.get("projected", {}) for volume in pod["spec"].get("volumes", ()))
+        has_token = any("serviceAccountToken" in each for source in projected for each in source.get("sources", ()))
+        assert has_token == (pod["metadata"]["namespace"] in CONTROLLERS), pod["metadata"]["name"]
+    before = audited(dev)
+    assert sent(dev, {f"again-{pod['metadata']['name']}": spec_of(pod["spec"]) for pod in live}) == ""
+    assert audited(dev) == before
+
+
+def test_upstream_s_failing_pods_are_refused(dev: Project) -> None:
+    """Each by the level's name; so the level is really at work where ours are taken."""
+    folder = fixtures()
+    pods = {}
+    for file in sorted(folder.glob("*.yaml")):
+        body = yaml.safe_load(file.read_text(encoding="utf-8"))
+        body["metadata"] |= {"name": file.stem.lower(), "namespace": NAMESPACE}
+        pods[body["metadata"]["name"]] = body
+    assert len(pods) > 50
+    before = audited(dev)
+    done = dev.kubectl("create", "--dry-run=server", stdin=yaml.safe_dump_all(pods.values()))
+    assert done.code != 0
+    assert done.out == ""
+    refused = re.findall(r'pods "(\S+)" is forbidden: violates PodSecurity "restricted:latest"', done.err)
+    assert sorted(refused) == sorted(pods)
+    assert audited(dev) == before + len(pods)
+
+
+def fixtures() -> Path:
+    """The folder in Go's module cache, where `go mod download` has compared it with go.sum."""
+    builder = Builder(gotool.ensure(Console(stderr=True)))
+    return builder.module_folder(BY_NAME["cluster"], MODULE) / FIXTURES
+
+
+def test_the_namespace_s_pods_are_shut_in_but_for_their_peers_and_dns(dev: Project) -> None:
+    """As objects: nothing in this cluster drops a packet. The live pods of a run are those that the second one selects.
+
+    The API server has completed what was declared, and found nothing to correct.
+    """
+    policies = {body["metadata"]["name"]: body for body in dev.get("networkpolicies", namespace=NAMESPACE)["items"]}
+    assert policies.keys() == {"trainstack-isolated", "trainstack-replicas"}
+    isolated, replicas = (policies[f"trainstack-{name}"]["spec"] for name in ("isolated", "replicas"))
+    assert isolated["podSelector"] == {}
+    assert all(spec["policyTypes"] == ["Ingress", "Egress"] for spec in (isolated, replicas))
+    assert "ingress" not in isolated
+    (dns,) = isolated["egress"]
+    assert {(each["protocol"], each["port"]) for each in dns["ports"]} == {("UDP", 53), ("TCP", 53)}
+    (only,) = (selector["key"] for selector in replicas["podSelector"]["matchExpressions"])
+    pods = dev.select("pods", "trainstack.dev/workload=digits", NAMESPACE)
+    assert pods
+    assert all(only in pod["metadata"]["labels"] for pod in pods)
+    assert replicas["ingress"] == [{"from": [{"podSelector": replicas["podSelector"]}]}]
+    assert replicas["egress"] == [{"to": [{"podSelector": replicas["podSelector"]}]}]

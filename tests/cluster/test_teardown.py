@@ -1,0 +1,122 @@
+"""The end of a stack: in drain order, past nobody who still uses it, and with nothing left but what was listed."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.cluster.inventory import Name, everything
+from tests.cluster.lab import Config, bare, run_id, volume
+from tests.cluster.project import Done, Project, eventually
+
+pytestmark = pytest.mark.cluster
+
+NAMESPACE = "leaving"
+SELECTED = f"trainstack.dev/stack={NAMESPACE}"
+KEPT = {("PersistentVolumeClaim", NAMESPACE, "kept"), ("Namespace", "<none>", NAMESPACE)}
+
+
+def config(*runs: Config, **queue: Any) -> Config:
+    """A stack of both halves beside the dev environment, whose operators serve it: a queue of 1 cpu, two volumes."""
+    quotas = [{"name": "cpu", "nominalQuota": 1}, {"name": "memory", "nominalQuota": "1Gi"}]
+    group = {"coveredResources": ["cpu", "memory"], "flavors": [{"name": NAMESPACE, "resources": quotas}]}
+    return {
+        "trainstack:environment": {"namespaces": [{"name": NAMESPACE}]},
+        "trainstack:queues": {
+            "flavors": [{"name": NAMESPACE}],
+            "cohorts": [{"name": NAMESPACE}],
+            "clusterQueues": [{"name": NAMESPACE, "cohort": NAMESPACE, "resourceGroups": [group], **queue}],
+            "localQueues": [{"name": "open", "namespace": NAMESPACE, "clusterQueue": NAMESPACE}],
+            "priorityClasses": None,
+        },
+        "trainstack:storage": {
+            "volumes": [volume("gone", NAMESPACE), {**volume("kept", NAMESPACE), "retain": True}],
+        },
+        "trainstack:workloads": {"runs": list(runs)},
+    }
+
+
+def run(name: str, cpu: str) -> Config:
+    """A run that does not end by itself, with the volume that goes."""
+    mounts = [{"volume": "gone", "mountPath": "/mnt/gone"}]
+    requests = {"requests": {"cpu": cpu, "memory": "64Mi"}}
+    # A shell that waits for its child ends with the signal, and does not use its 30 s.
+    words = ["sh", "-c", "trap 'exit 1' TERM; sleep 3600 & wait"]
+    return bare(name, namespace=NAMESPACE, volumes=mounts, resources=requests, command=words)
+
+
+LOCAL_QUEUE = f"""
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {{name: theirs, namespace: default}}
+spec: {{clusterQueue: {NAMESPACE}}}
+"""
+
+
+@pytest.fixture
+def leaving(dev: Project) -> Iterator[Project]:
+    """The stack, up, with one run that trains and one that waits for its quota."""
+    project = dev.other(NAMESPACE, config(run("trains", "800m"), run("waits", "800m")))
+    done = project.up()
+    assert done.code == 0, done.text
+    yield project
+    project.kubectl("delete", "localqueue", "theirs", "-n", "default", "--ignore-not-found")
+    project.take_down()
+    done = project.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=90s")
+    assert done.code == 0, done.text
+
+
+def test_a_teardown_leaves_what_it_listed_and_stops_for_others(leaving: Project) -> None:
+    """It names who is in the way, and active runs, before anything is deleted; then nothing else of ours is left."""
+    eventually("a run trains", lambda: phases(leaving).get("trains") == "Running")
+    runs = {run_id(body) for body in leaving.select("jobs", SELECTED, NAMESPACE)}
+    assert len(runs) == 2
+    made = leaving.kubectl("apply", stdin=LOCAL_QUEUE)
+    assert made.code == 0, made.text
+    there = marked(leaving)
+
+    for done in (teardown(leaving, "--yes"), plain(leaving)):
+        assert done.code != 0
+        said = " ".join(done.text.split())
+        assert f"LocalQueue default/theirs, of somebody else, points to ClusterQueue {NAMESPACE}" in said
+        assert all(f"(run {each}) is " in said for each in runs)
+        assert "Traceback" not in done.text
+        assert marked(leaving) == there
+    gone = leaving.kubectl("delete", "localqueue", "theirs", "-n", "default", "--timeout=30s")
+    assert gone.code == 0, gone.text
+
+    stops = [word for each in sorted(runs) for word in ("--stop", each)]
+    told = json.loads(teardown(leaving, "--json", *stops).out)
+    assert told["refusals"] == []
+    assert set(told["stays"]) == {f"PersistentVolumeClaim {NAMESPACE}/kept", f"Namespace {NAMESPACE}"}
+    assert marked(leaving) == there
+
+    done = teardown(leaving, "--yes", *stops)
+    assert done.code == 0, done.text
+    assert marked(leaving) == KEPT
+    assert f"stays: PersistentVolumeClaim {NAMESPACE}/kept: its data is kept" in done.out
+    again = teardown(leaving, "--yes")
+    assert again.code == 0, again.text
+    assert f"nothing of {NAMESPACE} goes" in again.out
+
+
+def teardown(project: Project, *words: str) -> Done:
+    """Our command."""
+    return project.trainstack("teardown", *words)
+
+
+def plain(project: Project) -> Done:
+    """The engine's own, which the hooks make the same."""
+    return project.pulumi("destroy", "--yes", "--skip-preview", "--run-program")
+
+
+def marked(project: Project) -> frozenset[Name]:
+    """Everything in the cluster that bears the stack's mark."""
+    return everything(project, "-l", SELECTED)
+
+
+def phases(project: Project) -> dict[str, str]:
+    """The phase of each workload's pod."""
+    pods = project.select("pods", "trainstack.dev/workload", NAMESPACE)
+    return {pod["metadata"]["labels"]["trainstack.dev/workload"]: pod["status"]["phase"] for pod in pods}

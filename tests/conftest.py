@@ -1,0 +1,56 @@
+"""The real cluster of the tests: one for the whole run, in a folder of its own, gone afterwards; and `dev` on it."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from devcluster import cluster as devcluster
+from devcluster.cluster import Cluster
+from devcluster.images import ensure_images, helpers, operators, workload
+from tests.cluster.inventory import Name, everything
+from tests.cluster.project import ROOT, Project
+
+
+def start_cluster(state: Path) -> Cluster:
+    """A running cluster with every image that the dev environment needs."""
+    running = devcluster.up(state)
+    ensure_images([*operators(), *helpers(), workload(ROOT / "workloads" / "digits")], running.registry, lambda _: None)
+    return running
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster for all tests that do not need one of their own.
+
+    TRAINSTACK_TEST_CLUSTER names a folder whose cluster is used, and left running: for whoever writes tests.
+    """
+    kept = os.environ.get("TRAINSTACK_TEST_CLUSTER")
+    state = Path(kept) if kept else tmp_path_factory.mktemp("cluster")
+    try:
+        yield start_cluster(state)
+    finally:
+        if not kept:
+            devcluster.down(state, keep_data=False)
+
+
+@pytest.fixture(scope="session")
+def checkout(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A copy of the project that knows the cluster by KUBECONFIG alone."""
+    return Project.copy(tmp_path_factory.mktemp("dev"), cluster)
+
+
+@pytest.fixture(scope="session")
+def before(checkout: Project) -> frozenset[Name]:
+    """What the cluster held before the dev environment came."""
+    return everything(checkout)
+
+
+@pytest.fixture(scope="session")
+def dev(checkout: Project, before: frozenset[Name]) -> Project:
+    """The dev environment, brought up by the one command, its run followed to its end."""
+    done = checkout.trainstack("up", seconds=420)
+    assert done.code == 0, done.text
+    (checkout.root / "up.log").write_text(done.text)
+    return checkout

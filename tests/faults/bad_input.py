@@ -1,0 +1,236 @@
+"""Files as people and broken programs leave them: the project's own, with a few things wrong in them.
+
+Most changes are made to the structure: the file is read as a graph of YAML nodes, something in it is swapped, dropped,
+doubled, renamed or replaced by a hostile value, and the rest stays as it was, so that the fault is met deep in the
+program and not at its door. Others are made to the bytes.
+"""
+
+import hashlib
+import random
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from settings.load import stacks
+from settings.spaces import sweeps
+from tests.faults.hostile import FRAGMENTS, LOOKALIKES, damaged
+
+ROOT = Path(__file__).resolve().parents[2]
+SEARCH = "search"
+"""The environment that has every sweep of the project; the project's own have none."""
+
+_SWEEP = """
+      - name: {name}
+        parallelism: 2
+        run: {{from: digits, kind: Job, roles: null, namespace: research, queue: research}}"""
+_HOLE = "Hole{}Hole"
+"""Stands in the written text for what a writer of YAML would not write."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A file of the checkout, changed."""
+
+    file: str
+    stack: str
+    """An environment that reads the file."""
+    content: bytes
+    changes: tuple[str, ...]
+    """What was done to it."""
+
+
+def make_checkout(folder: Path) -> Path:
+    """The files of the project that settings are read from, with what they name."""
+    for file in (*ROOT.glob("Pulumi*.yaml"), ROOT / "defaults.yaml"):
+        shutil.copy2(file, folder / file.name)
+    for name in ("workloads", "sweeps"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    dev = (ROOT / "Pulumi.dev.yaml").read_text(encoding="utf-8").replace("encryptionsalt", "#")
+    text = (folder / "defaults.yaml").read_text(encoding="utf-8")
+    for operator in yaml.safe_load(text)["operators"].values():
+        release, digest = folder / operator["manifest"]["path"], operator["manifest"]["sha256"]
+        release.parent.mkdir(parents=True, exist_ok=True)
+        release.write_text("# only its digest is looked at\n", encoding="utf-8")
+        text = text.replace(digest, hashlib.sha256(release.read_bytes()).hexdigest())
+    (folder / "defaults.yaml").write_text(text, encoding="utf-8")
+    entries = "".join(_SWEEP.format(name=name) for name in sweeps(ROOT))
+    (folder / f"Pulumi.{SEARCH}.yaml").write_text(f"{dev}\n  trainstack:sweeps:\n    sweeps:{entries}\n", "utf-8")
+    return folder
+
+
+def targets(checkout: Path) -> list[tuple[str, str]]:
+    """The files that are changed, each with an environment that reads it."""
+    environments = [(f"Pulumi.{stack}.yaml", stack) for stack in stacks(checkout)]
+    workloads = [(f"workloads/{name}/workload.yaml", stack) for name, stack in (("digits", "dev"), ("eidf", "eidf"))]
+    of_sweeps = [f"sweeps/{name}/{file}" for name in sweeps(checkout) for file in ("space.yaml", "hyperparams.yml")]
+    spaces = [(file, SEARCH) for file in of_sweeps]
+    return [*environments, ("defaults.yaml", "dev"), *workloads, *spaces]
+
+
+def changed(checkout: Path, chance: random.Random) -> Case:
+    """One of the files with one to three things wrong in it."""
+    file, stack = chance.choice(targets(checkout))
+    content = (checkout / file).read_bytes()
+    changes: list[str] = []
+    if chance.random() < 0.85:
+        content = _restructured(content.decode(), chance, changes).encode()
+    if not changes or chance.random() < 0.1:
+        content = damaged(content, chance, changes)
+    return Case(file, stack, content, tuple(changes))
+
+
+def _restructured(text: str, chance: random.Random, changes: list[str]) -> str:
+    top = yaml.compose(text, Loader=yaml.CSafeLoader)
+    if not isinstance(top, yaml.MappingNode | yaml.SequenceNode):
+        return text
+    holes: list[str] = []
+    for _ in range(chance.choice((1, 1, 1, 2, 3))):
+        chance.choice(_STRUCTURAL)(top, chance, changes, holes)
+    written: str = yaml.serialize(top, Dumper=yaml.SafeDumper, allow_unicode=True, width=200)
+    for number, fragment in enumerate(holes):
+        written = written.replace(_HOLE.format(number), fragment)
+    return written
+
+
+def _below(node: yaml.Node) -> list[yaml.Node]:
+    """The node and all that is in it, each once."""
+    found = {id(node): node}
+    left = [node]
+    while left:
+        each = left.pop()
+        for entry in each.value if isinstance(each, yaml.CollectionNode) else ():
+            value = entry[1] if isinstance(entry, tuple) else entry
+            if id(value) not in found:
+                found[id(value)] = value
+                left.append(value)
+    return list(found.values())
+
+
+def _any(top: yaml.Node, chance: random.Random) -> tuple[yaml.CollectionNode, int]:
+    """A map or list somewhere in the file, and the index of an entry of it; -1 where nothing is left."""
+    found = [each for each in _below(top) if isinstance(each, yaml.CollectionNode) and each.value]
+    if not found:
+        return yaml.SequenceNode("tag:yaml.org,2002:seq", []), -1
+    where = chance.choice(found)
+    return where, chance.randrange(len(where.value))
+
+
+def _value(where: yaml.CollectionNode, index: int) -> yaml.Node:
+    entry = where.value[index]
+    node: yaml.Node = entry[1] if isinstance(entry, tuple) else entry
+    return node
+
+
+def _put(where: yaml.CollectionNode, index: int, node: yaml.Node) -> None:
+    entry = where.value[index]
+    where.value[index] = (entry[0], node) if isinstance(entry, tuple) else node
+
+
+def _named(where: yaml.CollectionNode, index: int) -> str:
+    """What an entry is called in the record of changes."""
+    entry = where.value[index]
+    return str(getattr(entry[0], "value", "?")) if isinstance(entry, tuple) else f"[{index}]"
+
+
+def _hole(text: str, holes: list[str]) -> yaml.ScalarNode:
+    holes.append(text)
+    return yaml.ScalarNode("tag:yaml.org,2002:str", _HOLE.format(len(holes) - 1))
+
+
+def _hostile(top: yaml.Node, chance: random.Random, changes: list[str], holes: list[str]) -> None:
+    """A value becomes something that is no such value."""
+    where, index = _any(top, chance)
+    if index >= 0:
+        name = chance.choice(sorted(FRAGMENTS))
+        changes.append(f"{_named(where, index)} becomes {name}")
+        _put(where, index, _hole(FRAGMENTS[name], holes))
+
+
+def _hostile_key(top: yaml.Node, chance: random.Random, changes: list[str], holes: list[str]) -> None:
+    """A key becomes something that is no key."""
+    where, index = _any(top, chance)
+    if isinstance(where, yaml.MappingNode) and index >= 0:
+        name = chance.choice(sorted(FRAGMENTS))
+        changes.append(f"the key {_named(where, index)} becomes {name}")
+        where.value[index] = (_hole(FRAGMENTS[name], holes), where.value[index][1])
+
+
+def _dropped(top: yaml.Node, chance: random.Random, changes: list[str], _holes: list[str]) -> None:
+    """An entry is missing."""
+    where, index = _any(top, chance)
+    if index >= 0:
+        changes.append(f"{_named(where, index)} is dropped")
+        del where.value[index]
+
+
+def _doubled(top: yaml.Node, chance: random.Random, changes: list[str], _holes: list[str]) -> None:
+    """An entry is there twice."""
+    where, index = _any(top, chance)
+    if index >= 0:
+        changes.append(f"{_named(where, index)} is there twice")
+        where.value.insert(chance.randrange(len(where.value) + 1), where.value[index])
+
+
+def _swapped(top: yaml.Node, chance: random.Random, changes: list[str], _holes: list[str]) -> None:
+    """Two values change places: types that are right elsewhere."""
+    (one, here), (other, there) = _any(top, chance), _any(top, chance)
+    if here < 0 or there < 0:
+        return
+    first, second = _value(one, here), _value(other, there)
+    if any(first is each for each in _below(second)) or any(second is each for each in _below(first)):
+        return  # one would hold itself, which an alias does too
+    changes.append(f"{_named(one, here)} and {_named(other, there)} change places")
+    _put(one, here, second)
+    _put(other, there, first)
+
+
+def _aliased(top: yaml.Node, chance: random.Random, changes: list[str], _holes: list[str]) -> None:
+    """A value stands in another place too, by an alias; it may come to hold itself."""
+    (one, here), (other, there) = _any(top, chance), _any(top, chance)
+    if here >= 0 and there >= 0:
+        changes.append(f"{_named(other, there)} is an alias of {_named(one, here)}")
+        _put(other, there, _value(one, here))
+
+
+def _renamed(top: yaml.Node, chance: random.Random, changes: list[str], _holes: list[str]) -> None:
+    """A key, or a text, is misspelt, by a letter of another alphabet at times."""
+    where, index = _any(top, chance)
+    if index < 0:
+        return
+    entry = where.value[index]
+    node = chance.choice(entry) if isinstance(entry, tuple) else entry
+    if isinstance(node, yaml.ScalarNode) and node.value:
+        position = chance.randrange(len(node.value))
+        letter = node.value[position]
+        strange = chance.choice(" .-_/:#@\t\n\x1b\x00")
+        new = chance.choice((LOOKALIKES.get(letter, letter.swapcase()), "", letter * 2, strange))
+        changes.append(f"{node.value!r} is misspelt")
+        node.value = node.value[:position] + new + node.value[position + 1 :]
+        node.style = '"'
+
+
+def _flattened(top: yaml.Node, chance: random.Random, changes: list[str], _holes: list[str]) -> None:
+    """A map becomes a list, a list a map, a value a list of itself."""
+    where, index = _any(top, chance)
+    if index < 0:
+        return
+    node = _value(where, index)
+    changes.append(f"{_named(where, index)} has another shape")
+    if isinstance(node, yaml.MappingNode):
+        made: yaml.Node = yaml.SequenceNode("tag:yaml.org,2002:seq", [value for _, value in node.value])
+    elif isinstance(node, yaml.SequenceNode):
+        keys = [yaml.ScalarNode("tag:yaml.org,2002:str", f"k{number}") for number in range(len(node.value))]
+        made = yaml.MappingNode("tag:yaml.org,2002:map", list(zip(keys, node.value, strict=True)))
+    else:
+        made = yaml.SequenceNode("tag:yaml.org,2002:seq", [node])
+    _put(where, index, made)
+
+
+_Change = Callable[[yaml.Node, random.Random, list[str], list[str]], None]
+_STRUCTURAL: tuple[_Change, ...] = (
+    *(_hostile, _hostile, _hostile, _hostile_key),
+    *(_dropped, _doubled, _swapped, _swapped, _aliased, _renamed, _renamed, _flattened),
+)

@@ -1,0 +1,229 @@
+"""Environments with a few runs each, drawn by a seed, whose runs come through every state that Kueue knows.
+
+All runs of a configuration stand in one queue. A rival of somebody else takes all of its quota, by priority, as often
+as it comes: so its runs wait, and later are put out. Of three workloads
+
+- `partly` has the lowest priority, and the quota has no place for all of its pods: it is admitted in part;
+- `late` is admitted, and its pods find no node before a label is put on one;
+- `now` runs as soon as it is admitted.
+"""
+
+import random
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+Config = dict[str, Any]
+Environment = Literal["owner", "team", "site"]
+ENVIRONMENTS: tuple[Environment, ...] = ("owner", "team", "site")
+"""Both halves in one stack; a team's stack beside its platform's; a tenant of a cluster that others made."""
+COUNT = 20
+"""Configurations of each environment."""
+
+Kind = Literal["one", "recorded", "several", "indexed", "distributed", "recorded distributed", "trials", "batch"]
+KINDS: tuple[Kind, ...] = (
+    "one",
+    "recorded",
+    "several",
+    "indexed",
+    "distributed",
+    "recorded distributed",
+    "trials",
+    "batch",
+)
+"""A Job, unmanaged and managed; of several pods, and of several records; a PyTorchJob, unmanaged and managed; a sweep,
+in a Job for each trial and in one for all."""
+OF_JOBS: tuple[Kind, ...] = tuple(kind for kind in KINDS if "distributed" not in kind)
+"""What a tenant runs whose cluster has Jobs alone."""
+
+MOUNT = "/mnt/again"
+SWEEPS = ("late", "now")
+"""Sweeps are called as the workloads that they stand for, and have so many sets each."""
+SETS = 2
+UNIT = 10
+"""Thousandths of a cpu: what a pod asks for is one, two or three."""
+LATE = "again.example.org/late"
+"""With the configuration's name behind it: the label of a node without which the pods of `late` stand nowhere."""
+_SCRIPT = f"""
+told={MOUNT}/told/$NAME
+mkdir -p $told
+case $HOSTNAME in *-worker-*) ;; *) mktemp $told/begun.XXXXXX ;; esac
+trap 'exit 143' TERM
+until [ -e {MOUNT}/go ]; do sleep 1; done
+case $HOSTNAME in *-worker-*) ;; *) mktemp $told/ended.XXXXXX ;; esac
+"""
+"""Trains until a file tells it to end, and leaves a file for each time that it began and that it ended. Of a
+PyTorchJob its master does so, with whose end the workers are stopped."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """One workload of a configuration: what it is, and what it must leave behind."""
+
+    name: str
+    kind: Kind
+    at_once: int
+    """Pods that tell of themselves, at once, when all of them have been admitted."""
+    ends: int
+    """Times that it is trained to its end: pods that succeed, or trials."""
+    objects: int
+    """Launches."""
+    units: int
+    """Of a pod's request."""
+    least: int | None
+    """Pods that it may be admitted with; None: with all of them."""
+    brief: bool
+    """It is removed by its own TTL as soon as it has ended."""
+    config: Config
+    """As an entry of `workloads.runs`, or of `sweeps.sweeps`."""
+
+    @property
+    def recorded(self) -> bool:
+        """Whether it is managed, so that the wrapper keeps its record too."""
+        return self.kind in ("recorded", "indexed", "recorded distributed", "batch")
+
+    @property
+    def swept(self) -> bool:
+        """Whether it is a sweep."""
+        return self.kind in ("trials", "batch")
+
+    @property
+    def pods(self) -> int:
+        """That hold quota, when all of them have been admitted."""
+        return {"distributed": 2, "recorded distributed": 2}.get(self.kind, self.at_once)
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """An environment to be brought up twice again and again."""
+
+    environment: Environment
+    number: int
+    partly: Share
+    given: int
+    """Pods that `partly` is admitted with: the quota has place for no more."""
+    late: Share
+    now: Share
+
+    @property
+    def name(self) -> str:
+        """Of its stack, its namespace, its flavor and its queues."""
+        return f"again-{self.environment}-{self.number}"
+
+    @property
+    def queue(self) -> str:
+        """Its local queue: on a shared cluster it is called as the service calls it."""
+        return f"{self.name}-user-queue" if self.environment == "site" else self.name
+
+    @property
+    def shares(self) -> tuple[Share, ...]:
+        """All of it, as it is admitted."""
+        return (self.now, self.late, self.partly)
+
+    @property
+    def quota(self) -> int:
+        """Thousandths of a cpu, for all but a part of `partly`."""
+        full = sum(share.pods * share.units for share in (self.now, self.late))
+        return UNIT * (full + self.given * self.partly.units)
+
+    @property
+    def told(self) -> str:
+        """What it is, in a line."""
+        said = [f"{share.name}: {share.kind}{' with a TTL' if share.brief else ''}" for share in self.shares]
+        return f"{self.name} ({', '.join(said)}, admitted with {self.given} of {self.partly.at_once})"
+
+
+def draw(seed: int, environment: Environment, number: int) -> Configuration:
+    """The same for the same seed; over all numbers each kind is `late` and `now`, and each with another one."""
+    kinds = list(KINDS if environment != "site" else OF_JOBS)
+    random.Random(f"{seed} {environment}").shuffle(kinds)
+    chance = random.Random(f"{seed} {environment} {number}")
+    base = Configuration(environment, number, _NONE, 0, _NONE, _NONE)
+    late = kinds[number % len(kinds)]
+    now = kinds[(number + 1 + number // len(kinds)) % len(kinds)]
+    at_once = chance.randint(3, 4)
+    given = chance.randint(1, at_once - 1)
+    brief = chance.choice(("partly", "late", "now"))
+    several = {"at_once": at_once, "ends": at_once + chance.randint(0, 1), "least": chance.randint(1, given)}
+    return replace(
+        base,
+        partly=_share(
+            base, chance, "partly", chance.choice(("several", "indexed")), brief=brief == "partly", **several
+        ),
+        given=given,
+        late=_share(base, chance, "late", late, brief=brief == "late"),
+        now=_share(base, chance, "now", now, brief=brief == "now"),
+    )
+
+
+def _share(whole: Configuration, chance: random.Random, name: str, kind: Kind, *, brief: bool, **counts: int) -> Share:
+    ends = counts.get("ends") or {"several": chance.randint(2, 3), "indexed": 2, "trials": SETS, "batch": SETS}.get(
+        kind, 1
+    )
+    at_once = counts.get("at_once") or (chance.randint(1, ends) if kind in ("several", "batch") else ends)
+    share = Share(
+        name=name,
+        kind=kind,
+        at_once=at_once,
+        ends=ends,
+        objects=SETS if kind == "trials" else 1,
+        units=chance.randint(1, 3),
+        least=counts.get("least"),
+        brief=brief,
+        config={},
+    )
+    run = _run(whole, share, chance)
+    if not share.swept:
+        return replace(share, config=run)
+    sweep = {"name": name, "run": {key: each for key, each in run.items() if key != "name"}}
+    indexed = {"form": "indexed", "parallelism": at_once} if kind == "batch" else {}
+    return replace(share, config={**sweep, **indexed})
+
+
+def _run(whole: Configuration, share: Share, chance: random.Random) -> Config:
+    """The workload, with what has no meaning for its states left to chance."""
+    ttl = {"ttlSecondsAfterFinished": 1} if share.brief else chance.choice(({}, {"ttlSecondsAfterFinished": 86400}))
+    run: Config = {
+        "name": share.name,
+        "kind": "PyTorchJob" if "distributed" in share.kind else "Job",
+        "namespace": whole.name,
+        "queue": whole.queue,
+        "priority": "low" if share.name == "partly" else "normal",
+        "managed": share.recorded,
+        "image": {"build": "workloads/digits"} if share.recorded else {"name": "busybox:1.35"},
+        "command": ["sh", "-c", _SCRIPT],
+        "env": {"NAME": share.name},
+        "volumes": [{"volume": "again", "mountPath": MOUNT}],
+        "resources": {"requests": {"cpu": f"{share.units * UNIT}m", "memory": chance.choice(("32Mi", "48Mi"))}},
+        "runAsUser": 1000,
+        "backoffLimit": chance.randint(0, 3),
+        **ttl,
+    }
+    if share.recorded:
+        run["record"] = {"volume": "again", "path": chance.choice(("runs", "kept/runs"))}
+    if "distributed" in share.kind:
+        run["roles"] = {"Master": {}, "Worker": {}}
+    if share.kind in ("several", "indexed"):
+        run |= {"completions": share.ends, "parallelism": share.at_once}
+    if share.least is not None:
+        run["minParallelism"] = share.least
+    if share.name == "late":
+        run["nodeSelector"] = {f"{LATE}-{whole.name}": "yes"}
+    return {**run, **_drawn_extras(whole, share, chance)}
+
+
+def _drawn_extras(whole: Configuration, share: Share, chance: random.Random) -> Config:
+    names = ["derived", "generated"] if share.swept else ["derived", "generated", "fixed"]
+    # A site that demands generated names demands them of all.
+    extras: Config = {"naming": "generated" if whole.environment == "site" else chance.choice(names)}
+    if chance.random() < 0.5:
+        extras["labels"] = {"again.example.org/drawn": str(chance.randint(0, 9))}
+    if chance.random() < 0.5:
+        extras["sharedMemory"] = "16Mi"
+    if chance.random() < 0.5:
+        extras["seed"] = chance.randint(0, 9)
+    if "distributed" not in share.kind and share.kind != "batch" and chance.random() < 0.5:
+        extras["activeDeadlineSeconds"] = 86400
+    return extras
+
+
+_NONE = Share("", "one", 0, 0, 0, 0, None, brief=False, config={})

@@ -1,0 +1,123 @@
+"""Small environments drawn by a seed: cohorts, queues, runs that wait, train and have ended, volumes of all kinds."""
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+from tests.cluster.lab import Config, bare
+
+STACK = "drawn"
+_CLASS = {"name": "drawn", "provisioner": "rancher.io/local-path"}
+BRIEF = ["true"]
+ENDLESS = ["sh", "-c", "trap 'exit 1' TERM; sleep 36000 & wait"]
+"""It ends when it is told to, as a training does, and not after the 30 s that a shell would let pass."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """An environment."""
+
+    config: Config
+    operators: bool
+    """It installs Kueue itself; else somebody else's is there."""
+    runs: int
+    protected: tuple[str, ...]
+    """The claims that stop a teardown, as `<namespace>/<name>`."""
+    kept: frozenset[str]
+    """The claims that stay."""
+
+
+def draw(seed: int, number: int) -> Drawn:
+    """The environment of this number in the series of a seed; every fourth has operators."""
+    rng, operators = random.Random(f"{seed}/{number}"), number % 4 == 3
+    namespaces = [f"drawn-{letter}" for letter in "ab"[: rng.randint(1, 2)]]
+    volumes = [_volume(rng, index, rng.choice(namespaces)) for index in range(rng.randint(1, 3))]
+    queues = _queues(rng, namespaces)
+    runs = [_run(rng, index, queues, volumes) for index in range(rng.randint(1, 4))]
+    config: Config = {
+        "trainstack:environment": {"namespaces": [{"name": name} for name in namespaces]},
+        "trainstack:storage": {
+            "classes": [_CLASS],
+            "volumes": volumes,
+        },
+        "trainstack:queues": queues,
+        "trainstack:workloads": {"runs": runs},
+    }
+    if operators:
+        config |= kueue()
+    return Drawn(
+        config=config,
+        operators=operators,
+        runs=len(runs),
+        protected=tuple(f"{each['namespace']}/{each['name']}" for each in volumes if each["protect"]),
+        kept=frozenset(f"{each['namespace']}/{each['name']}" for each in volumes if each["retain"]),
+    )
+
+
+def kueue() -> Config:
+    """Kueue, small."""
+    return {"trainstack:operators": {"kueue": {"requests": {"cpu": "50m", "memory": "128Mi"}}}}
+
+
+def operators_config() -> Config:
+    """A stack that is Kueue alone."""
+    return {
+        "trainstack:environment": {"halves": ["platform"]},
+        "trainstack:queues": {"priorityClasses": None},
+        **kueue(),
+    }
+
+
+def _volume(rng: random.Random, index: int, namespace: str) -> Config:
+    claim = {"name": f"volume-{index}", "namespace": namespace, "storageClass": _CLASS["name"], "size": "1Gi"}
+    modes = {"accessModes": ["ReadWriteMany"], "retain": rng.random() < 0.5, "protect": rng.random() < 0.25}
+    return {**claim, **modes}
+
+
+def _queues(rng: random.Random, namespaces: list[str]) -> Config:
+    cohorts = rng.choice([[], [{"name": "drawn"}], [{"name": "drawn"}, {"name": "drawn-inner", "parent": "drawn"}]])
+    flavors = [f"drawn-{index}" for index in range(rng.randint(1, 2))]
+    cluster_queues = [
+        {
+            "name": f"drawn-{index}",
+            **({"cohort": rng.choice(cohorts)["name"]} if cohorts else {}),
+            **({"stopPolicy": "Hold"} if rng.random() < 0.25 else {}),
+            "resourceGroups": [_group(rng.choice(flavors))],
+        }
+        for index in range(rng.randint(1, 3))
+    ]
+    local_queues = [
+        {
+            "name": f"drawn-{index}",
+            "namespace": rng.choice(namespaces),
+            "clusterQueue": rng.choice(cluster_queues)["name"],
+        }
+        for index in range(rng.randint(1, 4))
+    ]
+    return {
+        "flavors": [{"name": name} for name in flavors],
+        "cohorts": cohorts,
+        "clusterQueues": cluster_queues,
+        "localQueues": local_queues,
+        "priorityClasses": None,
+    }
+
+
+def _group(flavor: str) -> dict[str, Any]:
+    quotas = [{"name": "cpu", "nominalQuota": "500m"}, {"name": "memory", "nominalQuota": "1Gi"}]
+    return {"coveredResources": ["cpu", "memory"], "flavors": [{"name": flavor, "resources": quotas}]}
+
+
+def _run(rng: random.Random, index: int, queues: Config, volumes: list[Config]) -> Config:
+    """Half of the quota of a queue, or a little of it; so some wait."""
+    queue = rng.choice(queues["localQueues"])
+    there = [each["name"] for each in volumes if each["namespace"] == queue["namespace"]]
+    mounted = rng.sample(there, rng.randint(0, len(there)))
+    return bare(
+        f"run-{index}",
+        namespace=queue["namespace"],
+        queue=queue["name"],
+        volumes=[{"volume": name, "mountPath": f"/mnt/{name}"} for name in mounted],
+        resources={"requests": {"cpu": rng.choice(["50m", "300m"]), "memory": "32Mi"}},
+        command=rng.choice([BRIEF, ENDLESS, ENDLESS]),
+    )

@@ -1,0 +1,26 @@
+"""Files that drawn environments name."""
+
+from pathlib import Path
+
+import yaml
+
+from settings.hyperparams import SETS_FILE, SPACE_FILE, folder, text_of
+from settings.spaces import load_space
+from tests.faults.configurations import SETS, SWEEPS
+from trials.expand import expand
+
+
+def write_sweeps(root: Path) -> None:
+    """The sweeps of drawn environments, expanded, in a project's folder."""
+    for name in SWEEPS:
+        space = {
+            "method": "grid",
+            "parameters": {"part": {"values": [*range(SETS)]}},
+            "objective": {"metric": "val_accuracy", "direction": "maximize"},
+            "args": ["${parameters.part}"],
+        }
+        target = root / folder(name)
+        target.mkdir(parents=True, exist_ok=True)
+        (target / SPACE_FILE).write_text(yaml.safe_dump(space, sort_keys=False))
+        loaded = load_space(root, name).space
+        (target / SETS_FILE).write_text(text_of(name, loaded, expand(loaded)))

@@ -1,0 +1,233 @@
+"""A team's stack under faults: a run that trains, a change in whose middle something goes away, and what is left."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from devcluster import faults
+from devcluster.cluster import Cluster
+from tests.cluster.lab import HELD, NAMESPACE, bare, launch, managed, platform_config, run_id, team_config, uids, volume
+from tests.cluster.project import Done, Project, eventually
+from tests.faults.rivals import TRAINS, undisturbed
+
+EPOCHS, EPOCH_SECONDS = 60, 0.25
+"""Long enough for a fault to come in the middle."""
+SECONDS = 600
+"""What a command or a run may take on a machine that has other things to do."""
+MOST_MOMENTS = 18
+"""Beginnings and ends of operations on objects that the second change has at least."""
+Config = dict[str, Any]
+
+
+def platform() -> Config:
+    """The platform's half: Kueue and the training operator, a class, the lab's namespace and queues."""
+    requests = {"requests": {"cpu": "50m", "memory": "128Mi"}}
+    return {
+        **platform_config(),
+        "trainstack:storage": {"classes": [{"name": "shared", "provisioner": "rancher.io/local-path"}]},
+        "trainstack:operators": dict.fromkeys(("kueue", "trainingOperator"), requests),
+    }
+
+
+def team(platform: Project, *, first: bool = False) -> Project:
+    """A stack with one volume and a run that trains on it, not up yet; `first`: one that only has the volume made."""
+    if first:
+        return platform.other("team", team_config(platform.stack, bare("first", command=["true"])))
+    words = [TRAINS, str(EPOCHS), str(EPOCH_SECONDS)]
+    trains = managed(
+        "trains", "", args=words, resources={"requests": {"cpu": "100m", "memory": "128Mi"}}, backoffLimit=9
+    )
+    return platform.other("team", team_config(platform.stack, trains))
+
+
+def more(project: Project) -> None:
+    """Edit the stack: more volumes, and runs that wait."""
+
+    def edit(config: Config) -> None:
+        config["trainstack:storage"]["volumes"] += [volume(f"more-{number}") for number in range(5)]
+        master = {"Master": {"restartPolicy": "Never"}}
+        config["trainstack:workloads"]["runs"] += [
+            bare("waits-0", queue=HELD, command=["true"]),
+            bare("waits-1", queue=HELD, command=["true"]),
+            bare("waits-2", "PyTorchJob", queue=HELD, command=["true"], roles=master),
+        ]
+
+    project.edit_stack(edit)
+
+
+def up_during(project: Project, moment: int, fault: Callable[[], object]) -> Done:
+    """`pulumi up`, and the fault when so many beginnings and ends of operations on objects have been told of."""
+    log, output = project.root / "events.log", project.root / "up.txt"
+    log.unlink(missing_ok=True)
+    with output.open("w") as told:
+        words = [
+            "up",
+            "--yes",
+            "--skip-preview",
+            "--non-interactive",
+            "--stack",
+            project.stack,
+            "--event-log",
+            str(log),
+        ]
+        engine = subprocess.Popen(
+            ["pulumi", *words],
+            cwd=project.root,
+            env={
+                **os.environ,
+                "KUBECONFIG": str(project.kubeconfig),
+                "PYTHONPATH": str(project.root),
+                **project.variables,
+                # The flag for the log of events is one for those who debug the engine.
+                "PULUMI_DEBUG_COMMANDS": "true",
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=told,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            eventually("the moment", lambda: moments(log) >= moment or engine.poll() is not None, SECONDS)
+            assert engine.poll() is None, f"it ended before moment {moment}: {output.read_text()}"
+            fault()
+            return Done(engine.wait(SECONDS), output.read_text(), "")
+        finally:
+            engine.kill()
+            engine.wait()
+
+
+def moments(log: Path) -> int:
+    """The beginnings and ends of changes of objects that the engine has told of so far."""
+    count = 0
+    for line in log.read_text().splitlines() if log.exists() else ():
+        try:
+            event = json.loads(line)
+        except ValueError:
+            break  # half a line
+        metadata = (event.get("resourcePreEvent") or event.get("resOutputsEvent") or {}).get("metadata", {})
+        count += metadata.get("op") == "create" and metadata["type"].startswith("kubernetes:")
+    return count
+
+
+def answers(project: Project) -> bool:
+    """Whether the API server does, and the node and every controller of the platform are well."""
+    done = project.run(["kubectl", "get", "--raw=/readyz", "--request-timeout=5s"])
+    if done.code != 0:
+        return False
+    found = json.loads(project.run(["kubectl", "get", "nodes,deployments", "-A", "-o", "json"]).out or '{"items": []}')
+    return bool(found["items"]) and all(_well(each) for each in found["items"])
+
+
+def _well(body: dict[str, Any]) -> bool:
+    if body["kind"] == "Deployment":
+        return bool(body.get("status", {}).get("readyReplicas") == body["spec"]["replicas"])
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in body["status"]["conditions"])
+
+
+def mend(project: Project) -> list[str]:
+    """What the documentation says after an interrupted `up`, until it goes through; the commands that were needed."""
+    needed = []
+    for words in (("up", "--skip-preview"), ("refresh", "--clear-pending-creates"), ("up", "--skip-preview")):
+        done = project.pulumi(*words, "--yes", seconds=SECONDS)
+        needed.append(words[0])
+        assert "Traceback" not in done.text, done.text
+        if words[0] == "up" and done.code == 0:
+            return needed
+    raise AssertionError(f"{needed} did not mend it: {done.text}")
+
+
+def whole(project: Project) -> None:
+    """The cluster has every object of the state and no other with the stack's mark, and nothing is left to do."""
+    done = project.up("--refresh", "--expect-no-changes", seconds=SECONDS)
+    assert done.code == 0, done.text
+    done = project.pulumi("stack", "export")
+    deployment = json.loads(done.out)["deployment"]
+    assert not deployment.get("pending_operations"), deployment["pending_operations"]
+    state = {
+        each["outputs"]["metadata"]["uid"]: each["urn"]
+        for each in deployment["resources"]
+        if each["type"].startswith("kubernetes:")
+    }
+    kinds = "persistentvolumeclaims,configmaps,jobs,pytorchjobs"
+    live = project.select(kinds, f"trainstack.dev/stack={project.stack}", NAMESPACE)
+    assert {each["metadata"]["uid"] for each in live} <= state.keys(), state
+    assert {*uids(project).values()} == {uid for uid, urn in state.items() if "Job::" in urn}
+
+
+def volume_folder(project: Project) -> str:
+    """The node's folder of the volume, once a pod has had it made."""
+    name = eventually("a volume", lambda: project.get("pvc", "lab", NAMESPACE)["spec"].get("volumeName"), SECONDS)
+    source = project.get("pv", name)["spec"]
+    return str((source.get("hostPath") or source["local"])["path"])
+
+
+def logs(project: Project) -> str:
+    """What the pods of the run that trains have said."""
+    return project.kubectl("logs", "-n", NAMESPACE, "-l", "trainstack.dev/workload=trains", "--tail=-1").out
+
+
+@contextmanager
+def filled(disk: Path) -> Iterator[None]:
+    """No byte is free on a disk for as long as the block runs."""
+    filler = disk / "filler"
+    try:
+        with filler.open("wb", buffering=0) as file, suppress(OSError):
+            while file.write(bytes(4096)):
+                pass
+        yield
+    finally:
+        filler.unlink()
+
+
+class Record:
+    """The record of the run that trains, read from the node's disk: no API server is needed."""
+
+    def __init__(self, project: Project, cluster: Cluster) -> None:
+        run = run_id(launch(project, "trains"))
+        self.folder = faults.seen(cluster, f"{volume_folder(project)}/runs/{run}")
+
+    def epochs(self) -> list[int]:
+        """Those that were begun."""
+        file = self.folder / "checkpoints" / "trained"
+        return [int(line) for line in file.read_text().split()] if file.exists() else []
+
+    def trains(self, epoch: int) -> None:
+        """Wait until it has got so far."""
+        eventually(f"epoch {epoch}", lambda: len(self.epochs()) >= epoch, SECONDS)
+
+    def attempts(self) -> int:
+        """How many there were."""
+        return len(list((self.folder / "attempts").iterdir()))
+
+    def ends_as_undisturbed(self) -> None:
+        """It ends, resumed at each attempt where the last one was, with what it would have come to by itself."""
+        eventually("the end of the run", (self.folder / "_SUCCESS").exists, SECONDS)
+        assert (self.folder / "result" / "metrics.jsonl").read_bytes() == undisturbed(EPOCHS)
+        assert sorted(set(self.epochs())) == list(range(1, EPOCHS + 1))
+        # An attempt that ended in the middle of an epoch begins that one again.
+        assert len(self.epochs()) <= EPOCHS + self.attempts() - 1
+
+
+def controllers(project: Project, cluster: Cluster) -> faults.Find:
+    """Gives the processes of the platform's controllers."""
+    pods = [
+        each["metadata"]["uid"]
+        for namespace in ("kueue-system", "kubeflow")
+        for each in project.get("pods", namespace=namespace)["items"]
+    ]
+    return lambda: [process for uid in pods for process in faults.pod(cluster, uid)]
+
+
+def restart_node(project: Project, cluster: Cluster) -> None:
+    """What a restart does: kubelet, containerd and every process of every pod end, and the first two come back."""
+    uids_ = [each["metadata"]["uid"] for each in project.get("pods")["items"]]
+    found = [process for uid in uids_ for process in faults.pod(cluster, uid)]
+    faults.kill([*faults.components(cluster, "kubelet", "containerd"), *found])
+
+
+def api_away(cluster: Cluster, seconds: float) -> None:
+    """Nobody answers at the API server's address for so long."""
+    faults.keep_away(lambda: faults.components(cluster, "apiserver"), seconds)

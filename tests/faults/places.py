@@ -1,0 +1,164 @@
+"""Where drawn environments stand: who made what is there, and with whose rights the stack is brought up."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from devcluster.config import SHARED_FOLDER
+from tests.cluster.people import Person
+from tests.cluster.project import ROOT, Project
+from tests.faults.configurations import Configuration
+from tests.faults.surroundings import cluster_queue, platform, platform_stack, stack_config
+
+Body = dict[str, Any]
+RESEARCHER = "researcher"
+"""The service account that a tenant acts as."""
+SITE = ROOT / "devcluster" / "sites" / "eidf" / "objects.yaml"
+"""A GPU service: its rules for Jobs, and what its tenants may do."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """One configuration's stack, and the cluster as its owner sees it."""
+
+    whole: Configuration
+    project: Project
+    owner: Person
+    volumes: Path
+    """Where the cluster's node keeps the files of volumes."""
+
+    @property
+    def volume(self) -> Path:
+        """The files on the configuration's volume."""
+        (folder,) = (self.volumes / SHARED_FOLDER).glob(f"*_{self.whole.name}_again")
+        return folder
+
+    def marks(self, name: str, which: str) -> int:
+        """How often a workload's program began, or ended, as it says itself."""
+        # There is no folder before the first pod.
+        pattern = f"*_{self.whole.name}_again/told/{name}/{which}.*"
+        return len(list((self.volumes / SHARED_FOLDER).glob(pattern)))
+
+    def launches(self) -> list[Body]:
+        """The stack's live launches, of whichever kind the stack has."""
+        kinds = "jobs" if self.whole.environment == "site" else "jobs,pytorchjobs"
+        return self.owner.items(kinds, "-n", self.whole.name, "-l", f"trainstack.dev/stack={self.whole.name}")
+
+    def uids(self) -> dict[str, str]:
+        """They by name: what tells an object from another that took its name."""
+        return {body["metadata"]["name"]: body["metadata"]["uid"] for body in self.launches()}
+
+    def workloads(self) -> dict[str, Body]:
+        """Kueue's Workloads, by the UID of the object that each is of."""
+        found = self.owner.items("workloads.kueue.x-k8s.io", "-n", self.whole.name)
+        return {body["metadata"]["ownerReferences"][0]["uid"]: body for body in found}
+
+    def ledgers(self) -> dict[str, Body]:
+        """What is remembered of the stack's launches, by the ledger's name."""
+        label = f"trainstack.dev/ledger,trainstack.dev/stack={self.whole.name}"
+        found = self.owner.items("configmaps", "-n", self.whole.name, "-l", label)
+        return {body["metadata"]["name"]: body["data"] for body in found}
+
+
+@contextmanager
+def places(wholes: Sequence[Configuration], beside: Project, owner: Person, state: Path) -> Iterator[list[Place]]:
+    """The stacks of some configurations of one environment, not yet up; they and what they stand on go afterwards.
+
+    `beside`: the project with the dev environment, whose operators serve them. `state`: the cluster's folder.
+    """
+    (environment,) = {whole.environment for whole in wholes}
+    with ExitStack() as afterwards:
+        if environment == "team":
+            afterwards.enter_context(_platform(wholes, beside))
+        if environment == "site":
+            afterwards.enter_context(_site(wholes, owner))
+        yield [Place(whole, _project(whole, beside, owner), owner, state / "volumes") for whole in wholes]
+
+
+def _project(whole: Configuration, beside: Project, owner: Person) -> Project:
+    kubeconfig = beside.kubeconfig
+    if whole.environment != "owner":
+        kubeconfig = beside.root / ".trainstack" / f"{whole.name}.kubeconfig"
+        _write_kubeconfig(owner, whole.name, kubeconfig)
+    beside.write_stack(whole.name, stack_config(whole, launched=False))
+    return beside.environment(whole.name, kubeconfig)
+
+
+def _write_kubeconfig(owner: Person, namespace: str, to: Path) -> None:
+    """A kubeconfig that has the rights of the namespace's service account and no others."""
+    done = owner.kubectl("create", "token", RESEARCHER, "-n", namespace, "--duration=3h")
+    assert done.code == 0, done.text
+    config = yaml.safe_load(owner.kubeconfig.read_text())
+    config["users"] = [{"name": config["users"][0]["name"], "user": {"token": done.out.strip()}}]
+    to.write_text(yaml.safe_dump(config))
+
+
+@contextmanager
+def _platform(wholes: Sequence[Configuration], beside: Project) -> Iterator[None]:
+    """The stack of an owner who gives each team a namespace, a queue and its rights."""
+    teams = [{"name": whole.name, "namespace": whole.name, "serviceAccount": RESEARCHER} for whole in wholes]
+    config = {**platform(*wholes), "trainstack:tenants": {"teams": teams}}
+    config["trainstack:environment"] = {**config["trainstack:environment"], "halves": ["platform"]}
+    (stack,) = {platform_stack(whole) for whole in wholes}
+    project = beside.other(stack, config)
+    try:
+        done = project.up()
+        assert done.code == 0, done.text
+        yield
+    finally:
+        project.take_down()
+        # A platform alone leaves its namespaces: teams' volumes may be in them.
+        names = [whole.name for whole in wholes]
+        done = project.kubectl("delete", "namespace", *names, "--ignore-not-found", "--timeout=300s")
+        assert done.code == 0, done.text
+
+
+@contextmanager
+def _site(wholes: Sequence[Configuration], owner: Person) -> Iterator[None]:
+    """What the service's staff made for each tenant, and the rules that its Jobs must keep."""
+    objects = list(yaml.safe_load_all(SITE.read_text()))
+    rules = [body for body in objects if "AdmissionPolicy" in body["kind"]]
+    (role,) = (body for body in objects if body["kind"] == "Role")
+    given = [body for whole in wholes for body in _given(whole, role["rules"])]
+    done = owner.kubectl("apply", "--server-side", body=_listed([*given, *rules]))
+    assert done.code == 0, done.text
+    try:
+        yield
+    finally:
+        # A flavor goes once no queue uses it any more, and what stands in a namespace goes with it.
+        cluster_wide = [body for body in given if "namespace" not in body["metadata"]]
+        done = owner.kubectl("delete", "--ignore-not-found", "--wait=false", body=_listed([*cluster_wide, *rules]))
+        assert done.code == 0, done.text
+        names = [f"namespace/{whole.name}" for whole in wholes]
+        done = owner.kubectl("wait", "--for=delete", "--timeout=110s", *names)
+        assert done.code == 0, done.text
+
+
+def _given(whole: Configuration, rules: list[Body]) -> list[Body]:
+    name, kueue, rbac = whole.name, "kueue.x-k8s.io/v1beta2", "rbac.authorization.k8s.io"
+    queue = {key: each for key, each in cluster_queue(whole).items() if key != "name"}
+    here = {"namespace": name}
+    labels = {"gpu-service/tenant": "true", "pod-security.kubernetes.io/enforce": "restricted"}
+    subjects = [{"kind": "ServiceAccount", "name": RESEARCHER, "namespace": name}]
+    reference = {"apiGroup": rbac, "kind": "Role", "name": RESEARCHER}
+    return [
+        _body("v1", "Namespace", {"name": name, "labels": labels}),
+        _body("v1", "ServiceAccount", {"name": RESEARCHER, **here}),
+        _body(f"{rbac}/v1", "Role", {"name": RESEARCHER, **here}, rules=rules),
+        _body(f"{rbac}/v1", "RoleBinding", {"name": RESEARCHER, **here}, roleRef=reference, subjects=subjects),
+        _body(kueue, "ResourceFlavor", {"name": name}, spec={}),
+        _body(kueue, "ClusterQueue", {"name": name}, spec={**queue, "namespaceSelector": {}}),
+        _body(kueue, "LocalQueue", {"name": whole.queue, **here}, spec={"clusterQueue": name}),
+    ]
+
+
+def _body(api_version: str, kind: str, metadata: Body, **fields: Any) -> Body:
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields}
+
+
+def _listed(bodies: Sequence[Body]) -> Body:
+    return {"apiVersion": "v1", "kind": "List", "items": list(bodies)}

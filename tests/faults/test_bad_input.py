@@ -1,0 +1,175 @@
+"""Whatever stands in an environment's files: they are accepted, or refused with file, line and remedy.
+
+The files are drawn from TRAINSTACK_FAULTS_SEED, or from a fresh seed, which is printed.
+"""
+
+import json
+import os
+import random
+import resource
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import hypothesis
+import pytest
+import yaml
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from cli.app import app
+from tests.faults.bad_input import ROOT, SEARCH, Case, changed, make_checkout
+from tests.faults.hostile import FRAGMENTS
+
+SEED = int(os.environ.get("TRAINSTACK_FAULTS_SEED", "") or random.SystemRandom().randrange(10**6))
+MOST_SECONDS = 1.0
+"""Of a processor, for one command: how long a busy machine takes is not the program's affair."""
+SERIES = [pytest.param(150, id="some"), pytest.param(1500, id="many", marks=pytest.mark.slow)]
+DRAWN = [pytest.param(50, id="some"), pytest.param(500, id="many", marks=pytest.mark.slow)]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project to break, in which the commands are called. All its environments are right."""
+    print(f"TRAINSTACK_FAULTS_SEED={SEED}")
+    monkeypatch.chdir(make_checkout(tmp_path))
+    for stack in ("dev", SEARCH):
+        assert CliRunner().invoke(app, ["check", "-s", stack]).exit_code == 0, stack
+    return tmp_path
+
+
+def faults(checkout: Path, case: Case) -> list[str]:
+    """What the commands do wrong with a changed file, which is as it was afterwards."""
+    whole = (checkout / case.file).read_bytes()
+    (checkout / case.file).write_bytes(case.content)
+    try:
+        return list(_faults(checkout, case))
+    finally:
+        (checkout / case.file).write_bytes(whole)
+
+
+def _faults(checkout: Path, case: Case) -> Iterator[str]:
+    commands: list[tuple[str, ...]] = [
+        ("check", "-s", case.stack, "--json"),
+        ("render", "-s", case.stack, "--without-releases"),
+    ]
+    if case.file.endswith("space.yaml"):
+        commands.append(("sweep", "expand", Path(case.file).parent.name, "--check"))
+    before = _files(checkout)
+    for command in commands:
+        began = time.process_time()
+        done = CliRunner().invoke(app, command)
+        took = time.process_time() - began
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            yield f"{command}: ends in {done.exception!r}"
+            continue
+        if took > MOST_SECONDS:
+            yield f"{command}: takes {took:.1f} s"
+        if done.exit_code not in (0, 1):
+            yield f"{command}: exit code {done.exit_code}"
+        if command[0] == "check":
+            yield from _unclear(checkout, done.stdout, refused=done.exit_code == 1)
+        elif done.exit_code == 1 and not done.stderr.startswith("error: "):
+            yield f"{command}: says {done.stderr[:200]!r}"
+    if _files(checkout) != before:
+        yield "a file is written"
+
+
+def _unclear(checkout: Path, told: str, *, refused: bool) -> Iterator[str]:
+    """What `check --json` leaves open about why it refuses."""
+    errors = [each for each in json.loads(told)["findings"] if each["severity"] == "error"]
+    if refused != bool(errors):
+        yield f"check: {'refuses without an error' if refused else 'accepts with an error'}"
+    for each in errors:
+        where = each["where"]
+        if not each["remedy"]:
+            yield f"check: no remedy for {each['message'][:200]!r}"
+        if where is None or not (checkout / where["file"]).is_file():
+            yield f"check: no file for {each['message'][:200]!r}"
+        elif not where["line"] and each["message"] != "the environment declares nothing":
+            yield f"check: no line for {each['message'][:200]!r}"
+
+
+def _files(folder: Path) -> dict[str, tuple[int, int]]:
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path): (path.stat().st_mtime_ns, path.stat().st_size) for path in found}
+
+
+@pytest.mark.parametrize("count", SERIES)
+def test_a_broken_file_is_accepted_or_refused_clearly(checkout: Path, count: int) -> None:
+    """The project's own files, with a few things wrong in each: no traceback, no write, a second at most."""
+    wrong = []
+    for number in range(count):
+        case = changed(checkout, random.Random(f"{SEED}/{number}"))
+        wrong += [(number, case.file, case.changes, fault) for fault in faults(checkout, case)]
+    assert not wrong, f"TRAINSTACK_FAULTS_SEED={SEED}: {len(wrong)} faults, the first of them {wrong[:5]}"
+
+
+_PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
+VALUES = st.recursive(
+    _PLAIN | st.sampled_from(sorted({word for word in FRAGMENTS.values() if len(word) < 50})),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@pytest.mark.parametrize("count", DRAWN)
+def test_any_value_anywhere_is_accepted_or_refused_clearly(checkout: Path, count: int) -> None:
+    """In the place of any value of an environment stands any other that YAML can write."""
+    environment = yaml.safe_load((checkout / f"Pulumi.{SEARCH}.yaml").read_text(encoding="utf-8"))
+    paths = sorted(_paths(environment["config"]), key=repr)
+
+    @hypothesis.seed(SEED)
+    @hypothesis.settings(max_examples=count, deadline=None, database=None)
+    @hypothesis.given(st.sampled_from(paths), VALUES)
+    def holds(path: tuple[str | int, ...], value: object) -> None:
+        content = yaml.safe_dump({"config": _with(environment["config"], path, value)}, allow_unicode=True).encode()
+        assert faults(checkout, Case(f"Pulumi.{SEARCH}.yaml", SEARCH, content, (repr(path),))) == []
+
+    holds()
+
+
+def _paths(value: object) -> Iterator[tuple[str | int, ...]]:
+    below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in below:
+        yield (key,)
+        yield from ((key, *rest) for rest in _paths(each))
+
+
+def _with(whole: object, path: Sequence[str | int], value: object) -> object:
+    """The same with another value at a path."""
+    if not path:
+        return value
+    assert isinstance(whole, dict | list)
+    pairs = whole.items() if isinstance(whole, dict) else enumerate(whole)
+    made = {key: _with(each, path[1:], value) if key == path[0] else each for key, each in pairs}
+    return made if isinstance(whole, dict) else list(made.values())
+
+
+@pytest.mark.parametrize(
+    "what", ["a bomb of aliases", "lists 2,000 deep", "a number of many digits", "a long list", "the tag of Python"]
+)
+def test_the_command_itself_refuses(checkout: Path, what: str) -> None:
+    """The program as it is installed ends with a message and exit code 1, in about the time of a right file."""
+    command: list[str | Path] = [ROOT / ".venv/bin/trainstack", "check", "-s", "dev"]
+    right, seconds = _run(command)
+    assert right.returncode == 0, right.stderr
+    file = checkout / "Pulumi.dev.yaml"
+    text = file.read_text(encoding="utf-8")
+    assert "labels: {pod-security.kubernetes.io/enforce: restricted}" in text
+    file.write_text(text.replace("{pod-security.kubernetes.io/enforce: restricted}", FRAGMENTS[what]), encoding="utf-8")
+    done, taken = _run(command)
+    line = text[: text.index("labels:")].count("\n") + 1
+    assert done.returncode == 1
+    assert f"Pulumi.dev.yaml:{line}" in done.stdout, done.stdout[:2000]
+    assert "Traceback" not in done.stdout + done.stderr
+    assert taken < seconds + MOST_SECONDS
+
+
+def _run(command: Sequence[str | Path]) -> tuple[subprocess.CompletedProcess[str], float]:
+    """What a program did, and the seconds of a processor that it took."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return done, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

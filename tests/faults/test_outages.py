@@ -1,0 +1,140 @@
+"""Parts of the cluster go away in the middle of `up` and of training: nothing is lost, and nothing is done twice.
+
+Moments are drawn from TRAINSTACK_FAULTS_SEED, or from a fresh seed, which every test prints.
+"""
+
+import os
+import random
+import time
+from collections.abc import Callable
+
+import pytest
+
+from devcluster import faults
+from devcluster.cluster import Cluster
+from tests.cluster.lab import await_end, uids
+from tests.cluster.project import Project, eventually
+from tests.faults import outages
+from tests.faults.outages import MOST_MOMENTS, Record
+
+pytestmark = pytest.mark.cluster
+
+TIMES = 10
+AWAY_SECONDS = 30
+SEED = os.environ.get("TRAINSTACK_FAULTS_SEED", "") or str(random.SystemRandom().randrange(10**6))
+Fault = Callable[[Project, Cluster], None]
+
+
+def control_plane_killed(_: Project, cluster: Cluster) -> None:
+    """API server and etcd die together."""
+    faults.kill(faults.components(cluster, "apiserver", "etcd"))
+
+
+def api_server_restarted(_: Project, cluster: Cluster) -> None:
+    """It dies alone."""
+    faults.kill(faults.components(cluster, "apiserver"))
+
+
+def api_server_away(_: Project, cluster: Cluster) -> None:
+    """Connections are refused."""
+    outages.api_away(cluster, AWAY_SECONDS)
+
+
+def api_server_hangs(_: Project, cluster: Cluster) -> None:
+    """Connections stand, and nobody answers."""
+    with faults.held(faults.components(cluster, "apiserver")):
+        time.sleep(AWAY_SECONDS)
+
+
+def etcd_killed(_: Project, cluster: Cluster) -> None:
+    """It comes back with what it had written."""
+    faults.kill(faults.components(cluster, "etcd"))
+
+
+def controllers_away(project: Project, cluster: Cluster) -> None:
+    """Kueue and the training operator, and with them the webhooks."""
+    faults.keep_away(outages.controllers(project, cluster), AWAY_SECONDS)
+
+
+def node_restarted(project: Project, cluster: Cluster) -> None:
+    """With every pod on it."""
+    outages.restart_node(project, cluster)
+
+
+FAULTS: tuple[Fault, ...] = (
+    api_server_restarted,
+    api_server_away,
+    api_server_hangs,
+    etcd_killed,
+    controllers_away,
+    node_restarted,
+)
+
+
+def strike(platform: Project, cluster: Cluster, fault: Fault, number: int) -> None:
+    """A run trains, a change is made, and in the middle of both the fault comes."""
+    moment = random.Random(f"{SEED} {fault.__name__} {number}").randint(1, MOST_MOMENTS)
+    print(f"TRAINSTACK_FAULTS_SEED={SEED}, {fault.__name__} {number}: moment {moment}")
+    project = outages.team(platform)
+    try:
+        done = project.up(seconds=outages.SECONDS)
+        assert done.code == 0, done.text
+        record = Record(project, cluster)
+        record.trains(3)
+        before = uids(project)
+        outages.more(project)
+
+        done = outages.up_during(project, moment, lambda: fault(project, cluster))
+        assert "Traceback" not in done.text
+        print(f"up ended with {done.code}")
+        eventually("the cluster is well again", lambda: outages.answers(project), outages.SECONDS)
+        print(f"needed: {outages.mend(project)}")
+
+        outages.whole(project)
+        assert before.items() <= uids(project).items(), "a run was replaced"
+        record.ends_as_undisturbed()
+        if fault is node_restarted:
+            assert record.attempts() > 1
+    finally:
+        eventually("the cluster is well again", lambda: outages.answers(project), outages.SECONDS)
+        project.take_down(seconds=outages.SECONDS)
+
+
+def test_a_control_plane_that_dies_costs_nothing(platform: Project, own: Cluster) -> None:
+    """API server and etcd, in the middle of `up` and of training."""
+    strike(platform, own, control_plane_killed, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(TIMES))
+@pytest.mark.parametrize("fault", FAULTS)
+def test_whatever_goes_away_nothing_is_lost(platform: Project, own: Cluster, fault: Fault, number: int) -> None:
+    """Ten moments of each; what is launched meanwhile waits for Kueue, and goes through the operator's webhook."""
+    strike(platform, own, fault, number)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(TIMES))
+def test_a_run_whose_disk_is_full_resumes_when_there_is_room(platform: Project, own: Cluster, number: int) -> None:
+    """It fails in words, keeps its checkpoint, and the next attempt goes on."""
+    epoch = random.Random(f"{SEED} full {number}").randint(3, outages.EPOCHS // 2)
+    print(f"TRAINSTACK_FAULTS_SEED={SEED}, full disk {number}: epoch {epoch}")
+    project = outages.team(platform, first=True)
+    try:
+        done = project.up(seconds=outages.SECONDS)
+        assert done.code == 0, done.text
+        folder = outages.volume_folder(project)
+        await_end(project, "first", "Complete")
+        with faults.small_disk(own, folder, 8 << 20) as disk:
+            project = outages.team(platform)
+            done = project.up(seconds=outages.SECONDS)
+            assert done.code == 0, done.text
+            record = Record(project, own)
+            record.trains(epoch)
+            with outages.filled(disk):
+                eventually("it says so", lambda: "No space left on device" in outages.logs(project), outages.SECONDS)
+            record.ends_as_undisturbed()
+            assert record.attempts() > 1
+            outages.whole(project)
+    finally:
+        project.take_down(seconds=outages.SECONDS)

@@ -1,0 +1,69 @@
+"""A second `up --refresh` changes nothing, whatever state the runs are in, and nothing is trained twice."""
+
+import os
+import random
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from devcluster.cluster import Cluster
+from settings.hyperparams import folder
+from tests.cluster.people import Person
+from tests.cluster.project import Project
+from tests.faults.configurations import COUNT, ENVIRONMENTS, SWEEPS, Environment, draw
+from tests.faults.course import clean_up, follow
+from tests.faults.files import write_sweeps
+from tests.faults.places import Place, places
+
+pytestmark = pytest.mark.cluster
+
+TOGETHER = 4
+"""Configurations that stand in the cluster at one time, each a stack with a queue of its own."""
+SERIES = [
+    pytest.param(environment, range(first, first + TOGETHER), id=f"{environment}-{first}", marks=pytest.mark.slow)
+    for environment in ENVIRONMENTS
+    for first in range(0, COUNT, TOGETHER)
+]
+
+
+@pytest.fixture(scope="module")
+def seed() -> int:
+    """Of everything that is drawn: a fresh one, or that of TRAINSTACK_FAULTS_SEED."""
+    return int(os.environ.get("TRAINSTACK_FAULTS_SEED", "") or random.SystemRandom().randrange(10**6))
+
+
+@pytest.fixture(scope="module")
+def project(dev: Project) -> Iterator[Project]:
+    """The project with the sweeps that drawn environments name, beside the dev environment."""
+    write_sweeps(dev.root)
+    yield dev
+    for name in SWEEPS:
+        shutil.rmtree(dev.root / folder(name))
+
+
+@pytest.mark.parametrize(
+    ("environment", "numbers"), [pytest.param("owner", range(COUNT, COUNT + 1), id="one"), *SERIES]
+)
+def test_a_second_up_changes_nothing_in_any_state(
+    project: Project, cluster: Cluster, seed: int, environment: Environment, numbers: range
+) -> None:
+    """Queued, admitted, admitted in part, running, preempted, completed, removed by a TTL; trained once, as the
+    records on the volume say.
+    """
+    drawn = [draw(seed, environment, number) for number in numbers]
+    print(f"TRAINSTACK_FAULTS_SEED={seed}", *(whole.told for whole in drawn), sep="\n")
+    with places(drawn, project, Person(cluster.kubeconfig), cluster.state) as there:
+        with ThreadPoolExecutor(len(there)) as pool:
+            ends = [pool.submit(_whole_course, place) for place in there]
+        failed = [error for end in ends if (error := end.exception()) is not None]
+        if failed:
+            raise BaseExceptionGroup(f"with TRAINSTACK_FAULTS_SEED={seed}", failed)
+
+
+def _whole_course(place: Place) -> None:
+    try:
+        follow(place)
+    finally:
+        clean_up(place)

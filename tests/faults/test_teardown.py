@@ -1,0 +1,163 @@
+"""Drawn environments end: nothing of theirs is left but the volumes that were listed.
+
+They are drawn from TRAINSTACK_FAULTS_SEED, or from a fresh seed, which is printed; `-k "stack-07"` repeats one.
+"""
+
+import json
+import os
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devcluster import cluster as devcluster
+from devcluster.cluster import Cluster
+from devcluster.images import ensure_images, helpers, operators
+from tests.cluster.inventory import Name, everything
+from tests.cluster.project import Project, emptied, eventually
+from tests.faults.drawn_stacks import STACK, Drawn, draw, operators_config
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+STACKS = 20
+SECONDS = 60
+"""In which nothing of a stack may be left."""
+SEED = int(os.environ.get("TRAINSTACK_FAULTS_SEED", "") or random.SystemRandom().randrange(10**6))
+ORDER = sorted(range(STACKS), key=lambda number: (draw(SEED, number).operators, number))
+"""Those that use another's Kueue first, so that it is installed once for them."""
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster with Kueue's image and a small one.
+
+    TRAINSTACK_TEST_CLUSTER names a folder whose cluster is used, and left running: for whoever writes tests.
+    """
+    kept = os.environ.get("TRAINSTACK_TEST_CLUSTER")
+    state = Path(kept) if kept else tmp_path_factory.mktemp("drawn")
+    try:
+        running = devcluster.up(state)
+        ensure_images([*operators(["kueue"]), *helpers()], running.registry, lambda _: None)
+        yield running
+    finally:
+        if not kept:
+            devcluster.down(state, keep_data=False)
+
+
+@pytest.fixture(scope="module")
+def copy(own: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A copy of the project, and the seed."""
+    print(f"TRAINSTACK_FAULTS_SEED={SEED}")
+    return Project.copy(tmp_path_factory.mktemp("drawn"), own)
+
+
+@pytest.fixture(scope="module")
+def others_kueue(copy: Project) -> Iterator[list[Project]]:
+    """The stack that is Kueue alone, while it is up."""
+    up: list[Project] = []
+    yield up
+    for project in up:
+        end(project)
+
+
+@pytest.mark.parametrize("number", ORDER, ids=lambda number: f"stack-{number:02}")
+def test_nothing_is_left_but_the_listed_volumes(
+    copy: Project, others_kueue: list[Project], number: int, request: pytest.FixtureRequest
+) -> None:
+    """Named before, counted after, by everything that the API server has."""
+    drawn = draw(SEED, number)
+    with_kueue(copy, others_kueue, drawn)
+    before = everything(copy)
+    project = copy.other(STACK, drawn.config)
+    done = project.up(seconds=900)
+    assert done.code == 0, done.text
+    eventually("Kueue has seen every run", lambda: len(project.get("workloads")["items"]) >= drawn.runs)
+    if drawn.protected:
+        unprotected(project, drawn)
+
+    told = plan(project)
+    claims = frozenset(each.split()[1] for each in told["stays"] if each.startswith("PersistentVolumeClaim"))
+    assert claims == drawn.kept
+    began = time.monotonic()
+    stops = [word for each in told["stops"] for word in ("--stop", each)]
+    done = project.trainstack("teardown", "--yes", *stops, seconds=900)
+    took = time.monotonic() - began
+    assert done.code == 0, done.text
+    stays = {name_of(each) for each in told["stays"]}
+    emptied("what is not listed", lambda: left(project, before, stays), SECONDS)
+    print(f"{request.node.name}: {len(told['stops'])} active runs, {len(claims)} volumes stay: {took:.0f} s")
+    assert stays <= everything(project)
+    assert took <= SECONDS
+    clear(project, stays)
+
+
+def unprotected(project: Project, drawn: Drawn) -> None:
+    """A teardown of what is protected is refused by name and deletes nothing; then it is protected no more."""
+    there = everything(project, "-l", f"trainstack.dev/stack={STACK}")
+    done = project.trainstack("teardown", "--yes")
+    assert done.code == 1
+    for each in drawn.protected:
+        assert f"PersistentVolumeClaim {each} is protected, so nothing is torn down" in done.text
+    assert everything(project, "-l", f"trainstack.dev/stack={STACK}") == there
+
+    def open_up(config: dict[str, Any]) -> None:
+        for each in config["trainstack:storage"]["volumes"]:
+            each["protect"] = False
+
+    project.edit_stack(open_up)
+    done = project.up()
+    assert done.code == 0, done.text
+
+
+def with_kueue(copy: Project, others_kueue: list[Project], drawn: Drawn) -> None:
+    """Somebody else's Kueue for a stack that installs none, and none for one that does."""
+    if drawn.operators:
+        while others_kueue:
+            end(others_kueue.pop())
+    elif not others_kueue:
+        project = copy.other("operators", operators_config())
+        done = project.up(seconds=900)
+        assert done.code == 0, done.text
+        others_kueue.append(project)
+
+
+def end(project: Project) -> None:
+    """A stack without volumes leaves nothing at all."""
+    done = project.trainstack("teardown", "--yes", seconds=900)
+    assert done.code == 0, done.text
+    emptied("the stack", lambda: everything(project, "-l", f"trainstack.dev/stack={project.stack}"), SECONDS)
+
+
+def plan(project: Project) -> dict[str, Any]:
+    """What a teardown says that it would do."""
+    done = project.trainstack("teardown", "--json")
+    told: dict[str, Any] = json.loads(done.out)
+    assert all(" (run " in each for each in told["refusals"]), told["refusals"]
+    return told
+
+
+def name_of(told: str) -> Name:
+    """The object that a plan names."""
+    kind, _, place = told.partition(" ")
+    namespace, _, name = place.rpartition("/")
+    return kind, namespace or "<none>", name
+
+
+def left(project: Project, before: frozenset[Name], stays: set[Name]) -> set[Name]:
+    """What came with the stack and is there without being listed, but for what Kubernetes itself puts beside it."""
+    namespaces = {name for kind, _, name in stays if kind == "Namespace"}
+    beside = {("ConfigMap", each, "kube-root-ca.crt") for each in namespaces}
+    beside |= {("ServiceAccount", each, "default") for each in namespaces}
+    # A dynamic volume is its claim's.
+    return {each for each in everything(project) - before - beside - stays if each[0] != "PersistentVolume"}
+
+
+def clear(project: Project, stays: set[Name]) -> None:
+    """Remove by hand what stayed, as a person would who wants its data no more."""
+    for kind, _, name in stays:
+        if kind == "Namespace":
+            done = project.kubectl("delete", "namespace", name, "--timeout=120s")
+            assert done.code == 0, done.text

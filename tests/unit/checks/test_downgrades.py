@@ -1,0 +1,78 @@
+"""A change that would put an older operator in the place of a newer one is refused, and says why."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from checks.downgrades import WHY, refusals
+from checks.ownership import Identity
+from manifests.labels import RELEASE, Manifest
+from manifests.operators import OperatorManifests, of_release
+
+CRD: Identity = ("CustomResourceDefinition", None, "workloads.kueue.x-k8s.io")
+CONTROLLER: Identity = ("Deployment", "kueue-system", "kueue-controller-manager")
+
+
+def make_install(release: str) -> OperatorManifests:
+    """Kueue of this release: one definition and its controller."""
+    return of_release(
+        OperatorManifests(
+            crds=({"kind": CRD[0], "metadata": {"name": CRD[2]}},),
+            setup=(),
+            deployments=({"kind": CONTROLLER[0], "metadata": {"namespace": CONTROLLER[1], "name": CONTROLLER[2]}},),
+            extensions=(),
+        ),
+        release,
+    )
+
+
+def refusal(running: str, declared: str, place: str) -> str:
+    """The message."""
+    return (
+        f"Kueue {running} is installed ({place}), and this change would go back to {declared}: {WHY}. Instead, declare "
+        f"operators.kueue.manifest of {running} or a later release"
+    )
+
+
+@pytest.mark.parametrize(
+    ("declared", "live", "expected"),
+    [
+        pytest.param("v0.15.2", {}, (), id="nothing there"),
+        pytest.param("v0.15.2", {CRD: {RELEASE: "v0.15.2"}, CONTROLLER: {RELEASE: "v0.15.2"}}, (), id="the same"),
+        pytest.param("v0.15.2", {CRD: {RELEASE: "v0.14.0"}, CONTROLLER: {RELEASE: "v0.14.0"}}, (), id="an upgrade"),
+        pytest.param("v0.9.1", {CONTROLLER: {RELEASE: "v0.9"}}, (), id="an upgrade from a version of two numbers"),
+        pytest.param("v0.15.2", {CRD: {}, CONTROLLER: {RELEASE: "main"}}, (), id="of no known release"),
+        pytest.param(
+            "v0.14.0",
+            {CRD: {RELEASE: "v0.15.2"}, CONTROLLER: {RELEASE: "v0.15.2"}},
+            (refusal("v0.15.2", "v0.14.0", "Deployment kueue-system/kueue-controller-manager"),),
+            id="a downgrade is told once",
+        ),
+        pytest.param(
+            "v0.15.1",
+            {CRD: {RELEASE: "v0.15.2"}},
+            (refusal("v0.15.2", "v0.15.1", "CustomResourceDefinition workloads.kueue.x-k8s.io"),),
+            id="definitions that a teardown left",
+        ),
+        pytest.param(
+            "v0.9.0",
+            # Somewhere between the two: an upgrade broke off.
+            {CRD: {RELEASE: "v0.10.0"}, CONTROLLER: {RELEASE: "v0.9.0"}},
+            (refusal("v0.10.0", "v0.9.0", "CustomResourceDefinition workloads.kueue.x-k8s.io"),),
+            id="numbers are compared, not letters",
+        ),
+    ],
+)
+def test_what_is_newer_than_declared_is_refused(
+    declared: str, live: Mapping[Identity, Mapping[str, str]], expected: tuple[str, ...]
+) -> None:
+    """By what the live definitions and controllers say of themselves."""
+    assert refusals({"kueue": make_install(declared)}, live) == expected
+
+
+def test_labels_of_the_release_itself_stay() -> None:
+    """Only the release's version is added."""
+    crd: Manifest = {"kind": "CustomResourceDefinition", "metadata": {"name": "a", "labels": {"a": "b"}}}
+    (made,) = of_release(OperatorManifests(crds=(crd,), setup=(), deployments=(), extensions=()), "v1.2.3").crds
+    assert made["metadata"] == {"name": "a", "labels": {"a": "b", RELEASE: "v1.2.3"}}
+    assert crd["metadata"]["labels"] == {"a": "b"}

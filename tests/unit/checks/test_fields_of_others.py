@@ -1,0 +1,111 @@
+"""What another field manager has set is told before it is overwritten, by object, field, manager and both values."""
+
+from typing import Any
+
+import pytest
+
+from checks.managers import held, overwritten
+from tests.unit.checks.live import make_launch_body
+
+DECLARED = {
+    "kind": "ClusterQueue",
+    "metadata": {"name": "research", "labels": {"team.io/name": "our"}},
+    "spec": {
+        "stopPolicy": "None",
+        "groups": [{"name": "cpu", "quota": "1"}, {"name": "memory", "quota": "1Gi"}],
+        "whole": ["a", "b"],
+        "modes": ["x"],
+    },
+}
+LABELS: dict[str, Any] = {"f:labels": {".": {}, "f:team.io/name": {}, "f:other": {}}}
+
+
+def make_metadata(fields: dict[str, Any], manager: str = "kubectl-edit", **entry: str) -> dict[str, Any]:
+    """The metadata of an object whose fields a manager owns."""
+    return {"managedFields": [{"manager": manager, "time": "2026-01-01T00:00:00Z", "fieldsV1": fields, **entry}]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "change", "said"),
+    [
+        (
+            {"f:metadata": LABELS},
+            {"metadata": {"labels": {"team.io/name": "text"}}},
+            'metadata.labels["team.io/name"] is "text", set by \'kubectl-edit\' (2026-01-01T00:00:00Z), and "our" is',
+        ),
+        (
+            {"f:spec": {"f:stopPolicy": {}}},
+            {"spec": {"stopPolicy": "Hold"}},
+            'spec.stopPolicy is "Hold", set by \'kubectl-edit\' (2026-01-01T00:00:00Z), and "None" is',
+        ),
+        (
+            {"f:spec": {"f:groups": {'k:{"name":"memory"}': {".": {}, "f:name": {}, "f:quota": {}}}}},
+            {"spec": {"groups": [{"name": "memory", "quota": "2Gi"}]}},
+            'spec.groups[name=memory].quota is "2Gi", set by \'kubectl-edit\' (2026-01-01T00:00:00Z), and "1Gi" is',
+        ),
+        (
+            {"f:spec": {"f:whole": {}}},
+            {"spec": {"whole": ["a"]}},
+            'spec.whole is ["a"], set by \'kubectl-edit\' (2026-01-01T00:00:00Z), and ["a", "b"] is',
+        ),
+        (
+            {"f:spec": {"f:groups": {"i:0": {"f:quota": {}}}}},
+            {"spec": {"groups": [{"quota": "x" * 99}]}},
+            f'spec.groups[0].quota is "{"x" * 58}…, set by \'kubectl-edit\' (2026-01-01T00:00:00Z), and "1" is',
+        ),
+    ],
+)
+def test_a_value_of_another_manager_is_told_with_ours(
+    fields: dict[str, Any], change: dict[str, Any], said: str
+) -> None:
+    """Whatever the field is: in a map, in a list with keys, a list that is one value, or of one without keys."""
+    found = held(DECLARED, make_metadata(fields))
+    assert overwritten(DECLARED, change, found) == (f"ClusterQueue research: {said} declared",)
+
+
+@pytest.mark.parametrize("live", [{"stopPolicy": "None"}, {"stopPolicy": None}, {}])
+def test_the_same_value_and_no_value_are_nobodys_loss(live: dict[str, Any]) -> None:
+    """Who else owns the field does not matter then."""
+    found = held(DECLARED, make_metadata({"f:spec": {"f:stopPolicy": {}}}))
+    assert len(found) == 1
+    assert overwritten(DECLARED, {"spec": live}, found) == ()
+
+
+@pytest.mark.parametrize(
+    ("here", "there"),
+    [("1", 1), ("1000m", "1"), ({"a": 1}, {"a": 1, "filled": "in"}), ([{"a": 1}], [{"a": 1, "b": 2}])],
+)
+def test_what_the_api_server_spells_or_fills_in_is_the_same_value(here: object, there: object) -> None:
+    """Quantities by their amount; defaults in what is one value to the API server."""
+    manifest = {"kind": "ConfigMap", "metadata": {"name": "a", "namespace": "b"}, "spec": here}
+    found = held(manifest, make_metadata({"f:spec": {}}))
+    assert len(found) == 1
+    assert overwritten(manifest, {"spec": there}, found) == ()
+
+
+def test_fields_of_ours_and_those_that_we_do_not_declare_are_not_contested() -> None:
+    """Nor a status, the mere presence of a map, or members of a set, which are their own values."""
+    fields: dict[str, Any] = {"f:spec": {"f:stopPolicy": {}}}
+    for manager in ("trainstack", "pulumi-kubernetes"):
+        assert held(DECLARED, make_metadata(fields, manager)) == ()
+    assert held(DECLARED, make_metadata(fields, subresource="status")) == ()
+    assert held(DECLARED, make_metadata(fields, subresource="scale")) != ()
+    assert held(DECLARED, make_metadata({"f:status": {"f:x": {}}, "f:spec": {"f:more": {}}})) == ()
+    assert held(DECLARED, make_metadata({"f:metadata": {"f:labels": {".": {}}}})) == ()
+    assert held(DECLARED, make_metadata({"f:spec": {"f:modes": {'v:"x"': {}}}})) == ()
+    assert held(DECLARED, {}) == ()
+
+
+def test_a_launch_is_never_edited_and_so_never_contested() -> None:
+    """Kueue and the operators write into it, as they should."""
+    assert held(make_launch_body("PyTorchJob"), make_metadata({"f:spec": {"f:runPolicy": {}}})) == ()
+
+
+def test_no_value_of_a_secret_is_told() -> None:
+    """That it differs is enough."""
+    secret = {"kind": "Secret", "metadata": {"name": "key", "namespace": "research"}, "data": {"key": "b3Vycw=="}}
+    found = held(secret, make_metadata({"f:data": {"f:key": {}}}))
+    (said,) = overwritten(secret, {"data": {"key": "dGhlaXJz"}}, found)
+    assert said.startswith("Secret research/key: data.key is a secret value, set by 'kubectl-edit'")
+    assert "b3Vycw" not in said
+    assert "dGhlaXJz" not in said

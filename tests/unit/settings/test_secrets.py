@@ -1,0 +1,96 @@
+"""Secrets in files: as the engine encrypts them, and in no other way."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from manifests.secrets import secret
+from settings.load import load
+from settings.secrets import Secret
+from tests.unit.settings.test_load import faults, make_project
+
+SECRET = """
+trainstack:secrets:
+  secrets:
+    - name: git
+      namespace: research
+      type: kubernetes.io/basic-auth
+      values:
+        username: {secure: "v1:a"}
+        password: %s
+"""
+COMMAND = (
+    "take the value out of the file, change it where it came from, and type it at the prompt of "
+    "`pulumi config set --secret --path 'trainstack:secrets.secrets[0].values%s'`"
+)
+
+
+def test_what_the_engine_encrypted_is_taken(tmp_path: Path) -> None:
+    """The object says what everybody may see; of the values nothing."""
+    (declared,) = load(make_project(tmp_path, SECRET % '{secure: "v1:b"}'), "test").secrets.secrets
+    assert sorted(declared.values) == ["password", "username"]
+    assert secret(declared, "test") == {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": "git",
+            "namespace": "research",
+            "labels": {"app.kubernetes.io/managed-by": "trainstack", "trainstack.dev/stack": "test"},
+        },
+        "type": "kubernetes.io/basic-auth",
+    }
+
+
+@pytest.mark.parametrize("value", ["hunter2", "12345678", "1.25", "true", "[hunter2]", "{plain: hunter2}", "null"])
+def test_plain_text_is_refused_and_not_repeated(tmp_path: Path, value: str) -> None:
+    """With its line and the command that encrypts; whatever it looks like, nothing of it is said."""
+    (fault,) = faults(make_project(tmp_path, SECRET % value))
+    if value == "null":
+        assert "a Secret of type kubernetes.io/basic-auth lacks password" in fault
+        return
+    path = "secrets.secrets[git].values.password"
+    assert fault == f"Pulumi.test.yaml:10: {path}: a secret stands in plain text; {COMMAND % '.password'}"
+
+
+@pytest.mark.parametrize(
+    "wrong", ["hunter2", "{password: {secure: 12345678}}", "{password: {secure: v1:a, b: hunter2}}"]
+)
+def test_a_secret_in_the_wrong_place_is_not_repeated_either(tmp_path: Path, wrong: str) -> None:
+    """Nor what stands where the engine's text should."""
+    config = "trainstack:secrets: {secrets: [{name: a, namespace: b, values: %s}]}"
+    (fault,) = faults(make_project(tmp_path, config % wrong))
+    assert fault.startswith("Pulumi.test.yaml:2: secrets.secrets[a].values")
+    assert "hunter2" not in fault
+    assert "12345678" not in fault
+
+
+def test_a_key_with_dots_is_spelled_as_the_engine_reads_it(tmp_path: Path) -> None:
+    """In brackets and quotes: a dot would begin another key."""
+    text = SECRET.replace("basic-auth", "dockerconfigjson").replace("password:", ".dockerconfigjson:")
+    (fault,) = faults(make_project(tmp_path, text % "hunter2"))
+    assert fault.endswith(COMMAND % '[".dockerconfigjson"]')
+
+
+def test_environments_share_no_secrets(tmp_path: Path) -> None:
+    """The engine decrypts those of the stack's file alone."""
+    root = make_project(tmp_path, "trainstack:plan: {}")
+    text = '\nsecrets: {secrets: [{name: git, namespace: research, values: {a: {secure: "v1:a"}}}]}\n'
+    (root / "defaults.yaml").write_text((root / "defaults.yaml").read_text() + text)
+    (fault,) = faults(root)
+    assert "secrets: environments share no secrets; put them into the file of each environment" in fault
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"values": {}}, "the Secret holds nothing"),
+        ({"type": "kubernetes.io/ssh-auth"}, "a Secret of type kubernetes.io/ssh-auth lacks ssh-privatekey"),
+        ({"values": {"a b": {"secure": "v1:a"}}}, "should match pattern"),
+    ],
+)
+def test_a_secret_holds_what_its_type_is_for(changes: dict[str, Any], message: str) -> None:
+    """The API server would refuse it in the middle of an `up`."""
+    given = {"name": "git", "namespace": "research", "values": {"password": {"secure": "v1:a"}}, **changes}
+    with pytest.raises(ValueError, match=message):
+        Secret.model_validate(given)

