@@ -256,14 +256,16 @@ def run_pod(project: Project) -> None:
         "image": "busybox:1.35",
         "command": ["sleep", "3600"],
         "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
     }
+    nobody = {"runAsNonRoot": True, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}}
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     metadata = {"name": "user", "namespace": NAME}
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": metadata,
-        "spec": {"containers": [container], "volumes": volumes},
+        "spec": {"containers": [container], "volumes": volumes, "securityContext": nobody},
     }
     done = project.kubectl("create", stdin=json.dumps(pod))
     assert done.code == 0, done.text
