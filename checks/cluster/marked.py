@@ -29,6 +29,7 @@ _VERSIONS: Mapping[str, str] = {
     "LocalQueue": _KUEUE,
     "MutatingWebhookConfiguration": _ADMISSION,
     "Namespace": "v1",
+    "NetworkPolicy": "networking.k8s.io/v1",
     "PersistentVolume": "v1",
     "PersistentVolumeClaim": "v1",
     "PriorityLevelConfiguration": _FLOW,

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from checks.recovery.trouble import Mending
 from devcluster import cluster as devcluster
 from devcluster.cluster import Cluster
 from devcluster.images import ensure_images, helpers, operators
@@ -27,10 +28,8 @@ KILLS = 100
 QUICK = 10
 """So many of them are in the CI tier."""
 SEED = int(os.environ.get("TRAINSTACK_FAULTS_SEED", "") or random.SystemRandom().randrange(10**6))
-AGAIN = {
-    "up": "pulumi up --yes --skip-preview -s victim",
-    "destroy": "pulumi destroy --yes --skip-preview -s victim",
-}
+AGAIN: dict[Operation, str] = {"up": Mending("victim").up, "destroy": Mending("victim").destroy}
+"""What was interrupted, as the doctor writes it."""
 
 
 @pytest.fixture(scope="module")
