@@ -68,7 +68,7 @@ def teardown(
         if as_json and not yes:
             return
         if not plan.going and not _identities(state):
-            out.print(f"nothing of {stack} is in the cluster; `pulumi stack rm {stack}` forgets its state too")
+            out.print(f"there is nothing to delete; `pulumi stack rm {stack}` forgets its state too")
             return
         if not yes:
             typer.confirm(f"Tear {stack} down?", abort=True, err=True)

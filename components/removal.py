@@ -39,7 +39,12 @@ async def _hold_and_drain(queue: Mapping[str, Any], context: str | None) -> None
         return
     # With the uid it is an edit of this very object, and never the making of another.
     metadata = {**queue["metadata"], "uid": live.body["metadata"]["uid"]}
-    wanted = {**queue, "metadata": metadata, "spec": {**queue["spec"], "stopPolicy": "HoldAndDrain"}}
+    wanted = {
+        "apiVersion": queue["apiVersion"],
+        "kind": queue["kind"],
+        "metadata": metadata,
+        "spec": {**queue["spec"], "stopPolicy": "HoldAndDrain"},
+    }
     query = f"?fieldManager={OWNER}&force=true"
     status, text = await _send(api, "PATCH", path + query, _whole_numbers(wanted), "application/apply-patch+yaml")
     if status not in (httpx.codes.OK, NOT_FOUND):

@@ -31,6 +31,7 @@ _AT_ONCE = 16
 _CONNECTING = threading.Lock()
 _TIMEOUT_SECONDS = 10
 _METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+_METADATA_OF_ITEMS = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
 
 class ClusterError(Exception):
@@ -172,14 +173,24 @@ async def _read(paths: Sequence[str], context: str | None, *, metadata_only: boo
     return await get_all(await connect(context), paths, metadata_only=metadata_only)
 
 
-async def get_all(api: kr8s.asyncio.Api, paths: Iterable[str], *, metadata_only: bool = False) -> dict[str, Answer]:
-    """GET every path, some at a time, and return the answers by path; a path that is named twice is asked once."""
+async def get_all(
+    api: kr8s.asyncio.Api, paths: Iterable[str], *, metadata_only: bool = False, metadata_of_items: bool = False
+) -> dict[str, Answer]:
+    """GET every path, some at a time, and return the answers by path; a path that is named twice is asked once.
+
+    Args:
+        api: the client.
+        paths: absolute API paths.
+        metadata_only: as for `read`; the paths are of single objects.
+        metadata_of_items: the same of paths that are lists.
+
+    """
     asked = list(dict.fromkeys(paths))
     gate = asyncio.Semaphore(_AT_ONCE)
 
     async def one(path: str) -> Answer:
         async with gate:
-            return await get(api, path, metadata_only=metadata_only)
+            return await get(api, path, metadata_only=metadata_only, metadata_of_items=metadata_of_items)
 
     answers = await asyncio.gather(*(one(path) for path in asked))
     return dict(zip(asked, answers, strict=True))
@@ -190,9 +201,12 @@ async def _read_text(path: str, context: str | None) -> str:
     return text if status == httpx.codes.OK else ""
 
 
-async def get(api: kr8s.asyncio.Api, path: str, *, metadata_only: bool = False) -> Answer:
-    """GET one path."""
-    status, text = await _fetch(api, path, _METADATA_ONLY if metadata_only else "application/json")
+async def get(
+    api: kr8s.asyncio.Api, path: str, *, metadata_only: bool = False, metadata_of_items: bool = False
+) -> Answer:
+    """GET one path; the keywords are those of `get_all`."""
+    accept = _METADATA_ONLY if metadata_only else _METADATA_OF_ITEMS if metadata_of_items else "application/json"
+    status, text = await _fetch(api, path, accept)
     return Answer(status, json.loads(text) if status == httpx.codes.OK else {})
 
 

@@ -115,7 +115,7 @@ def read_kind(api_version: str, kind: str, context: str | None) -> tuple[Body, .
     """Every object of a kind, in all namespaces, whole. Raises ClusterError as `read_scene` does."""
     path = paths.collection(api_version, kind, None)
     answer = read([path], context)[path]
-    found = answer.body.get("items", []) if there(path, answer) else []
+    found = (answer.body.get("items") or ()) if there(path, answer) else []
     return tuple({"apiVersion": api_version, "kind": kind, **item} for item in found)
 
 
@@ -208,11 +208,11 @@ async def _list(
 ) -> tuple[Body, ...]:
     """The objects of all lists, each with what it is. `all_or_error`: a list that may not be read is an error."""
     found: list[Body] = []
-    for path, answer in (await get_all(api, asked, metadata_only=metadata_only)).items():
+    for path, answer in (await get_all(api, asked, metadata_of_items=metadata_only)).items():
         kind = asked[path]
         if answer.found or (all_or_error and there(path, answer)):
             found += [
-                {**item, "apiVersion": kind.api_version, "kind": kind.kind} for item in answer.body.get("items", ())
+                {**item, "apiVersion": kind.api_version, "kind": kind.kind} for item in answer.body.get("items") or ()
             ]
     return tuple(found)
 

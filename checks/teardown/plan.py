@@ -171,14 +171,15 @@ def _active(launch: LiveLaunch, stack: str, now: datetime) -> str:
 
 def _unknown(scene: Scene, going: frozenset[Identity]) -> list[str]:
     """What bears our mark and is not in the state: the engine would leave it, and it may be another checkout's."""
-    if scene.known is None:
+    unknown = [] if scene.known is None else [shown(who) for who in going - scene.known]
+    if not unknown:
         return []
-    return [
-        f"{shown(who)} bears the mark of stack {scene.stack!r}, but this checkout's state does not know it: an "
-        f"interrupted `up`, a data loader at work, or another checkout's stack of this name. `trainstack up -s "
-        f"{scene.stack}` takes over what is declared; else delete it with kubectl if it may go"
-        for who in sorted(going - scene.known, key=str)
-    ]
+    said = (
+        f"{_several(unknown)}: the mark of stack {scene.stack!r} is on it, but this checkout's state does not know it: "
+        "of an interrupted `up`, of a data loader at work, or of another checkout's stack of this name. `trainstack up "
+        f"-s {scene.stack}` takes over what is declared; else delete it with kubectl if it may go"
+    )
+    return [said]
 
 
 def protected(settings: Settings) -> tuple[str, ...]:

@@ -68,8 +68,12 @@ class Server(ThreadingHTTPServer):
             "/api/v1/namespaces": {"items": [make_item("research")]},
             QUEUES: {"items": [make_item("q")]},
             f"{QUEUES}/q": make_item("q"),
+            "/apis/kueue.x-k8s.io/v1beta2/workloads": {"items": None},
         }
         self.status["/apis/metrics.example/v1"] = 503
+
+
+LISTS = ("configmaps", "namespaces", "clusterqueues", "localqueues", "workloads")
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -81,8 +85,12 @@ class Handler(BaseHTTPRequestHandler):
         """What is there."""
         path = self.path.partition("?")[0].rstrip("/")
         self.server.asked.append(path)
+        # As the API server does: the short form of a list is another one than that of an object.
+        accepted = "PartialObjectMetadata;" if path.endswith(LISTS) else "PartialObjectMetadataList;"
+        if accepted in self.headers["Accept"]:
+            return self._answer(406, {})
         status = self.server.status.get(path, 200 if path in self.server.bodies else 404)
-        self._answer(status, self.server.bodies.get(path, {}))
+        return self._answer(status, self.server.bodies.get(path, {}))
 
     def do_PATCH(self) -> None:
         """Remember what was sent."""

@@ -144,5 +144,5 @@ def test_a_stack_that_never_came_up_is_only_forgotten(around: Around) -> None:
     around.state = []
     code, said, _ = call("--yes")
     assert code == 0
-    assert "nothing of test is in the cluster; `pulumi stack rm test` forgets its state too" in said
+    assert "there is nothing to delete; `pulumi stack rm test` forgets its state too" in said
     assert around.ran == []
