@@ -15,6 +15,7 @@ from checks.teardown.plan import Plan, decide
 from checks.teardown.scene import Body, shown
 from cli.console import err, fail, out, show_json, step
 from cli.engine import pulumi, resources
+from cli.same_cluster import ensure_same_cluster
 from cli.session import JsonOption, Session, StackOption
 from stacks.ending import ENDING
 from toolchain.errors import ToolchainError
@@ -49,6 +50,7 @@ def teardown(
     session = Session.open(stack)
     try:
         reach(session.settings.cluster.context)
+        ensure_same_cluster(session)
         state = resources(session)
         with step("reading the cluster", "5 s"):
             scene = read_scene(

@@ -28,34 +28,46 @@ def volumes_with_data(settings: Settings, places: Mapping[str, Place]) -> tuple[
 
 
 def fields_of_others(
+    settings: Settings,
     manifests: Sequence[Manifest],
     live: Mapping[Identity, Mapping[str, Any]],
     adopted: Collection[Identity],
-    context: str | None,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Refusals and notes about values that somebody else has set in this stack's objects.
 
     Args:
+        settings: the environment.
         manifests: those objects as they would be declared.
         live: the metadata of what is there.
         adopted: the objects in which what is declared wins.
-        context: the kubeconfig's context.
 
     Raises ClusterError where the cluster cannot be read.
     """
-    contested = [(each, managers.held(each, live[identity(each)])) for each in manifests]
+    whole = [_with_keys(settings, each) for each in manifests]
+    contested = [(each, managers.held(each, live[identity(each)])) for each in whole]
     asked = {paths.location(each): (each, fields) for each, fields in contested if fields}
     refusals, notes = [], []
     # Only of these few is more wanted than the metadata.
-    for path, answer in read(list(asked), context).items() if asked else ():
+    for path, answer in read(list(asked), settings.cluster.context).items() if asked else ():
         if there(path, answer):
             manifest, fields = asked[path]
             for said in managers.overwritten(manifest, answer.body, fields):
                 if identity(manifest) in adopted:
                     notes.append(f"{said}, which wins (adopt: true)")
+                elif manifest["kind"] == "Secret":
+                    notes.append(f"{said}, which wins if they differ: the engine alone knows that one")
                 else:
                     refusals.append(
                         f"{said}; take that value into the settings, or set it back there, or, where the settings have "
                         "that word, `adopt: true` on the object lets what is declared win"
                     )
     return tuple(sorted(refusals)), tuple(sorted(notes))
+
+
+def _with_keys(settings: Settings, manifest: Manifest) -> Manifest:
+    """A Secret with the keys that the environment declares, whose values only the engine knows; others as they are."""
+    if manifest["kind"] != "Secret":
+        return manifest
+    place = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
+    declared = [each for each in settings.secrets.secrets if (each.namespace, each.name) == place]
+    return {**manifest, "data": {key: "" for each in declared for key in each.values}} if declared else manifest

@@ -140,10 +140,10 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
     foreign = ownership.refusals(declared, marks, adopted, stack)
     endangered, discarded = volumes_with_data(settings, loaded.places)
     contested, overwritten = fields_of_others(
+        settings,
         [each for each in declared if _ours_to_write(ownership.identity(each), marks, adopted, stack)],
         there,
         adopted,
-        settings.cluster.context,
     )
     downgraded = downgrades.refusals(installs, marks)
     if refusals or foreign or downgraded or endangered or contested:

@@ -110,6 +110,7 @@ def test_a_stack_stays_on_the_cluster_of_its_first_up_even_if_that_failed(guarde
             guarded.up(),
             guarded.trainstack("up", "--no-wait"),
             guarded.trainstack("destroy", "--yes"),
+            guarded.trainstack("teardown", "--yes"),
         )
         for done in commands:
             refused(

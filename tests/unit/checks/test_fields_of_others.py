@@ -1,11 +1,18 @@
 """What another field manager has set is told before it is overwritten, by object, field, manager and both values."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from checks.cluster.client import Answer
 from checks.managers import held, overwritten
+from checks.ownership import identity
+from manifests.secrets import secret
+from settings.secrets import Encrypted, Secret, Secrets
+from stacks import guards
 from tests.unit.checks.live import make_launch_body
+from tests.unit.make import make_settings
 
 DECLARED = {
     "kind": "ClusterQueue",
@@ -109,3 +116,28 @@ def test_no_value_of_a_secret_is_told() -> None:
     assert said.startswith("Secret research/key: data.key is a secret value, set by 'kubectl-edit'")
     assert "b3Vycw" not in said
     assert "dGhlaXJz" not in said
+
+
+def test_a_secret_of_the_environment_is_a_warning_since_its_value_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other objects are refused, unless they are taken over."""
+    declared = Secret(name="key", namespace="research", values={"key": Encrypted(secure="v1:a")})
+    settings = make_settings(secrets=Secrets(secrets=(declared,)))
+    manifest = {**DECLARED, "apiVersion": "kueue.x-k8s.io/v1beta2"}
+    sealed = secret(declared, "test")
+    live = {
+        identity(sealed): make_metadata({"f:data": {"f:key": {}}}),
+        identity(manifest): make_metadata({"f:spec": {"f:stopPolicy": {}}}),
+    }
+    bodies = {"key": {"data": {"key": "dGhlaXJz"}}, "research": {"spec": {"stopPolicy": "Hold"}}}
+
+    def read(paths: Sequence[str], _: str | None) -> dict[str, Answer]:
+        return {path: Answer(200, bodies[path.rpartition("/")[2]]) for path in paths}
+
+    monkeypatch.setattr(guards, "read", read)
+    (refusal,), (note,) = guards.fields_of_others(settings, [sealed, manifest], live, ())
+    assert refusal.startswith('ClusterQueue research: spec.stopPolicy is "Hold"')
+    assert note.startswith("Secret research/key: data.key is a secret value, set by 'kubectl-edit'")
+    assert note.endswith("which wins if they differ: the engine alone knows that one")
+    refusals, notes = guards.fields_of_others(settings, [manifest], live, {identity(manifest)})
+    assert refusals == ()
+    assert notes[0].endswith('and "None" is declared, which wins (adopt: true)')
