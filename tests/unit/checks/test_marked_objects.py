@@ -26,9 +26,11 @@ class Server:
     def __init__(self, **answers: Answer) -> None:
         self.answers, self.asked = answers, set[str]()
 
-    def read(self, asked: Sequence[str], context: str | None, *, metadata_only: bool) -> dict[str, Answer]:
-        """As `client.read`."""
-        assert metadata_only
+    def read(
+        self, asked: Sequence[str], context: str | None, *, metadata_only: bool = False, metadata_of_items: bool = False
+    ) -> dict[str, Answer]:
+        """As `client.read`: an API server refuses to give a list the short form of an object, and the reverse."""
+        assert all(("?" in path) == metadata_of_items and ("?" not in path) == metadata_only for path in asked)
         self.asked |= {*asked}
         return {path: self.answers.get(path, Answer(NOT_FOUND, {})) for path in asked}
 
