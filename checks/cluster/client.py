@@ -69,19 +69,22 @@ def kubeconfig_path() -> str:
     return os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
 
 
-def read(paths: Sequence[str], context: str | None, *, metadata_only: bool = False) -> dict[str, Answer]:
+def read(
+    paths: Sequence[str], context: str | None, *, metadata_only: bool = False, metadata_of_items: bool = False
+) -> dict[str, Answer]:
     """GET every path, some at a time, and return the answers by path.
 
     Args:
         paths: absolute API paths, `/api/v1/namespaces/research`.
         context: the kubeconfig's context; None: its current one.
-        metadata_only: ask for names and labels alone; a CRD is 200 KB otherwise.
+        metadata_only: ask for names and labels alone; a CRD is 200 KB otherwise. The paths are of single objects.
+        metadata_of_items: the same of paths that are lists.
 
     Raises:
         ClusterError: an unreachable server; PermanentError: no kubeconfig, an unknown context, expired credentials.
 
     """
-    return run(_read(paths, context, metadata_only=metadata_only))
+    return run(_read(paths, context, metadata_only=metadata_only, metadata_of_items=metadata_of_items))
 
 
 def read_text(path: str, context: str | None) -> str:
@@ -169,8 +172,11 @@ def _problem(server: str, path: str, status: int) -> ClusterError | None:
     return None
 
 
-async def _read(paths: Sequence[str], context: str | None, *, metadata_only: bool) -> dict[str, Answer]:
-    return await get_all(await connect(context), paths, metadata_only=metadata_only)
+async def _read(
+    paths: Sequence[str], context: str | None, *, metadata_only: bool, metadata_of_items: bool
+) -> dict[str, Answer]:
+    api = await connect(context)
+    return await get_all(api, paths, metadata_only=metadata_only, metadata_of_items=metadata_of_items)
 
 
 async def get_all(

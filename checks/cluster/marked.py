@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from checks.cluster import paths
-from checks.cluster.client import FORBIDDEN, NOT_FOUND, Answer, read
+from checks.cluster.client import NOT_FOUND, Answer, read
 from checks.kinds import KINDS
 from checks.ownership import Identity
 from checks.recovery.objects import LiveObject, Seen
@@ -29,6 +29,7 @@ _VERSIONS: Mapping[str, str] = {
     "LocalQueue": _KUEUE,
     "MutatingWebhookConfiguration": _ADMISSION,
     "Namespace": "v1",
+    "NetworkPolicy": "networking.k8s.io/v1",
     "PersistentVolume": "v1",
     "PersistentVolumeClaim": "v1",
     "PriorityLevelConfiguration": _FLOW,
@@ -75,8 +76,8 @@ def read_marked(
             else:
                 asked[f"{path}?labelSelector={quote(f'{STACK}={stack}')}"] = kind
     found: dict[Identity, LiveObject] = {}
-    for path, answer in read(list(asked), context, metadata_only=True).items():
-        if answer.status == FORBIDDEN:
+    for path, answer in read(list(asked), context, metadata_of_items=True).items():
+        if not answer.found and answer.status != NOT_FOUND:
             unreadable.add(asked[path])
         for item in answer.body.get("items", ()):
             found[_identity(asked[path], item)] = _live(item)

@@ -58,9 +58,9 @@ def read_state(export: Mapping[str, Any]) -> State:
 
     Raises ValueError for what is no export.
     """
-    deployment = export.get("deployment")
-    if deployment is None:
+    if "deployment" not in export:
         raise ValueError("it has no `deployment`, so it is not what `pulumi stack export` prints")
+    deployment = export["deployment"] or {}
     resources = [each for each in deployment.get("resources") or () if not each.get("external")]
     return State(
         objects=tuple(_recorded(each for each in resources if not each.get("delete"))),

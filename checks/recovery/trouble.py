@@ -63,7 +63,7 @@ class Mending:
     @property
     def destroy(self) -> str:
         """Instead of `up`, where a destroy was interrupted."""
-        return f"pulumi destroy --yes --skip-preview -s {self.stack}"
+        return f"pulumi destroy --run-program --yes --skip-preview -s {self.stack}"
 
     def commands(self, troubles: Iterable[Trouble]) -> tuple[str, ...]:
         """What mends all of them, each command once: the files of the state first, `up` last."""

@@ -16,11 +16,9 @@ from tests.cluster.project import Done, Project, eventually
 
 Operation = Literal["up", "destroy"]
 Victim = Literal["cli", "language host", "provider"]
-VICTIMS: dict[Operation, tuple[Victim, ...]] = {
-    "up": ("cli", "language host", "provider"),
-    # `destroy` runs no program.
-    "destroy": ("cli", "provider"),
-}
+VICTIMS: tuple[Victim, ...] = ("cli", "language host", "provider")
+WORDS: dict[Operation, tuple[str, ...]] = {"up": ("up",), "destroy": ("destroy", "--run-program")}
+"""Of the engine's commands: a destroy runs the program for its hooks."""
 NAMESPACE = "lab"
 _WORKS = ["sh", "-c", "trap 'exit 143' TERM; sleep 3600 & wait"]
 _KINDS = "storageclasses,resourceflavors,clusterqueues,localqueues,persistentvolumeclaims,jobs,configmaps"
@@ -70,7 +68,7 @@ class Kill:
         """The kill of a number: of even numbers during `up`, of odd ones during `destroy`; the rest is uniform."""
         drawn = random.Random(f"{seed} {number}")
         operation: Operation = "destroy" if number % 2 else "up"
-        return Kill(operation, drawn.choice(VICTIMS[operation]), drawn.randint(1, moments[operation]))
+        return Kill(operation, drawn.choice(VICTIMS), drawn.randint(1, moments[operation]))
 
 
 @dataclass(frozen=True)
@@ -89,7 +87,7 @@ def run(
     project: Project, operation: Operation, log: Path, moment: int = 0, strike: Callable[[int], bool] | None = None
 ) -> Ended:
     """Run an operation to its end, and at a moment call `strike` with its session, once this says that it did it."""
-    words = [str(operation), "--yes", "--skip-preview", "--non-interactive", "--stack", project.stack]
+    words = [*WORDS[operation], "--yes", "--skip-preview", "--non-interactive", "--stack", project.stack]
     log.unlink(missing_ok=True)
     output = log.with_suffix(".txt")
     with output.open("w") as told:

@@ -11,12 +11,15 @@ import signal
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from checks.recovery.trouble import Mending
 from devcluster import cluster as devcluster
 from devcluster.cluster import Cluster
 from devcluster.images import ensure_images, helpers, operators
+from manifests.labels import STACK
 from tests.cluster.project import Project, emptied
 from tests.faults import kills
 from tests.faults.kills import Kill, Operation
@@ -27,10 +30,8 @@ KILLS = 100
 QUICK = 10
 """So many of them are in the CI tier."""
 SEED = int(os.environ.get("TRAINSTACK_FAULTS_SEED", "") or random.SystemRandom().randrange(10**6))
-AGAIN = {
-    "up": "pulumi up --yes --skip-preview -s victim",
-    "destroy": "pulumi destroy --yes --skip-preview -s victim",
-}
+AGAIN: dict[Operation, str] = {"up": Mending("victim").up, "destroy": Mending("victim").destroy}
+"""What was interrupted, as the doctor writes it."""
 
 
 @pytest.fixture(scope="module")
@@ -141,12 +142,33 @@ def test_a_sidecar_that_a_kill_left_empty_is_found_and_removed(victim: Project) 
     (stacks / "victim.json.attrs").touch()
     done = victim.pulumi("stack", "export")
     assert (done.code != 0, "EOF" in done.text) == (True, True), done.text
-    done = victim.trainstack("doctor", "--json")
-    found = json.loads(done.out)
-    assert [each["id"] for each in found["troubles"]] == ["sidecar-unreadable"], done.text
+    found = doctor(victim)
+    assert [each["id"] for each in found["troubles"]] == ["sidecar-unreadable"], found
     for command in found["commands"]:
         assert victim.run(["sh", "-c", command]).code == 0
     assert kills.recorded(victim) == state
+
+
+def test_a_marked_object_that_nobody_knows_is_found_and_removed(victim: Project) -> None:
+    """Whatever made it; what else bears the mark is in the state."""
+    words = ("configmap", "strange", "-n", kills.NAMESPACE)
+    assert victim.kubectl("create", *words).code == 0
+    assert victim.kubectl("label", *words, f"{STACK}={victim.stack}").code == 0
+    found = doctor(victim)
+    assert [(each["id"], each["what"]) for each in found["troubles"]] == [
+        ("object-orphaned", f"ConfigMap {kills.NAMESPACE}/strange")
+    ]
+    (command,) = found["commands"]
+    assert victim.run(["sh", "-c", command]).code == 0
+    assert doctor(victim)["troubles"] == []
+
+
+def doctor(victim: Project) -> dict[str, Any]:
+    """What the command finds, as a program reads it."""
+    done = victim.trainstack("doctor", "--json")
+    found: dict[str, Any] = json.loads(done.out)
+    assert done.code == (1 if found["troubles"] else 0), done.text
+    return found
 
 
 def ready(victim: Project, operation: Operation) -> None:
@@ -161,9 +183,7 @@ def ready(victim: Project, operation: Operation) -> None:
 
 def mend(victim: Project, interrupted: Operation) -> list[str]:
     """What `doctor` prints, and then what was interrupted; returns what was run."""
-    done = victim.trainstack("doctor", "--json")
-    told = json.loads(done.out)
-    assert done.code == (1 if told["troubles"] else 0), done.text
+    told = doctor(victim)
     commands = [*(each for each in told["commands"] if each != AGAIN["up"]), AGAIN[interrupted]]
     for command in commands:
         done = victim.run(["sh", "-c", command])
@@ -176,8 +196,8 @@ def whole(victim: Project) -> None:
     state, cluster = kills.recorded(victim), kills.marked(victim)
     assert state == cluster
     assert len(kills.runs(cluster)) == 5
-    done = victim.trainstack("doctor")
-    assert (done.code, done.out) == (0, ""), done.text
+    found = doctor(victim)
+    assert found == {"troubles": [], "commands": [], "not_looked_at": []}
     done = victim.up("--refresh", "--expect-no-changes")
     assert done.code == 0, done.text
     assert kills.marked(victim) == cluster

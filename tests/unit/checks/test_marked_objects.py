@@ -1,0 +1,94 @@
+"""Reading what bears a stack's mark: from the API server's answers to what the doctor judges."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from checks.cluster import marked, paths
+from checks.cluster.client import FORBIDDEN, NOT_FOUND, Answer
+from checks.recovery.objects import LiveObject
+from checks.recovery.state import Recorded
+from manifests.labels import STACK
+
+NEVER = {"AdmissionCheck", "CustomResourceDefinition", "LimitRange", "Node", "RuntimeClass", "Workload"}
+"""Known to the project and declared by no environment, or retained whatever happens."""
+MARKED = f"?labelSelector={quote(f'{STACK}=lab')}"
+QUEUE = Recorded("kueue.x-k8s.io/v1beta2", ("LocalQueue", "lab", "open"), "1")
+SECRET = Recorded("v1", ("Secret", "lab", "key"), "2")
+
+
+class Server:
+    """Answers by path; all else is not there. It keeps what it was asked."""
+
+    def __init__(self, **answers: Answer) -> None:
+        self.answers, self.asked = answers, set[str]()
+
+    def read(
+        self, asked: Sequence[str], context: str | None, *, metadata_only: bool = False, metadata_of_items: bool = False
+    ) -> dict[str, Answer]:
+        """As `client.read`: an API server refuses to give a list the short form of an object, and the reverse."""
+        assert all(("?" in path) == metadata_of_items and ("?" not in path) == metadata_only for path in asked)
+        self.asked |= {*asked}
+        return {path: self.answers.get(path, Answer(NOT_FOUND, {})) for path in asked}
+
+
+def make_body(name: str, uid: str, **metadata: Any) -> dict[str, Any]:
+    """An object's metadata, as a list has it."""
+    return {"metadata": {"name": name, "namespace": "lab", "uid": uid, "labels": {STACK: "lab"}, **metadata}}
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Server:
+    """One with nothing in it yet."""
+    made = Server()
+    monkeypatch.setattr(marked, "read", made.read)
+    return made
+
+
+def test_every_kind_that_can_be_declared_is_looked_for() -> None:
+    """A kind that is new to the project is not forgotten here."""
+    assert {*marked._VERSIONS} == {*paths._CLUSTER_SCOPED, *paths._NAMESPACED} - NEVER
+
+
+def test_marked_objects_are_found_by_their_label(server: Server) -> None:
+    """With all that the doctor judges by."""
+    body = make_body(
+        "open", "1", deletionTimestamp="2026-11-22T12:00:00Z", finalizers=["x/y"], ownerReferences=[{"uid": "9"}]
+    )
+    path = f"/apis/kueue.x-k8s.io/v1beta2/localqueues{MARKED}"
+    server.answers[path] = Answer(200, {"items": [body]})
+    seen = marked.read_marked("lab", [QUEUE], (None,), None)
+    since = datetime(2026, 11, 22, 12, tzinfo=UTC)
+    assert seen.objects == {QUEUE.identity: LiveObject("1", {STACK: "lab"}, since, ("x/y",), owned=True)}
+    assert seen.unreadable == frozenset()
+
+
+def test_an_object_of_the_state_without_the_mark_is_asked_for_itself(server: Server) -> None:
+    """Else it would be called missing."""
+    server.answers["/api/v1/namespaces/lab/secrets/key"] = Answer(200, make_body("key", "2", labels={}))
+    assert marked.read_marked("lab", [SECRET, QUEUE], (None,), None).objects == {SECRET.identity: LiveObject("2")}
+
+
+def test_what_may_not_be_read_is_told_apart_from_what_is_not_there(server: Server) -> None:
+    """A forbidden kind is not asked for again by name."""
+    server.answers[f"/api/v1/secrets{MARKED}"] = Answer(FORBIDDEN, {})
+    seen = marked.read_marked("lab", [SECRET], (None,), None)
+    assert (seen.objects, seen.unreadable) == ({}, frozenset({"Secret"}))
+    assert "/api/v1/namespaces/lab/secrets/key" not in server.asked
+
+
+def test_a_tenant_is_asked_for_its_namespaces_alone(server: Server) -> None:
+    """Of kinds that are in no namespace nothing is asked, and nothing called missing."""
+    seen = marked.read_marked("lab", [], ("lab", "other"), None)
+    assert all("/namespaces/lab/" in path or "/namespaces/other/" in path for path in server.asked)
+    assert "ClusterQueue" in seen.unreadable
+    assert "LocalQueue" not in seen.unreadable
+
+
+def test_a_kind_that_nobody_knows_is_not_judged(server: Server) -> None:
+    """An older program's state may hold one."""
+    strange = Recorded("example.com/v1", ("Strange", None, "one"))
+    assert marked.read_marked("lab", [strange], (None,), None).unreadable == {"Strange"}
