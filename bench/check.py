@@ -8,7 +8,6 @@ remedies are looked for. What is checked there is read before; both are told. On
 start, beside a Python that does nothing. All are seconds of processor time, which other programs hardly change.
 """
 
-import json
 import resource
 import statistics
 import subprocess
@@ -22,6 +21,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 
+from bench.telling import tell
 from checks.preflight import examine
 from settings.load import load_with_places
 
@@ -128,17 +128,13 @@ def main(
 ) -> None:
     """Measure the checks."""
     result = measure(times)
-    if as_json:
-        sys.stdout.write(json.dumps(result) + "\n")
-        return
-    rows = (
+    figures = (
         (f"{_RUNS:,} runs, {_QUEUES} cluster queues: checked", result["check_seconds"]),
         ("the same: read from its file", result["read_seconds"]),
         ("`trainstack check -s dev`, beyond Python's own", result["dev_seconds"] - result["python_seconds"]),
         ("Python's own", result["python_seconds"]),
     )
-    for name, took in rows:
-        sys.stdout.write(f"{name:<50}{took:>7.2f} s\n")
+    tell(result, ((name, f"{took:.2f} s", ()) for name, took in figures), as_json=as_json)
 
 
 if __name__ == "__main__":

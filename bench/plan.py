@@ -8,16 +8,15 @@ other within a team, and runs of 1 to 16 GPUs that all want to start at once. Th
 the number of runs does; it tells machines apart from changes of ours.
 """
 
-import json
 import random
 import statistics
-import sys
 import time
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
+from bench.telling import tell
 from checks.admission.model import (
     ClusterQueue,
     Flavor,
@@ -118,16 +117,12 @@ def main(
 ) -> None:
     """Measure the simulation of many runs."""
     result = measure(times)
-    if as_json:
-        sys.stdout.write(json.dumps(result) + "\n")
-        return
     rows = [
         ("10,000 runs", f"{result['seconds']:.2f} s", result["all_seconds"]),
         ("1,000 runs", f"{result['thousand_seconds']:.2f} s", result["all_thousand_seconds"]),
         ("ratio", f"{result['ratio']:.2f}", ()),
     ]
-    for name, median, each in rows:
-        sys.stdout.write(f"{name:<14}{median:>8}   {' '.join(f'{took:.2f}' for took in each)}\n")
+    tell(result, rows, as_json=as_json)
 
 
 if __name__ == "__main__":

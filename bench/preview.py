@@ -12,7 +12,6 @@ import json
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -21,6 +20,7 @@ from typing import Annotated, Any
 
 import typer
 
+from bench.telling import tell
 from cli.engine import environment
 from cli.session import Session, StackOption
 
@@ -94,16 +94,12 @@ def main(
 ) -> None:
     """Measure previews of an untouched environment."""
     result = measure(Session.open(stack), times)
-    if as_json:
-        sys.stdout.write(json.dumps(result) + "\n")
-        return
     rows = [
         (f"preview of {stack}", f"{result['seconds']:.2f} s", result["all_seconds"]),
         ("preview of one ConfigMap", f"{result['one_config_map_seconds']:.2f} s", result["all_one_config_map_seconds"]),
         ("ratio", f"{result['ratio']:.2f}", ()),
     ]
-    for name, median, each in rows:
-        sys.stdout.write(f"{name:<26}{median:>8}   {' '.join(f'{took:.2f}' for took in each)}\n")
+    tell(result, rows, as_json=as_json)
 
 
 if __name__ == "__main__":

@@ -10,11 +10,9 @@ hashed on both sides.
 """
 
 import hashlib
-import json
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -23,6 +21,7 @@ from typing import Annotated, Any
 
 import typer
 
+from bench.telling import tell
 from cli.kubectl import command
 from cli.loader import MOUNT, Loader, data_loader
 from cli.session import Session, StackOption
@@ -109,15 +108,11 @@ def main(
         raise SystemExit(f"{stack} has no volume {volume}")
     with data_loader(settings, claim.namespace, volume) as loader, tempfile.TemporaryDirectory() as folder:
         result = measure(loader, size << 20, times, Path(folder))
-    if as_json:
-        sys.stdout.write(json.dumps(result) + "\n")
-        return
-    rows = (("upload", "upload"), ("kubectl cp to it", "cp_to"), ("fetch", "fetch"), ("kubectl cp from it", "cp_from"))
-    for name, key in rows:
-        each = result["seconds"][key]
-        sys.stdout.write(f"{name:<20}{statistics.median(each):>8.2f} s   {' '.join(f'{took:.2f}' for took in each)}\n")
-    for name, ratio in result["ratio"].items():
-        sys.stdout.write(f"{name} is {ratio:.2f} times as fast as kubectl cp\n")
+    words = (("upload", "upload"), ("kubectl cp to it", "cp_to"), ("fetch", "fetch"), ("kubectl cp from it", "cp_from"))
+    took = [(name, result["seconds"][key]) for name, key in words]
+    rows = [(name, f"{statistics.median(each):.2f} s", each) for name, each in took]
+    rows += [(f"{name}, to kubectl cp", f"{ratio:.2f}", ()) for name, ratio in result["ratio"].items()]
+    tell(result, rows, as_json=as_json)
 
 
 if __name__ == "__main__":

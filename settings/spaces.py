@@ -51,8 +51,11 @@ def load_space(root: Path, sweep: str) -> LoadedSpace:
     return loaded
 
 
-def read_space(root: Path, sweep: str, findings: list[Finding]) -> LoadedSpace | None:
-    """The same; faults are added to `findings`, and None is given where they leave no space."""
+def read_space(root: Path, sweep: str, findings: list[Finding], named: Node | None = None) -> LoadedSpace | None:
+    """The same; faults are added to `findings`, and None is given where they leave no space.
+
+    `named`: what names the sweep in an environment's file, to be told where it has no space.
+    """
     if not _NAME.fullmatch(sweep):
         remedy = "name it by lower-case letters, digits and '-', with a letter or digit at both ends"
         findings.append(Finding(Place(folder(sweep)), "", "is no name for a sweep's folder", remedy))
@@ -62,7 +65,10 @@ def read_space(root: Path, sweep: str, findings: list[Finding]) -> LoadedSpace |
         tree = prune(read(root, file, findings))
     except OSError:
         remedy = f"write it, or name a sweep that there is: {nearest(sweep, sweeps(root))}"
-        findings.append(Finding(Place(file), "", "the sweep's space is not there", remedy))
+        if named is None:
+            findings.append(Finding(Place(file), "", "the sweep's space is not there", remedy))
+        else:
+            findings.append(Finding(named.where, "", f"there is no {file}", remedy))
         return None
     try:
         space = Space.model_validate(plain(tree), by_alias=True, by_name=False)
@@ -121,6 +127,6 @@ def _files(root: Path, sweep: Node, path: str, findings: list[Finding]) -> Mappi
         findings.append(Finding(sweep.entries[key].where, path, f"unknown key {key}", remedy))
     if name is None or not _NAME.fullmatch(name):
         return {"space": _NO_SPACE}  # the models tell of the name
-    loaded = read_space(root, name, findings)
+    loaded = read_space(root, name, findings, sweep.entries["name"])
     expansion, text = read_sets(root, name, findings)
     return {"space": loaded.space if loaded else _NO_SPACE, "expansion": expansion, "setsText": text}

@@ -1,6 +1,6 @@
 """The pods that a launch makes, read back from its objects: where each kind of launch keeps them."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -39,6 +39,19 @@ def launched_pods(launch: Body, companions: Iterable[Body] = ()) -> tuple[Launch
     """
     read = _KINDS.get(launch["kind"])
     return () if read is None else tuple(read(launch, tuple(companions)))
+
+
+def mounted(objects: Sequence[Body], volume: str) -> str | None:
+    """The name of the ConfigMap that the pods of a launch mount as this volume; None where they mount none.
+
+    `objects` are as `Ledger.objects` has them: the launch is the last, and its companions stand before it.
+    """
+    *companions, launch = objects
+    for pods in launched_pods(launch, companions):
+        for each in pods.spec.get("volumes") or ():
+            if each["name"] == volume:
+                return str(each["configMap"]["name"])
+    return None
 
 
 def _pod(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:

@@ -13,7 +13,7 @@ from settings.sweeps import Sweep
 from workloads.errors import WorkloadError
 from workloads.identity import canonical, digest
 from workloads.in_sweep import NUMBER, SWEEP_VOLUME, TRIALS_FILE
-from workloads.launched_pods import launched_pods
+from workloads.launched_pods import launched_pods, mounted
 from workloads.names import RUN_DIGITS, run_id, sweep_file_name
 from workloads.trials import Trial, trials
 
@@ -89,16 +89,8 @@ def withdrawn(data: Data, run_ids: Iterable[str], stopped: Iterable[str]) -> Dat
 
 
 def file_of(objects: Sequence[Mapping[str, Any]]) -> str | None:
-    """The name of the file that the pods of a launch mount; None where they mount none.
-
-    `objects` are as `Ledger.objects` has them: the launch is the last, and its companions stand before it.
-    """
-    *companions, launch = objects
-    for pods in launched_pods(launch, companions):
-        for volume in pods.spec.get("volumes") or ():
-            if volume["name"] == SWEEP_VOLUME:
-                return str(volume["configMap"]["name"])
-    return None
+    """The name of the file that the pods of a launch mount; None where they mount none. See `mounted`."""
+    return mounted(objects, SWEEP_VOLUME)
 
 
 def number_of(launch: Mapping[str, Any]) -> int | None:

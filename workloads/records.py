@@ -9,7 +9,7 @@ from typing import Any
 from manifests.labels import LEDGER, RUN, SWEEP, WORKLOAD, WRAPPER, Manifest, metadata
 from workloads.errors import WorkloadError
 from workloads.identity import canonical
-from workloads.launched_pods import launched_pods
+from workloads.launched_pods import mounted
 from workloads.names import ledger_name, wrapper_name
 from workloads.pod_template import WRAPPER_FILE, WRAPPER_VOLUME
 
@@ -67,16 +67,8 @@ def wrapper_sources(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def wrapper_of(objects: Sequence[Mapping[str, Any]]) -> str | None:
-    """The name of the wrapper that the pods of a launch mount; None where they are not managed.
-
-    `objects` are as `Ledger.objects` has them: the launch is the last, and its companions stand before it.
-    """
-    *companions, launch = objects
-    for pods in launched_pods(launch, companions):
-        for volume in pods.spec.get("volumes") or ():
-            if volume["name"] == WRAPPER_VOLUME:
-                return str(volume["configMap"]["name"])
-    return None
+    """The name of the wrapper that the pods of a launch mount; None where they are not managed. See `mounted`."""
+    return mounted(objects, WRAPPER_VOLUME)
 
 
 def ledger_config_map(stack: str, ledger: Ledger) -> Manifest:

@@ -6,43 +6,23 @@ passed over unmade.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import inf
-from typing import Literal
 
 from checks.admission.aftermath import Aftermath
 from checks.admission.blocking import Blocking
 from checks.admission.cycle import Head, serve
 from checks.admission.diagnosis import closed, inactive, pod_faults
+from checks.admission.event import Event, UnsettledError
 from checks.admission.kin import kin_of
 from checks.admission.model import Admitted, Model, Usage, Workload
 from checks.admission.pace import FOR_EVER, Pace
 from checks.admission.pending import Pending
 from checks.admission.state import State
-from checks.admission.verdict import Assigned, assigned
+from checks.admission.verdict import assigned
 
 MOST_EVICTIONS = 2
 """Of one workload, with nobody submitted and nobody ended meanwhile; after one more it is not queued again at once."""
-
-
-class UnsettledError(Exception):
-    """Workloads evict each other in a circle, as Kueue then has them do; says which."""
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something that happened to a workload."""
-
-    kind: Literal["admitted", "evicted"]
-    key: str
-    """The workload's, `<namespace>/<name>`."""
-    at: float
-    """Seconds."""
-    cluster_queue: str
-    assigned: tuple[Assigned, ...] = ()
-    usage: Usage = field(default_factory=dict)
-    by: str = ""
-    """The workload that an evicted one makes way for."""
 
 
 class Queueing:

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
+from checks.admission.event import Event
 from checks.admission.model import Admitted, Model, Usage
-from checks.admission.queueing import Event, Queueing
+from checks.admission.queueing import Queueing
 from checks.admission.verdict import Assigned
 from checks.plan.nodes import Room
 from checks.plan.schedule import Course, Schedule, Span

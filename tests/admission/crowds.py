@@ -10,9 +10,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from checks.admission.event import Event, UnsettledError
 from checks.admission.launches import read_workload
 from checks.admission.model import Model
-from checks.admission.queueing import Event, Queueing, UnsettledError
+from checks.admission.queueing import Queueing
 from checks.admission.reading import read_model
 from manifests.labels import PRIORITY, QUEUE
 from tests.admission.cases import (

@@ -1,6 +1,7 @@
 """Runs a training command as one attempt at a run, and keeps the run's record: `python3 run.py -- COMMAND…`.
 
-The standard library of Python 3.8 is all it needs: it is mounted into images that people bring.
+The standard library of Python 3.8 is all it needs: it is mounted into images that people bring. It is one file,
+however long: one key of a ConfigMap named after this text, which a launch keeps, and which tests and people run alone.
 
 Record of a run, `$TRAINSTACK_RECORD/<run-id>/` (of an indexed Job: `<run-id>/<completion index>/`; of a sweep's, whose
 indices are runs of their own, see class Trial, `<run-id>/`):

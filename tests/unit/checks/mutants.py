@@ -4,13 +4,16 @@ import ast
 import copy
 import inspect
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType, ModuleType
 
 _LONGEST_SECONDS = 0.5
 """Of the processor's time, for one judge: a loop whose condition is turned around may not end."""
+
+Judge = Callable[[], None]
+"""Passes while all is whole."""
 
 
 @dataclass(frozen=True)
@@ -50,16 +53,16 @@ def mutants(function: FunctionType) -> Iterator[Mutant]:
         yield Mutant(function, change, _compiled(function, other))
 
 
-def survives(mutant: Mutant, judges: list[Callable[[], None]]) -> bool:
-    """Whether no judge notices. What is raised while a function is broken, whatever it is, is noticing."""
+def noticed_by(mutant: Mutant, judges: Iterable[Judge]) -> Judge | None:
+    """The first judge that notices. What is raised while a function is broken, whatever it is, is noticing."""
     with _broken(mutant):
         for judge in judges:
             try:
                 with _limited():
                     judge()
             except (Exception, _TooLong):  # noqa: BLE001 (any way of failing will do)
-                return False
-    return True
+                return judge
+    return None
 
 
 def _parsed(function: FunctionType) -> ast.FunctionDef:

@@ -1,8 +1,7 @@
 """Each rule is needed, and each of its conditions: broken, one of the rules' own cases notices."""
 
 import inspect
-from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from types import FunctionType, ModuleType
 
 import pytest
@@ -35,7 +34,7 @@ from tests.unit.checks import (
 )
 from tests.unit.checks.admission import test_shapes
 from tests.unit.checks.environment_cases import every_case
-from tests.unit.checks.mutants import functions, mutants, survives
+from tests.unit.checks.mutants import Judge, functions, mutants, noticed_by
 from tests.unit.checks.node_cases import every_live_case
 
 MODULES = (
@@ -48,26 +47,36 @@ TESTS = (
     *(test_silences, test_shapes, test_sweep_rules, test_loader_rules),
 )
 """Tests of rules beside their cases."""
+RECENT: dict[str, list[Judge]] = {}
+"""By module: the judges that noticed something in it, the last one first."""
+MOST_RECENT = 4
 RULES = {**preflight.RULES, **against_cluster.RULES}
 
 
-def judges(function: FunctionType) -> list[Callable[[], None]]:
-    """The rules' cases, those of the function itself first, and the tests of rules that need nothing given."""
-    files = [
+@cache
+def all_cases() -> tuple[list[tuple[str, Judge]], list[tuple[str, Judge]]]:
+    """The rules' cases with the rule of each: those of files, and those of clusters."""
+    files: list[tuple[str, Judge]] = [
         (id_, partial(test_preflight.test_a_fault_is_found_by_its_rule_alone, id_, case)) for id_, case in every_case()
     ]
-    live = [
+    live: list[tuple[str, Judge]] = [
         (id_, partial(test_against_cluster.test_a_fault_is_found_by_its_rule_alone, id_, case))
         for id_, case in every_live_case()
     ]
-    cases = live if function.__module__.startswith("checks.live_rules") else [*files, *live]
+    return files, live
+
+
+def judges(function: FunctionType) -> list[Judge]:
+    """The rules' cases, those of the function itself first, and the tests of rules that need nothing given."""
+    files, live = all_cases()
+    cases = [*([] if function.__module__.startswith("checks.live_rules") else files), *live]
     name, module = function.__name__.replace("_", "-"), function.__module__
     # Those that are likely to notice come first.
     cases.sort(key=lambda case: (case[0] != name, case[0] not in RULES or RULES[case[0]].__module__ != module))
     return [*(judge for _, judge in cases), *whole_tests(*TESTS)]
 
 
-def whole_tests(*modules: ModuleType) -> list[Callable[[], None]]:
+def whole_tests(*modules: ModuleType) -> list[Judge]:
     """The tests of these modules that take no argument."""
     found = [each for module in modules for each in functions(module) if each.__name__.startswith("test_")]
     return [each for each in found if not inspect.signature(each).parameters]
@@ -79,7 +88,17 @@ def whole_tests(*modules: ModuleType) -> list[Callable[[], None]]:
 )
 def test_whatever_breaks_a_rule_is_noticed(function: FunctionType) -> None:
     """A rule that finds nothing, or a condition of it turned around, makes a case fail."""
-    survivors = [str(each) for each in mutants(function) if survives(each, judges(function))]
+    # The order decides nothing but the time it takes: what noticed the last one of this module comes first.
+    judging = [*RECENT.get(function.__module__, ()), *judges(function)]
+    survivors = []
+    for mutant in mutants(function):
+        noticed = noticed_by(mutant, judging)
+        if noticed is None:
+            survivors.append(str(mutant))
+        else:
+            judging.remove(noticed)
+            judging.insert(0, noticed)
+            RECENT[function.__module__] = judging[:MOST_RECENT]
     assert not survivors, "\n".join(survivors)
 
 

@@ -111,7 +111,7 @@ HERE = "Pulumi.test.yaml:4: sweeps.sweeps[search]"
 INDEXED = "name: search, form: indexed, parallelism: 2, run: {from: train, namespace: a"
 REFUSED = {
     "name: other, run: {from: train, namespace: a}": (
-        "sweeps/other/space.yaml: the sweep's space is not there; write it, or name a sweep that there is: valid here: "
+        "Pulumi.test.yaml:4: there is no sweeps/other/space.yaml; write it, or name a sweep that there is: valid here: "
         "search"
     ),
     "name: search, run: {from: trian, namespace: a}": (

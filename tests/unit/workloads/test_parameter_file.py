@@ -71,7 +71,7 @@ def test_a_file_is_named_after_its_content() -> None:
 
 def test_more_sets_than_a_config_map_holds_are_refused_with_the_count_that_fits() -> None:
     """To the byte: so many fit, and one more does not."""
-    sets: list[dict[str, Value]] = [{"batch_size": number, "note": "x" * 1000} for number in range(1200)]
+    sets: list[dict[str, Value]] = [{"batch_size": number, "note": "x" * 8000} for number in range(150)]
     space = make_space()
     sweep = make_sweep(space=space, expansion=make_expansion(*sets), sets_text=text_of("search", space, ()))
     assert sweep.expansion is not None
@@ -79,7 +79,7 @@ def test_more_sets_than_a_config_map_holds_are_refused_with_the_count_that_fits(
     with pytest.raises(WorkloadError) as caught:
         jobs_data(whole)
     size, fit = len(whole.sets_text.encode()), int(str(caught.value).split(": ")[-1].split(" ")[0])
-    assert f"search: its 1200 sets need {size} bytes, and a ConfigMap holds {LIMIT_BYTES}" in str(caught.value)
+    assert f"search: its 150 sets need {size} bytes, and a ConfigMap holds {LIMIT_BYTES}" in str(caught.value)
     assert len(text_of("search", space, sweep.expansion.sets[:fit]).encode()) <= LIMIT_BYTES
     assert len(text_of("search", space, sweep.expansion.sets[: fit + 1]).encode()) > LIMIT_BYTES
 
@@ -98,14 +98,14 @@ def test_of_a_batch_both_files_count() -> None:
 def test_of_a_further_batch_all_sets_count_and_the_new_trials_alone() -> None:
     """The file of sets is whole in each batch, so what fits is told of the sweep's sets, not of the batch's."""
     space = make_space()
-    sets: list[dict[str, Value]] = [{"batch_size": number, "note": "x" * 400} for number in range(2400)]
+    sets: list[dict[str, Value]] = [{"batch_size": number, "note": "x" * 4000} for number in range(300)]
     expansion = make_expansion(*sets)
     planned = make_indexed(expansion=expansion, sets_text=text_of("search", space, expansion.sets))
-    new = [*planned.trials][2350:]
+    new = [*planned.trials][290:]
     with pytest.raises(WorkloadError) as caught:
         planned.batch_file(new)
     fit = int(str(caught.value).split(": ")[-1].split(" ")[0])
-    assert 2000 < fit < 2350
+    assert 200 < fit < 290
 
     def needed(count: int) -> int:
         """What a batch of the new ones among so many sets would need: none is new of as few as fit."""

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from bench import plan
+from checks.admission.event import UnsettledError
 from checks.admission.model import Flavor, LocalQueue, Model, Preemption, Requirement, Workload
-from checks.admission.queueing import Queueing, UnsettledError
+from checks.admission.queueing import Queueing
 from tests.unit.checks.admission.make import make_admitted, make_model, make_pods, make_queue, make_workload
 
 LOWER = Preemption(within_cluster_queue="LowerPriority")
