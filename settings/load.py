@@ -168,7 +168,8 @@ def _engine_sections(
 ) -> dict[str, Node]:
     where = Place(ENGINE)
     config = {key: Node(None, where, text) for key, text in engine.items() if ":" in key}
-    made = {}
+    # The engine's are decrypted, so they are not among what it hands over here.
+    made = {SECRETS: sections[SECRETS]} if SECRETS in sections else {}
     for section, node in _sections(config, findings):
         held = sections.get(section, Node(None, where))
         try:

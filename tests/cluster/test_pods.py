@@ -160,7 +160,7 @@ def test_upstream_s_failing_pods_are_refused(dev: Project) -> None:
     pods = {}
     for file in sorted(folder.glob("*.yaml")):
         body = yaml.safe_load(file.read_text(encoding="utf-8"))
-        body["metadata"] |= {"name": file.stem.lower(), "namespace": NAMESPACE}
+        body["metadata"] |= {"name": file.stem.lower().replace("_", "-"), "namespace": NAMESPACE}
         pods[body["metadata"]["name"]] = body
     assert len(pods) > 50
     before = audited(dev)

@@ -42,6 +42,17 @@ def test_what_the_engine_encrypted_is_taken(tmp_path: Path) -> None:
     }
 
 
+def test_they_are_the_file_s_whatever_the_engine_hands_over(tmp_path: Path) -> None:
+    """It gives the other sections; of this one the program takes what is encrypted, and refuses what is not."""
+    engine = {"trainstack:plan": "{}"}
+    root = make_project(tmp_path, SECRET % '{secure: "v1:b"}')
+    assert [each.name for each in load(root, "test", engine).secrets.secrets] == ["git"]
+    file = root / "Pulumi.test.yaml"
+    file.write_text(file.read_text().replace('{secure: "v1:b"}', "hunter2"))
+    (fault,) = faults(root, engine=engine)
+    assert "a secret stands in plain text" in fault
+
+
 @pytest.mark.parametrize("value", ["hunter2", "12345678", "1.25", "true", "[hunter2]", "{plain: hunter2}", "null"])
 def test_plain_text_is_refused_and_not_repeated(tmp_path: Path, value: str) -> None:
     """With its line and the command that encrypts; whatever it looks like, nothing of it is said."""

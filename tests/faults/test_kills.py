@@ -1,0 +1,189 @@
+"""The engine, its language host or its provider is killed: what `doctor` prints brings everything back.
+
+Kills are drawn from TRAINSTACK_FAULTS_SEED, or from a fresh seed, which every failure tells; the number of a test is
+the number of its kill, so `-k "kill-042"` repeats one.
+"""
+
+import json
+import os
+import random
+import signal
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from devcluster import cluster as devcluster
+from devcluster.cluster import Cluster
+from devcluster.images import ensure_images, helpers, operators
+from tests.cluster.project import Project, emptied
+from tests.faults import kills
+from tests.faults.kills import Kill, Operation
+
+pytestmark = pytest.mark.cluster
+
+KILLS = 100
+QUICK = 10
+"""So many of them are in the CI tier."""
+SEED = int(os.environ.get("TRAINSTACK_FAULTS_SEED", "") or random.SystemRandom().randrange(10**6))
+AGAIN = {
+    "up": "pulumi up --yes --skip-preview -s victim",
+    "destroy": "pulumi destroy --yes --skip-preview -s victim",
+}
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster with Kueue's image and a small one.
+
+    TRAINSTACK_TEST_CLUSTER names a folder whose cluster is used, and left running: for whoever writes tests.
+    """
+    kept = os.environ.get("TRAINSTACK_TEST_CLUSTER")
+    state = Path(kept) if kept else tmp_path_factory.mktemp("kills")
+    try:
+        running = devcluster.up(state)
+        ensure_images([*operators(["kueue"]), *helpers()], running.registry, lambda _: None)
+        yield running
+    finally:
+        if not kept:
+            devcluster.down(state, keep_data=False)
+
+
+@pytest.fixture(scope="module")
+def victim(own: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """The stack, not up yet, on a platform that nobody kills."""
+    project = Project.copy(tmp_path_factory.mktemp("killed"), own, "dev")
+    platform = project.other("platform", kills.platform())
+    done = platform.up()
+    assert done.code == 0, done.text
+    victim = project.other("victim", kills.victim_config())
+    yield victim
+    victim.take_down()
+    platform.take_down()
+    done = platform.kubectl("delete", "namespace", kills.NAMESPACE, "--timeout=120s")
+    assert done.code == 0, done.text
+
+
+@pytest.fixture(scope="module")
+def undisturbed(victim: Project) -> dict[Operation, int]:
+    """How many moments each operation has when nobody kills it."""
+    found: dict[Operation, int] = {}
+    operations: tuple[Operation, ...] = ("up", "destroy")
+    for operation in operations:
+        ended = kills.run(victim, operation, victim.root / f"{operation}.log")
+        assert ended.done.code == 0, ended.done.text
+        found[operation] = ended.moments
+    gone(victim)
+    return found
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(each, id=f"kill-{each:03d}", marks=() if each < QUICK else pytest.mark.slow)
+        for each in range(KILLS)
+    ],
+)
+def test_a_killed_engine_is_mended_by_what_doctor_prints(
+    victim: Project, undisturbed: dict[Operation, int], number: int
+) -> None:
+    """At most three commands: the state is the cluster's, nothing is left to do, no run was replaced or made twice."""
+    kill = Kill.draw(SEED, number, undisturbed)
+    told = f"TRAINSTACK_FAULTS_SEED={SEED}, number {number}: {kill}"
+    print(told)
+    ready(victim, kill.operation)
+
+    strike = partial(kills.kill, kill.victim)
+    ended = kills.run(victim, kill.operation, victim.root / "killed.log", kill.moment, strike)
+    try:
+        assert ended.struck, f"{told}: it ended before: {ended.done.text}"
+        alive = kills.runs(kills.marked(victim))
+        commands = mend(victim, kill.operation)
+        print(f"{told}: {commands}")
+        assert len(commands) <= 3, f"{told}: {commands}"
+        if kill.operation == "destroy":
+            gone(victim)
+        else:
+            whole(victim)
+            now = kills.runs(kills.marked(victim))
+            assert {name: now.get(name) for name in alive} == alive, told
+    finally:
+        kills.end_leftovers(ended.session)
+
+
+def test_a_stack_at_work_is_left_alone(victim: Project, undisturbed: dict[Operation, int]) -> None:
+    """`doctor` names the process that works on it, and no command that would let a second one in beside it."""
+    ready(victim, "up")
+    told = []
+
+    def look(session: int) -> bool:
+        # Held, since an `up` this small would end before `doctor` has begun.
+        os.kill(session, signal.SIGSTOP)
+        told.append((session, victim.trainstack("doctor", "--json")))
+        os.kill(session, signal.SIGCONT)
+        return True
+
+    ended = kills.run(victim, "up", victim.root / "at-work.log", 1, look)
+    assert (ended.done.code, ended.struck) == (0, True), ended.done.text
+    ((session, done),) = told
+    found = json.loads(done.out)
+    assert [each["id"] for each in found["troubles"]] == ["operation-running"], done.text
+    assert found["commands"] == [f"tail --pid={session} -f /dev/null"]
+    whole(victim)
+
+
+def test_a_sidecar_that_a_kill_left_empty_is_found_and_removed(victim: Project) -> None:
+    """A state from before, or from another program: the engine cannot read it, the printed command mends it."""
+    state = kills.recorded(victim)
+    stacks = victim.root / ".trainstack" / "backend" / ".pulumi" / "stacks" / "trainstack"
+    assert list(stacks.glob("*.attrs")) == []
+    (stacks / "victim.json.attrs").touch()
+    done = victim.pulumi("stack", "export")
+    assert (done.code != 0, "EOF" in done.text) == (True, True), done.text
+    done = victim.trainstack("doctor", "--json")
+    found = json.loads(done.out)
+    assert [each["id"] for each in found["troubles"]] == ["sidecar-unreadable"], done.text
+    for command in found["commands"]:
+        assert victim.run(["sh", "-c", command]).code == 0
+    assert kills.recorded(victim) == state
+
+
+def ready(victim: Project, operation: Operation) -> None:
+    """Bring the stack to where the operation begins."""
+    is_up = bool(kills.recorded(victim))
+    if is_up == (operation == "up"):
+        done = victim.run(["sh", "-c", AGAIN["destroy" if is_up else "up"]])
+        assert done.code == 0, done.text
+    if operation == "up":
+        gone(victim)
+
+
+def mend(victim: Project, interrupted: Operation) -> list[str]:
+    """What `doctor` prints, and then what was interrupted; returns what was run."""
+    done = victim.trainstack("doctor", "--json")
+    told = json.loads(done.out)
+    assert done.code == (1 if told["troubles"] else 0), done.text
+    commands = [*(each for each in told["commands"] if each != AGAIN["up"]), AGAIN[interrupted]]
+    for command in commands:
+        done = victim.run(["sh", "-c", command])
+        assert done.code == 0, f"{command}: {done.text}; doctor said {told}"
+    return commands
+
+
+def whole(victim: Project) -> None:
+    """State and cluster hold the same objects, each run once; nobody finds anything to do."""
+    state, cluster = kills.recorded(victim), kills.marked(victim)
+    assert state == cluster
+    assert len(kills.runs(cluster)) == 5
+    done = victim.trainstack("doctor")
+    assert (done.code, done.out) == (0, ""), done.text
+    done = victim.up("--refresh", "--expect-no-changes")
+    assert done.code == 0, done.text
+    assert kills.marked(victim) == cluster
+
+
+def gone(victim: Project) -> None:
+    """Nothing bears the mark any more, and the state is empty."""
+    assert kills.recorded(victim) == {}
+    emptied("what was deleted", lambda: kills.marked(victim), 120)
