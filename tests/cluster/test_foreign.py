@@ -111,7 +111,8 @@ def somebody_makes(project: Project) -> dict[tuple[str, str, str], Manifest]:
     planned = [step["newState"].get("inputs", {}) for step in json.loads(done.out)["steps"]]
     made = {}
     for manifest in planned:
-        if "kind" in manifest and manifest["kind"] != "Job":
+        # A namespace that is adopted gets no policies of ours.
+        if "kind" in manifest and manifest["kind"] not in ("Job", "NetworkPolicy"):
             theirs = copy.deepcopy(manifest)
             theirs["metadata"]["labels"] = {"team": "theirs"}
             if theirs["kind"] == "ClusterQueue":
