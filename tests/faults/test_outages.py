@@ -17,7 +17,7 @@ from tests.cluster.project import Project, eventually
 from tests.faults import outages
 from tests.faults.outages import MOST_MOMENTS, Record
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 TIMES = 10
 AWAY_SECONDS = 30
@@ -105,7 +105,6 @@ def test_a_control_plane_that_dies_costs_nothing(platform: Project, own: Cluster
     strike(platform, own, control_plane_killed, 0)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", range(TIMES))
 @pytest.mark.parametrize("fault", FAULTS)
 def test_whatever_goes_away_nothing_is_lost(platform: Project, own: Cluster, fault: Fault, number: int) -> None:
@@ -113,7 +112,6 @@ def test_whatever_goes_away_nothing_is_lost(platform: Project, own: Cluster, fau
     strike(platform, own, fault, number)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", range(TIMES))
 def test_a_run_whose_disk_is_full_resumes_when_there_is_room(platform: Project, own: Cluster, number: int) -> None:
     """It fails in words, keeps its checkpoint, and the next attempt goes on."""

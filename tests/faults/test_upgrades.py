@@ -20,7 +20,7 @@ from tests.faults import outages
 from tests.faults.outages import SECONDS, Record
 from tests.faults.predecessors import VERSION, Predecessor
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 GROUP = "kueue.x-k8s.io"
 QUEUES = ("resourceflavors", "clusterqueues", "localqueues")
@@ -98,7 +98,6 @@ def older(predecessor: Predecessor, tmp_path_factory: pytest.TempPathFactory) ->
         devcluster.down(state, keep_data=False)
 
 
-@pytest.mark.slow
 def test_kueue_is_upgraded_under_runs(
     older: Cluster, predecessor: Predecessor, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
