@@ -79,7 +79,7 @@ def read_marked(
     for path, answer in read(list(asked), context, metadata_of_items=True).items():
         if not answer.found and answer.status != NOT_FOUND:
             unreadable.add(asked[path])
-        for item in answer.body.get("items", ()):
+        for item in answer.body.get("items") or ():  # an empty list of this form has null
             found[_identity(asked[path], item)] = _live(item)
     others = [each for each in recorded if each.kind not in unreadable and each.identity not in found]
     for identity, answer in _read_each(others, context):

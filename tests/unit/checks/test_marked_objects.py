@@ -66,6 +66,12 @@ def test_marked_objects_are_found_by_their_label(server: Server) -> None:
     assert seen.unreadable == frozenset()
 
 
+def test_an_empty_list_in_its_short_form_has_null_for_items(server: Server) -> None:
+    """As API servers write it."""
+    server.answers[f"/api/v1/secrets{MARKED}"] = Answer(200, {"items": None})
+    assert marked.read_marked("lab", [], (None,), None).objects == {}
+
+
 def test_an_object_of_the_state_without_the_mark_is_asked_for_itself(server: Server) -> None:
     """Else it would be called missing."""
     server.answers["/api/v1/namespaces/lab/secrets/key"] = Answer(200, make_body("key", "2", labels={}))
