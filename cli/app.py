@@ -16,6 +16,7 @@ _WHERE: Mapping[str, str] = {
     "check": "check",
     "plan": "plan",
     "render": "render",
+    "rights": "rights",
     "pin": "pin",
     "status": "status",
     "wait": "runs",

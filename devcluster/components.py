@@ -34,7 +34,7 @@ def components(layout: Layout, slot: Slot, spec: ClusterSpec, find: Find) -> tup
     """Every component, each after those it needs."""
     chosen = [
         *_base(layout, slot, find),
-        *_control_plane(layout, slot, find),
+        *_control_plane(layout, slot, spec, find),
         *_node(layout, slot, find),
         *_services(layout, find),
     ]
@@ -74,8 +74,9 @@ def _base(layout: Layout, slot: Slot, find: Find) -> list[Component]:
     ]
 
 
-def _control_plane(layout: Layout, slot: Slot, find: Find) -> list[Component]:
+def _control_plane(layout: Layout, slot: Slot, spec: ClusterSpec, find: Find) -> list[Component]:
     certs = layout.certs
+    audit = (f"--audit-policy-file={layout.audit_policy}", f"--audit-log-path={layout.audit}")
     apiserver = (
         f"{find('kube-apiserver')}",
         "--etcd-servers=http://127.0.0.1:2379",
@@ -106,6 +107,7 @@ def _control_plane(layout: Layout, slot: Slot, find: Find) -> list[Component]:
         "--requestheader-username-headers=X-Remote-User",
         f"--proxy-client-cert-file={certs}/front-proxy.crt",
         f"--proxy-client-key-file={certs}/front-proxy.key",
+        *(audit if spec.audit else ()),
     )
     controllers = (
         f"{find('kube-controller-manager')}",

@@ -199,9 +199,37 @@ def storage_helper_pod() -> str:
     )
 
 
+def audit_policy() -> str:
+    """The API server's audit policy: each request of a person or a pod once, when it is answered, without its body.
+
+    The cluster's own parts would fill the log.
+    """
+    parts = ["system:nodes", "system:serviceaccounts:kube-system", "system:masters"]
+    users = ["system:apiserver", "system:kube-controller-manager", "system:kube-scheduler", "system:kube-proxy"]
+    users += ["system:coredns", "system:local-path-provisioner"]
+    return (
+        json.dumps(
+            {
+                "apiVersion": "audit.k8s.io/v1",
+                "kind": "Policy",
+                "omitStages": ["RequestReceived"],
+                "rules": [
+                    {"level": "None", "userGroups": parts},
+                    {"level": "None", "users": users},
+                    {"level": "Metadata"},
+                ],
+            },
+            indent=2,
+        )
+        + "\n"
+    )
+
+
 def files(layout: Layout, slot: Slot, spec: ClusterSpec, registry_folder: Path, volumes: Path) -> dict[str, str]:
     """Every configuration file: path below the `config` folder → text."""
+    audit = {layout.audit_policy.name: audit_policy()} if spec.audit else {}
     return {
+        **audit,
         "containerd.toml": containerd(layout),
         "registries/_default/hosts.toml": registries(slot),
         "cni/10-pods.conflist": cni(),

@@ -93,6 +93,16 @@ class Layout:
         return self.state / "log"
 
     @property
+    def audit(self) -> Path:
+        """What the API server was asked, one JSON object a line; only where the spec says so."""
+        return self.log / "audit.log"
+
+    @property
+    def audit_policy(self) -> Path:
+        """What of it is written."""
+        return self.config / "audit-policy.json"
+
+    @property
     def etcd(self) -> Path:
         """The API's data."""
         return self.state / "etcd"

@@ -47,6 +47,8 @@ class ClusterSpec:
     """Folders that the real node has, for volumes on hosts: absolute paths. Their files lie in the state folder."""
     sites: tuple[str, ...] = ()
     """Names of the sites that the cluster stands in for."""
+    audit: bool = False
+    """Whether the API server writes who asked what into `audit.log` beside the components' logs, without bodies."""
 
     def __post_init__(self) -> None:
         """Refuse what no cluster can be."""

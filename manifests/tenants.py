@@ -4,33 +4,11 @@ Nothing here is cluster-wide. Source: https://kubernetes.io/docs/reference/acces
 """
 
 from manifests.labels import Manifest, metadata
+from manifests.rights import API, for_a_team, rules
 from settings.tenants import Team
 
 TENANT = "tenant-"
 """What the names of teams' roles and bindings begin with."""
-_API = "rbac.authorization.k8s.io"
-_READ = ("get", "list", "watch")
-_OWN = (*_READ, "create", "update", "patch", "delete")
-"""What the engine does with an object: a server-side apply of a new one needs both `create` and `patch`."""
-
-_RULES: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
-    # Claims, ledgers and wrappers; pods that are launched by themselves.
-    ("", ("configmaps", "persistentvolumeclaims", "pods"), _OWN),
-    ("", ("pods/log",), ("get",)),
-    # Files through a data loader. kubectl opens a web socket with a GET, and falls back to a POST.
-    ("", ("pods/exec",), ("get", "create")),
-    ("", ("events",), _READ),
-    # The namespace itself: its UID tells the cluster from another.
-    ("", ("namespaces",), ("get",)),
-    ("batch", ("jobs",), _OWN),
-    ("jobset.x-k8s.io", ("jobsets",), _OWN),
-    ("kubeflow.org", ("pytorchjobs",), _OWN),
-    # Why a run waits, and its place in the queue.
-    ("kueue.x-k8s.io", ("localqueues", "workloads"), _READ),
-    ("trainer.kubeflow.org", ("trainingruntimes", "trainjobs"), _OWN),
-    ("visibility.kueue.x-k8s.io", ("localqueues/pendingworkloads",), ("get",)),
-)
-"""API group, resources, verbs: each is there for a command of ours. A kind that the cluster lacks does no harm."""
 
 
 def rights(team: Team, stack: str) -> list[Manifest]:
@@ -45,18 +23,15 @@ def rights(team: Team, stack: str) -> list[Manifest]:
     return [
         *(of_team("v1", "ServiceAccount", account) for account in accounts),
         {
-            **of_team(f"{_API}/v1", "Role", name),
-            "rules": [
-                {"apiGroups": [group], "resources": list(resources), "verbs": list(verbs)}
-                for group, resources, verbs in _RULES
-            ],
+            **of_team(f"{API}/v1", "Role", name),
+            "rules": rules(for_a_team(team.namespace)),
         },
         {
-            **of_team(f"{_API}/v1", "RoleBinding", name),
-            "roleRef": {"apiGroup": _API, "kind": "Role", "name": name},
+            **of_team(f"{API}/v1", "RoleBinding", name),
+            "roleRef": {"apiGroup": API, "kind": "Role", "name": name},
             "subjects": [
-                *({"apiGroup": _API, "kind": "Group", "name": group} for group in team.groups),
-                *({"apiGroup": _API, "kind": "User", "name": user} for user in team.users),
+                *({"apiGroup": API, "kind": "Group", "name": group} for group in team.groups),
+                *({"apiGroup": API, "kind": "User", "name": user} for user in team.users),
                 *({"kind": "ServiceAccount", "name": account, "namespace": team.namespace} for account in accounts),
             ],
         },

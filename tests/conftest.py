@@ -9,13 +9,14 @@ import pytest
 from devcluster import cluster as devcluster
 from devcluster.cluster import Cluster
 from devcluster.images import ensure_images, helpers, operators, workload
+from devcluster.spec import ClusterSpec
 from tests.cluster.inventory import Name, everything
 from tests.cluster.project import ROOT, Project
 
 
 def start_cluster(state: Path) -> Cluster:
-    """A running cluster with every image that the dev environment needs."""
-    running = devcluster.up(state)
+    """A running cluster with every image that the dev environment needs, which keeps a log of who asks what."""
+    running = devcluster.up(state, ClusterSpec(audit=True))
     ensure_images([*operators(), *helpers(), workload(ROOT / "workloads" / "digits")], running.registry, lambda _: None)
     return running
 

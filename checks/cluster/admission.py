@@ -14,7 +14,7 @@ from manifests import queues
 from settings.model import Settings
 
 Body = Mapping[str, Any]
-_CLUSTER_WIDE: Mapping[str, str] = {
+CLUSTER_WIDE: Mapping[str, str] = {
     "AdmissionCheck": queues.API_VERSION,
     "ClusterQueue": queues.API_VERSION,
     "Cohort": queues.API_VERSION,
@@ -24,11 +24,13 @@ _CLUSTER_WIDE: Mapping[str, str] = {
     "RuntimeClass": "node.k8s.io/v1",
     "WorkloadPriorityClass": queues.API_VERSION,
 }
-_NAMESPACED: Mapping[str, str] = {
+"""Kinds of no namespace with their API versions; none of them is asked for under a tenant's profile."""
+NAMESPACED: Mapping[str, str] = {
     "LimitRange": "v1",
     "LocalQueue": queues.API_VERSION,
     "Workload": queues.API_VERSION,
 }
+"""Kinds of namespaces, likewise."""
 _PAGE = 500
 """Objects of one answer: finished Workloads stay for ever where nobody says otherwise."""
 DEPLOYMENTS = "/apis/apps/v1/deployments"
@@ -41,12 +43,12 @@ async def read_lists(api: Api, settings: Settings) -> dict[str, tuple[Body, ...]
     Under a tenant's profile only what is in its namespaces is asked for. Nothing is written.
     """
     kinds: dict[str, tuple[str, Sequence[str | None]]] = {
-        kind: (version, run_namespaces(settings)) for kind, version in _NAMESPACED.items()
+        kind: (version, run_namespaces(settings)) for kind, version in NAMESPACED.items()
     }
     if settings.environment.profile == "owner":
-        kinds |= {kind: (version, (None,)) for kind, version in _CLUSTER_WIDE.items()}
+        kinds |= {kind: (version, (None,)) for kind, version in CLUSTER_WIDE.items()}
     found = await asyncio.gather(*(_all(api, kind, *where) for kind, where in kinds.items()))
-    return {**dict.fromkeys(_CLUSTER_WIDE), **dict(zip(kinds, found, strict=True))}
+    return {**dict.fromkeys(CLUSTER_WIDE), **dict(zip(kinds, found, strict=True))}
 
 
 def grows(deployments: Sequence[Body]) -> bool:

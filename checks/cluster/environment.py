@@ -71,20 +71,21 @@ async def _read(settings: Settings) -> Live:
 def _wanted(settings: Settings, *, owner: bool) -> dict[str, str]:
     """The lists to ask for, by the key that they have in `Live.lists`."""
     workloads = [workload for _, workload in settings.trained()]
-    found = {kind: paths.collection(_version(kind), kind, None) for kind in CLUSTER_SCOPED if owner}
+    found = {kind: paths.collection(version_of(kind), kind, None) for kind in CLUSTER_SCOPED if owner}
     for namespace in sorted(
         {each.namespace for each in workloads} | {each.namespace for each in settings.storage.volumes}
     ):
         for kind in ("LocalQueue", "PersistentVolumeClaim"):
-            found[f"{kind} {namespace}"] = paths.collection(_version(kind), kind, namespace)
+            found[f"{kind} {namespace}"] = paths.collection(version_of(kind), kind, namespace)
     for each in workloads:
         kind = LAUNCHED_AS.get(each.kind, each.kind)
         # Whether the kind is served; what there is of it does not matter.
-        found[f"{kind} {each.namespace}"] = f"{paths.collection(_version(kind), kind, each.namespace)}?limit=1"
+        found[f"{kind} {each.namespace}"] = f"{paths.collection(version_of(kind), kind, each.namespace)}?limit=1"
     return found
 
 
-def _version(kind: str) -> str:
+def version_of(kind: str) -> str:
+    """The API version that a kind is asked for in."""
     if kind in KINDS:
         return KINDS[kind].api_version
     if kind in _OF_KUEUE:

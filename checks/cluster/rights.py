@@ -14,8 +14,8 @@ from checks.cluster.client import connect, post, run
 
 _REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-_Question = tuple[str, str, str, str]
-"""Verb, API group, resource, namespace."""
+_Question = tuple[str, str, str, str, str]
+"""Verb, API group, resource, namespace; and the object's name, "" for any."""
 
 
 def lacking(manifests: Iterable[Mapping[str, Any]], context: str | None) -> tuple[str, ...]:
@@ -24,26 +24,27 @@ def lacking(manifests: Iterable[Mapping[str, Any]], context: str | None) -> tupl
     A cluster that does not answer the question counts as one that allows it: the change itself will tell.
     Raises ClusterError as `client.read` does.
     """
-    return run(_lacking(sorted({each for manifest in manifests for each in _questions(manifest)}), context))
+    return run(_lacking({each for manifest in manifests for each in _questions(manifest)}, context))
 
 
 def _questions(manifest: Mapping[str, Any]) -> Iterable[_Question]:
     group = manifest["apiVersion"].rpartition("/")[0].partition("/")[0]
-    namespace = manifest["metadata"]["namespace"]
+    metadata = manifest["metadata"]
+    namespace, name = metadata["namespace"], metadata.get("name", "")
     resource = paths.collection(manifest["apiVersion"], manifest["kind"], namespace).rpartition("/")[2]
     # A name that the server makes up is no server-side apply, which is what needs `patch`.
-    for verb in ("create", "patch") if "name" in manifest["metadata"] else ("create",):
-        yield verb, group, resource, namespace
+    for verb in ("create", "patch") if name else ("create",):
+        yield verb, group, resource, namespace, name
 
 
-async def _lacking(questions: list[_Question], context: str | None) -> tuple[str, ...]:
+async def _lacking(objects: set[_Question], context: str | None) -> tuple[str, ...]:
     api = await connect(context)
-    answers = await asyncio.gather(*(_may(api, each) for each in questions))
+    # Of any object first: there may be thousands of a kind. A role may also name those that it is for.
+    kinds = await _denied(api, {_of_any(each) for each in objects})
+    denied = await _denied(api, {each for each in objects if _of_any(each) in kinds})
     verbs: dict[tuple[str, str, str], list[str]] = {}
-    for (verb, *what), allowed in zip(questions, answers, strict=True):
-        if not allowed:
-            group, resource, namespace = what
-            verbs.setdefault((group, resource, namespace), []).append(verb)
+    for verb, group, resource, namespace, _ in sorted({_of_any(each) for each in denied}):
+        verbs.setdefault((group, resource, namespace), []).append(verb)
     if not verbs:
         return ()
     who = await _who(api)
@@ -54,9 +55,20 @@ async def _lacking(questions: list[_Question], context: str | None) -> tuple[str
     )
 
 
+def _of_any(question: _Question) -> _Question:
+    verb, group, resource, namespace, _ = question
+    return verb, group, resource, namespace, ""
+
+
+async def _denied(api: kr8s.asyncio.Api, questions: set[_Question]) -> set[_Question]:
+    asked = sorted(questions)
+    answers = await asyncio.gather(*(_may(api, each) for each in asked))
+    return {question for question, allowed in zip(asked, answers, strict=True) if not allowed}
+
+
 async def _may(api: kr8s.asyncio.Api, question: _Question) -> bool:
-    verb, group, resource, namespace = question
-    attributes = {"verb": verb, "group": group, "resource": resource, "namespace": namespace}
+    verb, group, resource, namespace, name = question
+    attributes = {"verb": verb, "group": group, "resource": resource, "namespace": namespace, "name": name}
     body = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",

@@ -35,8 +35,11 @@ def make_server(monkeypatch: pytest.MonkeyPatch, *allowed: str, silent: bool = F
         if path.endswith("selfsubjectreviews"):
             return Answer(201, {"status": {"userInfo": {"username": TEAM}}})
         about = body["spec"]["resourceAttributes"]
-        asked.append(f"{about['verb']} {about['resource']}.{about['group']} {about['namespace']}")
-        return Answer(201, {"status": {"allowed": f"{about['verb']} {about['resource']}" in allowed}})
+        asked.append(
+            f"{about['verb']} {about['resource']}.{about['group']} {about['namespace']} {about['name']}".strip()
+        )
+        may = f"{about['verb']} {about['resource']} {about['name']}".strip()
+        return Answer(201, {"status": {"allowed": bool({may, may.rsplit(" ", 1)[0]} & {*allowed})}})
 
     monkeypatch.setattr(rights, "connect", connect)
     monkeypatch.setattr(rights, "post", post)
@@ -44,7 +47,7 @@ def make_server(monkeypatch: pytest.MonkeyPatch, *allowed: str, silent: bool = F
 
 
 def test_each_right_that_is_missing_is_told_with_who_gives_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Asked once a kind and namespace; an object whose name the server makes up is never patched."""
+    """Asked once a kind and namespace, and where that is denied of each object; a made-up name is never patched."""
     asked = make_server(monkeypatch, "create persistentvolumeclaims", "patch persistentvolumeclaims", "create jobs")
     giver = (
         "the platform's owner gives a team all rights that it needs (`trainstack:tenants` in the platform's "
@@ -58,9 +61,20 @@ def test_each_right_that_is_missing_is_told_with_who_gives_it(monkeypatch: pytes
         "create jobs.batch vision",
         "create persistentvolumeclaims. vision",
         "create pytorchjobs.kubeflow.org vision",
+        "create pytorchjobs.kubeflow.org vision",
         "patch jobs.batch vision",
+        "patch jobs.batch vision a",
         "patch persistentvolumeclaims. vision",
     ]
+
+
+def test_a_right_on_the_object_alone_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A role may name the volumes that it is for; one that it does not name is told."""
+    named = [f"{verb} persistentvolumeclaims a" for verb in ("create", "patch")]
+    make_server(monkeypatch, *named)
+    assert lacking([CLAIM], None) == ()
+    (told,) = lacking([CLAIM, {**CLAIM, "metadata": {"name": "b", "namespace": "vision"}}], None)
+    assert told.startswith(f"{TEAM} may not create or patch persistentvolumeclaims in namespace vision; ")
 
 
 def test_a_server_that_answers_no_such_question_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,6 +62,16 @@ def test_the_api_server_authorizes_nodes_and_people() -> None:
     assert "--proxy-client-cert-file=/state/certs/front-proxy.crt" in argv
 
 
+def test_who_asked_what_is_written_where_it_is_wanted() -> None:
+    """Without the choice the API server has no audit log at all."""
+    (quiet, told) = (make_components(ClusterSpec(audit=audit))["apiserver"].argv for audit in (False, True))
+    assert set(told) - set(quiet) == {
+        "--audit-policy-file=/state/config/audit-policy.json",
+        "--audit-log-path=/state/log/audit.log",
+    }
+    assert not [word for word in quiet if word.startswith("--audit")]
+
+
 def test_storage_comes_in_two_kinds() -> None:
     """One provisioner for shared volumes of any class name, one for volumes tied to a node."""
     found = make_components(ClusterSpec())

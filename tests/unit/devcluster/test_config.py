@@ -156,3 +156,12 @@ def test_two_state_folders_share_nothing() -> None:
     assert other.cgroup != LAYOUT.cgroup
     texts = config.files(other, Slot(1), ClusterSpec(volumes="/other/v"), Path("/images"), Path("/other/v")).values()
     assert not any("/state" in text or "198.18.254.2" in text for text in texts)
+
+
+def test_the_audit_policy_is_there_where_it_is_wanted() -> None:
+    """Requests of people and pods, once each and without bodies; those of the cluster's own parts are left out."""
+    assert "audit-policy.json" not in render()
+    files = config.files(LAYOUT, Slot(0), ClusterSpec(audit=True), Path("/images"), Path("/volumes"))
+    policy = json.loads(files["audit-policy.json"])
+    assert (policy["kind"], policy["omitStages"]) == ("Policy", ["RequestReceived"])
+    assert [rule["level"] for rule in policy["rules"]] == ["None", "None", "Metadata"]

@@ -43,18 +43,20 @@ def test_a_team_of_people_gets_a_role_and_its_binding() -> None:
 def test_the_role_is_what_the_commands_need() -> None:
     """Whole access to what a stack declares, reading of what explains a run, and no word about anything else."""
     (role, _) = rights(Team(name="vision", namespace="vision", groups=("ml",)), "lab")
-    read = ["get", "list", "watch"]
-    own = [*read, "create", "update", "patch", "delete"]
+    own = ["get", "list", "watch", "create", "patch", "delete"]
+    unwatched = [verb for verb in own if verb != "watch"]
     assert [(rule["apiGroups"], rule["resources"], rule["verbs"]) for rule in role["rules"]] == [
-        ([""], ["configmaps", "persistentvolumeclaims", "pods"], own),
-        ([""], ["pods/log"], ["get"]),
+        ([""], ["configmaps", "persistentvolumeclaims"], own),
+        ([""], ["events"], ["list", "watch"]),
+        ([""], ["limitranges"], ["list"]),
+        ([""], ["pods"], unwatched),
         ([""], ["pods/exec"], ["get", "create"]),
-        ([""], ["events"], read),
-        ([""], ["namespaces"], ["get"]),
-        (["batch"], ["jobs"], own),
+        ([""], ["pods/log"], ["get"]),
+        (["batch"], ["jobs"], unwatched),
         (["jobset.x-k8s.io"], ["jobsets"], own),
         (["kubeflow.org"], ["pytorchjobs"], own),
-        (["kueue.x-k8s.io"], ["localqueues", "workloads"], read),
+        (["kueue.x-k8s.io"], ["localqueues"], ["get", "list"]),
+        (["kueue.x-k8s.io"], ["workloads"], ["list"]),
         (["trainer.kubeflow.org"], ["trainingruntimes", "trainjobs"], own),
         (["visibility.kueue.x-k8s.io"], ["localqueues/pendingworkloads"], ["get"]),
     ]

@@ -1,0 +1,232 @@
+"""Everything that people do, with the rights of their roles alone, as the API server's audit log has it."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+import yaml
+
+from checks.cluster.client import FORBIDDEN
+from cli.rights import FOLDER, text
+from cli.session import Session
+from devcluster import cluster as devcluster
+from devcluster.access import write_kubeconfig
+from devcluster.cluster import Cluster
+from manifests.rights import API, Grant, granted_by
+from tests.cluster.audit import Request, requests
+from tests.cluster.lab import NAMESPACE, await_end, managed, volume
+from tests.cluster.project import ROOT, Done, Project
+from tests.conftest import start_cluster
+from tests.unit.stacks.test_environment_rights import INSTALLING
+
+pytestmark = pytest.mark.cluster
+
+DEPLOYER, RESEARCHER = "deployer", "researcher"
+TENANT, CLAIM = "tenant", "tenant"
+PEOPLE = "people"
+"""The namespace of an owner's accounts: none that the stack makes or takes away."""
+
+NAMESPACES = ("kubeflow", "kueue-system", "research")
+"""Those that the dev environment makes."""
+
+Unused = Mapping[tuple[str, str], str]
+"""By resource and verb, why a right that no command used here is given all the same."""
+SELDOM: Mapping[str, Unused] = {
+    DEPLOYER: {},
+    RESEARCHER: {("pods/exec", "create"): "kubectl falls back to a POST where no web socket gets through"},
+}
+"""Rights for what happens seldom, or where a cluster is another one."""
+UPGRADES: Unused = {
+    ("customresourcedefinitions", "update"): "a changed definition, of another release, is sent by a PUT",
+}
+
+
+@pytest.mark.parametrize("stack", INSTALLING)
+def test_the_written_roles_of_environments_with_operators_are_current(stack: str) -> None:
+    """As tests/unit has it of the others; else run `trainstack rights -s <environment>`."""
+    assert (ROOT / FOLDER / f"{stack}.yaml").read_text(encoding="utf-8") == text(Session(ROOT, stack))
+
+
+class People:
+    """Two accounts of a namespace, a project for each, and the roles that they get."""
+
+    def __init__(self, admin: Project, cluster: Cluster, namespace: str, folder: Path) -> None:
+        """Make the accounts, without any right."""
+        self.admin, self.cluster, self.namespace = admin, cluster, namespace
+        self.projects: dict[str, Project] = {}
+        for who in (DEPLOYER, RESEARCHER):
+            done = admin.kubectl("create", "serviceaccount", who, "-n", namespace)
+            assert done.code == 0, done.text
+            file = write_kubeconfig(cluster, f"{namespace}/{who}", folder / who)
+            self.projects[who] = Project(admin.root, file, admin.stack, {**admin.variables, "KUBECONFIG": str(file)})
+
+    def give(self, *namespaces: str) -> None:
+        """Apply the environment's file, as far as it is of these namespaces ("" for none), and bind its roles."""
+        file = self.admin.root / FOLDER / f"{self.admin.stack}.yaml"
+        for role in yaml.safe_load_all(file.read_text(encoding="utf-8")):
+            namespace, name = role["metadata"].get("namespace", ""), role["metadata"]["name"]
+            if namespace not in namespaces:
+                continue
+            subject = {
+                "kind": "ServiceAccount",
+                "name": name.removeprefix(f"trainstack-{self.admin.stack}-"),
+                "namespace": self.namespace,
+            }
+            binding = {
+                **role,
+                "kind": f"{role['kind']}Binding",
+                "roleRef": {"apiGroup": API, "kind": role["kind"], "name": name},
+                "subjects": [subject],
+            }
+            del binding["rules"]
+            done = self.admin.kubectl("apply", stdin=yaml.safe_dump_all([role, binding]))
+            assert done.code == 0, done.text
+
+    def granted(self, who: str) -> set[Grant]:
+        """The rights of somebody, by the live roles."""
+        name = f"trainstack-{self.admin.stack}-{who}"
+        found = [self.admin.get("clusterrole", name), *self.admin.get("roles")["items"]]
+        return {grant for role in found if role and role["metadata"]["name"] == name for grant in granted_by(role)}
+
+    def asked(self, who: str) -> list[Request]:
+        """What somebody has asked the API server."""
+        return requests(self.cluster, f"system:serviceaccount:{self.namespace}:{who}")
+
+    def bound(self, who: str) -> set[Grant]:
+        """The roles that somebody's live bindings refer to, as the rights that writing such a binding takes."""
+        result = set()
+        for request in self.asked(who):
+            ref = request.reference
+            if ref.get("resource", "") in ("rolebindings", "clusterrolebindings") and request.verb == "patch":
+                namespace = ref.get("namespace", "")
+                live = self.admin.get(ref["resource"], ref["name"], namespace)
+                if live:
+                    role = live["roleRef"]
+                    result.add(Grant(API, f"{role['kind'].lower()}s", "bind", namespace, role["name"]))
+        return result
+
+
+def judge(people: People, who: str, also: set[Grant], *, unused: Unused, refused: tuple[str, ...] = ()) -> None:
+    """Nothing was refused but what is known to be, nothing was asked beyond the roles, and each right was used.
+
+    Args:
+        people: the accounts.
+        who: one of them.
+        also: rights that were used and that the log does not show.
+        unused: why other rights are given.
+        refused: what the paths end with that may be refused.
+
+    """
+    asked, granted = people.asked(who), people.granted(who)
+    took = {grant for each in asked if each.code != FORBIDDEN for grant in each.took} | also
+    idle = {right for right in granted if not any(right.covers(each) for each in took)}
+    known = {(each.resource, each.verb) for each in idle}
+    denied = {f"{each.verb} {each.uri.partition('?')[0]}" for each in asked if each.code == FORBIDDEN}
+    assert {
+        "refused": sorted(each for each in denied if not (refused and each.endswith(refused))),
+        "beyond the role": sorted(each for each in took if not any(right.covers(each) for right in granted)),
+        "idle": sorted(each for each in idle if (each.resource, each.verb) not in unused),
+        "used after all": sorted(set(unused) - known),
+    } == {"refused": [], "beyond the role": [], "idle": [], "used after all": []}
+
+
+def well(done: Done) -> Done:
+    """A command that has ended well."""
+    assert done.code == 0, done.text
+    return done
+
+
+def day(researcher: Project, run: str, folder: Path, volume: str) -> None:
+    """Each of the day's commands once, on a run that ends by itself."""
+    (folder / "data").mkdir()
+    (folder / "data" / "file").write_text("brought")
+    well(researcher.trainstack("wait"))
+    (view,) = json.loads(well(researcher.trainstack("status", "--json")).out)
+    well(researcher.trainstack("logs", run))
+    well(researcher.trainstack("events", run))
+    well(researcher.trainstack("upload", str(folder / "data"), f"{volume}:more"))
+    well(researcher.trainstack("ls", f"{volume}:more"))
+    well(researcher.trainstack("fetch", f"{volume}:more", "--to", str(folder / "back")))
+    well(researcher.trainstack("fetch", view["launch"]["run_id"], "--to", str(folder / "record")))
+    well(researcher.trainstack("check", "--cluster"))
+    assert (folder / "record" / "_SUCCESS").is_file()
+    assert (folder / "back" / "file").read_text() == "brought"
+
+
+@pytest.fixture(scope="module")
+def tenant(lab: Project, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[People]:
+    """A tenant of the lab's namespace: its stack, not yet up, and its people with the roles made for it."""
+    run = managed("short", "print('trained')", record={"volume": CLAIM})
+    run["volumes"] = [{"volume": CLAIM, "mountPath": "/mnt/tenant"}]
+    environment = {
+        "profile": "tenant",
+        "halves": ["training"],
+        "existing": {"namespaces": [NAMESPACE], "storageClasses": ["shared"]},
+    }
+    admin = lab.other(
+        TENANT,
+        {
+            "trainstack:environment": environment,
+            "trainstack:queues": {"priorityClasses": None},
+            "trainstack:storage": {"volumes": [volume(CLAIM)]},
+            "trainstack:workloads": {"runs": [run]},
+        },
+    )
+    well(admin.trainstack("rights"))
+    people = People(admin, cluster, NAMESPACE, tmp_path_factory.mktemp("people"))
+    people.give(NAMESPACE)
+    try:
+        yield people
+    finally:
+        admin.take_down()
+        well(admin.kubectl("delete", "serviceaccount", DEPLOYER, RESEARCHER, "-n", NAMESPACE))
+
+
+def test_a_tenants_people_need_their_roles_and_no_more(tenant: People, tmp_path: Path) -> None:
+    """From the first preview to `destroy`, and every command in between: no right is missing, and none is idle."""
+    deployer, researcher = (tenant.projects[who] for who in (DEPLOYER, RESEARCHER))
+    well(deployer.pulumi("preview"))
+    well(deployer.up())
+    await_end(tenant.admin, "short", "Complete")
+    assert deployer.changes("--refresh") == {}
+    day(researcher, "short", tmp_path, CLAIM)
+    well(deployer.trainstack("destroy", "--yes"))
+    judge(tenant, DEPLOYER, set(), unused=SELDOM[DEPLOYER])
+    judge(tenant, RESEARCHER, set(), unused=SELDOM[RESEARCHER])
+
+
+@pytest.fixture(scope="module")
+def owner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[People]:
+    """The dev environment's people, with the roles that are committed, on a cluster that holds nothing of ours."""
+    state = tmp_path_factory.mktemp("owner")
+    try:
+        running = start_cluster(state)
+        admin = Project.copy(tmp_path_factory.mktemp("dev"), running)
+        well(admin.kubectl("create", "namespace", PEOPLE))
+        people = People(admin, running, PEOPLE, tmp_path_factory.mktemp("people"))
+        # Their other namespaces are still to be made.
+        people.give("", "default", "kube-system")
+        yield people
+    finally:
+        devcluster.down(state, keep_data=False)
+
+
+@pytest.mark.slow
+def test_an_owners_people_need_their_roles_and_no_more(owner: People, tmp_path: Path) -> None:
+    """The whole dev environment: operators, queues, storage, a distributed run with its data, and all of it gone."""
+    deployer, researcher = (owner.projects[who] for who in (DEPLOYER, RESEARCHER))
+    well(deployer.pulumi("preview"))
+    well(deployer.up(seconds=580))
+    owner.give(*NAMESPACES)
+    data = tmp_path / "digits"
+    subprocess.run([sys.executable, "-m", "workloads.digits.prepare", str(data)], cwd=owner.admin.root, check=True)
+    well(researcher.trainstack("upload", str(data), "training:data/digits"))
+    day(researcher, "digits", tmp_path, "training")
+    assert deployer.changes("--refresh") == {}
+    written = owner.bound(DEPLOYER)
+    well(deployer.trainstack("destroy", "--yes", seconds=580))
+    judge(owner, DEPLOYER, written, unused={**SELDOM[DEPLOYER], **UPGRADES})
+    judge(owner, RESEARCHER, set(), unused=SELDOM[RESEARCHER], refused=("/proxy/stats/summary",))

@@ -1,0 +1,149 @@
+"""The roles of environments: what is in them, and that the repository's are current."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.rights import FOLDER, text
+from cli.session import Session
+from manifests.labels import PATCH_FORCE, Manifest
+from manifests.rights import LAUNCHES, Grant, for_a_team, grants
+from settings.environment import Environment, Existing, Namespace
+from settings.load import stacks
+from settings.model import Settings
+from settings.operators import Operators
+from settings.workloads import ReplicatedJob
+from stacks.rights import deployer, researcher, roles_of
+from tests.unit.make import make_distributed, make_queues, make_run, make_settings, make_storage, make_volume
+from workloads.render import Inputs, platform
+
+ROOT = Path(__file__).resolve().parents[3]
+RBAC = "rbac.authorization.k8s.io"
+
+
+INSTALLING = ("dev", "prod", "staging")
+"""Their roles depend on releases, which `make tools` makes: tests/cluster/test_rights.py looks at them."""
+
+
+@pytest.mark.parametrize("stack", sorted({*stacks(ROOT)} - {*INSTALLING}))
+def test_the_written_roles_are_current(stack: str) -> None:
+    """Each environment's file is what its settings make; else run `trainstack rights -s <environment>`."""
+    assert (ROOT / FOLDER / f"{stack}.yaml").read_text(encoding="utf-8") == text(Session(ROOT, stack))
+
+
+def test_no_role_is_of_an_environment_that_is_gone() -> None:
+    """Each file has its environment."""
+    assert {file.stem for file in (ROOT / FOLDER).iterdir()} <= {*stacks(ROOT)}
+
+
+def make_tenant(*runs: Any, **changes: Any) -> Settings:
+    """A tenant of the namespace `research` with one volume."""
+    base = {
+        "environment": Environment(profile="tenant", halves=("training",), existing=Existing(namespaces=("research",))),
+        "storage": make_storage(classes=()),
+        "operators": Operators(),
+        "queues": make_queues(flavors=(), cohorts=(), cluster_queues=(), priority_classes=(), local_queues=()),
+    }
+    return make_settings(*runs, **{**base, **changes})
+
+
+def any_name(granted: set[Grant]) -> set[Grant]:
+    """The rights, on whichever object."""
+    return {Grant(each.group, each.resource, each.verb, each.namespace) for each in granted}
+
+
+def test_a_teams_role_is_what_an_environment_of_all_kinds_needs() -> None:
+    """Both roles of its stack together, whichever volumes it has: no more, and no less."""
+    runs = (
+        make_run(name="a"),
+        make_run(name="b", kind="Pod"),
+        make_run(name="c", kind="JobSet", replicated_jobs=(ReplicatedJob(name="node"),)),
+        make_distributed(name="d"),
+        make_distributed(name="e", kind="TrainJob"),
+    )
+    assert {run.kind for run in runs} == {*LAUNCHES}
+    settings = make_tenant(*runs, storage=make_storage(classes=(), volumes=(make_volume(retain=False),)))
+    assert any_name(deployer(settings, ()) | researcher(settings, ())) == for_a_team("research")
+
+
+def test_a_tenant_has_the_kinds_that_it_uses() -> None:
+    """Other kinds of launches it may look for, since one may be left from before, and nothing else."""
+    needed = deployer(make_tenant(make_run()), ()) | researcher(make_tenant(make_run()), ())
+    assert {each for each in needed if each.resource == "pytorchjobs"} == grants(
+        "kubeflow.org", "pytorchjobs", ("list",), "research"
+    )
+    assert grants("batch", "jobs", ("create", "patch", "delete"), "research") <= needed
+    assert needed <= for_a_team("research") | {each for each in needed if each.name}
+    assert {each.name for each in needed} == {"", "training"}
+
+
+def test_what_a_stack_keeps_it_may_not_delete() -> None:
+    """Its volumes, for one: `destroy` leaves them, and so must who runs it."""
+    assert not {
+        each
+        for each in deployer(make_tenant(make_run()), ())
+        if (each.resource, each.verb) == ("persistentvolumeclaims", "delete")
+    }
+
+
+def make_role(kind: str, name: str, **rest: Any) -> Manifest:
+    """An object of an operator's release."""
+    namespace = {} if kind.startswith("Cluster") else {"namespace": "kube-system"}
+    return {"apiVersion": f"{RBAC}/v1", "kind": kind, "metadata": {"name": name, **namespace}, **rest}
+
+
+def test_an_owner_may_write_the_roles_of_its_operators_and_no_others() -> None:
+    """The API server lets nobody write rights that he has not, but with `escalate` and `bind`: by name."""
+    role = {"kind": "ClusterRole", "name": "manager"}
+    declared = [
+        make_role("ClusterRole", "manager"),
+        make_role("ClusterRoleBinding", "managers", roleRef=role),
+        make_role("RoleBinding", "reader", roleRef={"kind": "Role", "name": "extension-reader"}),
+    ]
+    granted = deployer(make_settings(operators=Operators()), declared)
+    escalating = {each for each in granted if each.verb in ("escalate", "bind")}
+    assert escalating == {
+        Grant(RBAC, "clusterroles", "escalate", "", "manager"),
+        Grant(RBAC, "clusterroles", "bind", "", "manager"),
+        Grant(RBAC, "roles", "bind", "kube-system", "extension-reader"),
+    }
+
+
+def test_a_namespace_that_is_there_before_needs_a_role_of_its_own_alone() -> None:
+    """In one that the stack makes, no role can stand before it: its rights are those of a role for all namespaces."""
+    for adopt, places in ((False, {""}), (True, {"research"})):
+        settings = make_settings(
+            make_distributed(),
+            operators=Operators(),
+            environment=Environment(namespaces=(Namespace(name="research", adopt=adopt),)),
+        )
+        declared = platform(settings, Inputs())
+        assert any(PATCH_FORCE in each["metadata"].get("annotations", {}) for each in declared) == adopt
+        launching = {each.namespace for each in deployer(settings, declared) if each.resource == "pytorchjobs"}
+        assert launching - {""} == places - {""}
+        writing = {
+            each.namespace
+            for each in deployer(settings, declared)
+            if each.resource == "pytorchjobs" and each.verb == "patch"
+        }
+        assert writing == places
+
+
+def test_who_uses_an_environment_writes_in_its_namespaces_alone() -> None:
+    """Cluster-wide he reads lists of what explains an admission, and never secrets or a node's own API."""
+    settings = make_settings(make_run(), operators=Operators())
+    granted = researcher(settings, ())
+    assert {each.namespace for each in granted if each.verb not in ("list", "get")} == {"research"}
+    assert {each.verb for each in granted if not each.namespace} == {"list", "get"}
+    assert not {each.resource for each in granted} & {"secrets", "nodes/proxy", "roles"}
+
+
+def test_the_roles_are_named_after_the_environment() -> None:
+    """One name for each of the two, whatever the place."""
+    found = roles_of(make_settings(make_run(), operators=Operators()), Inputs())
+    assert [(each["kind"], each["metadata"]["name"]) for each in found] == [
+        ("ClusterRole", "trainstack-test-deployer"),
+        ("ClusterRole", "trainstack-test-researcher"),
+        ("Role", "trainstack-test-researcher"),
+    ]
