@@ -70,6 +70,18 @@ def found(everywhere: str) -> set[Grant]:
     }
 
 
+def guarded(namespace: str) -> set[Grant]:
+    """What a change is held against before it is made, in a tenant's namespace.
+
+    The namespace's UID tells this cluster from another, and volumes with data are looked for by their mark. In a
+    namespace the right to get namespaces is one to get that one.
+    """
+    return {
+        *grants("", "namespaces", ("get",), namespace),
+        *grants("", "persistentvolumeclaims", ("list",), namespace),
+    }
+
+
 def deleted(group: str, resource: str, namespace: str, names: Iterable[str] = ("",)) -> set[Grant]:
     """Deleting, and waiting until it is gone, with a look at what the cluster says of it meanwhile."""
     return {
@@ -126,7 +138,8 @@ def day_two(namespace: str, kinds: Collection[str]) -> set[Grant]:
 
 def for_a_team(namespace: str) -> set[Grant]:
     """What a team's people need who deploy and use its stack, whichever kinds, volumes and runs it declares."""
-    return found(namespace) | training(namespace, LAUNCHES, {"": True}) | day_two(namespace, LAUNCHES)
+    declared = training(namespace, LAUNCHES, {"": True})
+    return found(namespace) | guarded(namespace) | declared | day_two(namespace, LAUNCHES)
 
 
 def rules(granted: Iterable[Grant]) -> list[Manifest]:

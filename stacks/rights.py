@@ -9,20 +9,34 @@ from collections.abc import Iterable, Mapping
 from checks.cluster import paths
 from checks.cluster.admission import CLUSTER_WIDE, NAMESPACED
 from checks.cluster.environment import version_of
+from checks.cluster.identity import SYSTEM
 from checks.cluster.snapshot import run_namespaces
 from checks.kinds import LAUNCHED_AS
 from checks.live import CLUSTER_SCOPED
-from manifests import probes
+from manifests import probes, secrets
 from manifests.kueue import CONFIG_KEY
 from manifests.labels import PATCH_FORCE, Manifest
 from manifests.retained import retained
-from manifests.rights import API, DECLARE, WATCH, Grant, as_roles, day_two, deleted, found, grants, training
+from manifests.rights import (
+    API,
+    DECLARE,
+    RUNTIMES,
+    WATCH,
+    Grant,
+    as_roles,
+    day_two,
+    deleted,
+    found,
+    grants,
+    guarded,
+    training,
+)
 from settings.model import Settings
 from workloads import render
 from workloads.render import Inputs
 
 DEPLOYER, RESEARCHER = "deployer", "researcher"
-"""`pulumi preview`, `up`, `refresh`, `destroy`; and what people do between two of them."""
+"""`pulumi preview`, `up`, `refresh`, `trainstack destroy`, `doctor`; and what people do between two of them."""
 _KUEUE = "kueue.x-k8s.io"
 
 
@@ -31,7 +45,10 @@ def roles_of(settings: Settings, inputs: Inputs) -> list[Manifest]:
 
     Raises OperatorError or WorkloadError as `render.platform` does.
     """
-    declared = render.platform(settings, inputs) if "platform" in settings.environment.halves else []
+    if "platform" in settings.environment.halves:
+        declared = render.platform(settings, inputs)
+    else:
+        declared = [secrets.secret(each, settings.stack) for each in settings.secrets.secrets]
     return [
         *as_roles(role_name(settings.stack, DEPLOYER), deployer(settings, declared)),
         *as_roles(role_name(settings.stack, RESEARCHER), researcher(settings, declared)),
@@ -50,15 +67,15 @@ def deployer(settings: Settings, declared: Iterable[Manifest]) -> set[Grant]:
     rights that a role for all namespaces gives. In one that is there before, also one that is adopted, a role of that
     namespace is enough.
     """
-    platform = list(declared)
-    made = {_name(each) for each in platform if each["kind"] == "Namespace" and not _adopted(each)}
-    keeps = {(each.kind, each.namespace, each.name) for each in retained(settings, platform)}
+    objects = list(declared)
+    made = {_name(each) for each in objects if each["kind"] == "Namespace" and not _adopted(each)}
+    keeps = {(each.kind, each.namespace, each.name) for each in retained(settings, objects)}
     result: set[Grant] = set()
-    for each in platform:
+    for each in objects:
         namespace = each["metadata"].get("namespace")
         where = "" if namespace in made else namespace or ""
         result |= _declared(each, where, goes=(each["kind"], namespace, _name(each)) not in keeps)
-    result |= _asked(settings) | _found(settings)
+    result |= _asked(settings) | _found(settings) | _looked_at(settings, objects)
     for namespace, kinds in _trained(settings).items():
         claims = {
             each.name: not (each.retain or each.protect)
@@ -92,6 +109,24 @@ def _found(settings: Settings) -> set[Grant]:
     return {grant for namespace in run_namespaces(settings) for grant in found(namespace or "")}
 
 
+def _looked_at(settings: Settings, declared: Iterable[Manifest]) -> set[Grant]:
+    """What the guards read of the cluster and of volumes; and for `trainstack doctor` what bears the stack's mark.
+
+    The doctor names the kinds that it may not list. Those are the ones that are not declared, and Secrets, which a list
+    would show whole.
+    """
+    if settings.environment.profile == "tenant":
+        return {grant for namespace in run_namespaces(settings) if namespace for grant in guarded(namespace)}
+    kinds = {_kind(each) for each in declared if each["kind"] != "Secret"}
+    if any("TrainJob" in each for each in _trained(settings).values()):
+        kinds.add(RUNTIMES)
+    return {
+        *grants("", "namespaces", ("get",), names=[SYSTEM]),
+        *grants("", "persistentvolumeclaims", ("list",)),
+        *(grant for kind in kinds for grant in grants(*kind, ("list",))),
+    }
+
+
 def _asked(settings: Settings) -> set[Grant]:
     """The question whether operators' webhooks answer: a dry run, by no name that a role could tell it by."""
     installs = settings.operators.installs if "platform" in settings.environment.halves else ()
@@ -111,6 +146,9 @@ def _declared(manifest: Manifest, where: str, *, goes: bool) -> set[Grant]:
         case "CustomResourceDefinition":
             # The provider changes one by a PUT.
             result |= grants(*kind, ("update",), where, name)
+        case "ClusterQueue":
+            # Who else uses it is looked at before it goes.
+            result |= grants(_KUEUE, "localqueues", ("list",)) | grants(_KUEUE, "workloads", ("list",))
         case "Deployment":
             result |= grants("apps", "replicasets", WATCH, where)
             result |= grants("", "pods", WATCH, where) | grants("", "persistentvolumeclaims", WATCH, where)

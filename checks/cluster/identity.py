@@ -13,7 +13,7 @@ from checks.identity import CA, Cluster
 from manifests.labels import LOCAL_CLUSTER
 from settings.model import Settings
 
-_SYSTEM = "kube-system"
+SYSTEM = "kube-system"
 """The namespace that every cluster has from its first to its last day."""
 
 
@@ -28,7 +28,7 @@ def read_cluster(settings: Settings) -> Cluster:
 async def _read(settings: Settings) -> Cluster:
     api = await connect(settings.cluster.context)
     tenant = settings.environment.profile == "tenant"
-    names = [name for name in run_namespaces(settings) if name] if tenant else [_SYSTEM]
+    names = [name for name in run_namespaces(settings) if name] if tenant else [SYSTEM]
     asked = {paths.collection("v1", "Namespace", None) + f"/{name}": name for name in names}
     answers = await get_all(api, asked, metadata_only=True)
     facts = {}

@@ -8,14 +8,23 @@ import pytest
 from cli.rights import FOLDER, text
 from cli.session import Session
 from manifests.labels import PATCH_FORCE, Manifest
-from manifests.rights import LAUNCHES, Grant, for_a_team, grants
+from manifests.rights import DECLARE, LAUNCHES, WATCH, Grant, for_a_team, granted_by, grants
 from settings.environment import Environment, Existing, Namespace
 from settings.load import stacks
 from settings.model import Settings
 from settings.operators import Operators
+from settings.secrets import Secrets
 from settings.workloads import ReplicatedJob
 from stacks.rights import deployer, researcher, roles_of
-from tests.unit.make import make_distributed, make_queues, make_run, make_settings, make_storage, make_volume
+from tests.unit.make import (
+    make_distributed,
+    make_queues,
+    make_run,
+    make_secret,
+    make_settings,
+    make_storage,
+    make_volume,
+)
 from workloads.render import Inputs, platform
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -85,6 +94,40 @@ def test_what_a_stack_keeps_it_may_not_delete() -> None:
         for each in deployer(make_tenant(make_run()), ())
         if (each.resource, each.verb) == ("persistentvolumeclaims", "delete")
     }
+
+
+SECRETS = Secrets(secrets=(make_secret(),))
+
+
+def test_an_owner_lists_what_it_declares_and_a_tenant_nothing_more() -> None:
+    """So `trainstack doctor` finds what bears the stack's mark; Secrets it may list only where one is to be deleted."""
+    settings = make_settings(make_run(), operators=Operators(), secrets=SECRETS)
+    declared = platform(settings, Inputs())
+    granted = deployer(settings, declared)
+    assert {"ClusterQueue", "NetworkPolicy", "Secret"} <= {each["kind"] for each in declared}
+    assert {"clusterqueues", "networkpolicies", "localqueues", "namespaces", "persistentvolumeclaims"} <= {
+        each.resource for each in granted if each.verb == "list" and not each.namespace
+    }
+    assert grants("", "namespaces", ("get",), names=["kube-system"]) <= granted
+
+
+def test_secrets_are_written_by_name_and_listed_where_one_is_deleted() -> None:
+    """Nowhere else; a tenant's too, whose half has them alone."""
+    tenant = make_tenant(make_run(), secrets=SECRETS)
+    adopting = make_settings(
+        make_run(),
+        operators=Operators(),
+        secrets=SECRETS,
+        environment=Environment(namespaces=(Namespace(name="research", adopt=True),)),
+    )
+    for settings in (tenant, adopting):
+        roles = roles_of(settings, Inputs())
+        granted = {grant for role in roles for grant in granted_by(role) if grant.resource == "secrets"}
+        assert granted == {
+            *grants("", "secrets", (*DECLARE, "delete"), "research", ["git"]),
+            *grants("", "secrets", WATCH, "research"),
+        }
+    assert "secrets" not in {each.resource for each in for_a_team("research")}
 
 
 def make_role(kind: str, name: str, **rest: Any) -> Manifest:
