@@ -48,7 +48,7 @@ NOT_LISTED = {
         *("deployments", "localqueues", "networkpolicies", "rolebindings", "roles", "secrets", "serviceaccounts"),
         *("services", "trainingruntimes"),
     },
-    OWNER: {"persistentvolumes", "trainingruntimes"},
+    OWNER: {"flowschemas", "persistentvolumes", "prioritylevelconfigurations", "trainingruntimes"},
 }
 """Kinds that are not declared: `doctor` names them as not looked at."""
 
