@@ -161,6 +161,8 @@ def day(researcher: Project, run: str, folder: Path, volume: str) -> None:
     (view,) = json.loads(well(researcher.trainstack("status", "--json")).out)
     well(researcher.trainstack("logs", run))
     well(researcher.trainstack("events", run))
+    # One without an object is looked for among the ledgers.
+    assert "no run 'nobody' has an object in the cluster" in researcher.trainstack("logs", "nobody").text
     well(researcher.trainstack("upload", str(folder / "data"), f"{volume}:more"))
     well(researcher.trainstack("ls", f"{volume}:more"))
     well(researcher.trainstack("fetch", f"{volume}:more", "--to", str(folder / "back")))
