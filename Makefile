@@ -45,7 +45,7 @@ test-admission: venv machine tools ## Verdicts and plans against the real Kueue:
 		$(PYTHON) -m pytest tests/admission tests/cluster/test_plan.py
 
 test-plan: venv machine tools ## Plans of many runs on simulated GPU nodes against the real Kueue, with the figures of each
-	@$(PYTHON) -m pytest tests/cluster/test_plan.py -s
+	@$(PYTHON) -m pytest tests/cluster/test_plan.py -n 2 -rP
 
 test-environments: venv machine tools ## The reference systems, staging, Trainer and JobSet, files of 2 GiB: all tests of them
 	@$(PYTHON) -m pytest $(addprefix tests/cluster/test_,sites.py systems.py gpu_products.py upstream.py trainer.py staging.py transfer.py)

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,7 @@ from manifests.namespaces import namespace
 from settings.load import load
 from settings.model import Settings
 from tests.admission.kueue import Body, install, until
-from tests.cluster.plan_scenarios import GATE, GPU, KINDS, LABEL, OWNER, PER_NODE, Scenario, run_name, together
+from tests.cluster.plan_scenarios import GATE, GPU, KINDS, LABEL, OWNER, PER_NODE, Scenario, run_name
 from tests.cluster.project import ROOT, Done
 from workloads import render
 
@@ -69,25 +69,19 @@ class PlanBench:
         self.api = install(cluster)
         self._server = Server(cluster.server, Layout.of(cluster.state).certs, timeout_seconds=30)
 
-    def settings(self, *scenarios: Scenario) -> Settings:
-        """The environment of a scenario, or of several in one."""
-        name = scenarios[0].name if len(scenarios) == 1 else f"{scenarios[0].name}-and-{len(scenarios) - 1}"
-        text = yaml.safe_dump({"config": together([each.config() for each in scenarios])}, sort_keys=False)
-        (self._folder / f"Pulumi.{name}.yaml").write_text(text)
-        return load(self._folder, name)
+    def settings(self, scenario: Scenario) -> Settings:
+        """The environment of a scenario."""
+        text = yaml.safe_dump({"config": scenario.config()}, sort_keys=False)
+        (self._folder / f"Pulumi.{scenario.name}.yaml").write_text(text)
+        return load(self._folder, scenario.name)
 
     def predicted(self, scenario: Scenario) -> Forecast:
         """The plan of a scenario, on its nodes; its runs take what its settings declare."""
-        return _plan(self.settings(scenario), [scenario], {})
+        return _plan(self.settings(scenario), scenario, {})
 
-    def planned(self, overhead: float, *scenarios: Scenario) -> list[list[Course]]:
-        """What will happen in scenarios that happen at the same time: one Kueue serves them all, in turns.
-
-        `overhead`: seconds that a run takes beside what its pods do.
-        """
-        measured = {key: number for each in scenarios for key, number in each.measured(overhead).items()}
-        courses = _plan(self.settings(*scenarios), scenarios, measured).schedule.courses
-        return [[one for one in courses if one.task.workload.namespace == each.name] for each in scenarios]
+    def planned(self, overhead: float, scenario: Scenario) -> Sequence[Course]:
+        """What will happen. `overhead`: seconds that a run takes beside what its pods do."""
+        return _plan(self.settings(scenario), scenario, scenario.measured(overhead)).schedule.courses
 
     def steady(self, scenario: Scenario, overhead: float) -> Scenario:
         """The first seed, by steps of 100, with which a third of a second more or less of each run changes little.
@@ -102,9 +96,9 @@ class PlanBench:
 
     def _is_steady(self, scenario: Scenario, overhead: float) -> bool:
         settings = self.settings(scenario)
-        plan = _plan(settings, [scenario], scenario.measured(overhead)).schedule
+        plan = _plan(settings, scenario, scenario.measured(overhead)).schedule
         for draw in range(DRAWS):
-            other = _plan(settings, [scenario], scenario.measured(overhead, JITTER, draw)).schedule
+            other = _plan(settings, scenario, scenario.measured(overhead, JITTER, draw)).schedule
             starts = [(one.start, two.start) for one, two in zip(plan.courses, other.courses, strict=True)]
             if kendalltau(*zip(*starts, strict=True)).statistic < STEADY_TAU:
                 return False
@@ -113,47 +107,39 @@ class PlanBench:
         return True
 
     @contextmanager
-    def waiting(self, *scenarios: Scenario) -> Iterator[list[tuple[Scenario, Body]]]:
-        """All runs of some scenarios wait, each scenario on nodes of its own.
+    def waiting(self, scenario: Scenario) -> Iterator[tuple[Scenario, Body]]:
+        """All runs of a scenario wait.
 
-        Gives each with names of its own, and its gate, whose creation lets it begin. All of it is gone afterwards.
+        Gives it with names of its own, and its gate, whose creation lets it begin. All of it is gone afterwards.
         """
-        tag = f"-{int(time.time()) % 10**6}"
-        named = [replace(each, tag=tag) for each in scenarios]
-        objects = [body for each in named for body in _objects(self.settings(each))]
-        gates = {body["metadata"]["name"]: body for body in objects if body["metadata"]["name"].endswith(f"-{GATE}")}
+        named = replace(scenario, tag=f"-{int(time.time()) % 10**6}")
+        objects = _objects(self.settings(named))
+        (gate,) = (body for body in objects if body["metadata"]["name"] == f"{named.name}-{GATE}")
         self._give_nodes(named)
         try:
             for kind in _IN_ORDER:
-                wanted = (body for body in objects if body["kind"] == kind and body["metadata"]["name"] not in gates)
-                self.api.create(wanted)
-            with ThreadPoolExecutor(len(named)) as pool:
-                list(pool.map(self._join, named))
-            yield [(each, gates[f"{each.name}-{GATE}"]) for each in named]
+                self.api.create(body for body in objects if body["kind"] == kind and body is not gate)
+            self._join(named)
+            yield named, gate
         finally:
             spaces = [body for body in objects if body["kind"] == "Namespace"]
             self.api.delete(spaces)
             until("the runs are gone", lambda: not any(map(self.api.read, spaces)), 600, 1)
             self.api.delete(body for body in objects if body["kind"] not in {"Namespace", "WorkloadPriorityClass"})
 
-    def run(self, most: float, *scenarios: Scenario) -> list[Observed]:
-        """Let scenarios begin at one moment, and happen to their ends, all within `most` seconds."""
-        with self.waiting(*scenarios) as waiting, ExitStack() as following:
-            watches = [following.enter_context(_Watch(self._cluster, each.name)) for each, _ in waiting]
-            began = time.time()
-            for watch in watches:
-                watch.seen.began = began
-            self.api.create([gate for _, gate in waiting])
-            for (each, _), watch in zip(waiting, watches, strict=True):
-                left = began + most - time.time()
-                until(f"all runs of {each.name} have ended", partial(watch.ended, each.runs), left, 0.2)
-            return [watch.seen for watch in watches]
+    def run(self, most: float, scenario: Scenario) -> Observed:
+        """Let a scenario begin at one moment, and happen to its end within `most` seconds."""
+        with self.waiting(scenario) as (named, gate), _Watch(self._cluster, named.name) as watch:
+            watch.seen.began = time.time()
+            self.api.create([gate])
+            until(f"all runs of {named.name} have ended", partial(watch.ended, named.runs), most, 0.2)
+            return watch.seen
 
-    def _give_nodes(self, scenarios: Sequence[Scenario]) -> None:
-        """Label the nodes, half of each scenario's of each kind; no flavor has those that are left."""
-        owners = [each.name for each in scenarios for _ in range(each.nodes + each.spare)]
-        for number, owner in enumerate(owners + [None] * (NODES - len(owners))):
-            marks = {LABEL: KINDS[number % 2], OWNER: owner}
+    def _give_nodes(self, scenario: Scenario) -> None:
+        """Label its nodes, half of them of each kind; no flavor has those that are left."""
+        own = scenario.nodes + scenario.spare
+        for number in range(NODES):
+            marks = {LABEL: KINDS[number % 2], OWNER: scenario.name if number < own else None}
             self._server.merge(f"/api/v1/nodes/{node_name(number)}", {"metadata": {"labels": marks}})
 
     def _join(self, scenario: Scenario) -> None:
@@ -180,9 +166,9 @@ class PlanBench:
         return Done(done.returncode, done.stdout, done.stderr)
 
 
-def _plan(settings: Settings, scenarios: Sequence[Scenario], measured: Mapping[str, float]) -> Forecast:
+def _plan(settings: Settings, scenario: Scenario, measured: Mapping[str, float]) -> Forecast:
     each = f"cpu=64,memory=512Gi,{GPU}={PER_NODE}"
-    nodes = [f"{one.name}-{kind}={(one.nodes + one.spare) // 2}:{each}" for one in scenarios for kind in KINDS]
+    nodes = [f"{scenario.name}-{kind}={(scenario.nodes + scenario.spare) // 2}:{each}" for kind in KINDS]
     return forecast(settings, measured=measured, nodes=nodes)
 
 

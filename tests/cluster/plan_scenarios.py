@@ -1,8 +1,6 @@
 """Environments whose runs are many, on simulated GPU nodes: drawn by a seed, for tests of `trainstack plan`."""
 
-import copy
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -150,18 +148,6 @@ class Scenario:
             **({"nodeSelector": {LABEL: kind}} if kind else {}),
             **({"expectedDurationSeconds": round(self.lasts(index))} if self.declared else {}),
         }
-
-
-def together(configs: Sequence[Config]) -> Config:
-    """Environments in one; of what has one name in several there is one."""
-    first, *others = configs
-    found = copy.deepcopy(first)
-    for other in others:
-        for section, parts in other.items():
-            for part, entries in parts.items():
-                into = found[section][part]
-                into += (entry for entry in entries if entry not in into)
-    return found
 
 
 def run_name(index: int) -> str:

@@ -18,22 +18,24 @@ from tests.cluster.plan_scenarios import Scenario, run_name
 pytestmark = pytest.mark.cluster
 
 LEAST_TAU, MOST_OFF = 0.95, 0.1
-TOGETHER = 2
-"""Scenarios that happen at the same time. Most of a scenario is waiting for pods; with more of them Kueue's cycles take
-longer than the tenth of a second that they are apart."""
+SCENARIOS = 20
 
 
 def mixed(number: int) -> Scenario:
-    """One of many: 50 to 200 runs; queues that lend or do not, strict or not, with and without preemption."""
-    size = number % 4
+    """One of many: 50 to 200 runs; queues that lend or do not, strict or not, with and without preemption.
+
+    Queues that are not strict lend or evict, not both: 64 of 66 drawn plans of such queues took another course with a
+    third of a second more or less of each run. What both together come to is what tests/admission compares.
+    """
+    size, strict = number % 4, number % 5 == 4
     scenario = Scenario(
         seed=100 + number,
         runs=(50, 80, 120, 200)[size],
         nodes=(2, 6, 8, 12)[size],
         queues=(2, 3, 1, 4)[number // 4 % 4],
         seconds=(30, 90),
-        strict=number % 5 == 4,
-        borrowing=number % 3 != 2,
+        strict=strict,
+        borrowing=number % 3 != 2 and (strict or size != 3),
         preemption=size == 3,
     )
     if size == 1:
@@ -46,10 +48,16 @@ def mixed(number: int) -> Scenario:
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlanBench]:
     """A cluster of simulated nodes with Kueue alone.
 
+    Processes that share the tests have one each: two scenarios on one Kueue lengthen each other's cycles.
+
     TRAINSTACK_TEST_CLUSTER names a folder; its neighbour `<folder>-simulated` is used then, and left running.
     """
     kept = os.environ.get("TRAINSTACK_TEST_CLUSTER")
-    state = Path(f"{kept}-simulated") if kept else tmp_path_factory.mktemp("simulated")
+    state = (
+        Path(f"{kept}-simulated{os.environ.get('PYTEST_XDIST_WORKER', '')}")
+        if kept
+        else tmp_path_factory.mktemp("simulated")
+    )
     try:
         running = devcluster.up(state, ClusterSpec(simulated_nodes=NODES))
         yield PlanBench(running, tmp_path_factory.mktemp("environments"))
@@ -62,7 +70,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlanBench]:
 def overhead(bench: PlanBench) -> float:
     """Seconds that a run takes beside what its pods do: measured now on runs that have the cluster alone."""
     alone = Scenario(seed=0, runs=40, nodes=2, seconds=(3, 9), queues=1, pods=(1,))
-    (seen,) = bench.run(120, alone)
+    seen = bench.run(120, alone)
     names = {run_name(index): alone.lasts(index) for index in range(alone.runs)}
     return statistics.median(seen.ended[name] - seen.reserved[name] - lasts for name, lasts in names.items())
 
@@ -75,40 +83,34 @@ def test_a_scenario_happens_as_planned(bench: PlanBench, overhead: float) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, 20, TOGETHER))
-def test_many_scenarios_happen_as_planned(bench: PlanBench, overhead: float, first: int) -> None:
-    """The same for many, some of them at the same time."""
-    wanted = (bench.steady(mixed(number), overhead) for number in range(first, first + TOGETHER))
-    assert_as_planned(bench, overhead, 1800, *wanted)
+@pytest.mark.parametrize("number", range(SCENARIOS))
+def test_many_scenarios_happen_as_planned(bench: PlanBench, overhead: float, number: int) -> None:
+    """The same for many."""
+    assert_as_planned(bench, overhead, 1800, bench.steady(mixed(number), overhead))
 
 
-def assert_as_planned(bench: PlanBench, overhead: float, most: float, *scenarios: Scenario) -> None:
-    """The predictions are made before anything runs.
+def assert_as_planned(bench: PlanBench, overhead: float, most: float, scenario: Scenario) -> None:
+    """The prediction is made before anything runs.
 
     The order of the starts is compared by Kendall's tau-b. Kueue tells whole seconds, so what it admits within one has
     no order; the plan is read by the same clock. A pair that is tied on one side alone counts against the plan.
     """
-    plans = bench.planned(overhead, *scenarios)
-    wrong = []
-    for scenario, plan, seen in zip(scenarios, plans, bench.run(most, *scenarios), strict=True):
-        ends = [each.end for each in plan if each.end is not None]
-        assert len(ends) == scenario.runs
-        starts = [(int(seen.began + (each.start or 0.0)), seen.started[each.task.workload.name]) for each in plan]
-        tau, last, planned = kendalltau(*zip(*starts, strict=True)).statistic, max(seen.ended.values()), max(ends)
-        figures = (
-            f"{scenario.told}: tau {tau:.3f}, makespan {last:.0f} s of {planned:.0f} s planned "
-            f"({last / planned - 1:+.1%}), overhead {overhead:.1f} s"
-        )
-        print(figures)
-        if tau < LEAST_TAU or abs(last / planned - 1) > MOST_OFF:
-            wrong.append(figures)
-    assert wrong == []
+    plan, seen = bench.planned(overhead, scenario), bench.run(most, scenario)
+    ends = [each.end for each in plan if each.end is not None]
+    assert len(ends) == scenario.runs
+    starts = [(int(seen.began + (each.start or 0.0)), seen.started[each.task.workload.name]) for each in plan]
+    tau, last, planned = kendalltau(*zip(*starts, strict=True)).statistic, max(seen.ended.values()), max(ends)
+    off = last / planned - 1
+    figures = f"tau {tau:.3f}, makespan {last:.0f} s of {planned:.0f} s planned ({off:+.1%}), overhead {overhead:.1f} s"
+    print(f"{scenario.told}: {figures}")
+    assert tau >= LEAST_TAU, figures
+    assert abs(off) <= MOST_OFF, figures
 
 
 def test_a_plan_begins_with_what_waits_on_the_cluster(bench: PlanBench) -> None:
     """By the command; the runs that were launched have their names and durations, and none is planned twice."""
     scenario = Scenario(seed=3, runs=12, nodes=2, declared=True)
-    with bench.waiting(scenario) as ((named, _),):
+    with bench.waiting(scenario) as (named, _):
         done = bench.trainstack("plan", "--cluster", "--json", "-s", named.name)
         assert done.code == 0, done.text
         rows = {row["name"]: row for row in json.loads(done.out)["runs"]}

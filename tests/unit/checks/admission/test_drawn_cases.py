@@ -1,9 +1,10 @@
 """What the drawn cases take for granted before the real Kueue is asked."""
 
+import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 
-from tests.admission.cases import NAMESPACE, PREFIX, Body, Case, cases, made
+from tests.admission.cases import NAMESPACE, PREFIX, Body, Case, cases, made, slips_in
 from tests.admission.differential import Answer, expected
 
 FLAVOR = f"{PREFIX}f0"
@@ -51,6 +52,26 @@ def test_who_may_not_use_its_queue_uses_nothing() -> None:
     )
     one = {"p0": (1, {"cpu": FLAVOR})}
     assert expected(case) == Answer(before=(one,), asked=one, evicts=frozenset(), alone=one)
+
+
+@pytest.mark.parametrize(("strategy", "slips"), [("StrictFIFO", True), ("BestEffortFIFO", False)])
+def test_a_strict_queue_takes_what_its_defaults_contradict(strategy: str, slips: bool) -> None:
+    """Of seed 290633: by default 2 cores are asked for and half a one is the limit, so no pod of it could be made."""
+    asked = asking("asked", "open", "1")
+    asked["spec"]["podSets"][0]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "500m"}}
+    queue = {"namespaceSelector": {}, "queueingStrategy": strategy, "resourceGroups": quota("4")}
+    case = Case(
+        objects=(
+            made("ResourceFlavor", FLAVOR, {}),
+            made("ClusterQueue", f"{PREFIX}open", queue),
+            made("LocalQueue", f"{PREFIX}open", {"clusterQueue": f"{PREFIX}open"}, NAMESPACE),
+            made("LimitRange", "limits", {"limits": [{"type": "Container", "default": {"cpu": "2"}}]}, NAMESPACE),
+        ),
+        before=(),
+        asked=asked,
+    )
+    assert slips_in(case) == slips
+    assert expected(case) == Answer(before=(), asked=None, evicts=frozenset(), alone=None)
 
 
 @hypothesis_settings(max_examples=50)
