@@ -62,8 +62,8 @@ class Mending:
 
     @property
     def destroy(self) -> str:
-        """Instead of `up`, where a destroy was interrupted."""
-        return f"pulumi destroy --run-program --yes --skip-preview -s {self.stack}"
+        """Instead of `up`, where a destroy was interrupted: the engine's, with the hooks idle, as they were."""
+        return f"trainstack destroy --yes -s {self.stack}"
 
     def commands(self, troubles: Iterable[Trouble]) -> tuple[str, ...]:
         """What mends all of them, each command once: the files of the state first, `up` last."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from stacks.ending import ENDING
 from tests.cluster.lab import bare, platform_config, volume
 from tests.cluster.project import Done, Project, eventually
 
@@ -99,6 +100,8 @@ def run(
                 "KUBECONFIG": str(project.kubeconfig),
                 "PYTHONPATH": str(project.root),
                 **project.variables,
+                # A destroy is that of `trainstack destroy`, which active runs do not stop.
+                **({ENDING: f"destroy:{project.stack}"} if operation == "destroy" else {}),
                 # The engine's flag for the log of its events is one for those who debug it.
                 "PULUMI_DEBUG_COMMANDS": "true",
             },

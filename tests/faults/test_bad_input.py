@@ -157,10 +157,10 @@ def test_the_command_itself_refuses(checkout: Path, what: str) -> None:
     assert right.returncode == 0, right.stderr
     file = checkout / "Pulumi.dev.yaml"
     text = file.read_text(encoding="utf-8")
-    assert "labels: {pod-security.kubernetes.io/enforce: restricted}" in text
-    file.write_text(text.replace("{pod-security.kubernetes.io/enforce: restricted}", FRAGMENTS[what]), encoding="utf-8")
+    assert "accessModes: [ReadWriteMany]" in text
+    file.write_text(text.replace("[ReadWriteMany]", FRAGMENTS[what]), encoding="utf-8")
     done, taken = _run(command)
-    line = text[: text.index("labels:")].count("\n") + 1
+    line = text[: text.index("accessModes:")].count("\n") + 1
     assert done.returncode == 1
     assert f"Pulumi.dev.yaml:{line}" in done.stdout, done.stdout[:2000]
     assert "Traceback" not in done.stdout + done.stderr
