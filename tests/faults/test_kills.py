@@ -10,18 +10,17 @@ import random
 import signal
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from checks.recovery.trouble import Mending
-from devcluster import cluster as devcluster
 from devcluster.cluster import Cluster
-from devcluster.images import ensure_images, helpers, operators
+from devcluster.images import helpers, operators
 from manifests.labels import STACK
 from tests.cluster.project import Project, emptied
 from tests.faults import kills
+from tests.faults.clusters import own_cluster
 from tests.faults.kills import Kill, Operation
 
 pytestmark = pytest.mark.cluster
@@ -36,19 +35,9 @@ AGAIN: dict[Operation, str] = {"up": Mending("victim").up, "destroy": Mending("v
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster with Kueue's image and a small one.
-
-    TRAINSTACK_TEST_CLUSTER names a folder whose cluster is used, and left running: for whoever writes tests.
-    """
-    kept = os.environ.get("TRAINSTACK_TEST_CLUSTER")
-    state = Path(kept) if kept else tmp_path_factory.mktemp("kills")
-    try:
-        running = devcluster.up(state)
-        ensure_images([*operators(["kueue"]), *helpers()], running.registry, lambda _: None)
+    """A cluster with Kueue's image and a small one."""
+    with own_cluster(tmp_path_factory, "kills", [*operators(["kueue"]), *helpers()]) as running:
         yield running
-    finally:
-        if not kept:
-            devcluster.down(state, keep_data=False)
 
 
 @pytest.fixture(scope="module")

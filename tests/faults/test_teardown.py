@@ -8,16 +8,15 @@ import os
 import random
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from devcluster import cluster as devcluster
 from devcluster.cluster import Cluster
-from devcluster.images import ensure_images, helpers, operators
+from devcluster.images import helpers, operators
 from tests.cluster.inventory import Name, everything
 from tests.cluster.project import Project, emptied, eventually
+from tests.faults.clusters import own_cluster
 from tests.faults.drawn_stacks import STACK, Drawn, draw, operators_config
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -32,19 +31,9 @@ ORDER = sorted(range(STACKS), key=lambda number: (draw(SEED, number).operators, 
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster with Kueue's image and a small one.
-
-    TRAINSTACK_TEST_CLUSTER names a folder whose cluster is used, and left running: for whoever writes tests.
-    """
-    kept = os.environ.get("TRAINSTACK_TEST_CLUSTER")
-    state = Path(kept) if kept else tmp_path_factory.mktemp("drawn")
-    try:
-        running = devcluster.up(state)
-        ensure_images([*operators(["kueue"]), *helpers()], running.registry, lambda _: None)
+    """A cluster with Kueue's image and a small one."""
+    with own_cluster(tmp_path_factory, "drawn", [*operators(["kueue"]), *helpers()]) as running:
         yield running
-    finally:
-        if not kept:
-            devcluster.down(state, keep_data=False)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,29 @@
+"""A cluster of their own for tests that would disturb the others."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from devcluster import cluster as devcluster
+from devcluster.cluster import Cluster
+from devcluster.images import Recipe, ensure_images
+
+
+@contextmanager
+def own_cluster(factory: pytest.TempPathFactory, name: str, images: Sequence[Recipe]) -> Iterator[Cluster]:
+    """A cluster with these images, in a folder of that name, gone afterwards.
+
+    TRAINSTACK_TEST_CLUSTER names a folder whose cluster is used, and left running: for whoever writes tests.
+    """
+    kept = os.environ.get("TRAINSTACK_TEST_CLUSTER")
+    state = Path(kept) if kept else factory.mktemp(name)
+    try:
+        running = devcluster.up(state)
+        ensure_images(images, running.registry, lambda _: None)
+        yield running
+    finally:
+        if not kept:
+            devcluster.down(state, keep_data=False)
