@@ -29,8 +29,8 @@ from reports.runs import read_metrics
 from settings.workloads import Workload
 from stacks.ending import ENDING
 from toolchain import tools
+from toolchain.digests import sha256
 from toolchain.errors import ToolchainError
-from toolchain.manifests import sha256
 
 _TRAINING_SECONDS = 24 * 3600
 _MANIFEST = "manifest.json"

@@ -44,18 +44,19 @@ def verify(folder: Path) -> None:
         raise ToolchainError(f"{faults}. Nothing of it was run: remove {folder} and make it again with `make tools`")
 
 
+def sha256(file: Path) -> str:
+    """A file's digest in hex."""
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
 def _digests(folder: Path) -> dict[str, str]:
     files = sorted(path for path in folder.rglob("*") if path.is_file() and not _of_record(path.relative_to(folder)))
     # Hashing lets go of the interpreter: hundreds of MB take every core.
     with ThreadPoolExecutor() as pool:
-        pairs = zip(files, pool.map(_sha256, files), strict=True)
+        pairs = zip(files, pool.map(sha256, files), strict=True)
         return {str(file.relative_to(folder)): digest for file, digest in pairs}
 
 
 def _of_record(name: Path) -> bool:
     return str(name) == RECORD or str(name).startswith(_DRAFT)
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()

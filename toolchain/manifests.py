@@ -117,11 +117,6 @@ def path(name: str) -> Path:
     return file
 
 
-def sha256(file: Path) -> str:
-    """A file's digest in hex, as settings pin it."""
-    return hashlib.sha256(file.read_bytes()).hexdigest()
-
-
 def ensure(builder: Builder, console: Console) -> None:
     """Make what is missing, and hold the others against the digests that they had when they were made.
 
@@ -145,7 +140,7 @@ def ensure(builder: Builder, console: Console) -> None:
             fresh.write_text(text)
             fresh.replace(file)
             digests.record(file.parent)
-            say(console, f"manifests: {file.name} sha256 {sha256(file)}")
+            say(console, f"manifests: {file.name} sha256 {digests.sha256(file)}")
 
 
 def render(manifest: Manifest, module: Path, kubectl: Path) -> str:
