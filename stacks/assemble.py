@@ -18,8 +18,9 @@ from components.secrets import Secrets, SecretsArgs
 from components.sweeps import SweepArgs
 from components.teardown import Guard
 from settings.model import Settings
+from stacks.decided import parameter_files
 from stacks.platform import platform
-from stacks.program import Program, parameter_files
+from stacks.program import Program
 from stacks.teardown import teardown
 from stacks.training import training
 from workloads.records import Ledger, ledger_config_map
@@ -30,7 +31,7 @@ def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Map
 
     `secrets`: the section of that name as the engine decrypts it; None where there is none.
     """
-    settings = program.settings
+    settings, decided = program.settings, program.decided
     halves = settings.environment.halves
     expected = settings.cluster.identity is not None
     known = remember(program.cluster, settings.stack, settings.environment.profile, expected=expected)
@@ -54,19 +55,19 @@ def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Map
         after = (*after, Secrets("secrets", sealed, then))
     if "training" in halves:
         generating = _generating(program, known)
-        runs = RunsArgs(wrappers=program.wrappers, launches=_launches(program, program, generating))
+        runs = RunsArgs(wrappers=decided.wrappers, launches=_launches(program, decided, generating))
         sweeps = {
             each.name: SweepArgs(
                 files=parameter_files(each, settings.stack), launches=_launches(program, each, generating)
             )
-            for each in program.sweeps
+            for each in decided.sweeps
             if each.ledgers
         }
         team = training(settings, runs, sweeps, after, opts)
         everything += team.resources
         outputs.update(team.outputs)
-        outputs["waiting"] = {run: list(others) for run, others in program.waiting.items()}
-        outputs["waitingTrials"] = {each.name: len(each.waiting) for each in program.sweeps if each.waiting}
+        outputs["waiting"] = {run: list(others) for run, others in decided.waiting.items()}
+        outputs["waitingTrials"] = {each.name: len(each.waiting) for each in decided.sweeps if each.waiting}
         outputs["protected"] = list(protected(settings))
     Guard("guard", hooks, everything)
     outputs["retained"] = [
@@ -76,12 +77,12 @@ def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Map
     outputs["commands"] = {
         "status": f"trainstack status -s {settings.stack}",
         "wait": f"trainstack wait -s {settings.stack}",
-        **{f"fetch {each.run_id}": f"trainstack fetch {each.run_id} -s {settings.stack}" for each in program.ledgers},
+        **{f"fetch {each.run_id}": f"trainstack fetch {each.run_id} -s {settings.stack}" for each in decided.ledgers},
     }
     return outputs
 
 
-class _Decided(Protocol):
+class _Launched(Protocol):
     """Runs, or a sweep."""
 
     @property
@@ -93,13 +94,13 @@ class _Decided(Protocol):
         """What to remember of them."""
 
 
-def _launches(program: Program, decided: _Decided, generating: pulumi.ProviderResource | None) -> Launches:
+def _launches(program: Program, those: _Launched, generating: pulumi.ProviderResource | None) -> Launches:
     context = program.settings.cluster.context
     return Launches(
-        launches=[each.launch for each in decided.launches],
-        companions={each.launch_name: each.companions for each in decided.launches},
-        ledgers={each.launch_name: ledger_config_map(program.settings.stack, each) for each in decided.ledgers},
-        live=program.live,
+        launches=[each.launch for each in those.launches],
+        companions={each.launch_name: each.companions for each in those.launches},
+        ledgers={each.launch_name: ledger_config_map(program.settings.stack, each) for each in those.ledgers},
+        live=program.decided.live,
         seen=partial(wait_until_runtime_is_seen, context=context),
         generating=generating,
         name_is_free=partial(wait_until_free, context=context),
@@ -108,8 +109,7 @@ def _launches(program: Program, decided: _Decided, generating: pulumi.ProviderRe
 
 def _generating(program: Program, known: pulumi.Output[pulumi.Resource]) -> pulumi.ProviderResource | None:
     """A second provider to the same cluster, for launches whose names the API server chooses; None without them."""
-    launched = [*program.launches, *(launch for sweep in program.sweeps for launch in sweep.launches)]
-    if all("name" in each.launch["metadata"] for each in launched):
+    if all("name" in each.launch["metadata"] for each in program.decided.all_launches):
         return None
     return _provider("cluster-generating", program.settings.cluster.context, known, enableServerSideApply="false")
 

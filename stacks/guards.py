@@ -9,7 +9,6 @@ from checks.cluster.client import read
 from checks.cluster.snapshot import there
 from checks.cluster.volumes import read_mounts, read_volumes
 from checks.ownership import Identity, identity
-from manifests.labels import Manifest
 from settings.errors import Place
 from settings.model import Settings
 from settings.paths import nearest_place
@@ -29,7 +28,7 @@ def volumes_with_data(settings: Settings, places: Mapping[str, Place]) -> tuple[
 
 def fields_of_others(
     settings: Settings,
-    manifests: Sequence[Manifest],
+    manifests: Sequence[Mapping[str, Any]],
     live: Mapping[Identity, Mapping[str, Any]],
     adopted: Collection[Identity],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -64,7 +63,7 @@ def fields_of_others(
     return tuple(sorted(refusals)), tuple(sorted(notes))
 
 
-def _with_keys(settings: Settings, manifest: Manifest) -> Manifest:
+def _with_keys(settings: Settings, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
     """A Secret with the keys that the environment declares, whose values only the engine knows; others as they are."""
     if manifest["kind"] != "Secret":
         return manifest
