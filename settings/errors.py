@@ -31,7 +31,7 @@ class Finding:
 
     def __str__(self) -> str:
         subject = f"{self.where}: {self.path}: " if self.path else f"{self.where}: "
-        return subject + "; ".join(filter(None, [self.message, self.remedy]))
+        return printable(subject + "; ".join(filter(None, [self.message, self.remedy])))
 
 
 class SettingsError(Exception):
@@ -48,6 +48,11 @@ class SettingsError(Exception):
         count = len(self.findings)
         head = f"{self.what} {self.name!r} has {count} {'fault' if count == 1 else 'faults'}:"
         return "\n".join([head, *(f"  {each}" for each in self.findings)])
+
+
+def printable(text: str) -> str:
+    """Text of a file as a terminal may show it: what would command the terminal is written as in a Python string."""
+    return "".join(each if each.isprintable() or each in "\n\t" else repr(each)[1:-1] for each in text)
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
