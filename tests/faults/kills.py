@@ -1,19 +1,19 @@
-"""A stack whose engine is killed: its processes, the moments of its operations, what state and cluster hold then."""
+"""A stack whose engine is killed: at which moment, which part of it, and what state and cluster hold then."""
 
 import json
 import os
 import random
 import signal
-import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from stacks.ending import ENDING
 from tests.cluster.lab import bare, platform_config, volume
-from tests.cluster.project import Done, Project, eventually
+from tests.cluster.project import Project
+from tests.faults import engine
+from tests.faults.engine import Ended
 
 Operation = Literal["up", "destroy"]
 Victim = Literal["cli", "language host", "provider"]
@@ -72,102 +72,21 @@ class Kill:
         return Kill(operation, drawn.choice(VICTIMS), drawn.randint(1, moments[operation]))
 
 
-@dataclass(frozen=True)
-class Ended:
-    """An engine that has ended, by itself or not."""
-
-    done: Done
-    moments: int
-    struck: bool
-    """Whether its moment came, and what was to be done then was done."""
-    session: int
-    """What all its processes have in common."""
-
-
 def run(
     project: Project, operation: Operation, log: Path, moment: int = 0, strike: Callable[[int], bool] | None = None
 ) -> Ended:
     """Run an operation to its end, and at a moment call `strike` with its session, once this says that it did it."""
-    words = [*WORDS[operation], "--yes", "--skip-preview", "--non-interactive", "--stack", project.stack]
-    log.unlink(missing_ok=True)
-    output = log.with_suffix(".txt")
-    with output.open("w") as told:
-        engine = subprocess.Popen(
-            ["pulumi", *words, "--event-log", str(log)],
-            cwd=project.root,
-            env={
-                **os.environ,
-                "KUBECONFIG": str(project.kubeconfig),
-                "PYTHONPATH": str(project.root),
-                **project.variables,
-                # A destroy is that of `trainstack destroy`, which active runs do not stop.
-                **({ENDING: f"destroy:{project.stack}"} if operation == "destroy" else {}),
-                # The engine's flag for the log of its events is one for those who debug it.
-                "PULUMI_DEBUG_COMMANDS": "true",
-            },
-            stdin=subprocess.DEVNULL,
-            stdout=told,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        seen, struck, end = Moments(log), False, time.monotonic() + 300
-        while engine.poll() is None:
-            assert time.monotonic() < end, f"{operation} has not ended: {output.read_text()}"
-            if strike is not None and not struck and seen.read() >= moment:
-                struck = strike(engine.pid)
-            time.sleep(0.002)
-    return Ended(Done(engine.returncode, output.read_text(), ""), seen.read(), struck, engine.pid)
-
-
-class Moments:
-    """The beginnings and ends of operations on objects, counted as the engine writes them into its log of events."""
-
-    def __init__(self, log: Path) -> None:
-        self._log, self._rest, self._offset = log, b"", 0
-        self.count = 0
-
-    def read(self) -> int:
-        """Take what was written since; how many there are now."""
-        if self._log.exists():
-            with self._log.open("rb") as file:
-                file.seek(self._offset)
-                new = file.read()
-            self._offset += len(new)
-            *whole, self._rest = (self._rest + new).split(b"\n")
-            self.count += sum(_is_moment(json.loads(line)) for line in whole)
-        return self.count
-
-
-def _is_moment(event: dict[str, Any]) -> bool:
-    told = (event.get("resourcePreEvent") or event.get("resOutputsEvent") or {}).get("metadata") or {}
-    return told.get("op") in ("create", "delete") and str(told["type"]).startswith("kubernetes:")
+    # A destroy is that of `trainstack destroy`, which active runs do not stop.
+    ending = {ENDING: f"destroy:{project.stack}"} if operation == "destroy" else {}
+    return engine.run(project, *WORDS[operation], log=log, moment=moment, strike=strike, environment=ending)
 
 
 def kill(victim: Victim, session: int) -> bool:
     """Kill the processes of a session that are the victim; whether there was one."""
-    found = [pid for pid, words in processes(session) if who(words) == victim]
+    found = [pid for pid, words in engine.processes(session) if who(words) == victim]
     for pid in found:
         os.kill(pid, signal.SIGKILL)
     return bool(found)
-
-
-def end_leftovers(session: int) -> None:
-    """End what a killed engine left running: its provider looks only now and then whether it still lives."""
-    for pid, _ in processes(session):
-        os.kill(pid, signal.SIGKILL)
-    eventually("nothing of the engine runs", lambda: not list(processes(session)))
-
-
-def processes(session: int) -> Iterator[tuple[int, str]]:
-    """The processes of a session that run, with their words."""
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            state, _, _, number = (folder / "stat").read_text().rpartition(")")[2].split()[:4]
-            words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        if int(number) == session and state not in "ZX":
-            yield int(folder.name), words
 
 
 def who(words: str) -> Victim:

@@ -1,8 +1,6 @@
 """A team's stack under faults: a run that trains, a change in whose middle something goes away, and what is left."""
 
 import json
-import os
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,6 +10,7 @@ from devcluster import faults
 from devcluster.cluster import Cluster
 from tests.cluster.lab import HELD, NAMESPACE, bare, launch, managed, platform_config, run_id, team_config, uids, volume
 from tests.cluster.project import Done, Project, eventually
+from tests.faults import engine
 from tests.faults.rivals import TRAINS, undisturbed
 
 EPOCHS, EPOCH_SECONDS = 60, 0.25
@@ -61,55 +60,16 @@ def more(project: Project) -> None:
 
 def up_during(project: Project, moment: int, fault: Callable[[], object]) -> Done:
     """`pulumi up`, and the fault when so many beginnings and ends of operations on objects have been told of."""
-    log, output = project.root / "events.log", project.root / "up.txt"
-    log.unlink(missing_ok=True)
-    with output.open("w") as told:
-        words = [
-            "up",
-            "--yes",
-            "--skip-preview",
-            "--non-interactive",
-            "--stack",
-            project.stack,
-            "--event-log",
-            str(log),
-        ]
-        engine = subprocess.Popen(
-            ["pulumi", *words],
-            cwd=project.root,
-            env={
-                **os.environ,
-                "KUBECONFIG": str(project.kubeconfig),
-                "PYTHONPATH": str(project.root),
-                **project.variables,
-                # The flag for the log of events is one for those who debug the engine.
-                "PULUMI_DEBUG_COMMANDS": "true",
-            },
-            stdin=subprocess.DEVNULL,
-            stdout=told,
-            stderr=subprocess.STDOUT,
-        )
-        try:
-            eventually("the moment", lambda: moments(log) >= moment or engine.poll() is not None, SECONDS)
-            assert engine.poll() is None, f"it ended before moment {moment}: {output.read_text()}"
-            fault()
-            return Done(engine.wait(SECONDS), output.read_text(), "")
-        finally:
-            engine.kill()
-            engine.wait()
 
+    def strike(_: int) -> bool:
+        fault()
+        return True
 
-def moments(log: Path) -> int:
-    """The beginnings and ends of changes of objects that the engine has told of so far."""
-    count = 0
-    for line in log.read_text().splitlines() if log.exists() else ():
-        try:
-            event = json.loads(line)
-        except ValueError:
-            break  # half a line
-        metadata = (event.get("resourcePreEvent") or event.get("resOutputsEvent") or {}).get("metadata", {})
-        count += metadata.get("op") == "create" and metadata["type"].startswith("kubernetes:")
-    return count
+    ended = engine.run(
+        project, "up", log=project.root / "events.log", moment=moment, strike=strike, seconds=2 * SECONDS
+    )
+    assert ended.struck, f"it ended before moment {moment}: {ended.done.text}"
+    return ended.done
 
 
 def answers(project: Project) -> bool:

@@ -19,7 +19,7 @@ from devcluster.cluster import Cluster
 from devcluster.images import helpers, operators
 from manifests.labels import STACK
 from tests.cluster.project import Project, emptied
-from tests.faults import kills
+from tests.faults import engine, kills
 from tests.faults.clusters import own_cluster
 from tests.faults.kills import Kill, Operation
 
@@ -99,7 +99,7 @@ def test_a_killed_engine_is_mended_by_what_doctor_prints(
             now = kills.runs(kills.marked(victim))
             assert {name: now.get(name) for name in alive} == alive, told
     finally:
-        kills.end_leftovers(ended.session)
+        engine.end_leftovers(ended.session)
 
 
 def test_a_stack_at_work_is_left_alone(victim: Project, undisturbed: dict[Operation, int]) -> None:
