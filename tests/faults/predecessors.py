@@ -1,5 +1,7 @@
-"""The Kueue before the one that is installed here: built from modules that are pinned beside this file."""
+"""The operators before those that are installed here: built from modules that are pinned beside this file."""
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -17,66 +19,108 @@ from toolchain import gotool, manifests, tools
 from toolchain.build import Builder
 from toolchain.groups import Group, Program, Stamp
 
-VERSION = "v0.14.0"
-MODULE = "sigs.k8s.io/kueue"
-GROUP = Group(
-    name="before",
-    module="before",
-    purpose=f"Kueue {VERSION}",
-    programs=(Program("kueue", f"{MODULE}/cmd/kueue"),),
-    seconds=90,
-    stamps=(Stamp(f"{MODULE}/pkg/version.GitVersion", MODULE),),
-)
-IMAGE = f"registry.k8s.io/kueue/kueue:{VERSION}"
+KUEUE = "sigs.k8s.io/kueue"
+TRAINING_OPERATOR = "github.com/kubeflow/training-operator"
+_REQUESTS = ControllerResources(cpu="50m", memory="128Mi")
 
 
-class _Release(manifests.Manifest):
-    """Its version is not the toolchain's."""
+@dataclass(frozen=True, kw_only=True)
+class Release(manifests.Manifest):
+    """An older release, from a go.mod of its own."""
+
+    older: str
+    """Its version, as in `v0.14.0`."""
+    program: Program
+    stamps: tuple[Stamp, ...] = ()
+    registry: str = ""
+    """Where the cluster looks for an image whose name says no registry."""
 
     @property
     def version(self) -> str:
-        """As in `v0.14.0`."""
-        return VERSION
-
-
-class Predecessor:
-    """Kueue v0.14.0: its image, and its release manifest."""
-
-    def __init__(self) -> None:
-        """Built, unless that has been done: about a minute and a half with empty caches."""
-        builder, console = Builder(gotool.choose(), Path(__file__).parent), Console(stderr=True)
-        self.program = builder.build(GROUP, console) / "bin" / "kueue"
-        (known,) = (each for each in manifests.MANIFESTS if each.name == "kueue")
-        release = _Release(
-            name=known.name,
-            group=known.group,
-            module=known.module,
-            overlay=known.overlay,
-            image=known.image,
-            released=known.released,
-        )
-        self.text = manifests.render(release, builder.module_folder(GROUP, MODULE), tools.program("kubectl"))
+        """Not the toolchain's."""
+        return self.older
 
     @property
-    def recipe(self) -> Recipe:
-        """The image, under its public name."""
-        return Recipe("kueue", CONTAINERFILES / "kueue", programs={"kueue": self.program}, serve_as=(IMAGE,))
+    def modules(self) -> Group:
+        """What is built: about a minute and a half with empty caches."""
+        return Group(
+            name=f"before-{self.name}",
+            module=self.name,
+            purpose=f"{self.name} {self.version}",
+            programs=(self.program,),
+            seconds=90,
+            stamps=self.stamps,
+        )
 
-    def install(self, stack: str) -> list[OperatorManifests]:
-        """Its objects, and the training operator's, as a stack has them that declared this release."""
-        declared = Kueue(
-            manifest=Declared(version=VERSION, url="https://example.org/kueue.yaml", sha256="0" * 64),
-            requests=ControllerResources(cpu="50m", memory="128Mi"),
-        )
-        operator = TrainingOperator(
-            manifest=declared.manifest, requests=declared.requests, init_container_image=INIT_PYTORCH
-        )
-        other = manifests.path("training-operator").read_text()
+    @property
+    def declared(self) -> Declared:
+        """As a stack would that had this release's bytes."""
+        return Declared(version=self.version, url=f"https://example.org/{self.name}.yaml", sha256="0" * 64)
+
+
+RELEASES = {
+    "kueue": Release(
+        name="kueue",
+        older="v0.14.0",
+        group="before-kueue",
+        module=KUEUE,
+        program=Program("kueue", f"{KUEUE}/cmd/kueue"),
+        stamps=(Stamp(f"{KUEUE}/pkg/version.GitVersion", KUEUE),),
+        overlay="config/default",
+        image="us-central1-docker.pkg.dev/k8s-staging-images/kueue/kueue:main",
+        released="registry.k8s.io/kueue/kueue:{version}",
+    ),
+    "trainingOperator": Release(
+        name="training-operator",
+        older="v1.8.1",
+        group="before-training-operator",
+        module=TRAINING_OPERATOR,
+        program=Program("training-operator", f"{TRAINING_OPERATOR}/cmd/training-operator.v1"),
+        overlay="manifests/overlays/standalone",
+        image="kubeflow/training-operator:v1-04f9f13",
+        released="kubeflow/training-operator:v1-04f9f13",
+        registry="docker.io/",
+    ),
+}
+"""By the key of `trainstack:operators`."""
+
+
+class Predecessors:
+    """The older releases: their images, and their manifests."""
+
+    def __init__(self) -> None:
+        """Built, unless that has been done."""
+        builder, console = Builder(gotool.choose(), Path(__file__).parent / "before"), Console(stderr=True)
+        self._texts: dict[str, str] = {}
+        self._programs: dict[str, Path] = {}
+        for key, each in RELEASES.items():
+            self._programs[key] = builder.build(each.modules, console) / "bin" / each.name
+            folder = builder.module_folder(each.modules, each.module)
+            self._texts[key] = manifests.render(each, folder, tools.program("kubectl"))
+
+    @property
+    def recipes(self) -> list[Recipe]:
+        """The images, under their public names."""
         return [
-            of_release(kueue(_objects(self.text), declared, stack), VERSION),
-            training_operator(_objects(other), operator, stack),
+            Recipe(
+                each.name,
+                CONTAINERFILES / each.name,
+                programs={each.name: self._programs[key]},
+                serve_as=(each.registry + each.released.format(version=each.version),),
+            )
+            for key, each in RELEASES.items()
         ]
 
+    def install(self, stack: str) -> list[OperatorManifests]:
+        """Their objects, as a stack has them that declared these releases."""
+        queues, jobs = RELEASES["kueue"], RELEASES["trainingOperator"]
+        declared = Kueue(manifest=queues.declared, requests=_REQUESTS)
+        operator = TrainingOperator(manifest=jobs.declared, requests=_REQUESTS, init_container_image=INIT_PYTORCH)
+        return [
+            of_release(kueue(self._objects("kueue"), declared, stack), queues.version),
+            of_release(training_operator(self._objects("trainingOperator"), operator, stack), jobs.version),
+        ]
 
-def _objects(text: str) -> list[Manifest]:
-    return [each for each in yaml.load_all(text, Loader=yaml.CSafeLoader) if each]
+    def _objects(self, key: str) -> list[Manifest]:
+        found: Iterable[Manifest | None] = yaml.load_all(self._texts[key], Loader=yaml.CSafeLoader)
+        return [each for each in found if each]

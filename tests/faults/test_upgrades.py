@@ -1,8 +1,8 @@
-"""A newer operator takes an older one's place under queued and running runs; an older one never takes a newer one's."""
+"""Newer operators take older ones' places under queued and running runs; an older one never takes a newer one's."""
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,84 +11,91 @@ import pytest
 from devcluster import cluster as devcluster
 from devcluster.cluster import Cluster
 from devcluster.images import ensure_images, helpers, operators, workload
-from manifests import labels, namespaces, storage
+from manifests import labels, namespaces, probes, storage
 from settings.environment import Namespace
 from settings.storage import StorageClass
-from tests.cluster.lab import HELD, NAMESPACE, OPEN, await_end, await_pods, bare, uid, uids
+from tests.cluster.lab import HELD, MOUNT, NAMESPACE, OPEN, await_end, await_pods, bare, in_pod, launch, uid, uids
 from tests.cluster.project import ROOT, Project, eventually
 from tests.faults import outages
 from tests.faults.outages import SECONDS, Record
-from tests.faults.predecessors import VERSION, Predecessor
+from tests.faults.predecessors import RELEASES, Predecessors
+from toolchain.manifests import MANIFESTS, Manifest
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 GROUP = "kueue.x-k8s.io"
+GROUPS = (GROUP, "kubeflow.org")
+NOW = {key: next(each for each in MANIFESTS if each.name == older.name) for key, older in RELEASES.items()}
+"""The releases that are installed here, by the key of `trainstack:operators`."""
 QUEUES = ("resourceflavors", "clusterqueues", "localqueues")
+CONTROLLERS = (("kueue-controller-manager", "kueue-system"), ("training-operator", "kubeflow"))
+ENDS = f"until [ -e {MOUNT}/go ]; do sleep 0.2; done"
+"""What the replicas of a PyTorchJob do."""
 
 
-def declare_older(project: Project, version: str) -> None:
-    """Edit the stack to an older Kueue; that its bytes are not that release's does not come into it."""
+def declare_older(project: Project, operator: str, version: str) -> None:
+    """Edit the stack to an older operator; that its bytes are not that release's does not come into it."""
 
     def edit(config: dict[str, Any]) -> None:
-        config["trainstack:operators"]["kueue"]["manifest"] = {"version": version}
+        config["trainstack:operators"][operator]["manifest"] = {"version": version}
         # Where it is too old for our API version, the files say so first.
-        silenced = {"rule": "version-clash", "path": "operators.kueue", "reason": "The test is about the cluster."}
+        silenced = {"rule": "version-clash", "path": f"operators.{operator}", "reason": "The test is of the cluster."}
         config["trainstack:checks"] = {"silenced": [silenced]}
 
     project.edit_stack(edit)
 
 
-def refused_as_older(project: Project, version: str) -> None:
-    """`up` and `preview` say why, and no object is touched."""
-    before = kueue_of(project)
-    for words in (("up", "--yes", "--skip-preview"), ("preview",)):
-        done = project.pulumi(*words)
-        assert done.code != 0
-        assert f"this change would go back to {version}: an older controller does not know" in done.text
-        assert "declare operators.kueue.manifest of v0.15.2 or a later release" in done.text
-        assert "Traceback" not in done.text
-    assert kueue_of(project) == before
+def refused_as_older(project: Project, operator: str, version: str) -> None:
+    """With that declared, `up` and `preview` say why, and no object is touched."""
+    file = project.root / f"Pulumi.{project.stack}.yaml"
+    settings, before = file.read_text(), installed(project)
+    try:
+        declare_older(project, operator, version)
+        for words in (("up", "--yes", "--skip-preview"), ("preview",)):
+            done = project.pulumi(*words)
+            assert done.code != 0
+            assert f"this change would go back to {version}: an older controller does not know" in done.text
+            assert f"declare operators.{operator}.manifest of {NOW[operator].version} or a later release" in done.text
+            assert "Traceback" not in done.text
+    finally:
+        file.write_text(settings)
+    assert installed(project) == before
 
 
-def kueue_of(project: Project) -> dict[str, str]:
-    """Kueue's definitions and Deployment by name, with their resource versions."""
-    found = [*definitions(project).values(), project.get("deployment", "kueue-controller-manager", "kueue-system")]
+def installed(project: Project) -> dict[str, str]:
+    """The operators' definitions and Deployments by name."""
+    found = [*definitions(project).values(), *(project.get("deployment", *each) for each in CONTROLLERS)]
     return {each["metadata"]["name"]: json.dumps(each["spec"], sort_keys=True) for each in found}
 
 
 def definitions(project: Project) -> dict[str, dict[str, Any]]:
-    """Kueue's definitions."""
+    """The operators' definitions."""
     items = project.get("customresourcedefinitions")["items"]
-    return {each["metadata"]["name"]: each for each in items if each["spec"]["group"] == GROUP}
+    return {each["metadata"]["name"]: each for each in items if each["spec"]["group"] in GROUPS}
 
 
-def test_an_older_kueue_is_refused(platform: Project) -> None:
+@pytest.mark.parametrize(("operator", "version"), [("kueue", "v0.15.1"), ("trainingOperator", "v1.9.2")])
+def test_an_older_operator_is_refused(platform: Project, operator: str, version: str) -> None:
     """By the release that stands on the live definitions and Deployment."""
-    file = platform.root / f"Pulumi.{platform.stack}.yaml"
-    before = file.read_text()
-    try:
-        declare_older(platform, "v0.15.1")
-        refused_as_older(platform, "v0.15.1")
-    finally:
-        file.write_text(before)
+    refused_as_older(platform, operator, version)
 
 
 @pytest.fixture(scope="module")
-def predecessor() -> Predecessor:
-    """Kueue v0.14.0."""
-    return Predecessor()
+def predecessors() -> Predecessors:
+    """Kueue v0.14.0 and the training operator v1.8.1."""
+    return Predecessors()
 
 
 @pytest.fixture(scope="module")
-def older(predecessor: Predecessor, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster that has both releases' images."""
+def older(predecessors: Predecessors, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster that has both releases' images of each."""
     kept = os.environ.get("TRAINSTACK_TEST_CLUSTER")
     state = Path(f"{kept}-older") if kept else tmp_path_factory.mktemp("older")
     try:
         running = devcluster.reset(state)
         images = [
             *operators(["kueue", "training-operator"]),
-            predecessor.recipe,
+            *predecessors.recipes,
             *helpers(),
             workload(ROOT / "workloads" / "digits"),
         ]
@@ -98,45 +105,46 @@ def older(predecessor: Predecessor, tmp_path_factory: pytest.TempPathFactory) ->
         devcluster.down(state, keep_data=False)
 
 
-def test_kueue_is_upgraded_under_runs(
-    older: Cluster, predecessor: Predecessor, tmp_path_factory: pytest.TempPathFactory
+def test_operators_are_upgraded_under_runs(
+    older: Cluster, predecessors: Predecessors, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """A running run goes on, queued ones stay queued and are admitted later; no definition goes, v1beta1 is served."""
+    """Running runs go on, queued ones stay queued and are admitted later; no definition goes, v1beta1 is served."""
     project = Project.copy(tmp_path_factory.mktemp("upgrade"), older)
     platform = project.other("platform", outages.platform())
-    install(platform, predecessor)
+    install(platform, predecessors)
     team = queued_and_running(platform)
     record = Record(team, older)
     record.trains(3)
+    replicas = await_pods(team, "joins", 2)
     before, kinds = uids(team), {name: uid(each) for name, each in definitions(team).items()}
     others = {kind: v1beta1(team, kind) for kind in QUEUES}
-    (pod,) = await_pods(team, "trains", 1)
+    assert images(team) == names(RELEASES.values())
 
     done = platform.up(seconds=SECONDS)
     assert done.code == 0, done.text
-    deployment = team.get("deployment", "kueue-controller-manager", "kueue-system")
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    assert container["image"].startswith("registry.k8s.io/kueue/kueue:v0.15.2")
+    assert images(team) == names(NOW.values())
 
     assert kinds.items() <= {name: uid(each) for name, each in definitions(team).items()}.items()
     assert {kind: v1beta1(team, kind) for kind in QUEUES} == others
     assert uids(team) == before
     record.ends_as_undisturbed()
     assert record.attempts() == 1
-    assert pod["metadata"]["name"].startswith(next(name for name in before if name.startswith("trains-")))
-    assert all(body["spec"]["suspend"] for body in waiting(team))
+    assert lives(await_pods(team, "joins", 2)) == lives(replicas)
+    in_pod(team, replicas[0], "touch", f"{MOUNT}/go")
+    await_end(team, "joins", "Succeeded")
+    assert all(suspended(body) for body in waiting(team))
     done = team.up("--refresh", "--expect-no-changes", seconds=SECONDS)
     assert done.code == 0, done.text
 
     platform.edit_stack(open_all)
     done = platform.up(seconds=SECONDS)
     assert done.code == 0, done.text
-    for number in range(2):
-        await_end(team, f"waits-{number}", "Complete")
+    for each in WAITING:
+        await_end(team, each, "Complete", "Succeeded")
     assert uids(team) == before
 
-    declare_older(platform, VERSION)
-    refused_as_older(platform, VERSION)
+    for operator, release in RELEASES.items():
+        refused_as_older(platform, operator, release.version)
 
 
 def open_all(config: dict[str, Any]) -> None:
@@ -151,8 +159,8 @@ def queues_of(config: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def install(platform: Project, predecessor: Predecessor) -> None:
-    """Have Kueue v0.14.0 as this stack would, and the lab's queues in the only version that it serves.
+def install(platform: Project, predecessors: Predecessors) -> None:
+    """Have the older operators as this stack would, and the lab's queues in the only version that Kueue v0.14.0 serves.
 
     It is done by kubectl in the engine's name: with v0.14.0, which does not serve v1beta2, no queue can be declared.
     """
@@ -160,7 +168,7 @@ def install(platform: Project, predecessor: Predecessor) -> None:
     apply(platform, [namespaces.namespace(Namespace(name=NAMESPACE), platform.stack)])
     shared = StorageClass(name="shared", provisioner="rancher.io/local-path")
     apply(platform, [storage.storage_class(shared, platform.stack)])
-    before, other = predecessor.install(platform.stack)
+    before, other = predecessors.install(platform.stack)
     apply(platform, (*before.crds, *other.crds))
     apply(platform, before.after_crds())
     cluster_queues = [
@@ -182,6 +190,8 @@ def install(platform: Project, predecessor: Predecessor) -> None:
     # Until its webhooks answer, nothing of what they watch is taken: the other operator's pods too.
     eventually("Kueue takes queues", lambda: applied(platform, queues), SECONDS)
     apply(platform, other.after_crds())
+    probe = [probes.training_operator(platform.stack)]
+    eventually("the training operator takes jobs", lambda: applied(platform, probe, "--dry-run=server"), SECONDS)
 
 
 def v1beta1_object(
@@ -197,24 +207,32 @@ def apply(project: Project, objects: Any) -> None:
     assert applied(project, objects)
 
 
-def applied(project: Project, objects: Any) -> bool:
-    """Whether the cluster takes the objects, as ours."""
+def applied(project: Project, objects: Any, *options: str) -> bool:
+    """Whether the cluster takes the objects, as ours. `options`: further ones of `kubectl apply`."""
     file = project.root / ".trainstack" / "objects.json"
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
-    done = project.run(["kubectl", "apply", "--server-side", "--field-manager=trainstack", "-f", str(file)])
+    done = project.run(["kubectl", "apply", "--server-side", "--field-manager=trainstack", *options, "-f", str(file)])
     print(done.err)
     return done.code == 0
 
 
+WAITING = ("waits-0", "waits-1", "waits-2")
+"""Runs in the queue that holds everything."""
+
+
 def queued_and_running(platform: Project) -> Project:
-    """A team's stack with a run that trains and two that wait, up."""
+    """A team's stack with a Job and a PyTorchJob that run and three that wait, up."""
     team = outages.team(platform)
 
     def edit(config: dict[str, Any]) -> None:
         # There is no stack yet whose outputs would tell its queues.
         config["trainstack:environment"] = {"halves": ["training"]}
-        runs = [bare(f"waits-{number}", queue=HELD, command=["true"], volumes=[]) for number in range(2)]
-        config["trainstack:workloads"]["runs"] += runs
+        roles = {"Master": {"restartPolicy": "Never"}, "Worker": {"restartPolicy": "Never"}}
+        config["trainstack:workloads"]["runs"] += [
+            bare("joins", "PyTorchJob", command=["sh", "-c", ENDS], roles=roles),
+            *(bare(each, queue=HELD, command=["true"], volumes=[]) for each in WAITING[:2]),
+            bare(WAITING[2], "PyTorchJob", queue=HELD, command=["true"], roles=roles, volumes=[]),
+        ]
 
     team.edit_stack(edit)
     done = team.up(seconds=SECONDS)
@@ -224,8 +242,29 @@ def queued_and_running(platform: Project) -> Project:
 
 def waiting(team: Project) -> list[dict[str, Any]]:
     """The runs that wait."""
-    found = team.get("jobs", namespace=NAMESPACE)["items"]
-    return [each for each in found if each["metadata"]["labels"]["trainstack.dev/workload"].startswith("waits-")]
+    return [launch(team, each) for each in WAITING]
+
+
+def suspended(body: dict[str, Any]) -> bool:
+    """Whether a Job or a PyTorchJob is."""
+    return bool(body["spec"].get("runPolicy", body["spec"])["suspend"])
+
+
+def lives(pods: list[dict[str, Any]]) -> dict[str, list[str]]:
+    """The containers of pods, by the pods' UIDs: another one has taken the place of one that ended."""
+    return {uid(each): [one["containerID"] for one in each["status"]["containerStatuses"]] for each in pods}
+
+
+def names(releases: Iterable[Manifest]) -> set[str]:
+    """Of their images."""
+    return {each.released.format(version=each.version) for each in releases}
+
+
+def images(project: Project) -> set[str]:
+    """What the controllers run."""
+    found = (project.get("deployment", *each)["spec"]["template"]["spec"]["containers"] for each in CONTROLLERS)
+    # A digest may follow.
+    return {container["image"].partition("@")[0] for containers in found for container in containers}
 
 
 def v1beta1(project: Project, kind: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-module trainstack/toolchain/before
+module trainstack/toolchain/before/kueue
 
 go 1.26
 
