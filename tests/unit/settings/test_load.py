@@ -374,7 +374,7 @@ def test_the_error_reads_as_a_list(tmp_path: Path) -> None:
 
 def test_a_fault_commands_no_terminal(tmp_path: Path) -> None:
     """A key comes from a file that somebody may have sent for review."""
-    told = runs_of(tmp_path, r'''    - {name: a, base: train, namespace: n, "\e[2J\e]0;gone\a": 1}''')
+    told = runs_of(tmp_path, r"""    - {name: a, base: train, namespace: n, "\e[2J\e]0;gone\a": 1}""")
     assert any(r"\x1b[2J\x1b]0;gone\x07" in fault for fault in told)
     assert all(fault.isprintable() for fault in told)
 
