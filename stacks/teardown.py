@@ -7,7 +7,7 @@
 - `trainstack destroy`: the program declares nothing, and the hooks do nothing: definitions and namespaces stay.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,13 @@ import pulumi
 
 from checks.cluster import paths
 from checks.cluster.client import ClusterError
-from checks.cluster.snapshot import read_launches, run_namespaces
+from checks.cluster.snapshot import LAUNCH_KINDS, read_launches, run_namespaces
 from checks.cluster.teardown import read_instances, read_kind, read_namespace, read_scene
 from checks.launches import utc_now
 from checks.ownership import Identity, identity
 from checks.teardown.plan import decide, protected
 from checks.teardown.scene import finished, is_ours, owned, shown
-from checks.teardown.users import admitted_by, queue_users, strangers
+from checks.teardown.users import admitted_by, ownerless, queue_users, strangers
 from components.removal import delete, hold_and_drain, read_metadata, until
 from components.teardown import Guard, Teardown, register
 from manifests.retained import Retained
@@ -98,6 +98,17 @@ def _queue(settings: Settings, manifest: Mapping[str, Any]) -> None:
         return
     _departed(settings)
     version = manifest["apiVersion"]
+
+    def holding() -> list[Mapping[str, Any]]:
+        found = read_kind(version, "Workload", context)
+        return [each for each in found if admitted_by(each) == name and not finished(each)]
+
+    def left_behind() -> str:
+        held = holding()
+        return _told(ownerless(held, [kind for _, kind in LAUNCH_KINDS], _living(held, context)))
+
+    # The garbage collector learns of new kinds every 30 s: of a Kueue that has just come Workloads outlive their Jobs.
+    until(f"what is left of runs that are gone holds no quota of ClusterQueue {name}", left_behind, DEADLINE_SECONDS)
     local_queues, workloads = (read_kind(version, kind, context) for kind in ("LocalQueue", "Workload"))
     mine = owned(read_launches(settings.stack, run_namespaces(settings), context), workloads)
     users = queue_users(name, settings.stack, local_queues, workloads, mine)
@@ -108,11 +119,18 @@ def _queue(settings: Settings, manifest: Mapping[str, Any]) -> None:
         )
     hold_and_drain(manifest, context)
 
-    def held() -> str:
-        holding = [each for each in read_kind(version, "Workload", context) if admitted_by(each) == name]
-        return ", ".join(shown(identity(each)) for each in holding if not finished(each))
+    until(f"ClusterQueue {name} holds no quota for anybody", lambda: _told(holding()), DEADLINE_SECONDS)
 
-    until(f"ClusterQueue {name} holds no quota for anybody", held, DEADLINE_SECONDS)
+
+def _told(bodies: Sequence[Mapping[str, Any]]) -> str:
+    return ", ".join(shown(identity(each)) for each in bodies)
+
+
+def _living(workloads: Sequence[Mapping[str, Any]], context: str | None) -> frozenset[str]:
+    """The uids of all objects of the kinds that own these Workloads, as far as runs are launched as such."""
+    owners = {each["kind"] for body in workloads for each in body["metadata"].get("ownerReferences") or ()}
+    kinds = [each for each in LAUNCH_KINDS if each[1] in owners]
+    return frozenset(str(body["metadata"]["uid"]) for each in kinds for body in read_kind(*each, context))
 
 
 def _controller(settings: Settings, manifest: Mapping[str, Any]) -> None:

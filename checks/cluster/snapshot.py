@@ -15,7 +15,7 @@ from settings.model import Settings
 from workloads.parameter_file import Data
 from workloads.records import Ledger, read_ledger, wrapper_sources
 
-_LAUNCH_KINDS = tuple((facts.api_version, kind) for kind, facts in KINDS.items())
+LAUNCH_KINDS = tuple((facts.api_version, kind) for kind, facts in KINDS.items())
 # The pods of a Job bear its run too, but not the stack's mark: they are the Job's.
 
 
@@ -71,7 +71,7 @@ def read_launches(stack: str, namespaces: Sequence[str | None], context: str | N
     none, and may not.
     """
     forbidden: dict[str, tuple[Answer, str]] = {}
-    found = _list(_LAUNCH_KINDS, namespaces, f"{labels.STACK}={stack},{labels.RUN}", context, forbidden)
+    found = _list(LAUNCH_KINDS, namespaces, f"{labels.STACK}={stack},{labels.RUN}", context, forbidden)
     if forbidden:
         ledgers = _list([("v1", "ConfigMap")], namespaces, f"{labels.STACK}={stack},{labels.LEDGER}", context)
         launched = {str(read_ledger(body).launch["kind"]) for body in ledgers}

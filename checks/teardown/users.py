@@ -51,6 +51,28 @@ def queue_users(
     return sorted(f"{shown(_root(each))}, {whose(each)}" for each in (*bound, *held))
 
 
+def ownerless(workloads: Sequence[Body], kinds: Collection[str], living: Collection[str]) -> list[Body]:
+    """Those whose owner is gone: what is left of it, which nobody uses.
+
+    Args:
+        workloads: Kueue's.
+        kinds: those of which it is known who lives; an owner of another kind counts as alive.
+        living: the uids of all objects of these kinds.
+
+    """
+    return [
+        each for each in workloads if (owners := _owners(each)) and all(_gone(own, kinds, living) for own in owners)
+    ]
+
+
+def _gone(owner: Body, kinds: Collection[str], living: Collection[str]) -> bool:
+    return owner["kind"] in kinds and owner["uid"] not in living
+
+
+def _owners(body: Body) -> Sequence[Body]:
+    return body["metadata"].get("ownerReferences") or ()
+
+
 def admitted_by(workload: Body) -> str | None:
     """The cluster queue whose quota a Workload holds."""
     admission = (workload.get("status") or {}).get("admission") or {}
@@ -73,7 +95,7 @@ def _uses(scene: Scene, going: frozenset[Identity], mine: frozenset[str]) -> Ite
 def _of(body: Body, mine: frozenset[str]) -> bool:
     """Whether it is one of these, or is owned by one of them."""
     metadata = body["metadata"]
-    return metadata.get("uid") in mine or any(each["uid"] in mine for each in metadata.get("ownerReferences") or ())
+    return metadata.get("uid") in mine or any(each["uid"] in mine for each in _owners(body))
 
 
 def _of_queues(scene: Scene) -> Iterator[Use]:
@@ -146,7 +168,7 @@ def strangers(beside: Sequence[Body], namespaces: Collection[str]) -> Iterator[B
     there = {str(body["metadata"]["uid"]) for body in beside}
     for body in beside:
         metadata = body["metadata"]
-        owned_there = any(each["uid"] in there for each in metadata.get("ownerReferences") or ())
+        owned_there = any(each["uid"] in there for each in _owners(body))
         own = (body["kind"], metadata["name"]) in _KUBERNETES_OWN or _OF_ACCOUNT in (metadata.get("annotations") or {})
         if metadata.get("namespace") in namespaces and not owned_there and not own:
             yield body
@@ -154,7 +176,7 @@ def strangers(beside: Sequence[Body], namespaces: Collection[str]) -> Iterator[B
 
 def _root(body: Body) -> Identity:
     """Whom to name: of a Workload what it stands for."""
-    owners = body["metadata"].get("ownerReferences") or ()
+    owners = _owners(body)
     if body["kind"] == "Workload" and owners:
         return str(owners[0]["kind"]), body["metadata"]["namespace"], str(owners[0]["name"])
     return identity(body)

@@ -11,7 +11,7 @@ from checks.ownership import Identity
 from checks.teardown.leftovers import explained, left
 from checks.teardown.plan import STAGES, Plan, decide, protected
 from checks.teardown.scene import Scene
-from checks.teardown.users import queue_users
+from checks.teardown.users import ownerless, queue_users
 from settings.environment import Environment
 from tests.unit.checks.live import NOW, RUN, make_launch_body
 from tests.unit.make import make_settings, make_storage, make_volume
@@ -291,6 +291,18 @@ def test_before_a_queue_goes_it_is_looked_at_again() -> None:
         "research", "dev", [local, QUEUE], [mine, theirs, elsewhere], frozenset({str(mine["metadata"]["uid"])})
     )
     assert found == [f"LocalQueue x/q, {THEIRS}", f"Workload x/t, {THEIRS}"]
+
+
+def test_what_is_left_of_a_run_that_is_gone_is_nobodys() -> None:
+    """A Workload without owner, or with one of which it is not known whether it lives, is somebody's."""
+    job, gone = make_body("Job", "a", "x"), make_body("Job", "b", "x")
+    own, left, unknown = (
+        make_body("Workload", f"w-{number}", "x", metadata=owned_by(each))
+        for number, each in enumerate((job, gone, make_body("RayJob", "c", "x")))
+    )
+    bare = make_body("Workload", "bare", "x")
+    living = {str(job["metadata"]["uid"])}
+    assert ownerless([own, left, unknown, bare], ["Job"], living) == [left]
 
 
 @pytest.mark.parametrize(
