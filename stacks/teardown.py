@@ -21,7 +21,7 @@ from checks.cluster.teardown import read_instances, read_kind, read_namespace, r
 from checks.launches import utc_now
 from checks.ownership import Identity, identity
 from checks.teardown.plan import decide, protected
-from checks.teardown.scene import finished, is_ours, owned, shown
+from checks.teardown.scene import finished, is_ours, owned, owners, shown
 from checks.teardown.users import admitted_by, ownerless, queue_users, strangers
 from components.removal import delete, hold_and_drain, read_metadata, until
 from components.teardown import Guard, Teardown, register
@@ -128,8 +128,8 @@ def _told(bodies: Sequence[Mapping[str, Any]]) -> str:
 
 def _living(workloads: Sequence[Mapping[str, Any]], context: str | None) -> frozenset[str]:
     """The uids of all objects of the kinds that own these Workloads, as far as runs are launched as such."""
-    owners = {each["kind"] for body in workloads for each in body["metadata"].get("ownerReferences") or ()}
-    kinds = [each for each in LAUNCH_KINDS if each[1] in owners]
+    named = {each["kind"] for body in workloads for each in owners(body)}
+    kinds = [each for each in LAUNCH_KINDS if each[1] in named]
     return frozenset(str(body["metadata"]["uid"]) for each in kinds for body in read_kind(*each, context))
 
 

@@ -13,7 +13,7 @@ from checks.cluster.client import Answer, ClusterError, connect, get_all, read, 
 from checks.cluster.snapshot import read_launches, run_namespaces, there
 from checks.launches import live_launch
 from checks.ownership import Identity
-from checks.teardown.scene import Body, Scene, is_ours
+from checks.teardown.scene import Body, Scene, is_ours, owners
 from manifests.labels import STACK
 from settings.model import Settings
 
@@ -167,7 +167,7 @@ async def _ours(
     found = await _list(api, asked, metadata_only=True, all_or_error=None in namespaces)
     # What another object controls is that one's, whichever labels it was given.
     return tuple(
-        each for each in found if is_ours(each, stack) and not any(owner.get("controller") for owner in _owners(each))
+        each for each in found if is_ours(each, stack) and not any(owner.get("controller") for owner in owners(each))
     )
 
 
@@ -215,7 +215,3 @@ async def _list(
                 {**item, "apiVersion": kind.api_version, "kind": kind.kind} for item in answer.body.get("items") or ()
             ]
     return tuple(found)
-
-
-def _owners(body: Body) -> Sequence[Mapping[str, Any]]:
-    return body["metadata"].get("ownerReferences") or ()

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from checks.launches import LiveLaunch, age
 from checks.ownership import Identity, identity
-from checks.teardown.scene import Body, Scene, is_ours, shown, whose
+from checks.teardown.scene import Body, Scene, is_ours, owners, shown, whose
 from checks.teardown.users import foreign_users
 from manifests.labels import RUN
 from settings.model import Settings
@@ -138,8 +138,7 @@ def definition_stays(instances: tuple[Body, ...], scene: Scene) -> str:
     others = [
         shown(identity(each))
         for each in instances
-        if not is_ours(each, scene.stack)
-        and not any(owner["uid"] in mine for owner in each["metadata"].get("ownerReferences") or ())
+        if not is_ours(each, scene.stack) and not any(owner["uid"] in mine for owner in owners(each))
     ]
     return f"others have objects of this kind: {_several(others)}" if others else ""
 

@@ -54,17 +54,18 @@ def is_ours(body: Body, stack: str) -> bool:
 def owned(roots: Iterable[Body], bodies: Iterable[Body]) -> frozenset[str]:
     """The uids of some objects, and of all that they own through however many others."""
     found = {str(body["metadata"]["uid"]) for body in roots}
-    left = [body for body in bodies if body["metadata"].get("ownerReferences")]
+    left = [body for body in bodies if owners(body)]
     while True:
-        more = [body for body in left if _owners(body) & found]
+        more = [body for body in left if any(str(each["uid"]) in found for each in owners(body))]
         if not more:
             return frozenset(found)
         found |= {str(body["metadata"]["uid"]) for body in more}
         left = [body for body in left if str(body["metadata"]["uid"]) not in found]
 
 
-def _owners(body: Body) -> set[str]:
-    return {str(each["uid"]) for each in body["metadata"].get("ownerReferences") or ()}
+def owners(body: Body) -> Sequence[Body]:
+    """The references to the objects that own one."""
+    return body["metadata"].get("ownerReferences") or ()
 
 
 def finished(body: Body) -> bool:

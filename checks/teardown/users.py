@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 
 from checks.ownership import Identity, identity
-from checks.teardown.scene import Body, Scene, finished, is_ours, names, owned, places, shown, whose
+from checks.teardown.scene import Body, Scene, finished, is_ours, names, owned, owners, places, shown, whose
 
 _KUBERNETES_OWN = {("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")}
 """What Kubernetes puts into every namespace."""
@@ -60,17 +60,11 @@ def ownerless(workloads: Sequence[Body], kinds: Collection[str], living: Collect
         living: the uids of all objects of these kinds.
 
     """
-    return [
-        each for each in workloads if (owners := _owners(each)) and all(_gone(own, kinds, living) for own in owners)
-    ]
+    return [each for each in workloads if owners(each) and all(_gone(own, kinds, living) for own in owners(each))]
 
 
 def _gone(owner: Body, kinds: Collection[str], living: Collection[str]) -> bool:
     return owner["kind"] in kinds and owner["uid"] not in living
-
-
-def _owners(body: Body) -> Sequence[Body]:
-    return body["metadata"].get("ownerReferences") or ()
 
 
 def admitted_by(workload: Body) -> str | None:
@@ -95,7 +89,7 @@ def _uses(scene: Scene, going: frozenset[Identity], mine: frozenset[str]) -> Ite
 def _of(body: Body, mine: frozenset[str]) -> bool:
     """Whether it is one of these, or is owned by one of them."""
     metadata = body["metadata"]
-    return metadata.get("uid") in mine or any(each["uid"] in mine for each in _owners(body))
+    return metadata.get("uid") in mine or any(each["uid"] in mine for each in owners(body))
 
 
 def _of_queues(scene: Scene) -> Iterator[Use]:
@@ -168,7 +162,7 @@ def strangers(beside: Sequence[Body], namespaces: Collection[str]) -> Iterator[B
     there = {str(body["metadata"]["uid"]) for body in beside}
     for body in beside:
         metadata = body["metadata"]
-        owned_there = any(each["uid"] in there for each in _owners(body))
+        owned_there = any(each["uid"] in there for each in owners(body))
         own = (body["kind"], metadata["name"]) in _KUBERNETES_OWN or _OF_ACCOUNT in (metadata.get("annotations") or {})
         if metadata.get("namespace") in namespaces and not owned_there and not own:
             yield body
@@ -176,7 +170,7 @@ def strangers(beside: Sequence[Body], namespaces: Collection[str]) -> Iterator[B
 
 def _root(body: Body) -> Identity:
     """Whom to name: of a Workload what it stands for."""
-    owners = _owners(body)
-    if body["kind"] == "Workload" and owners:
-        return str(owners[0]["kind"]), body["metadata"]["namespace"], str(owners[0]["name"])
+    if body["kind"] == "Workload" and owners(body):
+        owner = owners(body)[0]
+        return str(owner["kind"]), body["metadata"]["namespace"], str(owner["name"])
     return identity(body)
