@@ -21,8 +21,8 @@ from checks.cluster.teardown import read_instances, read_kind, read_namespace, r
 from checks.launches import utc_now
 from checks.ownership import Identity, identity
 from checks.teardown.plan import decide, protected
-from checks.teardown.scene import finished, is_ours, owned, owners, shown
-from checks.teardown.users import admitted_by, ownerless, queue_users, strangers
+from checks.teardown.scene import is_ours, owned, owners, shown
+from checks.teardown.users import holders, ownerless, queue_users, strangers
 from components.removal import delete, hold_and_drain, read_metadata, until
 from components.teardown import Guard, Teardown, register
 from manifests.retained import Retained
@@ -100,8 +100,7 @@ def _queue(settings: Settings, manifest: Mapping[str, Any]) -> None:
     version = manifest["apiVersion"]
 
     def holding() -> list[Mapping[str, Any]]:
-        found = read_kind(version, "Workload", context)
-        return [each for each in found if admitted_by(each) == name and not finished(each)]
+        return holders(name, read_kind(version, "Workload", context))
 
     def left_behind() -> str:
         held = holding()

@@ -47,8 +47,13 @@ def queue_users(
 
     """
     bound = [each for each in local_queues if not is_ours(each, stack) and each["spec"].get("clusterQueue") == name]
-    held = [each for each in workloads if admitted_by(each) == name and not finished(each) and not _of(each, mine)]
+    held = [each for each in holders(name, workloads) if not _of(each, mine)]
     return sorted(f"{shown(_root(each))}, {whose(each)}" for each in (*bound, *held))
+
+
+def holders(name: str, workloads: Sequence[Body]) -> list[Body]:
+    """The Workloads that hold quota of one cluster queue."""
+    return [each for each in workloads if admitted_by(each) == name and not finished(each)]
 
 
 def ownerless(workloads: Sequence[Body], kinds: Collection[str], living: Collection[str]) -> list[Body]:
