@@ -44,7 +44,7 @@ class Release(manifests.Manifest):
     def modules(self) -> Group:
         """What is built: about a minute and a half with empty caches."""
         return Group(
-            name=f"before-{self.name}",
+            name=self.group,
             module=self.name,
             purpose=f"{self.name} {self.version}",
             programs=(self.program,),
