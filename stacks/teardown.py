@@ -102,27 +102,21 @@ def _queue(settings: Settings, manifest: Mapping[str, Any]) -> None:
     def holding() -> list[Mapping[str, Any]]:
         return holders(name, read_kind(version, "Workload", context))
 
-    def left_behind() -> str:
-        held = holding()
-        return _told(ownerless(held, [kind for _, kind in LAUNCH_KINDS], _living(held, context)))
+    def held_by() -> str:
+        return ", ".join(shown(identity(each)) for each in holding())
 
+    local_queues, held = read_kind(version, "LocalQueue", context), holding()
+    mine = owned(read_launches(settings.stack, run_namespaces(settings), context), held)
     # The garbage collector learns of new kinds every 30 s: of a Kueue that has just come Workloads outlive their Jobs.
-    until(f"what is left of runs that are gone holds no quota of ClusterQueue {name}", left_behind, DEADLINE_SECONDS)
-    local_queues, workloads = (read_kind(version, kind, context) for kind in ("LocalQueue", "Workload"))
-    mine = owned(read_launches(settings.stack, run_namespaces(settings), context), workloads)
-    users = queue_users(name, settings.stack, local_queues, workloads, mine)
+    left = ownerless(held, [kind for _, kind in LAUNCH_KINDS], _living(held, context))
+    users = queue_users(name, settings.stack, local_queues, [each for each in held if each not in left], mine)
     if users:
         raise ClusterError(
             f"ClusterQueue {name} is not deleted, because others use it: {', '.join(users)}; whose they are has to "
             "end, move or delete them first"
         )
     hold_and_drain(manifest, context)
-
-    until(f"ClusterQueue {name} holds no quota for anybody", lambda: _told(holding()), DEADLINE_SECONDS)
-
-
-def _told(bodies: Sequence[Mapping[str, Any]]) -> str:
-    return ", ".join(shown(identity(each)) for each in bodies)
+    until(f"ClusterQueue {name} holds no quota for anybody", held_by, DEADLINE_SECONDS)
 
 
 def _living(workloads: Sequence[Mapping[str, Any]], context: str | None) -> frozenset[str]:
