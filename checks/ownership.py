@@ -19,6 +19,12 @@ def identity(manifest: Mapping[str, Any]) -> Identity:
     return manifest["kind"], metadata.get("namespace"), metadata["name"]
 
 
+def shown(who: Identity) -> str:
+    """An object's name for people: `LocalQueue research/open`."""
+    kind, namespace, name = who
+    return f"{kind} {f'{namespace}/' if namespace else ''}{name}"
+
+
 def adoptions(settings: Settings) -> frozenset[Identity]:
     """The objects that the environment takes over by `adopt: true`."""
     storage, queues = settings.storage, settings.queues
@@ -48,9 +54,7 @@ def taken_over(
     for manifest in manifests:
         who = identity(manifest)
         if who in adopted and who in live and live[who].get(labels.STACK) != stack:
-            kind, namespace, name = who
-            place = f"{namespace}/{name}" if namespace else name
-            found.append(f"{kind} {place} is there already and is taken over (adopt: true): the same object stays")
+            found.append(f"{shown(who)} is there already and is taken over (adopt: true): the same object stays")
     return tuple(sorted(found))
 
 
@@ -75,11 +79,9 @@ def refusals(
         mark = live[who].get(labels.STACK) if who in live else stack
         if mark == stack or who in adopted:
             continue
-        kind, namespace, name = who
         owner = f"belongs to stack {mark!r}" if mark else "was made by somebody else"
-        place = f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
         found.append(
-            f"{place} exists and {owner}; it is left as it is. Choose another name, remove it from this environment, "
-            "or set `adopt: true` on it where the settings have that word, to take it over"
+            f"{shown(who)} exists and {owner}; it is left as it is. Choose another name, remove it from this "
+            "environment, or set `adopt: true` on it where the settings have that word, to take it over"
         )
     return tuple(sorted(found))

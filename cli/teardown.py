@@ -9,10 +9,10 @@ import typer
 from checks.cluster.client import ClusterError, reach
 from checks.cluster.teardown import read_ours, read_scene
 from checks.launches import utc_now
-from checks.ownership import Identity
+from checks.ownership import Identity, shown
 from checks.teardown.leftovers import explained, left
 from checks.teardown.plan import Plan, decide
-from checks.teardown.scene import Body, shown
+from checks.teardown.scene import Body
 from cli.console import err, fail, out, show_json, step
 from cli.engine import pulumi, resources
 from cli.same_cluster import ensure_same_cluster

@@ -24,18 +24,22 @@ class Object(pulumi.CustomResource):
 
     def __init__(self, manifest: Mapping[str, Any], opts: pulumi.ResourceOptions | None = None) -> None:
         """Declare it as it stands in the manifest, its fields owned by us whichever state declares them."""
-        api_version, kind = manifest["apiVersion"], manifest["kind"]
-        group_version = api_version if "/" in api_version else f"core/{api_version}"
         metadata = manifest["metadata"]
         annotations = {**metadata.get("annotations", {}), FIELD_MANAGER: OWNER}
-        last = metadata["labels"][LAUNCH] if "generateName" in metadata else metadata["name"]
-        name = "/".join(part for part in (metadata.get("namespace"), last) if part)
         super().__init__(
-            f"kubernetes:{group_version}:{kind}",
-            name,
+            *called(manifest),
             {**manifest, "metadata": {**metadata, "annotations": annotations}},
             pulumi.ResourceOptions.merge(pulumi.ResourceOptions(version=PROVIDER_VERSION), opts),
         )
+
+
+def called(manifest: Mapping[str, Any]) -> tuple[str, str]:
+    """The type and the name by which the engine knows an object."""
+    api_version, metadata = manifest["apiVersion"], manifest["metadata"]
+    group_version = api_version if "/" in api_version else f"core/{api_version}"
+    last = metadata["labels"][LAUNCH] if "generateName" in metadata else metadata["name"]
+    name = "/".join(part for part in (metadata.get("namespace"), last) if part)
+    return f"kubernetes:{group_version}:{manifest['kind']}", name
 
 
 def declare(

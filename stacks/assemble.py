@@ -6,11 +6,12 @@ from typing import Any, Protocol
 
 import pulumi
 
-from checks.cluster.names import wait_until_free
+from checks.cluster.names import wait_until_free, wait_until_gone
 from checks.cluster.webhooks import wait_until_runtime_is_seen
 from checks.platform import unknown_queues
 from checks.teardown.plan import protected
 from components.cluster import remember
+from components.departing import after_those
 from components.launches import Launches
 from components.objects import PROVIDER_VERSION
 from components.runs import RunsArgs
@@ -39,6 +40,7 @@ def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Map
     outputs: dict[str, pulumi.Input[Any]] = {"schema": 1}
     after: tuple[pulumi.Input[pulumi.Resource], ...] = ()
     everything: tuple[pulumi.Resource, ...] = ()
+    after_those(program.departing, partial(wait_until_gone, context=settings.cluster.context))
     hooks = teardown(settings, program.retained)
     sealed = SecretsArgs(stack=settings.stack, secrets=settings.secrets, values=secrets) if secrets else None
     if "platform" in halves:

@@ -44,6 +44,8 @@ class Program:
     """By name, in the order of their installation."""
     decided: Decided
     """What becomes of runs and sweeps."""
+    departing: tuple[Mapping[str, Any], ...]
+    """Those manifests whose namesakes are being deleted."""
     retained: tuple[Retained, ...]
     """What `destroy` leaves in the cluster."""
     notes: tuple[str, ...]
@@ -99,6 +101,7 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
     downgraded = downgrades.refusals(installs, marks)
     if refusals := (*decided.refusals, *foreign, *downgraded, *endangered, *contested):
         raise Refused("\n".join(refusals))
+    departing = tuple(each for each in declared if "deletionTimestamp" in there.get(ownership.identity(each), {}))
     # The platform's stack tells which queues there are (stacks/assemble.py).
     answered = {"queue-unknown"} if settings.environment.platform is not None else set()
     return Program(
@@ -106,6 +109,7 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
         cluster=here,
         operators=installs,
         decided=decided,
+        departing=departing,
         retained=tuple(retained(settings, in_order(installs.values()))),
         notes=(
             *(str(each) for each in findings if not each.silenced and each.id not in answered),
@@ -113,6 +117,10 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
             *discarded,
             *overwritten,
             *ownership.taken_over(declared, marks, adopted, stack),
+            *(
+                f"{ownership.shown(ownership.identity(each))} is being deleted: what takes its place waits"
+                for each in departing
+            ),
         ),
         verdicts=tuple(lines(checked.verdicts)),
     )

@@ -19,9 +19,9 @@ from checks.cluster.client import ClusterError
 from checks.cluster.snapshot import LAUNCH_KINDS, read_launches, run_namespaces
 from checks.cluster.teardown import read_instances, read_kind, read_namespace, read_scene
 from checks.launches import utc_now
-from checks.ownership import Identity, identity
+from checks.ownership import Identity, identity, shown
 from checks.teardown.plan import decide, protected
-from checks.teardown.scene import is_ours, owned, owners, shown
+from checks.teardown.scene import is_ours, owned, owners
 from checks.teardown.users import holders, ownerless, queue_users, strangers
 from components.removal import delete, hold_and_drain, read_metadata, until
 from components.teardown import Guard, Teardown, register

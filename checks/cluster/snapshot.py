@@ -48,6 +48,8 @@ def run_namespaces(settings: Settings) -> tuple[str | None, ...]:
 def read_runs(settings: Settings) -> Runs:
     """Read this stack's launches and ledgers; kinds and namespaces that do not exist hold none.
 
+    A launch that is being deleted is gone already: whatever is decided, its object stays no longer.
+
     Raises ClusterError where the cluster cannot be read.
     """
     namespaces, context = run_namespaces(settings), settings.cluster.context
@@ -57,7 +59,7 @@ def read_runs(settings: Settings) -> Runs:
         for marked in (labels.LEDGER, labels.WRAPPER, f"{labels.SWEEP},!{labels.LEDGER}")
     )
     return Runs(
-        tuple(live_launch(body) for body in bodies),
+        tuple(live_launch(body) for body in bodies if "deletionTimestamp" not in body["metadata"]),
         tuple(read_ledger(body) for body in ledgers),
         wrapper_sources(wrappers),
         {str(body["metadata"]["name"]): body.get("data") or {} for body in files},

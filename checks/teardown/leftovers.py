@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterable
 from datetime import datetime
 
-from checks.ownership import Identity, identity
-from checks.teardown.scene import Body, shown
+from checks.ownership import Identity, identity, shown
+from checks.teardown.scene import Body
 
 _WHO = {
     "kubernetes.io/pvc-protection": "a pod still mounts it",

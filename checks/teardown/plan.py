@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from checks.launches import LiveLaunch, age
-from checks.ownership import Identity, identity
-from checks.teardown.scene import Body, Scene, is_ours, owners, shown, whose
+from checks.ownership import Identity, identity, shown
+from checks.teardown.scene import Body, Scene, is_ours, owners, whose
 from checks.teardown.users import foreign_users
 from manifests.labels import RUN
 from settings.model import Settings

@@ -75,12 +75,6 @@ def finished(body: Body) -> bool:
     return bool(({status.get("phase")} | held) & FINISHED)
 
 
-def shown(who: Identity) -> str:
-    """An object's name for people: `LocalQueue research/open`."""
-    kind, namespace, name = who
-    return f"{kind} {f'{namespace}/' if namespace else ''}{name}"
-
-
 def whose(body: Body) -> str:
     """Who an object belongs to, as far as it says so."""
     stack = (body["metadata"].get("labels") or {}).get(STACK)

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Iterator, Sequence
 
-from checks.ownership import Identity, identity
-from checks.teardown.scene import Body, Scene, finished, is_ours, names, owned, owners, places, shown, whose
+from checks.ownership import Identity, identity, shown
+from checks.teardown.scene import Body, Scene, finished, is_ours, names, owned, owners, places, whose
 
 _KUBERNETES_OWN = {("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")}
 """What Kubernetes puts into every namespace."""

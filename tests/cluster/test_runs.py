@@ -41,6 +41,8 @@ from tests.cluster.project import ROOT, Project, eventually
 pytestmark = pytest.mark.cluster
 
 EPOCHS = 40
+HOLDS = "again.example.org/holds"
+"""A finalizer that no controller knows."""
 GO = ("touch", f"{MOUNT}/go")
 FAILS = "raise SystemExit(3)"
 
@@ -260,6 +262,45 @@ def test_a_stack_whose_state_was_lost_takes_its_running_objects_back(lab: Projec
         assert done.code == 0, done.text
         assert uids(project) == before
         assert project.get("persistentvolumeclaims", "lab", NAMESPACE)["metadata"]["labels"]["kept"] == "yes"
+
+
+def test_a_run_that_comes_back_waits_until_its_last_launch_is_gone(lab: Project) -> None:
+    """Its object has the same name: an edit of the old one would be gone with it, and nobody would train."""
+    with team(lab, "back", managed("fit", WAITS)) as project:
+        await_pods(project, "fit", 1)
+        first = launch(project, "fit")
+        name, here = first["metadata"]["name"], (project.root / f"Pulumi.{project.stack}.yaml").read_text()
+        hold(project, first, held=True)
+        project.edit_stack(lambda config: config["trainstack:workloads"].update(runs=[], stop=[run_id(first)]))
+        done = project.up()
+        assert done.code == 0, done.text
+        (project.root / f"Pulumi.{project.stack}.yaml").write_text(here)
+        done = project.pulumi("preview")
+        assert done.code == 0, done.text
+        assert f"Job {NAMESPACE}/{name} is being deleted: what takes its place waits" in done.text
+
+        with ThreadPoolExecutor() as pool:
+            up = pool.submit(project.up)
+            before = f"trainstack.dev/wrapper,trainstack.dev/stack={project.stack}"
+            eventually("what comes before the launch", lambda: project.select("configmaps", before, NAMESPACE))
+            assert uid(launch(project, "fit")) == uid(first)
+            assert not up.done()
+            hold(project, launch(project, "fit"), held=False)
+            done = up.result()
+        assert done.code == 0, done.text
+        second = launch(project, "fit")
+        assert (uid(second) != uid(first), second["metadata"]["name"]) == (True, name)
+        await_pods(project, "fit", 1)
+        quiet(project)
+
+
+def hold(project: Project, job: dict[str, Any], *, held: bool) -> None:
+    """Keep a Job in the cluster though it is deleted, or let it go."""
+    others = [each for each in job["metadata"].get("finalizers", []) if each != HOLDS]
+    change = json.dumps({"metadata": {"finalizers": [*others, *([HOLDS] if held else [])]}})
+    name = job["metadata"]["name"]
+    done = project.kubectl("patch", "job", name, "-n", NAMESPACE, "--type=merge", "--patch", change)
+    assert done.code == 0, done.text
 
 
 def alone(project: Project, name: str, but: dict[str, Any]) -> dict[str, Any] | None:

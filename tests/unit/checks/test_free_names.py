@@ -9,7 +9,7 @@ from checks.cluster import names
 from checks.cluster.client import Answer, ClusterError
 from checks.cluster.names import wait_until_free
 
-MANIFEST = {
+MANIFEST: dict[str, Any] = {
     "apiVersion": "batch/v1",
     "kind": "Job",
     "metadata": {"name": "train", "namespace": "research", "labels": {"trainstack.dev/launch": "train-1-2"}},
@@ -19,13 +19,13 @@ GONE = Answer(404, {})
 
 def make_live(launch: str, **metadata: Any) -> Answer:
     """The object that has the name now."""
-    return Answer(200, {"metadata": {"labels": {"trainstack.dev/launch": launch}, **metadata}})
+    return Answer(200, {"metadata": {**MANIFEST["metadata"], "labels": {"trainstack.dev/launch": launch}, **metadata}})
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, *answers: Answer) -> Iterator[Answer]:
     """A cluster that gives these answers in turn; what is left of them can be taken afterwards."""
     left = iter(answers)
-    monkeypatch.setattr(names, "read", lambda paths, _: {paths[0]: next(left)})
+    monkeypatch.setattr(names, "read", lambda paths, _, **__: {paths[0]: next(left)})
     monkeypatch.setattr(names, "_PAUSE_SECONDS", 0)
     return left
 
@@ -55,8 +55,9 @@ def test_a_launch_that_stays_is_named_with_the_remedy(monkeypatch: pytest.Monkey
 
 def test_a_launch_that_does_not_go_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """By how long it was waited for."""
-    answering(monkeypatch, make_live("train-0-0", deletionTimestamp="now"))
-    with pytest.raises(ClusterError, match="still being deleted after 0 s:"):
+    going = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["foregroundDeletion"]}
+    answering(monkeypatch, make_live("train-0-0", **going))
+    with pytest.raises(ClusterError, match=r"Job research/train is being deleted since .*held by foregroundDeletion"):
         wait_until_free(MANIFEST, None, deadline_seconds=0)
 
 
