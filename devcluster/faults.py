@@ -80,7 +80,8 @@ def small_disk(cluster: Cluster, folder: str, size_bytes: int) -> Iterator[Path]
     Gives the folder as this machine sees it. The disk goes with the block, at the latest with the cluster: it is
     mounted for the cluster alone.
     """
-    inside = ("nsenter", f"--target={cluster.pid}", "--mount", "--")
+    # With its processes too: `umount` reads /proc/self, which is nothing to a process that the cluster's /proc lacks.
+    inside = ("nsenter", f"--target={cluster.pid}", "--mount", "--pid", "--")
     run(*inside, "mount", "-t", "tmpfs", "-o", f"size={size_bytes},mode=777", "trainstack", folder)
     try:
         yield seen(cluster, folder)

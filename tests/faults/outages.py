@@ -9,6 +9,7 @@ from typing import Any
 from devcluster import faults
 from devcluster.cluster import Cluster
 from tests.cluster.lab import HELD, NAMESPACE, bare, launch, managed, platform_config, run_id, team_config, uids, volume
+from tests.cluster.people import Person, make_job, make_pytorchjob
 from tests.cluster.project import Done, Project, eventually
 from tests.faults import engine
 from tests.faults.rivals import TRAINS, undisturbed
@@ -73,12 +74,26 @@ def up_during(project: Project, moment: int, fault: Callable[[], object]) -> Don
 
 
 def answers(project: Project) -> bool:
-    """Whether the API server does, and the node and every controller of the platform are well."""
+    """Whether the API server does, the node and every controller of the platform are well, and so are the webhooks.
+
+    What the API server says of controllers is for a moment what was so before it went away; so webhooks are asked.
+    """
     done = project.run(["kubectl", "get", "--raw=/readyz", "--request-timeout=5s"])
     if done.code != 0:
         return False
     found = json.loads(project.run(["kubectl", "get", "nodes,deployments", "-A", "-o", "json"]).out or '{"items": []}')
-    return bool(found["items"]) and all(_well(each) for each in found["items"])
+    return bool(found["items"]) and all(_well(each) for each in found["items"]) and _admits(project)
+
+
+def _admits(project: Project) -> bool:
+    """Whether a Job and a PyTorchJob come through admission, of which nothing is stored."""
+    pytorchjob = make_pytorchjob("asked", "none", 1)
+    labels = {"kueue.x-k8s.io/queue-name": HELD}
+    bodies = [make_job("asked-"), {**pytorchjob, "metadata": {"generateName": "asked-"}}]
+    for body in bodies:
+        body["metadata"] |= {"namespace": NAMESPACE, "labels": labels}
+    listed = {"apiVersion": "v1", "kind": "List", "items": bodies}
+    return Person(project.kubeconfig).kubectl("create", "--dry-run=server", body=listed).code == 0
 
 
 def _well(body: dict[str, Any]) -> bool:
