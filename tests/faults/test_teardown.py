@@ -15,6 +15,7 @@ import pytest
 from devcluster.cluster import Cluster
 from devcluster.images import helpers, operators
 from tests.cluster.inventory import Name, everything
+from tests.cluster.people import Person
 from tests.cluster.project import Project, emptied, eventually
 from tests.faults.clusters import own_cluster
 from tests.faults.drawn_stacks import STACK, Drawn, draw, operators_config
@@ -64,6 +65,7 @@ def test_nothing_is_left_but_the_listed_volumes(
     done = project.up(seconds=900)
     assert done.code == 0, done.text
     eventually("Kueue has seen every run", lambda: len(project.get("workloads")["items"]) >= drawn.runs)
+    collected(project)
     if drawn.protected:
         unprotected(project, drawn)
 
@@ -111,6 +113,31 @@ def with_kueue(copy: Project, others_kueue: list[Project], drawn: Drawn) -> None
         done = project.up(seconds=900)
         assert done.code == 0, done.text
         others_kueue.append(project)
+
+
+def collected(project: Project) -> None:
+    """Wait until the garbage collector knows Kueue's Workloads: it asks for new kinds every 30 s, and what is of a kind
+    that it does not know outlives its owner.
+    """
+    person = Person(project.kubeconfig)
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap"}
+    owner = person.create({**config_map, "metadata": {"name": "owner", "namespace": "default"}})["metadata"]
+    pod = {"restartPolicy": "Never", "containers": [{"name": "none", "image": "none"}]}
+    owned: dict[str, Any] = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Workload",
+        "metadata": {
+            "name": "owned",
+            "namespace": "default",
+            "ownerReferences": [{**config_map, "name": owner["name"], "uid": owner["uid"]}],
+        },
+        "spec": {"podSets": [{"name": "main", "count": 1, "template": {"spec": pod}}]},
+    }
+    person.create(owned)
+    done = person.kubectl("delete", "configmap", "owner", "-n", "default")
+    assert done.code == 0, done.text
+    words = ("workloads.kueue.x-k8s.io", "owned", "-n", "default")
+    eventually("the Workload went with its owner", lambda: not person.get(*words))
 
 
 def end(project: Project) -> None:
