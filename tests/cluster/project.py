@@ -192,15 +192,15 @@ def emptied(what: str, left: Callable[[], Collection[Any]], seconds: float) -> N
         raise AssertionError(f"{error}; left: {sorted(left())}") from None
 
 
-def eventually(what: str, look: Callable[[], Any], seconds: float = 120) -> Any:
-    """The first true answer of `look`, asked again and again; fails by the name of what was awaited."""
+def eventually(what: str, look: Callable[[], Any], seconds: float = 120, *, every: float = 0.5) -> Any:
+    """The first true answer of `look`, asked again every so many seconds; fails by the name of what was awaited."""
     end = time.monotonic() + seconds
     while True:
         answer = look()
         if answer:
             return answer
         assert time.monotonic() < end, f"not within {seconds} s: {what}"
-        time.sleep(0.5)
+        time.sleep(every)
 
 
 def _git(*words: str) -> str:

@@ -7,12 +7,14 @@ from typing import Any
 from tests.cluster.lab import true_conditions
 from tests.cluster.people import make_job
 from tests.cluster.project import eventually
-from tests.faults.configurations import LATE, Share
-from tests.faults.places import Body, Place
+from tests.faults.configurations import LATE
+from tests.faults.places import Body, Place, View
 from tests.faults.surroundings import stack_config
 
-SECONDS = 200
+SECONDS = 400
 """How long a state may take on a machine that has much to do."""
+PAUSE = 2
+"""Seconds between looks: four configurations look at one time, and each look is a process."""
 RIVAL = "rival"
 NOWHERE = {"again.example.org/nowhere": "yes"}
 """A node's label that no node has: the rival takes quota, and no cpu."""
@@ -49,7 +51,7 @@ def follow(place: Place) -> None:
 
     _expire(place)
     _nothing_is_launched(place, settled=True)
-    assert place.launches() == []
+    assert place.view().launches == []
     trained_once(place, stopped)
 
 
@@ -82,21 +84,20 @@ def _nothing_is_launched(place: Place, *, settled: bool) -> None:
     assert place.ledgers() == remembered, place.whole.told
 
 
-def _reach(place: Place, state: str, look: Callable[[Place], Any]) -> None:
+def _reach(place: Place, state: str, look: Callable[[Place, View], Any]) -> None:
     try:
-        eventually(f"{place.whole.told} is {state}", lambda: look(place), SECONDS)
+        eventually(f"{place.whole.told} is {state}", lambda: look(place, place.view()), SECONDS, every=PAUSE)
     except AssertionError as error:
-        raise AssertionError("\n".join((str(error), *_seen(place)))) from None
+        raise AssertionError("\n".join((str(error), *_seen(place, place.view())))) from None
 
 
-def _seen(place: Place) -> Iterator[str]:
+def _seen(place: Place, view: View) -> Iterator[str]:
     """What stands there instead of the state that was awaited."""
-    workloads = place.workloads()
-    for body in place.launches():
-        metadata, workload = body["metadata"], workloads.get(body["metadata"]["uid"], {})
+    for body in view.launches:
+        metadata, workload = body["metadata"], view.workloads.get(body["metadata"]["uid"], {})
         yield f"{body['kind']} {metadata['name']}: {true_conditions(body)}, its Workload: {true_conditions(workload)}"
     for share in place.whole.shares:
-        pods = [(pod["metadata"]["name"], pod["status"]["phase"]) for pod in _pods(place, share)]
+        pods = [(pod["metadata"]["name"], pod["status"]["phase"]) for pod in view.pods(share)]
         told = {which: place.marks(share.name, which) for which in ("begun", "ended")}
         yield f"{share.name}: pods {pods}, {told}"
 
@@ -115,7 +116,7 @@ def _rival_comes(place: Place) -> None:
         "capabilities": {"drop": ["ALL"]},
     }
     uid = place.owner.create(job)["metadata"]["uid"]
-    _reach(place, "behind a rival", lambda _: "QuotaReserved" in true_conditions(place.workloads().get(uid, {})))
+    _reach(place, "behind a rival", lambda _, view: _held_quota(view, uid))
 
 
 def _rival_goes(place: Place) -> None:
@@ -130,73 +131,66 @@ def _label_node(place: Place, value: str) -> None:
     assert done.code == 0, done.text
 
 
-def _held(place: Place) -> dict[str, Body]:
-    """Kueue's Workloads of all launches, by UID, once each has one and all stand in the queue; else {}."""
-    launches, workloads = place.launches(), place.workloads()
-    found = {uid: body for uid, body in workloads.items() if uid in {each["metadata"]["uid"] for each in launches}}
-    queue = place.owner.get("clusterqueues.kueue.x-k8s.io", place.whole.name)
-    count = sum(share.objects for share in place.whole.shares)
-    told = queue.get("status", {}).get("pendingWorkloads") == count
-    held = all("QuotaReserved" not in true_conditions(body) for body in found.values())
-    stopped = all(_policy(body)["suspend"] for body in launches)
-    return found if told and held and stopped and len(found) == len(launches) == count else {}
+def _held_quota(view: View, uid: str) -> bool:
+    """Whether the launch of that UID has quota."""
+    return "QuotaReserved" in true_conditions(view.workloads.get(uid, {}))
 
 
-def _policy(body: Body) -> Body:
-    return dict(body["spec"].get("runPolicy", body["spec"]))
+def _waiting(view: View) -> list[Body]:
+    """Kueue's Workloads of all launches, once each has one and all stand in the queue; else none."""
+    launches = view.launches
+    uids = {body["metadata"]["uid"] for body in launches}
+    found = [body for uid, body in view.workloads.items() if uid in uids]
+    count = sum(share.objects for share in view.whole.shares)
+    whole = len(found) == len(launches) == view.waiting == count
+    stopped = all(body["spec"].get("runPolicy", body["spec"])["suspend"] for body in launches)
+    return found if whole and stopped and not any(_held_quota(view, uid) for uid in uids) else []
 
 
-def _queued(place: Place) -> bool:
+def _queued(_: Place, view: View) -> bool:
     """All wait, and none has been admitted before."""
-    found = _held(place)
-    return bool(found) and not any("Evicted" in true_conditions(body) for body in found.values())
+    found = _waiting(view)
+    return bool(found) and not any("Evicted" in true_conditions(body) for body in found)
 
 
-def _preempted(place: Place) -> bool:
+def _preempted(_: Place, view: View) -> bool:
     """All have been put out for the rival, nothing of them runs, and the count that Kueue wrote is as it was asked."""
-    found = _held(place)
+    found, partly = _waiting(view), view.whole.partly
+    if not found:
+        return False
     reasons = {
         each["reason"]
-        for body in found.values()
+        for body in found
         for each in body["status"]["conditions"]
         if each["type"] == "Evicted" and each["status"] == "True"
     }
-    evicted = all("Evicted" in true_conditions(body) for body in found.values())
-    here = [pod for share in place.whole.shares for pod in _pods(place, share)]
-    whole = bool(found) and _of(place, place.whole.partly)[0]["spec"]["parallelism"] == place.whole.partly.at_once
-    return whole and evicted and reasons == {"Preempted"} and not here
+    evicted = all("Evicted" in true_conditions(body) for body in found)
+    here = [pod for share in view.whole.shares for pod in view.pods(share)]
+    asked = view.of(partly)[0]["spec"]["parallelism"] == partly.at_once
+    return asked and evicted and reasons == {"Preempted"} and not here
 
 
-def _admitted(place: Place) -> bool:
+def _admitted(place: Place, view: View) -> bool:
     """All are admitted; one in part, one whose pods find no node, one that runs."""
-    whole = place.whole
-    launches, workloads = place.launches(), place.workloads()
-    mine = [workloads.get(body["metadata"]["uid"], {}) for body in launches]
+    whole = view.whole
+    mine = [view.workloads.get(body["metadata"]["uid"], {}) for body in view.launches]
     if not all("Admitted" in true_conditions(body) for body in mine):
         return False
-    in_part = _of(place, whole.partly)[0]["spec"]["parallelism"] == whole.given
-    late = [pod["status"]["phase"] for pod in _pods(place, whole.late)]
+    in_part = view.of(whole.partly)[0]["spec"]["parallelism"] == whole.given
+    late = [pod["status"]["phase"] for pod in view.pods(whole.late)]
     begun = [place.marks(share.name, "begun") for share in whole.shares]
     running = [whole.now.at_once, 0, whole.given]
     return in_part and late == ["Pending"] * whole.late.pods and begun == running
 
 
-def _completed(place: Place) -> bool:
+def _completed(_: Place, view: View) -> bool:
     """All have ended well; what has a TTL of a second is gone."""
-    for share in place.whole.shares:
-        launches = _of(place, share)
+    for share in view.whole.shares:
+        launches = view.of(share)
         ended = all(true_conditions(body) & {"Complete", "Succeeded"} for body in launches)
         if not ended or len(launches) != (0 if share.brief else share.objects):
             return False
     return True
-
-
-def _of(place: Place, share: Share) -> list[Body]:
-    return [body for body in place.launches() if body["metadata"]["labels"]["trainstack.dev/workload"] == share.name]
-
-
-def _pods(place: Place, share: Share) -> list[Body]:
-    return place.owner.pods(f"trainstack.dev/workload={share.name}", place.whole.name)
 
 
 def trained_once(place: Place, stopped: dict[str, int]) -> None:
@@ -218,10 +212,10 @@ def trained_once(place: Place, stopped: dict[str, int]) -> None:
 
 def _expire(place: Place) -> None:
     """Have all that has ended removed by a TTL that the cluster's owner sets."""
-    for body in place.launches():
+    for body in place.view().launches:
         ttl: Body = {"ttlSecondsAfterFinished": 0}
         spec = {"runPolicy": ttl} if "runPolicy" in body["spec"] else ttl
         words = (body["kind"].lower(), body["metadata"]["name"], "-n", place.whole.name)
         done = place.owner.kubectl("patch", *words, "--type=merge", "-p", json.dumps({"spec": spec}))
         assert done.code == 0, done.text
-    _reach(place, "removed", lambda _: not place.launches())
+    _reach(place, "removed", lambda _, view: not view.launches)

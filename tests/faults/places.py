@@ -1,6 +1,6 @@
 """Where drawn environments stand: who made what is there, and with whose rights the stack is brought up."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,9 +9,10 @@ from typing import Any
 import yaml
 
 from devcluster.config import SHARED_FOLDER
+from manifests.labels import STACK, WORKLOAD
 from tests.cluster.people import Person
 from tests.cluster.project import ROOT, Project
-from tests.faults.configurations import Configuration
+from tests.faults.configurations import Configuration, Share
 from tests.faults.surroundings import cluster_queue, platform, platform_stack, stack_config
 
 Body = dict[str, Any]
@@ -19,6 +20,44 @@ RESEARCHER = "researcher"
 """The service account that a tenant acts as."""
 SITE = ROOT / "devcluster" / "sites" / "eidf" / "objects.yaml"
 """A GPU service: its rules for Jobs, and what its tenants may do."""
+
+
+KINDS = ("Job", "PyTorchJob", "Pod", "Workload", "LocalQueue")
+"""What is looked at of a configuration's namespace."""
+
+
+@dataclass(frozen=True)
+class View:
+    """What stood in a configuration's namespace when it was looked at: one question, since many look at one time."""
+
+    whole: Configuration
+    found: Mapping[str, list[Body]]
+
+    @property
+    def launches(self) -> list[Body]:
+        """The stack's launches, of whichever kind."""
+        here = [*self.found["Job"], *self.found["PyTorchJob"]]
+        return [body for body in here if body["metadata"].get("labels", {}).get(STACK) == self.whole.name]
+
+    @property
+    def workloads(self) -> dict[str, Body]:
+        """Kueue's Workloads, by the UID of the object that each is of."""
+        return {body["metadata"]["ownerReferences"][0]["uid"]: body for body in self.found["Workload"]}
+
+    @property
+    def waiting(self) -> int:
+        """Workloads that wait in the queue, as Kueue counts them."""
+        (queue,) = self.found["LocalQueue"]
+        return int(queue.get("status", {}).get("pendingWorkloads", 0))
+
+    def of(self, share: Share) -> list[Body]:
+        """The launches of a workload."""
+        return [body for body in self.launches if body["metadata"]["labels"][WORKLOAD] == share.name]
+
+    def pods(self, share: Share) -> list[Body]:
+        """The pods of a workload."""
+        here = self.found["Pod"]
+        return [body for body in here if body["metadata"].get("labels", {}).get(WORKLOAD) == share.name]
 
 
 @dataclass(frozen=True)
@@ -43,19 +82,17 @@ class Place:
         pattern = f"*_{self.whole.name}_again/told/{name}/{which}.*"
         return len(list((self.volumes / SHARED_FOLDER).glob(pattern)))
 
-    def launches(self) -> list[Body]:
-        """The stack's live launches, of whichever kind the stack has."""
-        kinds = "jobs" if self.whole.environment == "site" else "jobs,pytorchjobs"
-        return self.owner.items(kinds, "-n", self.whole.name, "-l", f"trainstack.dev/stack={self.whole.name}")
+    def view(self) -> "View":
+        """What stands in the namespace now."""
+        kinds = ["jobs", "pods", "workloads.kueue.x-k8s.io", "localqueues.kueue.x-k8s.io"]
+        if self.whole.environment != "site":
+            kinds.append("pytorchjobs")
+        found = self.owner.items(",".join(kinds), "-n", self.whole.name)
+        return View(self.whole, {kind: [each for each in found if each["kind"] == kind] for kind in KINDS})
 
     def uids(self) -> dict[str, str]:
-        """They by name: what tells an object from another that took its name."""
-        return {body["metadata"]["name"]: body["metadata"]["uid"] for body in self.launches()}
-
-    def workloads(self) -> dict[str, Body]:
-        """Kueue's Workloads, by the UID of the object that each is of."""
-        found = self.owner.items("workloads.kueue.x-k8s.io", "-n", self.whole.name)
-        return {body["metadata"]["ownerReferences"][0]["uid"]: body for body in found}
+        """The launches by name: what tells an object from another that took its name."""
+        return {body["metadata"]["name"]: body["metadata"]["uid"] for body in self.view().launches}
 
     def ledgers(self) -> dict[str, Body]:
         """What is remembered of the stack's launches, by the ledger's name."""
