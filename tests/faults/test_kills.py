@@ -9,6 +9,7 @@ import os
 import random
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,8 +21,9 @@ from devcluster.images import helpers, operators
 from manifests.labels import STACK
 from tests.cluster.project import Project, emptied
 from tests.faults import engine, kills
+from tests.faults.bucket import bucket
 from tests.faults.clusters import own_cluster
-from tests.faults.kills import Kill, Operation
+from tests.faults.kills import Kill, Operation, Victim
 
 pytestmark = pytest.mark.cluster
 
@@ -29,8 +31,6 @@ KILLS = 100
 QUICK = 10
 """So many of them are in the CI tier."""
 SEED = int(os.environ.get("TRAINSTACK_FAULTS_SEED", "") or random.SystemRandom().randrange(10**6))
-AGAIN: dict[Operation, str] = {"up": Mending("victim").up, "destroy": Mending("victim").destroy}
-"""What was interrupted, as the doctor writes it."""
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +102,35 @@ def test_a_killed_engine_is_mended_by_what_doctor_prints(
         engine.end_leftovers(ended.session)
 
 
+@pytest.mark.parametrize(
+    "part", [kills.VICTIMS[0], *(pytest.param(each, marks=pytest.mark.slow) for each in kills.VICTIMS[1:])]
+)
+def test_a_state_in_an_object_store_is_mended_likewise(
+    victim: Project, undisturbed: dict[Operation, int], monkeypatch: pytest.MonkeyPatch, part: Victim
+) -> None:
+    """`doctor` cannot see its lock; the engine does, and says what removes it."""
+    kill = replace(Kill.draw(SEED, 0, undisturbed), victim=part)
+    told = f"TRAINSTACK_FAULTS_SEED={SEED}: {kill}"
+    print(told)
+    ready(victim, "up")
+    with bucket() as variables:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        project = victim.other("stored", kills.victim_config())
+        ended = kills.run(project, "up", project.root / "killed.log", kill.moment, partial(kills.kill, part))
+        try:
+            assert ended.struck, f"{told}: it ended before: {ended.done.text}"
+            alive = kills.runs(kills.marked(project))
+            commands = mend(project, "up")
+            print(f"{told}: {commands}")
+            assert len(commands) <= 3, f"{told}: {commands}"
+            whole(project, not_looked_at=1)
+            assert alive.items() <= kills.runs(kills.marked(project)).items(), told
+        finally:
+            engine.end_leftovers(ended.session)
+            project.take_down()
+
+
 def test_a_stack_at_work_is_left_alone(victim: Project, undisturbed: dict[Operation, int]) -> None:
     """`doctor` names the process that works on it, and no command that would let a second one in beside it."""
     ready(victim, "up")
@@ -160,33 +189,48 @@ def doctor(victim: Project) -> dict[str, Any]:
     return found
 
 
+def again(victim: Project, operation: Operation) -> str:
+    """What was interrupted, as the doctor writes it."""
+    mending = Mending(victim.stack)
+    return mending.up if operation == "up" else mending.destroy
+
+
 def ready(victim: Project, operation: Operation) -> None:
     """Bring the stack to where the operation begins."""
     is_up = bool(kills.recorded(victim))
     if is_up == (operation == "up"):
-        done = victim.run(["sh", "-c", AGAIN["destroy" if is_up else "up"]])
+        done = victim.run(["sh", "-c", again(victim, "destroy" if is_up else "up")])
         assert done.code == 0, done.text
     if operation == "up":
         gone(victim)
 
 
 def mend(victim: Project, interrupted: Operation) -> list[str]:
-    """What `doctor` prints, and then what was interrupted; returns what was run."""
+    """What `doctor` prints, and then what was interrupted; returns what was run.
+
+    A lock that `doctor` cannot see is removed by the command that the engine names when it meets it.
+    """
     told = doctor(victim)
-    commands = [*(each for each in told["commands"] if each != AGAIN["up"]), AGAIN[interrupted]]
+    commands = [*(each for each in told["commands"] if each != again(victim, "up")), again(victim, interrupted)]
+    if told["not_looked_at"]:
+        done = victim.run(["sh", "-c", commands[0]])
+        if done.code:
+            assert "the stack is currently locked by 1 lock" in done.text
+            assert "pulumi cancel" in done.text
+            commands = [Mending(victim.stack).cancel, *commands]
     for command in commands:
         done = victim.run(["sh", "-c", command])
         assert done.code == 0, f"{command}: {done.text}; doctor said {told}"
     return commands
 
 
-def whole(victim: Project) -> None:
+def whole(victim: Project, *, not_looked_at: int = 0) -> None:
     """State and cluster hold the same objects, each run once; nobody finds anything to do."""
     state, cluster = kills.recorded(victim), kills.marked(victim)
     assert state == cluster
     assert len(kills.runs(cluster)) == 5
     found = doctor(victim)
-    assert found == {"troubles": [], "commands": [], "not_looked_at": []}
+    assert (found["troubles"], found["commands"], len(found["not_looked_at"])) == ([], [], not_looked_at)
     done = victim.up("--refresh", "--expect-no-changes")
     assert done.code == 0, done.text
     assert kills.marked(victim) == cluster
