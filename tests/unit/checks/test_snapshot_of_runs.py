@@ -1,7 +1,14 @@
 """Where an environment's runs are looked for."""
 
-from checks.cluster.snapshot import run_namespaces
+from collections.abc import Sequence
+
+import pytest
+
+from checks.cluster import snapshot
+from checks.cluster.client import Answer
+from checks.cluster.snapshot import read_runs, run_namespaces
 from settings.environment import Environment, Existing, Namespace
+from tests.unit.checks.live import make_launch_body
 from tests.unit.make import make_run, make_settings, make_storage
 
 
@@ -19,3 +26,15 @@ def test_a_tenant_without_runs_still_looks_where_its_runs_may_be() -> None:
     """The one run that it declared may be active: its namespace is known by name alone now."""
     tenant = Environment(profile="tenant", existing=Existing(namespaces=("team",)))
     assert run_namespaces(make_settings(environment=tenant, storage=make_storage(volumes=()))) == ("team",)
+
+
+def test_a_launch_that_is_being_deleted_is_gone_already(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its object takes what is written to it, and takes it along."""
+    bodies = [make_launch_body(), make_launch_body()]
+    bodies[1]["metadata"] |= {"name": "going", "deletionTimestamp": "2026-01-01T00:00:00Z"}
+
+    def read(paths: Sequence[str], _: object) -> dict[str, Answer]:
+        return {path: Answer(200, {"items": bodies if "/jobs?" in path else []}) for path in paths}
+
+    monkeypatch.setattr(snapshot, "read", read)
+    assert [each.name for each in read_runs(make_settings()).live] == [bodies[0]["metadata"]["name"]]
