@@ -8,7 +8,19 @@ from typing import Any
 
 from devcluster import faults
 from devcluster.cluster import Cluster
-from tests.cluster.lab import HELD, NAMESPACE, bare, launch, managed, platform_config, run_id, team_config, uids, volume
+from tests.cluster.lab import (
+    HELD,
+    MOUNT,
+    NAMESPACE,
+    bare,
+    launch,
+    managed,
+    platform_config,
+    run_id,
+    team_config,
+    uids,
+    volume,
+)
 from tests.cluster.people import Person, make_job, make_pytorchjob
 from tests.cluster.project import Done, Project, eventually
 from tests.faults import engine
@@ -33,15 +45,22 @@ def platform() -> Config:
     }
 
 
-def team(platform: Project, *, first: bool = False) -> Project:
-    """A stack with one volume and a run that trains on it, not up yet; `first`: one that only has the volume made."""
+def team(platform: Project, claim: str = "lab", *, first: bool = False) -> Project:
+    """A stack with one volume and a run that trains on it, not up yet; `first`: one that only has the volume made.
+
+    After an outage the claim needs another name: the scheduler's view of the cluster is old for a while, and a claim
+    whose namesake was bound is taken for bound, so its pod is placed and nobody makes the volume.
+    """
+    mounts: Config = {"volumes": [{"volume": claim, "mountPath": MOUNT}]}
     if first:
-        return platform.other("team", team_config(platform.stack, bare("first", command=["true"])))
-    words = [TRAINS, str(EPOCHS), str(EPOCH_SECONDS)]
-    trains = managed(
-        "trains", "", args=words, resources={"requests": {"cpu": "100m", "memory": "128Mi"}}, backoffLimit=9
+        run = bare("first", command=["true"], **mounts)
+    else:
+        words = [TRAINS, str(EPOCHS), str(EPOCH_SECONDS)]
+        resources = {"requests": {"cpu": "100m", "memory": "128Mi"}}
+        run = managed("trains", "", args=words, resources=resources, backoffLimit=9, record={"volume": claim}, **mounts)
+    return platform.other(
+        "team", {**team_config(platform.stack, run), "trainstack:storage": {"volumes": [volume(claim)]}}
     )
-    return platform.other("team", team_config(platform.stack, trains))
 
 
 def more(project: Project) -> None:
@@ -51,9 +70,9 @@ def more(project: Project) -> None:
         config["trainstack:storage"]["volumes"] += [volume(f"more-{number}") for number in range(5)]
         master = {"Master": {"restartPolicy": "Never"}}
         config["trainstack:workloads"]["runs"] += [
-            bare("waits-0", queue=HELD, command=["true"]),
-            bare("waits-1", queue=HELD, command=["true"]),
-            bare("waits-2", "PyTorchJob", queue=HELD, command=["true"], roles=master),
+            bare("waits-0", queue=HELD, command=["true"], volumes=[]),
+            bare("waits-1", queue=HELD, command=["true"], volumes=[]),
+            bare("waits-2", "PyTorchJob", queue=HELD, command=["true"], volumes=[], roles=master),
         ]
 
     project.edit_stack(edit)
@@ -132,9 +151,9 @@ def whole(project: Project) -> None:
     assert {*uids(project).values()} == {uid for uid, urn in state.items() if "Job::" in urn}
 
 
-def volume_folder(project: Project) -> str:
+def volume_folder(project: Project, claim: str) -> str:
     """The node's folder of the volume, once a pod has had it made."""
-    name = eventually("a volume", lambda: project.get("pvc", "lab", NAMESPACE)["spec"].get("volumeName"), SECONDS)
+    name = eventually("a volume", lambda: project.get("pvc", claim, NAMESPACE)["spec"].get("volumeName"), SECONDS)
     source = project.get("pv", name)["spec"]
     return str((source.get("hostPath") or source["local"])["path"])
 
@@ -160,9 +179,9 @@ def filled(disk: Path) -> Iterator[None]:
 class Record:
     """The record of the run that trains, read from the node's disk: no API server is needed."""
 
-    def __init__(self, project: Project, cluster: Cluster) -> None:
+    def __init__(self, project: Project, cluster: Cluster, claim: str = "lab") -> None:
         run = run_id(launch(project, "trains"))
-        self.folder = faults.seen(cluster, f"{volume_folder(project)}/runs/{run}")
+        self.folder = faults.seen(cluster, f"{volume_folder(project, claim)}/runs/{run}")
 
     def epochs(self) -> list[int]:
         """Those that were begun."""

@@ -75,11 +75,12 @@ def strike(platform: Project, cluster: Cluster, fault: Fault, number: int) -> No
     """A run trains, a change is made, and in the middle of both the fault comes."""
     moment = random.Random(f"{SEED} {fault.__name__} {number}").randint(1, MOST_MOMENTS)
     print(f"TRAINSTACK_FAULTS_SEED={SEED}, {fault.__name__} {number}: moment {moment}")
-    project = outages.team(platform)
+    claim = f"{fault.__name__}-{number}".replace("_", "-")
+    project = outages.team(platform, claim)
     try:
         done = project.up(seconds=outages.SECONDS)
         assert done.code == 0, done.text
-        record = Record(project, cluster)
+        record = Record(project, cluster, claim)
         record.trains(3)
         before = uids(project)
         outages.more(project)
@@ -117,17 +118,18 @@ def test_a_run_whose_disk_is_full_resumes_when_there_is_room(platform: Project, 
     """It fails in words, keeps its checkpoint, and the next attempt goes on."""
     epoch = random.Random(f"{SEED} full {number}").randint(3, outages.EPOCHS // 2)
     print(f"TRAINSTACK_FAULTS_SEED={SEED}, full disk {number}: epoch {epoch}")
-    project = outages.team(platform, first=True)
+    claim = f"full-{number}"
+    project = outages.team(platform, claim, first=True)
     try:
         done = project.up(seconds=outages.SECONDS)
         assert done.code == 0, done.text
-        folder = outages.volume_folder(project)
+        folder = outages.volume_folder(project, claim)
         await_end(project, "first", "Complete")
         with faults.small_disk(own, folder, 8 << 20) as disk:
-            project = outages.team(platform)
+            project = outages.team(platform, claim)
             done = project.up(seconds=outages.SECONDS)
             assert done.code == 0, done.text
-            record = Record(project, own)
+            record = Record(project, own, claim)
             record.trains(epoch)
             with outages.filled(disk):
                 eventually("it says so", lambda: "No space left on device" in outages.logs(project), outages.SECONDS)
