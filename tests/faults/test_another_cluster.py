@@ -1,0 +1,142 @@
+"""A stack that is pointed at another cluster stops before its first write, to an owner and to a tenant."""
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from devcluster.cluster import Cluster
+from devcluster.objects import IDENTITY
+from tests.cluster.inventory import everything
+from tests.cluster.people import Person
+from tests.cluster.project import Done, Project
+from tests.faults.clusters import own_cluster
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+TEAM, WHO = "team", "researcher"
+"""The tenant's namespace, of the same name in both clusters, and its service account there."""
+Config = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Two:
+    """A project, and the kubeconfigs of two clusters that an administrator has made alike."""
+
+    here: Project
+    elsewhere: Path
+
+    def pointed_elsewhere(self, project: Project) -> Project:
+        """The same stack and state, with the other cluster's kubeconfig in the place of its own."""
+        return with_kubeconfig(project, self.elsewhere / project.kubeconfig.name)
+
+
+def with_kubeconfig(project: Project, file: Path) -> Project:
+    """The same stack and state, by another kubeconfig."""
+    return replace(project, kubeconfig=file, variables={**project.variables, "KUBECONFIG": str(file)})
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
+    """Two clusters that nothing but their own facts tells apart, each with the tenant's namespace."""
+    with ExitStack() as clusters:
+        here, elsewhere = (
+            clusters.enter_context(own_cluster(tmp_path_factory, name, [])) for name in ("here", "elsewhere")
+        )
+        folders = [given(each, tmp_path_factory.mktemp("kubeconfigs")) for each in (here, elsewhere)]
+        project = Project.copy(tmp_path_factory.mktemp("pointed"), here)
+        yield Two(replace(project, kubeconfig=folders[0] / "owner"), folders[1])
+
+
+def given(cluster: Cluster, folder: Path) -> Path:
+    """What the administrator gives: kubeconfigs of an owner and of a tenant."""
+    admin = Person(cluster.kubeconfig)
+    # By this the local cluster stays the same when it is made anew; other clusters have no such mark.
+    for words in (
+        ("annotate", "namespace", "kube-system", f"{IDENTITY}-"),
+        ("create", "namespace", TEAM),
+        ("create", "serviceaccount", WHO, "-n", TEAM),
+        ("create", "rolebinding", WHO, "-n", TEAM, "--clusterrole=admin", f"--serviceaccount={TEAM}:{WHO}"),
+    ):
+        done = admin.kubectl(*words)
+        assert done.code == 0, done.text
+    config = yaml.safe_load(cluster.kubeconfig.read_text())
+    (folder / "owner").write_text(yaml.safe_dump(config))
+    token = admin.kubectl("create", "token", WHO, "-n", TEAM, "--duration=1h").out.strip()
+    config["users"] = [{"name": config["users"][0]["name"], "user": {"token": token}}]
+    (folder / "tenant").write_text(yaml.safe_dump(config))
+    return folder
+
+
+def claim(namespace: str) -> Config:
+    """A claim that nobody mounts."""
+    asked = {"name": "data", "namespace": namespace, "storageClass": "any", "size": "1Gi"}
+    return {**asked, "accessModes": ["ReadWriteMany"], "retain": False}
+
+
+OWNER: Config = {
+    "trainstack:environment": {"namespaces": [{"name": "owned"}]},
+    "trainstack:storage": {
+        "classes": [{"name": "any", "provisioner": "rancher.io/local-path"}],
+        "volumes": [claim("owned")],
+    },
+    "trainstack:queues": {"priorityClasses": None},
+}
+TENANT: Config = {
+    "trainstack:environment": {
+        "profile": "tenant",
+        "halves": ["training"],
+        "existing": {"namespaces": [TEAM], "storageClasses": ["any"]},
+    },
+    "trainstack:storage": {"volumes": [claim(TEAM)]},
+    "trainstack:queues": {"priorityClasses": None},
+}
+
+
+@pytest.mark.parametrize(("who", "config"), [("owner", OWNER), ("tenant", TENANT)])
+def test_a_stack_on_another_cluster_writes_nothing(two: Two, who: str, config: Config) -> None:
+    """Whatever the command; its own cluster and its state stay as they are, and it goes on there."""
+    two.here.write_stack(who, config)
+    project = two.here.environment(who, two.here.kubeconfig.with_name(who))
+    owner = with_kubeconfig(project, two.here.kubeconfig)
+    done = project.up()
+    assert done.code == 0, done.text
+    try:
+        away = two.pointed_elsewhere(project)
+        before = (everything(owner), everything(two.pointed_elsewhere(owner)), state(project))
+        for done in (
+            away.pulumi("preview"),
+            away.up(),
+            away.trainstack("up", "--no-wait"),
+            away.pulumi("destroy", "--yes", "--skip-preview", "--run-program"),
+            away.trainstack("destroy", "--yes"),
+            away.trainstack("teardown", "--yes"),
+        ):
+            refused(done, who)
+        assert (everything(owner), everything(two.pointed_elsewhere(owner)), state(project)) == before
+        done = project.up("--refresh", "--expect-no-changes")
+        assert done.code == 0, done.text
+    finally:
+        project.take_down()
+
+
+def refused(done: Done, stack: str) -> None:
+    """The command says that it is another cluster, and how to go on."""
+    told = " ".join(done.text.split())
+    assert done.code != 0, told
+    assert f"stack '{stack}' was made on another cluster" in told
+    assert "Nothing is changed" in told
+    assert "Traceback" not in told
+
+
+def state(project: Project) -> dict[str, Any]:
+    """What the engine knows."""
+    done = project.pulumi("stack", "export")
+    assert done.code == 0, done.text
+    resources: list[dict[str, Any]] = json.loads(done.out)["deployment"]["resources"]
+    return {each["urn"]: each.get("outputs") for each in resources}
