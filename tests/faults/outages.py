@@ -14,6 +14,7 @@ from tests.cluster.lab import (
     NAMESPACE,
     bare,
     launch,
+    launches,
     managed,
     platform_config,
     run_id,
@@ -149,6 +150,14 @@ def whole(project: Project) -> None:
     live = project.select(kinds, f"trainstack.dev/stack={project.stack}", NAMESPACE)
     assert {each["metadata"]["uid"] for each in live} <= state.keys(), state
     assert {*uids(project).values()} == {uid for uid, urn in state.items() if "Job::" in urn}
+
+
+def end(project: Project) -> None:
+    """Take the stack away, and wait until its runs are gone: they go with their Workloads, which the garbage collector
+    tries less and less often while Kueue's webhook is away.
+    """
+    project.take_down(seconds=SECONDS)
+    eventually("its runs are gone", lambda: not launches(project), SECONDS)
 
 
 def volume_folder(project: Project, claim: str) -> str:

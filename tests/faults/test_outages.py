@@ -98,7 +98,7 @@ def strike(platform: Project, cluster: Cluster, fault: Fault, number: int) -> No
             assert record.attempts() > 1
     finally:
         eventually("the cluster is well again", lambda: outages.answers(project), outages.SECONDS)
-        project.take_down(seconds=outages.SECONDS)
+        outages.end(project)
 
 
 def test_a_control_plane_that_dies_costs_nothing(platform: Project, own: Cluster) -> None:
@@ -137,4 +137,4 @@ def test_a_run_whose_disk_is_full_resumes_when_there_is_room(platform: Project, 
             assert record.attempts() > 1
             outages.whole(project)
     finally:
-        project.take_down(seconds=outages.SECONDS)
+        outages.end(project)
