@@ -131,6 +131,40 @@ def test_a_state_in_an_object_store_is_mended_likewise(
             project.take_down()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("part", kills.VICTIMS)
+def test_a_killed_teardown_goes_on(victim: Project, undisturbed: dict[Operation, int], part: Victim) -> None:
+    """By what `doctor` prints, and then the same command again: nothing is left."""
+    ready(victim, "destroy")
+    moment = random.Random(f"{SEED} teardown {part}").randint(1, undisturbed["destroy"])
+    print(f"TRAINSTACK_FAULTS_SEED={SEED}: {part}, moment {moment}")
+    stops = active(victim)
+    # The fifth ends by itself, sooner or later.
+    assert len(stops) >= 4
+    victim.edit_stack(lambda config: config["trainstack:workloads"].update(stop=stops))
+    # Without the word that makes it `trainstack destroy`, the engine's destroy is a teardown.
+    words, strike = kills.WORDS["destroy"], partial(kills.kill, part)
+    ended = engine.run(victim, *words, log=victim.root / "killed.log", moment=moment, strike=strike)
+    try:
+        assert ended.struck, f"it ended before: {ended.done.text}"
+        for command in doctor(victim)["commands"]:
+            if command != again(victim, "up"):
+                done = victim.run(["sh", "-c", command])
+                assert done.code == 0, f"{command}: {done.text}"
+        done = victim.trainstack("teardown", "--yes", *(word for each in active(victim) for word in ("--stop", each)))
+        assert done.code == 0, done.text
+        gone(victim)
+    finally:
+        engine.end_leftovers(ended.session)
+        victim.edit_stack(lambda config: config["trainstack:workloads"].pop("stop"))
+
+
+def active(victim: Project) -> list[str]:
+    """The runs that a teardown would stop, as it says."""
+    stops: list[str] = json.loads(victim.trainstack("teardown", "--json").out)["stops"]
+    return stops
+
+
 def test_a_stack_at_work_is_left_alone(victim: Project, undisturbed: dict[Operation, int]) -> None:
     """`doctor` names the process that works on it, and no command that would let a second one in beside it."""
     ready(victim, "up")
