@@ -3,51 +3,51 @@
 Server-side apply would edit the old one instead, and the new one would be gone with it: a run that nobody trains.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pulumi
 
 from components.objects import called
-from manifests.labels import LAUNCH, MANAGED_BY
+from components.removal import in_a_thread
+from manifests.labels import AFTER, LAUNCH, MANAGED_BY
+
+_AFTER = f'metadata.annotations["{AFTER}"]'
 
 
-def after_those(departing: Sequence[Mapping[str, Any]], gone: Callable[[Mapping[str, Any]], object]) -> None:
+def after_those(departing: Mapping[str, Mapping[str, Any]], gone: Callable[[Mapping[str, Any]], None]) -> None:
     """Have the engine wait before it makes one of these objects. Comes before they are declared.
 
+    A launch is made anew also where the state still holds the old one, as it does after an interruption; what else the
+    state holds is left to the next `up --refresh`.
+
     Args:
-        departing: manifests of objects whose namesakes are being deleted.
+        departing: manifests of objects whose namesakes are being deleted, by the UIDs of these.
         gone: returns once the namesake of one is gone; raises when it does not go.
 
     """
-    waiting = {called(manifest): manifest for manifest in departing}
+    waiting = {called(manifest): (uid, manifest) for uid, manifest in departing.items()}
 
     def wait(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
-        manifest = waiting.get((args.type_, args.name))
-        if manifest is None:
+        if (args.type_, args.name) not in waiting:
             return None
+        uid, manifest = waiting[args.type_, args.name]
 
-        def until_gone(_: pulumi.ResourceHookArgs) -> None:
-            gone(manifest)
+        async def until_gone(_: pulumi.ResourceHookArgs) -> None:
+            await in_a_thread(lambda: gone(manifest))
 
         hook = pulumi.ResourceHook(f"{args.type_}::{args.name}-is-gone", until_gone)
-        binding = pulumi.ResourceHookBinding(before_create=[hook])
-        opts = pulumi.ResourceOptions.merge(args.opts, pulumi.ResourceOptions(hooks=binding))
-        return pulumi.ResourceTransformationResult(_not_tried(args.props), opts)
+        opts = pulumi.ResourceOptions(hooks=pulumi.ResourceHookBinding(before_create=[hook]))
+        given: Any = args.props["metadata"]
+        metadata = {**given}
+        if LAUNCH in metadata["labels"]:
+            metadata["annotations"] = {**metadata["annotations"], AFTER: uid}
+            opts.replace_on_changes, opts.delete_before_replace = [_AFTER], True
+        if pulumi.runtime.is_dry_run():
+            # Of what is wholly known the server's dry run would be an edit of the old object, which takes few.
+            metadata["labels"] = {**metadata["labels"], MANAGED_BY: pulumi.Output.from_input(pulumi.UNKNOWN)}
+        props = {**args.props, "metadata": metadata}
+        return pulumi.ResourceTransformationResult(props, pulumi.ResourceOptions.merge(args.opts, opts))
 
     if waiting:
         pulumi.runtime.register_stack_transformation(wait)
-
-
-def _not_tried(props: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The object, of a launch in a preview with an unknown label: the server's dry run would be an edit of the old one,
-    and Pods, for one, take none.
-    """
-    metadata = props["metadata"]
-    labels = metadata.get("labels", {})
-    if not pulumi.runtime.is_dry_run() or LAUNCH not in labels:
-        return props
-    return {
-        **props,
-        "metadata": {**metadata, "labels": {**labels, MANAGED_BY: pulumi.Output.from_input(pulumi.UNKNOWN)}},
-    }

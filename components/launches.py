@@ -7,6 +7,7 @@ from typing import Any
 import pulumi
 
 from components.objects import Object, declare
+from components.removal import in_a_thread
 from manifests.labels import LAUNCH, MANAGED_BY
 
 _LAUNCH_LABEL = f'metadata.labels["{LAUNCH}"]'
@@ -97,7 +98,11 @@ def _options(manifest: Mapping[str, Any], args: Launches) -> pulumi.ResourceOpti
         return pulumi.ResourceOptions(provider=args.generating, import_=there, ignore_changes=kept)
     if metadata["name"] == launch:
         return pulumi.ResourceOptions(ignore_changes=kept)
-    hook = pulumi.ResourceHook(f"{metadata['namespace']}/{launch}-name-is-free", lambda _: args.name_is_free(manifest))
+
+    async def until_free(_: pulumi.ResourceHookArgs) -> None:
+        await in_a_thread(lambda: args.name_is_free(manifest))
+
+    hook = pulumi.ResourceHook(f"{metadata['namespace']}/{launch}-name-is-free", until_free)
     return pulumi.ResourceOptions(
         ignore_changes=kept,
         replace_on_changes=[_LAUNCH_LABEL],

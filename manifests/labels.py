@@ -44,6 +44,10 @@ LEDGER = "trainstack.dev/ledger"
 """Marks a ConfigMap that remembers a launch; its value says of what: `run`, or `batch` for the Indexed Job of many
 trials. Read by the launch rules."""
 
+AFTER = "trainstack.dev/after"
+"""Annotation of a launch that took the place of one that was being deleted: that one's UID. By it the engine, which may
+still hold the old one, knows the new one for another."""
+
 WRAPPER = "trainstack.dev/wrapper"
 """Marks a ConfigMap that holds the wrapper's source; its value is always `run`. Read by the launch rules: a launch
 keeps the wrapper that it was launched with."""

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import pulumi
 
-from checks.cluster.names import wait_until_free, wait_until_gone
+from checks.cluster.names import wait_until_free, wait_until_replaceable
 from checks.cluster.webhooks import wait_until_runtime_is_seen
 from checks.platform import unknown_queues
 from checks.teardown.plan import protected
@@ -40,7 +40,7 @@ def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Map
     outputs: dict[str, pulumi.Input[Any]] = {"schema": 1}
     after: tuple[pulumi.Input[pulumi.Resource], ...] = ()
     everything: tuple[pulumi.Resource, ...] = ()
-    after_those(program.departing, partial(wait_until_gone, context=settings.cluster.context))
+    after_those(program.departing, partial(wait_until_replaceable, context=settings.cluster.context))
     hooks = teardown(settings, program.retained)
     sealed = SecretsArgs(stack=settings.stack, secrets=settings.secrets, values=secrets) if secrets else None
     if "platform" in halves:

@@ -44,8 +44,8 @@ class Program:
     """By name, in the order of their installation."""
     decided: Decided
     """What becomes of runs and sweeps."""
-    departing: tuple[Mapping[str, Any], ...]
-    """Those manifests whose namesakes are being deleted."""
+    departing: Mapping[str, Mapping[str, Any]]
+    """Those manifests whose namesakes are being deleted, by the UIDs of these."""
     retained: tuple[Retained, ...]
     """What `destroy` leaves in the cluster."""
     notes: tuple[str, ...]
@@ -89,19 +89,24 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
     # A name that the API server chooses is nobody's yet.
     declared = [each for each in everything if "name" in each["metadata"]]
     there, adopted = read_metadata(declared, settings.cluster.context), ownership.adoptions(settings)
+    departing = {
+        there[who]["uid"]: each
+        for each in declared
+        if "deletionTimestamp" in there.get(who := ownership.identity(each), {})
+    }
+    staying = [each for each in declared if each not in departing.values()]
     marks = {who: metadata.get("labels") or {} for who, metadata in there.items()}
     foreign = ownership.refusals(declared, marks, adopted, stack)
     endangered, discarded = volumes_with_data(settings, loaded.places)
     contested, overwritten = fields_of_others(
         settings,
-        [each for each in declared if _ours_to_write(ownership.identity(each), marks, adopted, stack)],
+        [each for each in staying if _ours_to_write(ownership.identity(each), marks, adopted, stack)],
         there,
         adopted,
     )
     downgraded = downgrades.refusals(installs, marks)
     if refusals := (*decided.refusals, *foreign, *downgraded, *endangered, *contested):
         raise Refused("\n".join(refusals))
-    departing = tuple(each for each in declared if "deletionTimestamp" in there.get(ownership.identity(each), {}))
     # The platform's stack tells which queues there are (stacks/assemble.py).
     answered = {"queue-unknown"} if settings.environment.platform is not None else set()
     return Program(
@@ -116,10 +121,11 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
             *decided.notes,
             *discarded,
             *overwritten,
-            *ownership.taken_over(declared, marks, adopted, stack),
+            *ownership.taken_over(staying, marks, adopted, stack),
             *(
-                f"{ownership.shown(ownership.identity(each))} is being deleted: what takes its place waits"
-                for each in departing
+                f"{ownership.shown(ownership.identity(each))} is being deleted: what takes its place waits; if the "
+                "state still holds it, `up --refresh` makes it anew once it is gone"
+                for each in departing.values()
             ),
         ),
         verdicts=tuple(lines(checked.verdicts)),

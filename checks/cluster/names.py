@@ -8,8 +8,9 @@ from checks.cluster import paths
 from checks.cluster.client import ClusterError, read
 from checks.cluster.snapshot import there
 from checks.launches import utc_now
+from checks.ownership import identity, shown
 from checks.teardown.leftovers import explained
-from manifests.labels import LAUNCH
+from manifests.labels import LAUNCH, STACK
 
 _PAUSE_SECONDS = 0.5
 
@@ -38,6 +39,19 @@ def wait_until_gone(
                 "it is gone"
             )
         time.sleep(_PAUSE_SECONDS)
+
+
+def wait_until_replaceable(manifest: Mapping[str, Any], context: str | None, deadline_seconds: float = 180) -> None:
+    """Return once what is being deleted under this object's name is gone, and no other stack's is there instead.
+
+    Raises ClusterError when it is not gone in time, may not be read, or somebody else was faster.
+    """
+    found = wait_until_gone(manifest, context, deadline_seconds)
+    if found is not None and (found.get("labels") or {}).get(STACK) != manifest["metadata"]["labels"][STACK]:
+        raise ClusterError(
+            f"{shown(identity(manifest))} went, and somebody else has made another one, which is left as it is; `up` "
+            "says what to do"
+        )
 
 
 def wait_until_free(manifest: Mapping[str, Any], context: str | None, deadline_seconds: float = 180) -> None:

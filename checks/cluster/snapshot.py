@@ -48,7 +48,7 @@ def run_namespaces(settings: Settings) -> tuple[str | None, ...]:
 def read_runs(settings: Settings) -> Runs:
     """Read this stack's launches and ledgers; kinds and namespaces that do not exist hold none.
 
-    A launch that is being deleted is gone already: whatever is decided, its object stays no longer.
+    What is being deleted is gone already: whatever is decided, it stays no longer.
 
     Raises ClusterError where the cluster cannot be read.
     """
@@ -60,7 +60,7 @@ def read_runs(settings: Settings) -> Runs:
     )
     return Runs(
         tuple(live_launch(body) for body in bodies if "deletionTimestamp" not in body["metadata"]),
-        tuple(read_ledger(body) for body in ledgers),
+        tuple(read_ledger(body) for body in ledgers if "deletionTimestamp" not in body["metadata"]),
         wrapper_sources(wrappers),
         {str(body["metadata"]["name"]): body.get("data") or {} for body in files},
     )

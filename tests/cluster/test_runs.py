@@ -2,8 +2,8 @@
 
 import json
 import shutil
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Any
 
@@ -36,6 +36,7 @@ from tests.cluster.lab import (
     uids,
     volume,
 )
+from tests.cluster.people import Person, make_claim
 from tests.cluster.project import ROOT, Project, eventually
 
 pytestmark = pytest.mark.cluster
@@ -264,42 +265,88 @@ def test_a_stack_whose_state_was_lost_takes_its_running_objects_back(lab: Projec
         assert project.get("persistentvolumeclaims", "lab", NAMESPACE)["metadata"]["labels"]["kept"] == "yes"
 
 
-def test_a_run_that_comes_back_waits_until_its_last_launch_is_gone(lab: Project) -> None:
-    """Its object has the same name: an edit of the old one would be gone with it, and nobody would train."""
+def test_what_comes_back_waits_until_its_namesake_is_gone(lab: Project) -> None:
+    """An edit of the old object would be gone with it: nobody would train, and the claim would be lost."""
     with team(lab, "back", managed("fit", WAITS)) as project:
         await_pods(project, "fit", 1)
-        first = launch(project, "fit")
-        name, here = first["metadata"]["name"], (project.root / f"Pulumi.{project.stack}.yaml").read_text()
-        hold(project, first, held=True)
-        project.edit_stack(lambda config: config["trainstack:workloads"].update(runs=[], stop=[run_id(first)]))
-        done = project.up()
-        assert done.code == 0, done.text
-        (project.root / f"Pulumi.{project.stack}.yaml").write_text(here)
-        done = project.pulumi("preview")
-        assert done.code == 0, done.text
-        assert f"Job {NAMESPACE}/{name} is being deleted: what takes its place waits" in done.text
+        here = (project.root / f"Pulumi.{project.stack}.yaml").read_text()
+        spare = make_claim("spare", "shared", "ReadWriteMany", NAMESPACE)
+        spare["metadata"]["labels"] = {"trainstack.dev/stack": project.stack}
+        first, claim = launch(project, "fit"), Person(project.kubeconfig).create(spare)
+        with held(project, first, claim) as let_go:
+            project.edit_stack(lambda config: config["trainstack:workloads"].update(runs=[], stop=[run_id(first)]))
+            done = project.up()
+            assert done.code == 0, done.text
+            assert project.kubectl("delete", "pvc", "spare", "-n", NAMESPACE, "--wait=false").code == 0
+            (project.root / f"Pulumi.{project.stack}.yaml").write_text(here)
+            project.edit_stack(lambda config: config["trainstack:storage"]["volumes"].append(volume("spare")))
+            done = project.pulumi("preview")
+            assert done.code == 0, done.text
+            for each in (first, claim):
+                assert f"{shown(each)} is being deleted: what takes its place waits" in done.text
 
-        with ThreadPoolExecutor() as pool:
-            up = pool.submit(project.up)
-            before = f"trainstack.dev/wrapper,trainstack.dev/stack={project.stack}"
-            eventually("what comes before the launch", lambda: project.select("configmaps", before, NAMESPACE))
-            assert uid(launch(project, "fit")) == uid(first)
-            assert not up.done()
-            hold(project, launch(project, "fit"), held=False)
-            done = up.result()
+            with ThreadPoolExecutor() as pool:
+                up = pool.submit(project.up)
+                # If it did not wait, it would be over by then.
+                assert wait([up], timeout=20).not_done
+                let_go()
+                done = up.result()
         assert done.code == 0, done.text
         second = launch(project, "fit")
-        assert (uid(second) != uid(first), second["metadata"]["name"]) == (True, name)
+        assert (uid(second) != uid(first), second["metadata"]["name"]) == (True, first["metadata"]["name"])
+        assert uid(project.get("persistentvolumeclaim", "spare", NAMESPACE)) != uid(claim)
         await_pods(project, "fit", 1)
         quiet(project)
 
 
-def hold(project: Project, job: dict[str, Any], *, held: bool) -> None:
-    """Keep a Job in the cluster though it is deleted, or let it go."""
-    others = [each for each in job["metadata"].get("finalizers", []) if each != HOLDS]
+def test_a_launch_that_goes_is_made_anew_also_where_the_state_holds_it(lab: Project) -> None:
+    """As after an `up` that was interrupted before the ledger, of a launch that was then deleted."""
+    with team(lab, "again", managed("fit", WAITS)) as project:
+        await_pods(project, "fit", 1)
+        first = launch(project, "fit")
+        committed_without_a_ledger(project, "fit")
+        with held(project, first) as let_go:
+            name = first["metadata"]["name"]
+            assert project.kubectl("delete", "job", name, "-n", NAMESPACE, "--wait=false").code == 0
+            with ThreadPoolExecutor() as pool:
+                up = pool.submit(project.up, "--refresh")
+                assert wait([up], timeout=15).not_done
+                let_go()
+                done = up.result()
+        assert done.code == 0, done.text
+        assert uid(launch(project, "fit")) != uid(first)
+        await_pods(project, "fit", 1)
+        quiet(project)
+
+
+def shown(body: dict[str, Any]) -> str:
+    """An object as messages name it."""
+    return f"{body['kind']} {NAMESPACE}/{body['metadata']['name']}"
+
+
+@contextmanager
+def held(project: Project, *bodies: dict[str, Any]) -> Iterator[Callable[[], None]]:
+    """Keep objects in the cluster though they are deleted, for as long as the block runs or until they are let go."""
+    for body in bodies:
+        hold(project, body, held=True)
+    left = list(bodies)
+
+    def let_go() -> None:
+        while left:
+            hold(project, left.pop(), held=False)
+
+    try:
+        yield let_go
+    finally:
+        let_go()
+
+
+def hold(project: Project, body: dict[str, Any], *, held: bool) -> None:
+    """Add our finalizer to an object, or take it off; others stay."""
+    kind, name = body["kind"].lower(), body["metadata"]["name"]
+    others = [each for each in project.get(kind, name, NAMESPACE)["metadata"].get("finalizers", []) if each != HOLDS]
     change = json.dumps({"metadata": {"finalizers": [*others, *([HOLDS] if held else [])]}})
-    name = job["metadata"]["name"]
-    done = project.kubectl("patch", "job", name, "-n", NAMESPACE, "--type=merge", "--patch", change)
+    done = project.kubectl("patch", kind, name, "-n", NAMESPACE, "--type=merge", "--patch", change)
     assert done.code == 0, done.text
 
 

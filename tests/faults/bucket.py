@@ -1,4 +1,4 @@
-"""An object store on this machine, for the engine's state."""
+"""An object store in the test's process, for the engine's state."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -100,7 +100,7 @@ TENANT: Config = {
 
 @pytest.mark.parametrize(("who", "config"), [("owner", OWNER), ("tenant", TENANT)])
 def test_a_stack_on_another_cluster_writes_nothing(two: Two, who: str, config: Config) -> None:
-    """Whatever the command; its own cluster and its state stay as they are, and it goes on there."""
+    """By none of these commands; its own cluster and its state stay as they are, and it goes on there."""
     two.here.write_stack(who, config)
     project = two.here.environment(who, two.here.kubeconfig.with_name(who))
     owner = with_kubeconfig(project, two.here.kubeconfig)

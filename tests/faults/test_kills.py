@@ -124,6 +124,8 @@ def test_a_state_in_an_object_store_is_mended_likewise(
             commands = mend(project, "up")
             print(f"{told}: {commands}")
             assert len(commands) <= 3, f"{told}: {commands}"
+            # Whoever else dies, the engine takes its lock away.
+            assert (commands[0] == Mending(project.stack).cancel) == (part == "cli")
             whole(project, not_looked_at=1)
             assert alive.items() <= kills.runs(kills.marked(project)).items(), told
         finally:

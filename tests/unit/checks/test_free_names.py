@@ -54,7 +54,7 @@ def test_a_launch_that_stays_is_named_with_the_remedy(monkeypatch: pytest.Monkey
 
 
 def test_a_launch_that_does_not_go_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By how long it was waited for."""
+    """With what holds it."""
     going = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["foregroundDeletion"]}
     answering(monkeypatch, make_live("train-0-0", **going))
     with pytest.raises(ClusterError, match=r"Job research/train is being deleted since .*held by foregroundDeletion"):
