@@ -8,9 +8,9 @@ from typing import Any
 
 import pulumi
 
-from components.objects import called
+from components.objects import called, not_tried
 from components.removal import in_a_thread
-from manifests.labels import AFTER, LAUNCH, MANAGED_BY
+from manifests.labels import AFTER, LAUNCH
 
 _AFTER = f'metadata.annotations["{AFTER}"]'
 
@@ -44,8 +44,7 @@ def after_those(departing: Mapping[str, Mapping[str, Any]], gone: Callable[[Mapp
             metadata["annotations"] = {**metadata["annotations"], AFTER: uid}
             opts.replace_on_changes, opts.delete_before_replace = [_AFTER], True
         if pulumi.runtime.is_dry_run():
-            # Of what is wholly known the server's dry run would be an edit of the old object, which takes few.
-            metadata["labels"] = {**metadata["labels"], MANAGED_BY: pulumi.Output.from_input(pulumi.UNKNOWN)}
+            metadata = not_tried(metadata)
         props = {**args.props, "metadata": metadata}
         return pulumi.ResourceTransformationResult(props, pulumi.ResourceOptions.merge(args.opts, opts))
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pulumi
 
-from components.objects import Object, declare
+from components.objects import Object, declare, not_tried
 from components.removal import in_a_thread
-from manifests.labels import LAUNCH, MANAGED_BY
+from manifests.labels import LAUNCH
 
 _LAUNCH_LABEL = f'metadata.labels["{LAUNCH}"]'
 
@@ -69,15 +69,13 @@ def _companions(args: Launches, manifest: Mapping[str, Any], parent: pulumi.Reso
 def _not_tried_over_another(manifest: Mapping[str, Any], live: Mapping[str, str]) -> Mapping[str, Any]:
     """The object, in a preview with an unknown label where it replaces another launch of its name.
 
-    A preview does not delete: the server's dry run of an object that is wholly known would be an edit of the other one,
-    and Pods, for one, take none.
+    A preview does not delete, so the other one is still there.
     """
     metadata = manifest["metadata"]
     place = f"{metadata['namespace']}/{metadata.get('name')}"
     if not pulumi.runtime.is_dry_run() or live.get(metadata["labels"][LAUNCH]) == place or place not in live.values():
         return manifest
-    labels = {**metadata["labels"], MANAGED_BY: pulumi.Output.from_input(pulumi.UNKNOWN)}
-    return {**manifest, "metadata": {**metadata, "labels": labels}}
+    return {**manifest, "metadata": not_tried(metadata)}
 
 
 def _options(manifest: Mapping[str, Any], args: Launches) -> pulumi.ResourceOptions:

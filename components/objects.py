@@ -10,7 +10,7 @@ from typing import Any
 
 import pulumi
 
-from manifests.labels import FIELD_MANAGER, LAUNCH, OWNER
+from manifests.labels import FIELD_MANAGER, LAUNCH, MANAGED_BY, OWNER
 
 PROVIDER_VERSION = "4.25.0"
 """The release of pulumi-kubernetes that every object is declared to; the plugin of that version serves it."""
@@ -40,6 +40,14 @@ def called(manifest: Mapping[str, Any]) -> tuple[str, str]:
     last = metadata["labels"][LAUNCH] if "generateName" in metadata else metadata["name"]
     name = "/".join(part for part in (metadata.get("namespace"), last) if part)
     return f"kubernetes:{group_version}:{manifest['kind']}", name
+
+
+def not_tried(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """An object's metadata with an unknown label, for a preview that the server is not to try.
+
+    Its dry run of what is wholly known would be an edit of the object that has the name, which takes few.
+    """
+    return {**metadata, "labels": {**metadata["labels"], MANAGED_BY: pulumi.Output.from_input(pulumi.UNKNOWN)}}
 
 
 def declare(

@@ -89,12 +89,9 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
     # A name that the API server chooses is nobody's yet.
     declared = [each for each in everything if "name" in each["metadata"]]
     there, adopted = read_metadata(declared, settings.cluster.context), ownership.adoptions(settings)
-    departing = {
-        there[who]["uid"]: each
-        for each in declared
-        if "deletionTimestamp" in there.get(who := ownership.identity(each), {})
-    }
-    staying = [each for each in declared if each not in departing.values()]
+    going = {who: metadata["uid"] for who, metadata in there.items() if "deletionTimestamp" in metadata}
+    staying = [each for each in declared if ownership.identity(each) not in going]
+    departing = {going[who]: each for each in declared if (who := ownership.identity(each)) in going}
     marks = {who: metadata.get("labels") or {} for who, metadata in there.items()}
     foreign = ownership.refusals(declared, marks, adopted, stack)
     endangered, discarded = volumes_with_data(settings, loaded.places)

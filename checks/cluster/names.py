@@ -65,9 +65,8 @@ def wait_until_free(manifest: Mapping[str, Any], context: str | None, deadline_s
     found = wait_until_gone(manifest, context, deadline_seconds)
     if found is None or found.get("labels", {}).get(LAUNCH) == metadata["labels"][LAUNCH]:
         return
-    place = f"{metadata['namespace']}/{metadata['name']}"
     delete = f"kubectl delete {manifest['kind'].lower()} -n {metadata['namespace']} {metadata['name']}"
     raise ClusterError(
-        f"{manifest['kind']} {place} is another launch, which this stack's state does not know, so it is not replaced; "
-        f"if it may go, delete it ({delete}) and run `up` again"
+        f"{shown(identity(manifest))} is another launch, which this stack's state does not know, so it is not "
+        f"replaced; if it may go, delete it ({delete}) and run `up` again"
     )

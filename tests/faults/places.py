@@ -120,12 +120,12 @@ def _project(whole: Configuration, beside: Project, owner: Person) -> Project:
     kubeconfig = beside.kubeconfig
     if whole.environment != "owner":
         kubeconfig = beside.root / ".trainstack" / f"{whole.name}.kubeconfig"
-        _write_kubeconfig(owner, whole.name, kubeconfig)
+        write_kubeconfig(owner, whole.name, kubeconfig)
     beside.write_stack(whole.name, stack_config(whole, launched=False))
     return beside.environment(whole.name, kubeconfig)
 
 
-def _write_kubeconfig(owner: Person, namespace: str, to: Path) -> None:
+def write_kubeconfig(owner: Person, namespace: str, to: Path) -> None:
     """A kubeconfig that has the rights of the namespace's service account and no others."""
     done = owner.kubectl("create", "token", RESEARCHER, "-n", namespace, "--duration=3h")
     assert done.code == 0, done.text

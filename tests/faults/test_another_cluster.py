@@ -1,6 +1,7 @@
 """A stack that is pointed at another cluster stops before its first write, to an owner and to a tenant."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -8,19 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from devcluster.cluster import Cluster
 from devcluster.objects import IDENTITY
 from tests.cluster.inventory import everything
+from tests.cluster.lab import volume
 from tests.cluster.people import Person
 from tests.cluster.project import Done, Project
 from tests.faults.clusters import own_cluster
+from tests.faults.places import RESEARCHER, write_kubeconfig
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
-TEAM, WHO = "team", "researcher"
-"""The tenant's namespace, of the same name in both clusters, and its service account there."""
+TEAM = "team"
+"""The tenant's namespace, of the same name in both clusters."""
 Config = dict[str, Any]
 
 
@@ -60,30 +62,29 @@ def given(cluster: Cluster, folder: Path) -> Path:
     for words in (
         ("annotate", "namespace", "kube-system", f"{IDENTITY}-"),
         ("create", "namespace", TEAM),
-        ("create", "serviceaccount", WHO, "-n", TEAM),
-        ("create", "rolebinding", WHO, "-n", TEAM, "--clusterrole=admin", f"--serviceaccount={TEAM}:{WHO}"),
+        ("create", "serviceaccount", RESEARCHER, "-n", TEAM),
+        (
+            "create",
+            "rolebinding",
+            RESEARCHER,
+            "-n",
+            TEAM,
+            "--clusterrole=admin",
+            f"--serviceaccount={TEAM}:{RESEARCHER}",
+        ),
     ):
         done = admin.kubectl(*words)
         assert done.code == 0, done.text
-    config = yaml.safe_load(cluster.kubeconfig.read_text())
-    (folder / "owner").write_text(yaml.safe_dump(config))
-    token = admin.kubectl("create", "token", WHO, "-n", TEAM, "--duration=1h").out.strip()
-    config["users"] = [{"name": config["users"][0]["name"], "user": {"token": token}}]
-    (folder / "tenant").write_text(yaml.safe_dump(config))
+    shutil.copy2(cluster.kubeconfig, folder / "owner")
+    write_kubeconfig(admin, TEAM, folder / "tenant")
     return folder
-
-
-def claim(namespace: str) -> Config:
-    """A claim that nobody mounts."""
-    asked = {"name": "data", "namespace": namespace, "storageClass": "any", "size": "1Gi"}
-    return {**asked, "accessModes": ["ReadWriteMany"], "retain": False}
 
 
 OWNER: Config = {
     "trainstack:environment": {"namespaces": [{"name": "owned"}]},
     "trainstack:storage": {
-        "classes": [{"name": "any", "provisioner": "rancher.io/local-path"}],
-        "volumes": [claim("owned")],
+        "classes": [{"name": "shared", "provisioner": "rancher.io/local-path"}],
+        "volumes": [volume("data", "owned")],
     },
     "trainstack:queues": {"priorityClasses": None},
 }
@@ -91,9 +92,9 @@ TENANT: Config = {
     "trainstack:environment": {
         "profile": "tenant",
         "halves": ["training"],
-        "existing": {"namespaces": [TEAM], "storageClasses": ["any"]},
+        "existing": {"namespaces": [TEAM], "storageClasses": ["shared"]},
     },
-    "trainstack:storage": {"volumes": [claim(TEAM)]},
+    "trainstack:storage": {"volumes": [volume("data", TEAM)]},
     "trainstack:queues": {"priorityClasses": None},
 }
 

@@ -248,16 +248,17 @@ def mend(victim: Project, interrupted: Operation) -> list[str]:
     """
     told = doctor(victim)
     commands = [*(each for each in told["commands"] if each != again(victim, "up")), again(victim, interrupted)]
-    if told["not_looked_at"]:
+    ran: list[str] = []
+    while commands:
         done = victim.run(["sh", "-c", commands[0]])
-        if done.code:
+        if done.code and told["not_looked_at"] and not ran:
             assert "the stack is currently locked by 1 lock" in done.text
             assert "pulumi cancel" in done.text
-            commands = [Mending(victim.stack).cancel, *commands]
-    for command in commands:
-        done = victim.run(["sh", "-c", command])
-        assert done.code == 0, f"{command}: {done.text}; doctor said {told}"
-    return commands
+            commands.insert(0, Mending(victim.stack).cancel)
+            done = victim.run(["sh", "-c", commands[0]])
+        assert done.code == 0, f"{commands[0]}: {done.text}; doctor said {told}"
+        ran.append(commands.pop(0))
+    return ran
 
 
 def whole(victim: Project, *, not_looked_at: int = 0) -> None:
