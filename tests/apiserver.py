@@ -1,0 +1,357 @@
+"""etcd and kube-apiserver alone, as the local cluster runs them: real admission, validation and storage in seconds.
+
+No root, namespaces or cgroups are needed, and several can run at once. Nothing else of a cluster exists: no controller
+creates pods of Jobs, service accounts of namespaces or status; nothing is garbage-collected; a deleted namespace stays
+`Terminating`. A test plays the controllers that it needs.
+"""
+
+import contextlib
+import json
+import shutil
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from devcluster import certificates
+from devcluster.certificates import embedded
+from devcluster.components import components
+from devcluster.errors import ClusterError
+from devcluster.layout import Layout
+from devcluster.network import Slot
+from devcluster.plan import Component
+from devcluster.programs import find
+from devcluster.spec import ClusterSpec
+
+ADMIN = "trainstack-admin"
+"""Name of the administrator, a member of `system:masters`."""
+STARTS = 3
+"""A chosen port may be taken by somebody else before it is bound: as many starts are tried."""
+START_SECONDS = 60.0
+"""How long one start may take on a loaded machine."""
+_POLL_SECONDS = 0.05
+_WRITES = ("create", "update", "patch", "delete", "deletecollection")
+
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class User:
+    """A person with a client certificate."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Event:
+    """One answered request of the audit log."""
+
+    user: str
+    verb: str
+    uri: str
+    resource: str
+    """`jobs.batch`, `configmaps`, `jobs.batch/status`; empty for paths that name no resource."""
+    namespace: str
+    name: str
+    """Empty for collections, and for creates of names that the server chooses."""
+    code: int
+    dry_run: bool
+
+    @property
+    def wrote(self) -> bool:
+        """Whether it changed what is stored."""
+        return self.verb in _WRITES and not self.dry_run and self.code < 300 and "reviews" not in self.resource
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer of the API server."""
+
+    code: int
+    body: Body
+
+    def checked(self) -> Body:
+        """The body; fails where the server refused."""
+        assert self.code < 300, f"{self.code}: {self.body.get('message', self.body)}"
+        return self.body
+
+
+@dataclass(frozen=True)
+class ApiServer:
+    """A running API server."""
+
+    state: Path
+    server: str
+    """Its URL."""
+    client: httpx.Client
+    """Connected as the administrator."""
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig."""
+        return Layout(self.state).kubeconfig
+
+    @property
+    def audit_log(self) -> Path:
+        """Every answered request, one JSON object a line, written before the answer is sent."""
+        return Layout(self.state).audit
+
+    def events(self, offset: int = 0) -> list[Event]:
+        """What was asked since the audit log had `offset` bytes, but for what the API server asks itself."""
+        with self.audit_log.open("rb") as log:
+            log.seek(offset)
+            text = log.read()
+        lines = text[: text.rfind(b"\n") + 1].splitlines()
+        return [_event(json.loads(line)) for line in lines]
+
+    def offset(self) -> int:
+        """The length of the audit log in bytes."""
+        return self.audit_log.stat().st_size
+
+    def send(
+        self, verb: str, path: str, body: Any = None, content_type: str = "application/json", **query: str
+    ) -> Answer:
+        """Send a request as the administrator."""
+        content = None if body is None else json.dumps(body).encode()
+        answer = self.client.request(verb, path, content=content, params=query, headers={"Content-Type": content_type})
+        try:
+            decoded = answer.json()
+        except ValueError:
+            decoded = {"message": answer.text}
+        return Answer(answer.status_code, decoded)
+
+    def get(self, path: str) -> Body | None:
+        """The object or list at a path; None where there is none."""
+        answer = self.send("GET", path)
+        return None if answer.code == 404 else answer.checked()
+
+    def make_namespace(self, name: str, **metadata: Any) -> Body:
+        """A namespace with its `default` service account, which pods need and a controller would create."""
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, **metadata}}
+        made = self.send("POST", "/api/v1/namespaces", body).checked()
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+        self.send("POST", f"/api/v1/namespaces/{name}/serviceaccounts", account).checked()
+        return made
+
+    def credentials(self, user: User) -> Body:
+        """A kubeconfig's `user` entry for a person, with a certificate of this server's authority."""
+        authority, signer = certificates._authority(Layout(self.state).certs)
+        key = ec.generate_private_key(ec.SECP256R1())
+        names = [(NameOID.ORGANIZATION_NAME, group) for group in user.groups] + [(NameOID.COMMON_NAME, user.name)]
+        subject = x509.Name([x509.NameAttribute(kind, name) for kind, name in names])
+        usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+        builder = certificates._builder(subject, authority.subject, certificates.LEAF_DAYS)
+        certificate = (
+            builder.public_key(key.public_key()).add_extension(usage, critical=False).sign(signer, hashes.SHA256())
+        )
+        return {
+            "client-certificate-data": embedded(certificate.public_bytes(serialization.Encoding.PEM)),
+            "client-key-data": embedded(certificates._pem(key)),
+        }
+
+    def access(self, user: User | None = None, namespace: str = "") -> "Access":
+        """What a kubeconfig's context holds; by default the administrator's."""
+        user = user or User(ADMIN, ("system:masters",))
+        authority = (Layout(self.state).certs / "ca.crt").read_bytes()
+        cluster = {"server": self.server, "certificate-authority-data": embedded(authority)}
+        return Access(cluster, self.credentials(user), namespace)
+
+
+@dataclass(frozen=True)
+class Access:
+    """One context of a kubeconfig."""
+
+    cluster: Body
+    user: Body
+    namespace: str = ""
+
+
+def write_kubeconfig(path: Path, contexts: Mapping[str, Access], current: str) -> Path:
+    """Write a kubeconfig with these contexts, of one or several API servers."""
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": each.cluster} for name, each in contexts.items()],
+        "users": [{"name": name, "user": each.user} for name, each in contexts.items()],
+        "contexts": [
+            {
+                "name": name,
+                "context": {"cluster": name, "user": name} | ({"namespace": each.namespace} if each.namespace else {}),
+            }
+            for name, each in contexts.items()
+        ],
+        "current-context": current,
+    }
+    certificates.write_secret(path, json.dumps(config, indent=2).encode())
+    return path
+
+
+@contextmanager
+def api_server(folder: Path, *, flags: Mapping[str, str] | None = None) -> Iterator[ApiServer]:
+    """Run an API server with its etcd; both end with the block, and with this process whatever ends it.
+
+    Args:
+        folder: for data, certificates and logs; its data is removed at the end, `log/` stays.
+        flags: further flags of kube-apiserver without their dashes, or other values of those that it has.
+
+    Raises ClusterError where it does not become ready in time, with the end of its log.
+
+    """
+    layout = Layout.of(folder)
+    layout.make()
+    layout.audit_policy.write_text(json.dumps(_POLICY))
+    for attempt in range(1, STARTS + 1):
+        processes: list[subprocess.Popen[bytes]] = []
+        slot = Loopback(0, *_free_ports(3))
+        certificates.issue(layout, slot)
+        try:
+            # Extended one by one: those that were started are ended when the next one cannot be.
+            processes.extend(_start(layout, component) for component in _components(layout, slot, flags or {}))
+            client = _client(layout, slot)
+            if not _ready(client, processes) and attempt < STARTS:
+                continue
+            if any(process.poll() is not None for process in processes) or not _answers(client):
+                log = (layout.log / "apiserver.log").read_text(errors="replace")
+                raise ClusterError(f"the API server in {folder} does not start: {log[-2000:]}")
+            with contextlib.closing(client):
+                yield ApiServer(layout.state, slot.server, client)
+            return
+        finally:
+            for process in reversed(processes):
+                process.kill()
+                process.wait()
+            shutil.rmtree(layout.etcd, ignore_errors=True)
+
+
+_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [{"level": "None", "users": ["system:apiserver"]}, {"level": "Metadata"}],
+}
+
+
+@dataclass(frozen=True)
+class Loopback(Slot):
+    """The addresses of an API server on this machine's loopback."""
+
+    api_port: int
+    etcd_port: int
+    peer_port: int
+
+    @property
+    def node_ip(self) -> str:
+        """Loopback."""
+        return "127.0.0.1"
+
+    @property
+    def server(self) -> str:
+        """Its URL."""
+        return f"https://127.0.0.1:{self.api_port}"
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def _components(layout: Layout, slot: Loopback, flags: Mapping[str, str]) -> list[Component]:
+    """The local cluster's own, with other addresses."""
+    needed = {"etcd", "kube-apiserver"}
+    every = components(layout, slot, ClusterSpec(audit=True), lambda name: find(name) if name in needed else Path(name))
+    etcd, peer = f"http://127.0.0.1:{slot.etcd_port}", f"http://127.0.0.1:{slot.peer_port}"
+    changes = {
+        "etcd": {
+            "listen-client-urls": etcd,
+            "advertise-client-urls": etcd,
+            "listen-peer-urls": peer,
+            "initial-advertise-peer-urls": peer,
+            "initial-cluster": f"default={peer}",
+        },
+        "apiserver": {
+            "etcd-servers": etcd,
+            "bind-address": "127.0.0.1",
+            # An address that is not loopback has to be advertised; no pod reaches this one.
+            "advertise-address": "192.0.2.1",
+            "endpoint-reconciler-type": "none",
+            "secure-port": str(slot.api_port),
+            **flags,
+        },
+    }
+    chosen = {each.name: each for each in every if each.name in changes}
+    return [
+        Component(name, _with_flags(chosen[name].argv, changed), chosen[name].probe)
+        for name, changed in changes.items()
+    ]
+
+
+def _with_flags(argv: Sequence[str], changed: Mapping[str, str]) -> tuple[str, ...]:
+    kept = [word for word in argv if word.partition("=")[0].removeprefix("--") not in changed]
+    return (*kept, *(f"--{name}={value}" for name, value in changed.items()))
+
+
+def _start(layout: Layout, component: Component) -> subprocess.Popen[bytes]:
+    with (layout.log / f"{component.name}.log").open("wb") as log:
+        return subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", "--", *component.argv],
+            cwd=layout.state,
+            env={"PATH": "/usr/bin:/bin", "HOME": str(layout.tmp), "TMPDIR": str(layout.tmp)},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+
+
+def _client(layout: Layout, slot: Slot) -> httpx.Client:
+    tls = ssl.create_default_context(cafile=str(layout.certs / "ca.crt"))
+    tls.load_cert_chain(layout.certs / "admin.crt", layout.certs / "admin.key")
+    return httpx.Client(base_url=slot.server, verify=tls, timeout=30, trust_env=False)
+
+
+def _ready(client: httpx.Client, processes: Sequence[subprocess.Popen[bytes]]) -> bool:
+    end = time.monotonic() + START_SECONDS
+    while time.monotonic() < end and all(process.poll() is None for process in processes):
+        if _answers(client):
+            return True
+        time.sleep(_POLL_SECONDS)
+    return False
+
+
+def _answers(client: httpx.Client) -> bool:
+    """Whether it is ready and has made what it makes itself, which is after it calls itself ready."""
+    paths = ("/readyz", "/api/v1/namespaces/kube-system", "/api/v1/namespaces/default")
+    try:
+        return all(client.get(path).status_code == httpx.codes.OK for path in paths)
+    except httpx.TransportError:
+        return False
+
+
+def _event(event: Body) -> Event:
+    reference = event.get("objectRef") or {}
+    resource, group = reference.get("resource", ""), reference.get("apiGroup", "")
+    part = f"/{reference['subresource']}" if "subresource" in reference else ""
+    return Event(
+        user=event["user"].get("username", ""),
+        verb=event["verb"],
+        uri=event["requestURI"],
+        resource=f"{resource}{f'.{group}' if group else ''}{part}",
+        namespace=reference.get("namespace", ""),
+        name=reference.get("name", ""),
+        code=event.get("responseStatus", {}).get("code", 0),
+        dry_run="dryRun=" in event["requestURI"],
+    )
