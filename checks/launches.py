@@ -3,19 +3,23 @@
 Pure: from what is declared, and what a cluster holds, to a decision. The rules (docs/decisions/0003-runs.md):
 
 - a run is launched once: its ledger says that it was, also when its object is long gone;
+- a ledger whose launch was claimed and never made, because an `up` was interrupted, is a claim: the run is launched,
+  unless its object may have come and gone since;
 - a launch that waits or runs is frozen: the manifest it was launched with is declared again, so nothing changes;
 - a launch that failed is launched again when its launch part (memory, queue, …) was edited since, else it stays;
-- a run that waits or runs and would go away, or be launched anew, is refused unless `stop` names it.
+- a run that waits or runs and would go away, or be launched anew, is refused unless `stop` names it;
+- so is a run with two active launches, of which the change could keep one, and a launch whose labels were removed.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Any, Literal
 
 from manifests import labels
 from workloads.parameter_file import file_of, number_of
-from workloads.records import Ledger
+from workloads.records import Claim, Ledger
 
 Phase = Literal["queued", "running", "succeeded", "failed"]
 
@@ -49,6 +53,8 @@ class LiveLaunch:
     """The launch's name, which is the object's own where that is derived."""
     sweep: OfSweep | None = None
     """None: it is no sweep's."""
+    lost_labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels by which launches are found, as they were recorded, where the live object has them no more."""
 
     @property
     def active(self) -> bool:
@@ -70,8 +76,8 @@ class Decision:
     """What a person should know: settled runs, frozen edits, stop entries that name nothing."""
 
 
-def live_launch(body: Mapping[str, Any]) -> LiveLaunch:
-    """Read a launch's state from its live object, of whichever kind."""
+def live_launch(body: Mapping[str, Any], lost_labels: Mapping[str, str] = MappingProxyType({})) -> LiveLaunch:
+    """Read a launch's state from its live object, of whichever kind, which has the labels that it lost as well."""
     metadata, spec, status = body["metadata"], body["spec"], body.get("status") or {}
     # Of a Pod its phase says what conditions say of the others.
     true = {status.get("phase")} | {c["type"] for c in status.get("conditions") or () if c.get("status") == "True"}
@@ -93,6 +99,7 @@ def live_launch(body: Mapping[str, Any]) -> LiveLaunch:
         created=datetime.fromisoformat(metadata["creationTimestamp"]),
         launch=metadata["labels"][labels.LAUNCH],
         sweep=_of_sweep(body),
+        lost_labels=lost_labels,
     )
 
 
@@ -129,27 +136,46 @@ class Judgement:
 
 
 def judge(
-    wanted: Ledger, found: Sequence[LiveLaunch], before: Ledger | None, now: datetime, *, may_stop: bool
+    wanted: Ledger,
+    found: Sequence[LiveLaunch],
+    before: Ledger | None,
+    now: datetime,
+    *,
+    may_stop: bool,
+    claim: Claim | None = None,
 ) -> Judgement:
-    """Hold one declared run against its live launches and its ledger."""
+    """Hold one declared run against its live launches, its ledger, or the claim in the ledger's place."""
     active = [launch for launch in found if launch.active]
-    succeeded = [launch for launch in found if launch.phase == "succeeded"]
     if active and not may_stop:
-        kept = _named(active[0].launch, before, wanted)
-        if kept is None:
-            return Judgement(refusal=_lost(active[0], now))
-        edited = kept.launch_name != wanted.launch_name
-        return Judgement(kept, kept, note=_frozen(active[0]) if edited else "")
-    if succeeded and not active:
-        kept = _named(succeeded[0].launch, before, wanted)
-        return Judgement(kept, kept) if kept else Judgement(None, wanted, note=_settled_late(succeeded[0]))
+        return _frozen_launch(wanted, active, before, now)
     if found:
-        launch = _named(wanted.launch_name, before, wanted) or wanted
-        return Judgement(launch, launch)
+        return _ended(wanted, found, before, active=bool(active))
     if before is not None:
         note = f"{wanted.run_id} was launched before and is settled; raise its `attempt` to train again"
         return Judgement(None, before, note=note)
+    if claim is not None and (refusal := may_have_ended(claim, now)):
+        return Judgement(refusal=refusal)
     return Judgement(wanted, wanted)
+
+
+def _frozen_launch(wanted: Ledger, active: Sequence[LiveLaunch], before: Ledger | None, now: datetime) -> Judgement:
+    """A launch that waits or runs stays as it was launched."""
+    if len(active) > 1:
+        return Judgement(refusal=_twice(active, now))
+    kept = _named(active[0].launch, before, wanted)
+    if kept is None:
+        return Judgement(refusal=_lost(active[0], now))
+    return Judgement(kept, kept, note=_frozen(active[0]) if kept.launch_name != wanted.launch_name else "")
+
+
+def _ended(wanted: Ledger, found: Sequence[LiveLaunch], before: Ledger | None, *, active: bool) -> Judgement:
+    """A launch that has succeeded stays; one that failed, or may be stopped, is launched again if it was edited."""
+    succeeded = [launch for launch in found if launch.phase == "succeeded"]
+    if succeeded and not active:
+        kept = _named(succeeded[0].launch, before, wanted)
+        return Judgement(kept, kept) if kept else Judgement(None, wanted, note=_settled_late(succeeded[0]))
+    launch = _named(wanted.launch_name, before, wanted) or wanted
+    return Judgement(launch, launch)
 
 
 def decide(
@@ -158,6 +184,7 @@ def decide(
     ledgers: Sequence[Ledger],
     stop: Sequence[str],
     now: datetime,
+    claims: Sequence[Claim] = (),
 ) -> Decision:
     """Hold the declared runs against the live ones.
 
@@ -167,9 +194,11 @@ def decide(
         ledgers: this stack's ledgers in the cluster.
         stop: run ids that the environment lets this change stop.
         now: for the age of a run in a refusal.
+        claims: the ledgers of launches that were claimed, and of which the cluster has nothing.
 
     """
     remembered = {ledger.run_id: ledger for ledger in ledgers}
+    claimed = {claim.ledger.run_id: claim for claim in claims}
     objects: dict[str, list[LiveLaunch]] = {}
     for launch in live:
         objects.setdefault(launch.run_id, []).append(launch)
@@ -180,6 +209,7 @@ def decide(
             remembered.get(wanted.run_id),
             now,
             may_stop=wanted.run_id in stop,
+            claim=claimed.get(wanted.run_id),
         )
         for wanted in declared
     ]
@@ -234,6 +264,46 @@ def _lost(launch: LiveLaunch, now: datetime) -> str:
         "an interrupted `up` left it without a ledger, and its definition was edited since. Undo the edit and run `up` "
         f"once, or let it be stopped: trainstack:workloads: stop: [{launch.run_id}]"
     )
+
+
+def _twice(active: Sequence[LiveLaunch], now: datetime) -> str:
+    listed = "; ".join(_state(launch, now) for launch in active)
+    run_id = active[0].run_id
+    return (
+        f"run {run_id} has {len(active)} active launches, and this change would delete all but one: {listed}. Delete "
+        f"the ones that may go (kubectl delete {active[-1].kind.lower()} -n {active[-1].namespace} "
+        f"{active[-1].name}), or let them be stopped: trainstack:workloads: stop: [{run_id}]"
+    )
+
+
+def without_labels(launch: LiveLaunch, now: datetime) -> str:
+    """The refusal of a change while a launch lacks the labels by which it is found."""
+    labels = " ".join(f"{key}={value}" for key, value in sorted(launch.lost_labels.items()))
+    return (
+        f"{_state(launch, now)}, and somebody removed or changed its labels {', '.join(sorted(launch.lost_labels))}. "
+        "Without them the stack loses sight of it, so nothing is changed. Restore them: kubectl label --overwrite "
+        f"{launch.kind.lower()} -n {launch.namespace} {launch.name} {labels}"
+    )
+
+
+def may_have_ended(claim: Claim, now: datetime) -> str:
+    """The refusal to launch what its TTL may have removed already; empty where it cannot have."""
+    ledger, ttl_seconds = claim.ledger, _ttl_seconds(claim.ledger.launch)
+    if ttl_seconds is None or now - claim.since < timedelta(seconds=ttl_seconds):
+        return ""
+    name = f"configmap -n {ledger.namespace} run-{ledger.run_id}"
+    return (
+        f"run {ledger.run_id}: an `up` claimed its launch {ledger.launch_name} at {claim.since:%Y-%m-%d %H:%M:%S} UTC "
+        f"and was interrupted. Its TTL of {ttl_seconds} s has passed, so it may have been launched, ended and removed. "
+        f"Look for its record (trainstack fetch {ledger.run_id}). If it did not run, delete the claim (kubectl delete "
+        f"{name}) and run `up` again; if it did, confirm the claim (kubectl annotate {name} {labels.CLAIM}-)"
+    )
+
+
+def _ttl_seconds(launch: Mapping[str, Any]) -> int | None:
+    spec = launch.get("spec") or {}
+    found = spec.get("ttlSecondsAfterFinished", (spec.get("runPolicy") or {}).get("ttlSecondsAfterFinished"))
+    return None if found is None else int(found)
 
 
 def _state(launch: LiveLaunch, now: datetime) -> str:

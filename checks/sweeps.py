@@ -17,7 +17,7 @@ from datetime import datetime
 from checks import batches, launches
 from checks.launches import LiveLaunch, age
 from workloads.parameter_file import Data, file_name, file_of
-from workloads.records import Ledger
+from workloads.records import Claim, Ledger
 from workloads.sweep_launches import PlannedSweep
 
 _NAMED = 3
@@ -69,6 +69,7 @@ def decide(
     now: datetime,
     *,
     held: bool = False,
+    claims: Sequence[Claim] = (),
 ) -> SweepDecision:
     """Hold a sweep's trials against the live ones.
 
@@ -80,11 +81,16 @@ def decide(
         stop: run ids, ids of batches and names of sweeps that the environment lets this change stop.
         now: for the age of a launch in a refusal.
         held: nothing new may be launched, since it depends on runs that have not ended well.
+        claims: the ledgers of launches that were claimed, and of which the cluster has nothing.
 
     Raises WorkloadError for a launch that cannot be built.
 
     """
     name, found = planned.sweep.name, _Found()
+    for claim in claims:
+        if refusal := launches.may_have_ended(claim, now):
+            found.refusals.append(refusal)
+            found.known |= {claim.ledger.run_id, *claim.ledger.trials}
     _batches(planned, live, ledgers, files, stop, now, found)
     again = _jobs(planned, live, ledgers, stop, now, found)
     unknown = dict.fromkeys(run_id for run_id in planned.trials if run_id not in found.known)

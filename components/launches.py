@@ -6,6 +6,7 @@ from typing import Any
 
 import pulumi
 
+from components.claims import Claim, claim_hooks
 from components.objects import Object, declare, not_tried
 from components.removal import in_a_thread
 from manifests.labels import LAUNCH
@@ -30,6 +31,10 @@ class Launches:
     generating: pulumi.ProviderResource | None
     """For objects whose names the API server chooses, which server-side apply cannot create; None where there are
     none."""
+    claims: Mapping[str, Claim]
+    """By launch name: what `up` takes before it makes the object."""
+    context: str | None
+    """The kubeconfig's context."""
     name_is_free: Callable[[Mapping[str, Any]], None]
     """Returns once no other launch has the name of this object; raises when that one does not go."""
 
@@ -37,7 +42,7 @@ class Launches:
 def declare_launches(
     args: Launches, parent: pulumi.Resource, after: Sequence[pulumi.Resource]
 ) -> pulumi.Output[list[str]]:
-    """Declare each launch, then its ledger: a ledger never speaks of what was not launched.
+    """Declare each launch, then its ledger, which completes the claim that precedes the launch.
 
     The launched objects are returned as `<namespace>/<name>`.
     """
@@ -86,23 +91,29 @@ def _options(manifest: Mapping[str, Any], args: Launches) -> pulumi.ResourceOpti
     """
     metadata = manifest["metadata"]
     launch = metadata["labels"][LAUNCH]
-    there = args.live.get(launch)
     # A launch is never edited. The commit that it is recorded with is not in its name: where no ledger tells the old
     # one, an edit of that alone would replace an active Job.
-    kept = ["metadata", "spec"] if there is not None else []
+    kept = ["metadata", "spec"] if launch in args.live else []
+    claimed = pulumi.ResourceOptions(hooks=claim_hooks(args.claims[launch], manifest, args.context))
+    return pulumi.ResourceOptions.merge(_naming_options(manifest, args, kept), claimed)
+
+
+def _naming_options(manifest: Mapping[str, Any], args: Launches, kept: Sequence[str]) -> pulumi.ResourceOptions:
+    metadata = manifest["metadata"]
+    launch = metadata["labels"][LAUNCH]
     if "generateName" in metadata:
         # What an interrupted `up` made and did not write down is taken over by its label; of what is in the state it is
         # the same object, and no import.
-        return pulumi.ResourceOptions(provider=args.generating, import_=there, ignore_changes=kept)
+        return pulumi.ResourceOptions(provider=args.generating, import_=args.live.get(launch), ignore_changes=[*kept])
     if metadata["name"] == launch:
-        return pulumi.ResourceOptions(ignore_changes=kept)
+        return pulumi.ResourceOptions(ignore_changes=[*kept])
 
     async def until_free(_: pulumi.ResourceHookArgs) -> None:
         await in_a_thread(lambda: args.name_is_free(manifest))
 
     hook = pulumi.ResourceHook(f"{metadata['namespace']}/{launch}-name-is-free", until_free)
     return pulumi.ResourceOptions(
-        ignore_changes=kept,
+        ignore_changes=[*kept],
         replace_on_changes=[_LAUNCH_LABEL],
         delete_before_replace=True,
         hooks=pulumi.ResourceHookBinding(before_create=[hook]),

@@ -35,11 +35,15 @@ class Object(pulumi.CustomResource):
 
 def called(manifest: Mapping[str, Any]) -> tuple[str, str]:
     """The type and the name by which the engine knows an object."""
-    api_version, metadata = manifest["apiVersion"], manifest["metadata"]
-    group_version = api_version if "/" in api_version else f"core/{api_version}"
+    metadata = manifest["metadata"]
     last = metadata["labels"][LAUNCH] if "generateName" in metadata else metadata["name"]
     name = "/".join(part for part in (metadata.get("namespace"), last) if part)
-    return f"kubernetes:{group_version}:{manifest['kind']}", name
+    return type_token(manifest["apiVersion"], manifest["kind"]), name
+
+
+def type_token(api_version: str, kind: str) -> str:
+    """The type by which the engine knows a kind: that of the generated SDK."""
+    return f"kubernetes:{api_version if '/' in api_version else f'core/{api_version}'}:{kind}"
 
 
 def not_tried(metadata: Mapping[str, Any]) -> dict[str, Any]:

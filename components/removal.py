@@ -46,7 +46,7 @@ async def _hold_and_drain(queue: Mapping[str, Any], context: str | None) -> None
         "spec": {**queue["spec"], "stopPolicy": "HoldAndDrain"},
     }
     query = f"?fieldManager={OWNER}&force=true"
-    status, text = await _send(api, "PATCH", path + query, _whole_numbers(wanted), "application/apply-patch+yaml")
+    status, text = await send(api, "PATCH", path + query, _whole_numbers(wanted), "application/apply-patch+yaml")
     if status not in (httpx.codes.OK, NOT_FOUND):
         raise ClusterError(
             f"ClusterQueue {queue['metadata']['name']} cannot be held ({status}: {said(text)}); is Kueue running? Only "
@@ -69,7 +69,7 @@ def delete(path: str, uid: str, context: str | None, deadline_seconds: float) ->
 
 async def _delete(path: str, uid: str, context: str | None) -> None:
     options = {"propagationPolicy": "Foreground", "preconditions": {"uid": uid}}
-    status, text = await _send(await connect(context), "DELETE", path, options, "application/json")
+    status, text = await send(await connect(context), "DELETE", path, options, "application/json")
     if status not in (httpx.codes.OK, httpx.codes.ACCEPTED, NOT_FOUND):
         raise ClusterError(f"{path} cannot be deleted ({status}: {said(text)})")
 
@@ -97,7 +97,18 @@ def until(what: str, holds: Callable[[], str], deadline_seconds: float) -> None:
         time.sleep(_PAUSE_SECONDS)
 
 
-async def _send(api: Api, verb: str, path: str, body: Mapping[str, Any], kind: str) -> tuple[int, str]:
+async def send(api: Api, verb: str, path: str, body: Mapping[str, Any], kind: str) -> tuple[int, str]:
+    """Write to the cluster; the status and the text of its answer.
+
+    Args:
+        api: the client.
+        verb: the HTTP method.
+        path: an absolute API path, with its query.
+        body: what is sent.
+        kind: its media type.
+
+    Raises ClusterError where the cluster does not answer.
+    """
     base, _, last = path.rpartition("/")
     try:
         async with api.call_api(

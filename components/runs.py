@@ -9,6 +9,9 @@ import pulumi
 from components.launches import Launches, declare_launches
 from components.objects import Object, declare
 
+RUNS = "trainstack:training:Runs"
+"""The type token of `Runs`."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunsArgs:
@@ -29,7 +32,7 @@ class Runs(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: RunsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Declare the wrappers, then launches and ledgers."""
-        super().__init__("trainstack:training:Runs", name, {}, opts)
+        super().__init__(RUNS, name, {}, opts)
         self.wrappers = declare(args.wrappers, self)
         self.launches = declare_launches(args.launches, self, self.wrappers)
         self.register_outputs({"launches": self.launches})

@@ -9,6 +9,9 @@ import pulumi
 from components.launches import Launches, declare_launches
 from components.objects import declare
 
+SWEEP = "trainstack:training:Sweep"
+"""The type token of `Sweep`."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SweepArgs:
@@ -27,7 +30,7 @@ class Sweep(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: SweepArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Declare the files, then launches and ledgers."""
-        super().__init__("trainstack:training:Sweep", name, {}, opts)
+        super().__init__(SWEEP, name, {}, opts)
         files = declare(args.files, self)
         self.launches = declare_launches(args.launches, self, files)
         self.register_outputs({"launches": self.launches})

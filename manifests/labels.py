@@ -44,6 +44,10 @@ LEDGER = "trainstack.dev/ledger"
 """Marks a ConfigMap that remembers a launch; its value says of what: `run`, or `batch` for the Indexed Job of many
 trials. Read by the launch rules."""
 
+CLAIM = "trainstack.dev/claim"
+"""Annotation of a ledger that claims the launch it holds: when the claim was made, in RFC 3339. The ledger is a claim
+until its data has `launched`, which the engine adds after the launch. Read by the launch rules and by the doctor."""
+
 AFTER = "trainstack.dev/after"
 """Annotation of a launch that took the place of one that was being deleted: that one's UID. By it the engine, which may
 still hold the old one, knows the new one for another."""

@@ -10,6 +10,7 @@ from checks.cluster.names import wait_until_free, wait_until_replaceable
 from checks.cluster.webhooks import wait_until_runtime_is_seen
 from checks.platform import unknown_queues
 from checks.teardown.plan import protected
+from components.claims import Claim
 from components.cluster import remember
 from components.departing import after_those
 from components.launches import Launches
@@ -98,15 +99,23 @@ class _Launched(Protocol):
 
 def _launches(program: Program, those: _Launched, generating: pulumi.ProviderResource | None) -> Launches:
     context = program.settings.cluster.context
+    ledgers = {ledger.launch_name: ledger_config_map(program.settings.stack, ledger) for ledger in those.ledgers}
+    versions = program.decided.ledger_versions
     return Launches(
         launches=[each.launch for each in those.launches],
         companions={each.launch_name: each.companions for each in those.launches},
-        ledgers={each.launch_name: ledger_config_map(program.settings.stack, each) for each in those.ledgers},
+        ledgers=ledgers,
         live=program.decided.live,
         seen=partial(wait_until_runtime_is_seen, context=context),
         generating=generating,
+        claims={launch: Claim(ledger=each, version=versions.get(_place(each))) for launch, each in ledgers.items()},
+        context=context,
         name_is_free=partial(wait_until_free, context=context),
     )
+
+
+def _place(manifest: Mapping[str, Any]) -> tuple[str, str]:
+    return manifest["metadata"]["namespace"], manifest["metadata"]["name"]
 
 
 def _generating(program: Program, known: pulumi.Output[pulumi.Resource]) -> pulumi.ProviderResource | None:

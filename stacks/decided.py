@@ -10,6 +10,7 @@ from datetime import datetime
 from checks import dependencies, launches, sweeps
 from checks.cluster.snapshot import Runs
 from checks.launches import LiveLaunch
+from checks.ownership import Identity
 from checks.sweeps import SweepDecision
 from manifests.labels import Manifest
 from settings.model import Settings
@@ -33,6 +34,10 @@ class Decided:
     """Runs, by run id, and sweeps, by name, that are not launched yet, and the run ids they depend on."""
     live: Mapping[str, str]
     """The launches that are in the cluster, by name: their objects, as `<namespace>/<name>`."""
+    ledger_versions: Mapping[tuple[str, str], str]
+    """By namespace and name, the resource versions of the ledgers that are in the cluster."""
+    unlabelled: frozenset[Identity]
+    """The launches that are in the cluster without the labels of this stack."""
     refusals: tuple[str, ...]
     """Why the change must not go on."""
     notes: tuple[str, ...]
@@ -74,6 +79,7 @@ def runs_and_sweeps(settings: Settings, inputs: render.Inputs, live: Runs) -> De
         [each for each in live.ledgers if not each.sweep],
         stop,
         now,
+        [claim for claim in live.claims if not claim.ledger.sweep],
     )
     trials = _sweeps(planned, live, stop, now, held)
     # Of a sweep what is known already waits for nothing.
@@ -87,7 +93,13 @@ def runs_and_sweeps(settings: Settings, inputs: render.Inputs, live: Runs) -> De
         sweeps=tuple(trials),
         waiting=held,
         live={each.launch: f"{each.namespace}/{each.name}" for each in live.live},
-        refusals=(*decision.refusals, *(refusal for each in trials for refusal in each.refusals)),
+        ledger_versions=live.versions,
+        unlabelled=frozenset((run.kind, run.namespace, run.name) for run in live.live if run.lost_labels),
+        refusals=(
+            *decision.refusals,
+            *(refusal for each in trials for refusal in each.refusals),
+            *(launches.without_labels(launch, now) for launch in live.live if launch.lost_labels),
+        ),
         notes=(
             *decision.notes,
             *(note for each in trials for note in each.notes),
@@ -125,7 +137,9 @@ def _sweeps(
     for sweep in planned:
         name = sweep.sweep.name
         here, ledgers = launched.pop(name, []), remembered.get(name, [])
-        decided.append(sweeps.decide(sweep, here, ledgers, live.files, stop, now, held=name in held))
+        claims = [claim for claim in live.claims if claim.ledger.sweep == name]
+        decision = sweeps.decide(sweep, here, ledgers, live.files, stop, now, held=name in held, claims=claims)
+        decided.append(decision)
     return [*decided, *(sweeps.undeclared(name, here, stop, now) for name, here in sorted(launched.items()))]
 
 

@@ -5,7 +5,7 @@ nothing has been written.
 """
 
 import subprocess
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from checks.cluster.rights import lacking
 from checks.cluster.snapshot import read_metadata, read_runs
 from checks.ownership import Identity
 from checks.preflight import examine
+from checks.recorded import RecordedLaunch
 from manifests import secrets, storage
 from manifests.labels import STACK
 from manifests.operators import OperatorManifests, in_order
@@ -54,13 +55,16 @@ class Program:
     """Whether the runs would be admitted, on an idle cluster with the quota of the files."""
 
 
-def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
+def decide(
+    root: Path, stack: str, engine: Mapping[str, str] | None, recorded: Sequence[RecordedLaunch] = ()
+) -> Program:
     """Load, check, look at the cluster, decide.
 
     Args:
         root: the project's folder.
         stack: the environment.
         engine: the engine's configuration, where there is an engine.
+        recorded: the launches in the engine's state.
 
     Raises:
         SettingsError: the files do not say what an environment is.
@@ -82,7 +86,7 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
         raise Refused(elsewhere)
     inputs = render.read_inputs(settings, root, commit=commit(root), cache=root / render.CACHE)
     installs = render.operators(settings, inputs)
-    decided = runs_and_sweeps(settings, inputs, read_runs(settings))
+    decided = runs_and_sweeps(settings, inputs, read_runs(settings, recorded))
     everything = [*_declared(settings, inputs, decided)]
     if settings.environment.profile == "tenant" and (denied := lacking(everything, settings.cluster.context)):
         raise Refused("\n".join(denied))
@@ -93,7 +97,9 @@ def decide(root: Path, stack: str, engine: Mapping[str, str] | None) -> Program:
     staying = [each for each in declared if ownership.identity(each) not in going]
     departing = {going[who]: each for each in declared if (who := ownership.identity(each)) in going}
     marks = {who: metadata.get("labels") or {} for who, metadata in there.items()}
-    foreign = ownership.refusals(declared, marks, adopted, stack)
+    # Those are refused by their own words.
+    labelled = [each for each in declared if ownership.identity(each) not in decided.unlabelled]
+    foreign = ownership.refusals(labelled, marks, adopted, stack)
     endangered, discarded = volumes_with_data(settings, loaded.places)
     contested, overwritten = fields_of_others(
         settings,

@@ -1,12 +1,13 @@
-"""The ConfigMaps beside a launch: the wrapper that its pods run, and the ledger that says that it was launched."""
+"""The ConfigMaps of a launch: the wrapper that its pods run, and the ledger that first claims and then records it."""
 
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-from manifests.labels import LEDGER, RUN, SWEEP, WORKLOAD, WRAPPER, Manifest, metadata
+from manifests.labels import CLAIM, LEDGER, RUN, SWEEP, WORKLOAD, WRAPPER, Manifest, metadata
 from workloads.errors import WorkloadError
 from workloads.identity import canonical
 from workloads.launched_pods import mounted
@@ -17,6 +18,10 @@ LEDGER_OF_RUN = "run"
 """The value of the label LEDGER on a run's ledger."""
 LEDGER_OF_BATCH = "batch"
 """The same of the Indexed Job of many trials."""
+_LAUNCHED = "launched"
+"""The key that completes a claim; its value is always `true`."""
+_MOST_BYTES = 1 << 20
+"""What the API server accepts as the data of a ConfigMap (MaxSecretSize in Kubernetes' core validation)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,26 +76,72 @@ def wrapper_of(objects: Sequence[Mapping[str, Any]]) -> str | None:
     return mounted(objects, WRAPPER_VOLUME)
 
 
+@dataclass(frozen=True)
+class Claim:
+    """A ledger whose launch was claimed and never confirmed: an `up` was interrupted, or the launch was refused."""
+
+    ledger: Ledger
+    since: datetime
+
+
 def ledger_config_map(stack: str, ledger: Ledger) -> Manifest:
-    """A run's ledger as the cluster keeps it."""
+    """The ledger of a launch that was made.
+
+    It is applied with force: the claim that it completes was created, and other field managers are checked beforehand.
+
+    Raises WorkloadError when it is larger than a ConfigMap may be.
+    """
     of = LEDGER_OF_BATCH if ledger.trials else LEDGER_OF_RUN
     labels = {LEDGER: of, RUN: ledger.run_id, WORKLOAD: ledger.workload}
     if ledger.sweep:
         labels[SWEEP] = ledger.sweep
+    data = {
+        "run": ledger.run_id,
+        "workload": ledger.workload,
+        "attempt": str(ledger.attempt),
+        "launchName": ledger.launch_name,
+        "launch": canonical(ledger.launch),
+        **({"companions": canonical(ledger.companions)} if ledger.companions else {}),
+        **({"trials": canonical(ledger.trials)} if ledger.trials else {}),
+        _LAUNCHED: "true",
+    }
+    if (size := sum(len(key) + len(value) for key, value in data.items())) > _MOST_BYTES:
+        raise WorkloadError(
+            f"workload {ledger.workload}: the ledger of {ledger.run_id} would hold {size} bytes, and a ConfigMap holds "
+            f"at most {_MOST_BYTES}; nothing is launched that cannot be recorded. Shorten its arguments, environment "
+            "or annotations, or put long values into files of the image or of a volume"
+        )
+    name = ledger_name(ledger.run_id)
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": metadata(ledger_name(ledger.run_id), stack, namespace=ledger.namespace, labels=labels),
-        "data": {
-            "run": ledger.run_id,
-            "workload": ledger.workload,
-            "attempt": str(ledger.attempt),
-            "launchName": ledger.launch_name,
-            "launch": canonical(ledger.launch),
-            **({"companions": canonical(ledger.companions)} if ledger.companions else {}),
-            **({"trials": canonical(ledger.trials)} if ledger.trials else {}),
-        },
+        "metadata": metadata(name, stack, namespace=ledger.namespace, labels=labels, adopt=True),
+        "data": data,
     }
+
+
+def claim_config_map(ledger: Mapping[str, Any], now: datetime) -> Manifest:
+    """The claim that comes before a launch, from the ledger that will complete it."""
+    return {
+        **ledger,
+        "metadata": {**ledger["metadata"], "annotations": {CLAIM: now.isoformat(timespec="seconds")}},
+        "data": {**ledger["data"], _LAUNCHED: None},
+    }
+
+
+def read_claim(config_map: Mapping[str, Any]) -> Claim | None:
+    """The claim that a ledger still is; None of one whose launch was made. Raises WorkloadError as `read_ledger`."""
+    since = (config_map["metadata"].get("annotations") or {}).get(CLAIM)
+    if since is None or _LAUNCHED in (config_map.get("data") or {}):
+        return None
+    try:
+        return Claim(read_ledger(config_map), datetime.fromisoformat(since))
+    except ValueError as error:
+        metadata = config_map["metadata"]
+        raise WorkloadError(
+            f"ConfigMap {metadata['namespace']}/{metadata['name']}: annotation {CLAIM} is {since!r}, which is no time: "
+            "it was edited. Restore it"
+        ) from error
 
 
 def read_ledger(config_map: Mapping[str, Any]) -> Ledger:

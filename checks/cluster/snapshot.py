@@ -10,10 +10,11 @@ from checks.cluster.client import FORBIDDEN, NOT_FOUND, Answer, ClusterError, Ri
 from checks.kinds import KINDS
 from checks.launches import LiveLaunch, live_launch
 from checks.ownership import Identity, identity
+from checks.recorded import RecordedLaunch, merged
 from manifests import labels
 from settings.model import Settings
 from workloads.parameter_file import Data
-from workloads.records import Ledger, read_ledger, wrapper_sources
+from workloads.records import Claim, Ledger, read_claim, read_ledger, wrapper_sources
 
 LAUNCH_KINDS = tuple((facts.api_version, kind) for kind, facts in KINDS.items())
 # The pods of a Job bear its run too, but not the stack's mark: they are the Job's.
@@ -29,6 +30,10 @@ class Runs:
     """The sources of the wrappers that launches may still mount, by name."""
     files: Mapping[str, Data] = field(default_factory=dict)
     """The parameter files of sweeps that launches may still mount, by name."""
+    claims: tuple[Claim, ...] = ()
+    """Ledgers of launches that were claimed, and that neither the cluster nor the engine's state has."""
+    versions: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """The resource versions of all ledgers and claims, by namespace and name."""
 
 
 def run_namespaces(settings: Settings) -> tuple[str | None, ...]:
@@ -45,25 +50,70 @@ def run_namespaces(settings: Settings) -> tuple[str | None, ...]:
     return tuple(sorted(names))
 
 
-def read_runs(settings: Settings) -> Runs:
+def read_runs(settings: Settings, recorded: Sequence[RecordedLaunch] = ()) -> Runs:
     """Read this stack's launches and ledgers; kinds and namespaces that do not exist hold none.
 
-    What is being deleted is gone already: whatever is decided, it stays no longer.
+    What is being deleted is gone already: whatever is decided, it stays no longer. Launches are found by their labels,
+    and those without by the engine's state and by the ledgers.
+
+    Args:
+        settings: the environment.
+        recorded: the launches in the engine's state, where that is at hand.
 
     Raises ClusterError where the cluster cannot be read.
     """
-    namespaces, context = run_namespaces(settings), settings.cluster.context
+    context, namespaces = settings.cluster.context, run_namespaces(settings)
+    if None not in namespaces:
+        # A tenant may have moved a run: its active launch is in the namespace that the files named before.
+        namespaces = tuple(sorted({*filter(None, namespaces), *(launch.namespace for launch in recorded)}))
     bodies = read_launches(settings.stack, namespaces, context)
-    ledgers, wrappers, files = (
+    config_maps, wrappers, files = (
         _list([("v1", "ConfigMap")], namespaces, f"{labels.STACK}={settings.stack},{marked}", context)
         for marked in (labels.LEDGER, labels.WRAPPER, f"{labels.SWEEP},!{labels.LEDGER}")
     )
+    config_maps = [body for body in config_maps if "deletionTimestamp" not in body["metadata"]]
+    ledgers = [read_ledger(body) for body in config_maps]
+    live = [live_launch(body) for body in bodies if "deletionTimestamp" not in body["metadata"]]
+    live += _unlabelled(recorded, ledgers, bodies, context)
+    made = {launch.launch for launch in live} | {launch.labels.get(labels.LAUNCH, "") for launch in recorded}
+    open_claims = [claim for claim in map(read_claim, config_maps) if claim and claim.ledger.launch_name not in made]
+    unmade = {claim.ledger.run_id for claim in open_claims}
     return Runs(
-        tuple(live_launch(body) for body in bodies if "deletionTimestamp" not in body["metadata"]),
-        tuple(read_ledger(body) for body in ledgers if "deletionTimestamp" not in body["metadata"]),
+        tuple(live),
+        tuple(ledger for ledger in ledgers if ledger.run_id not in unmade),
         wrapper_sources(wrappers),
         {str(body["metadata"]["name"]): body.get("data") or {} for body in files},
+        tuple(open_claims),
+        {
+            (str(body["metadata"]["namespace"]), str(body["metadata"]["name"])): str(
+                body["metadata"]["resourceVersion"]
+            )
+            for body in config_maps
+        },
     )
+
+
+def _unlabelled(
+    recorded: Sequence[RecordedLaunch],
+    ledgers: Sequence[Ledger],
+    labelled: Sequence[Mapping[str, Any]],
+    context: str | None,
+) -> list[LiveLaunch]:
+    """The recorded launches that exist and have lost a label by which launches are found."""
+    known = {identity(body) for body in labelled}
+    by_path = {
+        paths.location(launch.manifest): launch
+        for launch in merged(recorded, ledgers)
+        if (launch.kind, launch.namespace, launch.name) not in known
+    }
+    found = []
+    for path, answer in read(list(by_path), context).items():
+        if not there(path, answer):
+            continue
+        launch, body = by_path[path], {**by_path[path].manifest, **answer.body}
+        if "deletionTimestamp" not in body["metadata"] and launch.is_same(body["metadata"]):
+            found.append(live_launch(launch.with_labels(body), launch.lost(body)))
+    return found
 
 
 def read_launches(stack: str, namespaces: Sequence[str | None], context: str | None) -> list[dict[str, Any]]:

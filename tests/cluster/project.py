@@ -8,11 +8,10 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import yaml
 
-from devcluster.cluster import Cluster
 from stacks.ending import ENDING
 
 ROOT = Path(__file__).parents[2]
@@ -34,6 +33,14 @@ class Done:
         return self.out + self.err
 
 
+class Reachable(Protocol):
+    """The local cluster, or an API server alone."""
+
+    @property
+    def kubeconfig(self) -> Path:
+        """What reaches it."""
+
+
 @dataclass
 class Project:
     """A copy of the checkout, and the cluster that its commands go to."""
@@ -44,7 +51,7 @@ class Project:
     variables: dict[str, str] = field(default_factory=dict)
 
     @staticmethod
-    def copy(to: Path, cluster: Cluster, stack: str = "dev") -> "Project":
+    def copy(to: Path, cluster: Reachable, stack: str = "dev") -> "Project":
         """Copy what git would have here: tracked files, and new ones that are not ignored."""
         names = _git("ls-files", "--cached", "--others", "--exclude-standard").split("\n")
         for name in filter(None, names):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from checks.launches import Decision, LiveLaunch, OfSweep, Phase, decide, idle_stops, live_launch
-from workloads.records import Ledger
+from workloads.records import Claim, Ledger
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 RUN, OTHER = "digits-0123456789", "digits-abcdefabcd"
@@ -93,6 +93,40 @@ def test_a_declared_run(
     """The run is declared now with the launch name SECOND; FIRST is how it was before its launch part was edited."""
     alive = [make_live(phase, name) for phase, name in live]
     assert outcome([make_ledger(SECOND)], alive, [make_ledger(name) for name in ledgers], stop) == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "age_seconds", "launched"),
+    [
+        pytest.param({}, 10**6, True, id="no TTL: nothing removes it"),
+        pytest.param({"ttlSecondsAfterFinished": 600}, 599, True, id="younger than the TTL"),
+        pytest.param({"ttlSecondsAfterFinished": 600}, 600, False, id="older than the TTL"),
+        pytest.param({"ttlSecondsAfterFinished": 0}, 0, False, id="removed at once"),
+        pytest.param({"runPolicy": {"ttlSecondsAfterFinished": 600}}, 700, False, id="a PyTorchJob's"),
+    ],
+)
+def test_a_claimed_launch_is_made_unless_it_may_have_ended(
+    spec: dict[str, Any], age_seconds: int, launched: bool
+) -> None:
+    """An interrupted `up` claimed it; the cluster and the engine's state have nothing of it."""
+    ledger = make_ledger(SECOND, **spec)
+    claim = Claim(ledger, NOW - timedelta(seconds=age_seconds))
+    decision = decide([ledger], [], [], (), NOW, [claim])
+    assert [wanted.launch_name for wanted in decision.launches] == ([SECOND] if launched else [])
+    assert [f"kubectl delete configmap -n research run-{RUN}" in text for text in decision.refusals] == (
+        [] if launched else [True]
+    )
+
+
+def test_of_two_active_launches_none_is_chosen() -> None:
+    """Both are named; `stop` keeps the declared one."""
+    live = [make_live("running", FIRST), make_live("queued", SECOND)]
+    decision = decide([make_ledger(SECOND)], live, [make_ledger(FIRST)], (), NOW)
+    (refusal,) = decision.refusals
+    assert f"run {RUN} has 2 active launches" in refusal
+    assert all(f"PyTorchJob research/{launch}" in refusal for launch in (FIRST, SECOND))
+    assert not decision.launches
+    assert outcome([make_ledger(SECOND)], live, [make_ledger(FIRST)], (RUN,)) == ([SECOND], [SECOND], 0, 0)
 
 
 def test_what_was_launched_is_declared_as_it_was() -> None:

@@ -1,5 +1,6 @@
 """The ConfigMaps beside a launch."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -9,8 +10,19 @@ from tests.unit.make import make_distributed, make_run
 from tests.unit.workloads.launches import make_launch
 from workloads.build import manifest
 from workloads.errors import WorkloadError
-from workloads.records import Ledger, ledger_config_map, read_ledger, wrapper_config_map, wrapper_of, wrapper_reference
+from workloads.records import (
+    Claim,
+    Ledger,
+    claim_config_map,
+    ledger_config_map,
+    read_claim,
+    read_ledger,
+    wrapper_config_map,
+    wrapper_of,
+    wrapper_reference,
+)
 
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 MARK = {"app.kubernetes.io/managed-by": "trainstack", "trainstack.dev/stack": "dev"}
 
 
@@ -41,6 +53,7 @@ def test_a_ledger_as_the_cluster_keeps_it() -> None:
                 "trainstack.dev/run": "train-1",
                 "trainstack.dev/workload": "train",
             },
+            "annotations": {"pulumi.com/patchForce": "true"},
         },
         "data": {
             "run": "train-1",
@@ -48,8 +61,31 @@ def test_a_ledger_as_the_cluster_keeps_it() -> None:
             "attempt": "2",
             "launchName": "train-1-2",
             "launch": '{"kind":"Job","metadata":{"name":"train-1-2"}}',
+            "launched": "true",
         },
     }
+
+
+def test_a_claim_is_its_ledger_without_the_confirmation() -> None:
+    """One from before there were claims has no annotation, and is a ledger."""
+    ledger = ledger_config_map("dev", make_ledger())
+    posted = claim_config_map(ledger, NOW)
+    posted["data"] = {key: value for key, value in posted["data"].items() if value is not None}
+    assert posted["data"] == {key: value for key, value in ledger["data"].items() if key != "launched"}
+    assert read_claim(posted) == Claim(make_ledger(), NOW)
+    assert read_claim(ledger) is None
+    assert read_claim({**posted, "data": ledger["data"]}) is None
+    assert read_claim({**ledger, "data": posted["data"]}) is None
+    posted["metadata"]["annotations"]["trainstack.dev/claim"] = "yesterday"
+    with pytest.raises(WorkloadError, match=r"run-train-1: annotation trainstack.dev/claim is 'yesterday'"):
+        read_claim(posted)
+
+
+def test_a_ledger_that_no_config_map_can_hold_is_refused_beforehand() -> None:
+    """The launch would be made, and its ledger never."""
+    launch = {"kind": "Job", "metadata": {"name": "train-1-2"}, "spec": {"args": ["x" * (1 << 20)]}}
+    with pytest.raises(WorkloadError, match=r"workload train: the ledger of train-1 would hold 1048\d+ bytes"):
+        ledger_config_map("dev", make_ledger(launch=launch))
 
 
 def test_a_ledger_is_read_as_it_was_written() -> None:

@@ -1,0 +1,233 @@
+"""A launch is claimed before it is made, and found whatever label it has lost: the real engine on an API server alone.
+
+The API server has no Job controller: a Job stays active until its status is written.
+"""
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from manifests.labels import LAUNCH, RUN, STACK
+from tests.apiserver import ApiServer, Body, api_server
+from tests.cluster.project import Project, eventually
+from workloads.records import claim_config_map
+
+NAMESPACE, MOVED = "team", "team-b"
+POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+MERGE = "application/merge-patch+json"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    """An API server with two namespaces."""
+    with api_server(tmp_path_factory.mktemp("claims")) as running:
+        for name in (NAMESPACE, MOVED):
+            running.make_namespace(name)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def checkout(server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A copy of the project with a state of its own."""
+    return Project.copy(tmp_path_factory.mktemp("checkout"), server)
+
+
+def make_config(name: str, **run: Any) -> dict[str, Any]:
+    """A tenant's environment with one run."""
+    workload = {
+        "name": name,
+        "kind": "Job",
+        "namespace": NAMESPACE,
+        "managed": False,
+        "image": {"name": "busybox:1.35"},
+        "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "64Mi"}},
+        "runAsUser": 1000,
+        **run,
+    }
+    existing = {"namespaces": [NAMESPACE, MOVED]}
+    return {
+        "trainstack:environment": {"profile": "tenant", "halves": ["training"], "existing": existing},
+        "trainstack:queues": {"priorityClasses": None},
+        "trainstack:workloads": {"runs": [workload]},
+    }
+
+
+def objects(server: ApiServer, kind: str, workload: str, namespace: str = NAMESPACE) -> list[Body]:
+    """The Jobs, or the ledgers and claims, of a workload."""
+    root = {"jobs": "/apis/batch/v1", "configmaps": "/api/v1"}[kind]
+    found = server.get(f"{root}/namespaces/{namespace}/{kind}")
+    assert found is not None
+    return [body for body in found["items"] if f"{workload}-" in json.dumps(body["metadata"]["labels"])]
+
+
+def the_job(server: ApiServer, workload: str) -> Body:
+    """The one Job of a workload."""
+    (job,) = objects(server, "jobs", workload)
+    return job
+
+
+def job_path(job: Body) -> str:
+    """Where it is."""
+    return f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs/{job['metadata']['name']}"
+
+
+def refuse(server: ApiServer, kind: str, workload: str) -> None:
+    """Have admission refuse a workload's objects of a kind, as a quota or a webhook does; wait until it does."""
+    name = f"no-{kind}-of-{workload}"
+    group = {"jobs": "batch", "configmaps": ""}[kind]
+    rule = {"apiGroups": [group], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": [kind]}
+    refused = f"object.metadata.?labels[?'trainstack.dev/workload'].orValue('') != '{workload}'"
+    spec = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": refused, "message": f"no {kind} of {workload} today"}],
+    }
+    server.send("POST", POLICIES, {"metadata": {"name": name}, "spec": spec}).checked()
+    binding = {"policyName": name, "validationActions": ["Deny"]}
+    server.send("POST", BINDINGS, {"metadata": {"name": name}, "spec": binding}).checked()
+    eventually("the policy is in force", lambda: not admitted(server, kind, workload), 30)
+
+
+def admit(server: ApiServer, kind: str, workload: str) -> None:
+    """Take the refusal back, and wait until it is gone."""
+    name = f"no-{kind}-of-{workload}"
+    server.send("DELETE", f"{BINDINGS}/{name}").checked()
+    server.send("DELETE", f"{POLICIES}/{name}").checked()
+    eventually("the policy is gone", lambda: admitted(server, kind, workload), 30)
+
+
+def admitted(server: ApiServer, kind: str, workload: str) -> bool:
+    """Whether a workload's object of a kind could be created now."""
+    metadata = {"name": "probe", "labels": {"trainstack.dev/workload": workload}}
+    pod = {"containers": [{"name": "a", "image": "a"}], "restartPolicy": "Never"}
+    path, body = {
+        "jobs": ("/apis/batch/v1", {"metadata": metadata, "spec": {"template": {"spec": pod}}}),
+        "configmaps": ("/api/v1", {"metadata": metadata}),
+    }[kind]
+    return server.send("POST", f"{path}/namespaces/{NAMESPACE}/{kind}", body, dryRun="All").code < 300
+
+
+def test_what_cannot_be_recorded_is_not_launched(server: ApiServer, checkout: Project) -> None:
+    """A quota on ConfigMaps: no Job is made, and the next `up` that may record it launches it, once."""
+    project = checkout.other("unrecorded", make_config("unrecorded"))
+    refuse(server, "configmaps", "unrecorded")
+    done = project.up()
+    assert done.code != 0
+    assert "so it is not launched" in " ".join(done.text.split()), done.text
+    assert objects(server, "jobs", "unrecorded") == []
+    admit(server, "configmaps", "unrecorded")
+    done = project.up()
+    assert done.code == 0, done.text
+    server.send("DELETE", job_path(the_job(server, "unrecorded")), propagationPolicy="Background").checked()
+    done = project.up("--refresh")
+    assert done.code == 0, done.text
+    assert "is settled" in " ".join(done.text.split())
+    assert objects(server, "jobs", "unrecorded") == []
+
+
+def test_a_launch_that_is_refused_leaves_no_claim(server: ApiServer, checkout: Project) -> None:
+    """It never was: the next `up` launches it without a question, whatever its TTL."""
+    project = checkout.other("refused", make_config("refused", ttlSecondsAfterFinished=0))
+    refuse(server, "jobs", "refused")
+    done = project.up()
+    assert done.code != 0, done.text
+    assert objects(server, "configmaps", "refused") == []
+    admit(server, "jobs", "refused")
+    done = project.up()
+    assert done.code == 0, done.text
+    assert the_job(server, "refused")
+
+
+@pytest.mark.parametrize(("ttl_seconds", "launched"), [(None, True), (0, False)])
+def test_a_claim_of_a_killed_up(server: ApiServer, checkout: Project, ttl_seconds: int | None, launched: bool) -> None:
+    """It is taken over; where the launch may have ended and gone since, the change is refused and names the claim."""
+    name = "killed" if launched else "killed-brief"
+    project = checkout.other(name, make_config(name, ttlSecondsAfterFinished=ttl_seconds))
+    refuse(server, "jobs", name)
+    assert project.up().code != 0
+    admit(server, "jobs", name)
+    # What a kill leaves that strikes between the claim and the launch.
+    steps = json.loads(project.pulumi("preview", "--json").out)["steps"]
+    (ledger,) = [step["newState"]["inputs"] for step in steps if f"run-{name}-" in step["urn"]]
+    claim = claim_config_map(ledger, datetime.now(UTC))
+    claim["metadata"]["annotations"] |= ledger["metadata"]["annotations"]
+    claim["data"] = {key: value for key, value in claim["data"].items() if value is not None}
+    server.send("POST", f"/api/v1/namespaces/{NAMESPACE}/configmaps", claim).checked()
+    done = project.up()
+    assert (done.code == 0) is launched, done.text
+    assert len(objects(server, "jobs", name)) == launched
+    if not launched:
+        assert f"kubectl delete configmap -n {NAMESPACE} {ledger['metadata']['name']}" in " ".join(done.text.split())
+
+
+def test_two_checkouts_launch_a_run_once(
+    server: ApiServer, checkout: Project, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Both begin before either has launched; the API server chooses the names, so the Jobs would not meet."""
+    config = make_config("twin", naming="generated")
+    second = Project.copy(tmp_path_factory.mktemp("second"), server)
+    both = [project.other("twins", config) for project in (checkout, second)]
+    with ThreadPoolExecutor(2) as pool:
+        done = list(pool.map(Project.up, both))
+    assert sorted(each.code == 0 for each in done) == [False, True], [each.text for each in done]
+    assert the_job(server, "twin")
+
+
+def test_an_active_launch_is_found_without_its_label(server: ApiServer, checkout: Project) -> None:
+    """The change is refused with the command that restores it, refreshed or not; then nothing changes."""
+    project = checkout.other("unlabelled", make_config("unlabelled"))
+    done = project.up()
+    assert done.code == 0, done.text
+    job = the_job(server, "unlabelled")
+    for lost in ((STACK,), (STACK, RUN, LAUNCH)):
+        bare = {"metadata": {"labels": dict.fromkeys(lost)}}
+        server.send("PATCH", job_path(job), bare, MERGE).checked()
+        for refreshed in ((), ("--refresh",)):
+            done = project.up(*refreshed)
+            said = " ".join(done.text.split())
+            assert done.code != 0, said
+            assert f"kubectl label --overwrite job -n {NAMESPACE} {job['metadata']['name']}" in said
+            assert "made by somebody else" not in said
+            live = server.get(job_path(job))
+            assert live is not None
+            assert live["metadata"]["uid"] == job["metadata"]["uid"]
+        back = {"metadata": {"labels": {key: job["metadata"]["labels"][key] for key in lost}}}
+        server.send("PATCH", job_path(job), back, MERGE).checked()
+    done = project.up("--refresh", "--expect-no-changes")
+    assert done.code == 0, done.text
+
+
+def test_a_run_that_moves_stays_where_it_is_active(server: ApiServer, checkout: Project) -> None:
+    """A tenant's files name another namespace: the active launch is found in the one that they named before."""
+    project = checkout.other("moved", make_config("moved"))
+    done = project.up()
+    assert done.code == 0, done.text
+    moved = make_config("moved", namespace=MOVED)
+    moved["trainstack:environment"]["existing"]["namespaces"] = [MOVED]
+    project.write_stack("moved", moved)
+    done = project.up("--refresh")
+    assert done.code == 0, done.text
+    assert "reaches its next launch" in " ".join(done.text.split())
+    assert the_job(server, "moved")
+    assert objects(server, "jobs", "moved", MOVED) == []
+
+
+def test_of_two_active_launches_neither_is_deleted(server: ApiServer, checkout: Project) -> None:
+    """Somebody copied the Job: the change names both."""
+    project = checkout.other("doubled", make_config("doubled"))
+    done = project.up()
+    assert done.code == 0, done.text
+    job = the_job(server, "doubled")
+    labels = {**job["metadata"]["labels"], LAUNCH: f"{job['metadata']['labels'][RUN]}-000000"}
+    pod = job["spec"]["template"]["spec"]
+    copied = {"metadata": {"name": "doubled-copy", "labels": labels}, "spec": {"template": {"spec": pod}}}
+    server.send("POST", f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs", copied).checked()
+    project.write_stack("doubled", make_config("doubled", resources={"requests": {"cpu": 1}}))
+    done = project.up()
+    assert done.code != 0, done.text
+    assert "has 2 active launches" in " ".join(done.text.split())
+    assert len(objects(server, "jobs", "doubled")) == 2
