@@ -5,11 +5,12 @@ from pathlib import Path
 import pulumi
 
 from checks.cluster.client import ClusterError
+from checks.recorded import recorded_launches
 from settings.errors import SettingsError
 from settings.load import SECRETS, SECTIONS
 from stacks.assemble import assemble
 from stacks.ending import ending
-from stacks.engine_state import read_engine_state, recorded_launches
+from stacks.engine_state import read_engine_state
 from stacks.program import Refused, decide
 from stacks.teardown import end
 
@@ -29,7 +30,7 @@ root, stack = Path(__file__).parent, pulumi.get_stack()
 try:
     if way := ending(stack):
         end(root, stack, way)
-    program = None if way else decide(root, stack, engine, recorded_launches(read_engine_state()))
+    program = None if way else decide(root, stack, engine, recorded_launches(stack, read_engine_state()))
 except (SettingsError, Refused, ClusterError, ValueError) as error:
     raise pulumi.RunError(str(error)) from error
 

@@ -4,8 +4,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from checks.kinds import KINDS
 from manifests.labels import LAUNCH, RUN, STACK
 from workloads.records import Ledger
+
+RUNS, SWEEP = "trainstack:training:Runs", "trainstack:training:Sweep"
+"""The type tokens of the components that launches belong to."""
 
 _FOUND_BY = (STACK, RUN, LAUNCH)
 """The labels without which a launch is not listed."""
@@ -52,6 +56,65 @@ class RecordedLaunch:
             **body,
             "metadata": {**body["metadata"], "labels": {**(body["metadata"].get("labels") or {}), **recorded}},
         }
+
+
+@dataclass(frozen=True)
+class StateResource:
+    """A resource as the engine last saw it."""
+
+    type: str
+    """The type token, such as `kubernetes:batch/v1:Job`."""
+    parent_type: str
+    """That of its parent; empty where the stack itself is the parent."""
+    name: str
+    """Its Pulumi name."""
+    outputs: Mapping[str, Any]
+    """Of a Kubernetes object: the whole live object at the last operation or refresh."""
+
+
+def state_resource(urn: str, outputs: Mapping[str, Any] | None) -> StateResource:
+    """A resource of the engine's state, by its URN."""
+    # urn:pulumi:<stack>::<project>::<parent's type>$<type>::<name>; a name may hold `::`.
+    *_, types, name = urn.split("::", 3)
+    parents, _, own = types.rpartition("$")
+    return StateResource(own, parents.rpartition("$")[2], name, outputs or {})
+
+
+def type_token(api_version: str, kind: str) -> str:
+    """The type by which the engine knows a kind: that of the generated SDK."""
+    return f"kubernetes:{api_version if '/' in api_version else f'core/{api_version}'}:{kind}"
+
+
+_LAUNCH_TYPES = {type_token(facts.api_version, kind): (facts.api_version, kind) for kind, facts in KINDS.items()}
+
+
+def recorded_launches(stack: str, state: Iterable[StateResource]) -> tuple[RecordedLaunch, ...]:
+    """The launches in a stack's state, also those whose objects are gone since the last refresh."""
+    return tuple(
+        _of_state(stack, resource)
+        for resource in state
+        if resource.parent_type in (RUNS, SWEEP)
+        and resource.type in _LAUNCH_TYPES
+        and "name" in (resource.outputs.get("metadata") or {})
+    )
+
+
+def _of_state(stack: str, resource: StateResource) -> RecordedLaunch:
+    api_version, kind = _LAUNCH_TYPES[resource.type]
+    metadata = resource.outputs["metadata"]
+    # A refresh may have read an object whose labels were removed. The provider keeps what was declared as `__inputs`,
+    # and a derived name has its launch and its run.
+    declared = (resource.outputs.get("__inputs") or {}).get("metadata") or {}
+    launch = resource.name.rpartition("/")[2]
+    named = {STACK: stack, LAUNCH: launch, RUN: launch.rpartition("-")[0] or launch}
+    return RecordedLaunch(
+        api_version=api_version,
+        kind=kind,
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata.get("uid", ""),
+        labels={**named, **(metadata.get("labels") or {}), **(declared.get("labels") or {})},
+    )
 
 
 def merged(state: Iterable[RecordedLaunch], ledgers: Iterable[Ledger]) -> list[RecordedLaunch]:

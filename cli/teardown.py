@@ -10,6 +10,7 @@ from checks.cluster.client import ClusterError, reach
 from checks.cluster.teardown import read_ours, read_scene
 from checks.launches import utc_now
 from checks.ownership import Identity, shown
+from checks.recorded import recorded_launches, state_resource
 from checks.teardown.leftovers import explained, left
 from checks.teardown.plan import Plan, decide
 from checks.teardown.scene import Body
@@ -59,6 +60,7 @@ def teardown(
                 protected=sorted(map(shown, _identities(each for each in state if each.get("protect")))),
                 stop=[*(stop or ()), *session.settings.workloads.stop],
                 known=_identities(state),
+                recorded=recorded_launches(stack, (state_resource(each["urn"], each.get("outputs")) for each in state)),
             )
         plan = decide(scene, utc_now())
         if as_json and (plan.refusals or not yes):

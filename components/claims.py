@@ -43,8 +43,9 @@ def claim_hooks(claim: Claim, launch: Mapping[str, Any], context: str | None) ->
     async def take(_: pulumi.ResourceHookArgs) -> None:
         await asyncio.to_thread(lambda: run(_take(claim, context)))
 
-    async def release(_: pulumi.ErrorHookArgs) -> bool:
-        await asyncio.to_thread(lambda: run(_release(claim, launch, context)))
+    async def release(args: pulumi.ErrorHookArgs) -> bool:
+        if args.failed_operation == "create":
+            await asyncio.to_thread(lambda: run(_release(claim, launch, context)))
         return False
 
     return pulumi.ResourceHookBinding(

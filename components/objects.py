@@ -10,6 +10,7 @@ from typing import Any
 
 import pulumi
 
+from checks.recorded import type_token
 from manifests.labels import FIELD_MANAGER, LAUNCH, MANAGED_BY, OWNER
 
 PROVIDER_VERSION = "4.25.0"
@@ -39,11 +40,6 @@ def called(manifest: Mapping[str, Any]) -> tuple[str, str]:
     last = metadata["labels"][LAUNCH] if "generateName" in metadata else metadata["name"]
     name = "/".join(part for part in (metadata.get("namespace"), last) if part)
     return type_token(manifest["apiVersion"], manifest["kind"]), name
-
-
-def type_token(api_version: str, kind: str) -> str:
-    """The type by which the engine knows a kind: that of the generated SDK."""
-    return f"kubernetes:{api_version if '/' in api_version else f'core/{api_version}'}:{kind}"
 
 
 def not_tried(metadata: Mapping[str, Any]) -> dict[str, Any]:

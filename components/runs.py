@@ -6,11 +6,9 @@ from typing import Any
 
 import pulumi
 
+from checks.recorded import RUNS
 from components.launches import Launches, declare_launches
 from components.objects import Object, declare
-
-RUNS = "trainstack:training:Runs"
-"""The type token of `Runs`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,11 +6,9 @@ from typing import Any
 
 import pulumi
 
+from checks.recorded import SWEEP
 from components.launches import Launches, declare_launches
 from components.objects import declare
-
-SWEEP = "trainstack:training:Sweep"
-"""The type token of `Sweep`."""
 
 
 @dataclass(frozen=True, kw_only=True)

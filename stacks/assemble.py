@@ -42,7 +42,7 @@ def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Map
     after: tuple[pulumi.Input[pulumi.Resource], ...] = ()
     everything: tuple[pulumi.Resource, ...] = ()
     after_those(program.departing, partial(wait_until_replaceable, context=settings.cluster.context))
-    hooks = teardown(settings, program.retained)
+    hooks = teardown(settings, program.retained, program.recorded)
     sealed = SecretsArgs(stack=settings.stack, secrets=settings.secrets, values=secrets) if secrets else None
     if "platform" in halves:
         declared = platform(settings, program.operators, program.retained, hooks, sealed, opts)

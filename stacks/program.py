@@ -45,6 +45,8 @@ class Program:
     """By name, in the order of their installation."""
     decided: Decided
     """What becomes of runs and sweeps."""
+    recorded: tuple[RecordedLaunch, ...]
+    """The launches in the engine's state."""
     departing: Mapping[str, Mapping[str, Any]]
     """Those manifests whose namesakes are being deleted, by the UIDs of these."""
     retained: tuple[Retained, ...]
@@ -117,6 +119,7 @@ def decide(
         cluster=here,
         operators=installs,
         decided=decided,
+        recorded=tuple(recorded),
         departing=departing,
         retained=tuple(retained(settings, in_order(installs.values()))),
         notes=(

@@ -20,6 +20,7 @@ from checks.cluster.snapshot import LAUNCH_KINDS, read_launches, run_namespaces
 from checks.cluster.teardown import read_instances, read_kind, read_namespace, read_scene
 from checks.launches import utc_now
 from checks.ownership import Identity, identity, shown
+from checks.recorded import RecordedLaunch
 from checks.teardown.plan import decide, protected
 from checks.teardown.scene import is_ours, owned, owners
 from checks.teardown.users import holders, ownerless, queue_users, strangers
@@ -46,17 +47,18 @@ def end(root: Path, stack: str, way: Way) -> None:
     Guard("guard", hooks, [])
 
 
-def teardown(settings: Settings, retained: Collection[Retained]) -> Teardown:
+def teardown(settings: Settings, retained: Collection[Retained], recorded: Sequence[RecordedLaunch] = ()) -> Teardown:
     """The hooks of a stack that is declared.
 
     Args:
         settings: the environment.
         retained: what the engine only forgets. Where it is about to forget what is declared, it destroys the stack; an
             `up` forgets what is declared no more, and leaves that in the cluster.
+        recorded: the launches in the engine's state.
 
     """
     forgotten = frozenset((each.kind, each.namespace, each.name) for each in retained)
-    return _hooks(settings, partial(_guard, settings, forgotten), forgotten)
+    return _hooks(settings, partial(_guard, settings, forgotten, recorded), forgotten)
 
 
 def _hooks(settings: Settings, guard: Callable[[], None], declared: frozenset[Identity] | None) -> Teardown:
@@ -81,8 +83,9 @@ def _none(_: Mapping[str, Any]) -> None:
     pass
 
 
-def _guard(settings: Settings, retained: frozenset[Identity]) -> None:
-    scene = read_scene(settings, retained=retained, protected=protected(settings), stop=settings.workloads.stop)
+def _guard(settings: Settings, retained: frozenset[Identity], recorded: Sequence[RecordedLaunch]) -> None:
+    stop = settings.workloads.stop
+    scene = read_scene(settings, retained=retained, protected=protected(settings), stop=stop, recorded=recorded)
     plan = decide(scene, utc_now())
     if plan.refusals:
         raise ClusterError("nothing is deleted:\n" + "\n".join(plan.refusals))

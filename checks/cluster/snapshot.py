@@ -62,10 +62,7 @@ def read_runs(settings: Settings, recorded: Sequence[RecordedLaunch] = ()) -> Ru
 
     Raises ClusterError where the cluster cannot be read.
     """
-    context, namespaces = settings.cluster.context, run_namespaces(settings)
-    if None not in namespaces:
-        # A tenant may have moved a run: its active launch is in the namespace that the files named before.
-        namespaces = tuple(sorted({*filter(None, namespaces), *(launch.namespace for launch in recorded)}))
+    context, namespaces = settings.cluster.context, launch_namespaces(settings, recorded)
     bodies = read_launches(settings.stack, namespaces, context)
     config_maps, wrappers, files = (
         _list([("v1", "ConfigMap")], namespaces, f"{labels.STACK}={settings.stack},{marked}", context)
@@ -74,7 +71,7 @@ def read_runs(settings: Settings, recorded: Sequence[RecordedLaunch] = ()) -> Ru
     config_maps = [body for body in config_maps if "deletionTimestamp" not in body["metadata"]]
     ledgers = [read_ledger(body) for body in config_maps]
     live = [live_launch(body) for body in bodies if "deletionTimestamp" not in body["metadata"]]
-    live += _unlabelled(recorded, ledgers, bodies, context)
+    live += read_unlabelled(merged(recorded, ledgers), bodies, context)
     made = {launch.launch for launch in live} | {launch.labels.get(labels.LAUNCH, "") for launch in recorded}
     open_claims = [claim for claim in map(read_claim, config_maps) if claim and claim.ledger.launch_name not in made]
     unmade = {claim.ledger.run_id for claim in open_claims}
@@ -93,17 +90,22 @@ def read_runs(settings: Settings, recorded: Sequence[RecordedLaunch] = ()) -> Ru
     )
 
 
-def _unlabelled(
-    recorded: Sequence[RecordedLaunch],
-    ledgers: Sequence[Ledger],
-    labelled: Sequence[Mapping[str, Any]],
-    context: str | None,
+def launch_namespaces(settings: Settings, recorded: Sequence[RecordedLaunch]) -> tuple[str | None, ...]:
+    """Where launches are looked for: a tenant may have moved a run, whose active launch is where it was before."""
+    namespaces = run_namespaces(settings)
+    if None in namespaces:
+        return namespaces
+    return tuple(sorted({*filter(None, namespaces), *(launch.namespace for launch in recorded)}))
+
+
+def read_unlabelled(
+    recorded: Iterable[RecordedLaunch], labelled: Sequence[Mapping[str, Any]], context: str | None
 ) -> list[LiveLaunch]:
-    """The recorded launches that exist and have lost a label by which launches are found."""
+    """The recorded launches that exist, are not being deleted, and are not among those that were found by label."""
     known = {identity(body) for body in labelled}
     by_path = {
         paths.location(launch.manifest): launch
-        for launch in merged(recorded, ledgers)
+        for launch in recorded
         if (launch.kind, launch.namespace, launch.name) not in known
     }
     found = []

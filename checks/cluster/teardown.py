@@ -10,9 +10,10 @@ from kr8s.asyncio import Api
 
 from checks.cluster import paths
 from checks.cluster.client import Answer, ClusterError, connect, get_all, read, run
-from checks.cluster.snapshot import read_launches, run_namespaces, there
+from checks.cluster.snapshot import launch_namespaces, read_launches, read_unlabelled, run_namespaces, there
 from checks.launches import live_launch
 from checks.ownership import Identity
+from checks.recorded import RecordedLaunch
 from checks.teardown.scene import Body, Scene, is_ours, owners
 from manifests.labels import STACK
 from settings.model import Settings
@@ -53,6 +54,7 @@ def read_scene(
     protected: Iterable[str] = (),
     stop: Iterable[str] = (),
     known: Iterable[Identity] | None = None,
+    recorded: Sequence[RecordedLaunch] = (),
 ) -> Scene:
     """Read what `checks.teardown.plan` decides upon. Nothing is written.
 
@@ -62,17 +64,19 @@ def read_scene(
         protected: the volumes that the settings protect.
         stop: run ids and sweeps that may be stopped.
         known: what the stack's state holds.
+        recorded: the launches in it.
 
     Raises ClusterError where the cluster cannot be read. A tenant's read is of its own namespaces, and of the kinds
     that it may read there.
 
     """
-    namespaces, context = run_namespaces(settings), settings.cluster.context
+    namespaces, context = launch_namespaces(settings, recorded), settings.cluster.context
     launches = read_launches(settings.stack, namespaces, context)
+    unlabelled = read_unlabelled(recorded, launches, context)
     parts = run(_read(settings.stack, namespaces, context))
     return Scene(
         stack=settings.stack,
-        launches=tuple(live_launch(body) for body in launches),
+        launches=(*map(live_launch, launches), *unlabelled),
         retained=frozenset(retained),
         protected=tuple(protected),
         stop=frozenset(stop),

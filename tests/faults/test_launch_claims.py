@@ -195,6 +195,9 @@ def test_an_active_launch_is_found_without_its_label(server: ApiServer, checkout
             live = server.get(job_path(job))
             assert live is not None
             assert live["metadata"]["uid"] == job["metadata"]["uid"]
+        done = project.trainstack("teardown", "--yes")
+        assert done.code != 0, done.text
+        assert job["metadata"]["name"] in done.text
         back = {"metadata": {"labels": {key: job["metadata"]["labels"][key] for key in lost}}}
         server.send("PATCH", job_path(job), back, MERGE).checked()
     done = project.up("--refresh", "--expect-no-changes")

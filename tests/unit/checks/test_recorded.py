@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from checks.recorded import RecordedLaunch, merged
+from checks.recorded import RecordedLaunch, StateResource, merged, recorded_launches, state_resource
 from workloads.records import Ledger
 
 RUN = "digits-0123456789"
@@ -58,3 +58,33 @@ def test_lost_labels_are_those_by_which_launches_are_listed() -> None:
     assert make_recorded().lost(body) == {"trainstack.dev/stack": "dev", "trainstack.dev/run": RUN}
     assert make_recorded().with_labels(body)["metadata"]["labels"] == {**LABELS, "team": "a"}
     assert make_recorded().lost(make_body()) == {}
+
+
+URN = "urn:pulumi:dev::trainstack::trainstack:training:Runs$kubernetes:batch/v1:Job::research/"
+
+
+def test_a_urn_names_the_type_the_parent_and_the_resource() -> None:
+    """The stack's own children have no parent type."""
+    assert state_resource(f"{URN}{NAME}", {}) == StateResource(
+        "kubernetes:batch/v1:Job", "trainstack:training:Runs", f"research/{NAME}", {}
+    )
+    assert state_resource("urn:pulumi:dev::trainstack::pulumi:index:Stash::a::b", None) == StateResource(
+        "pulumi:index:Stash", "", "a::b", {}
+    )
+
+
+def test_launches_in_a_state_are_those_of_runs_and_sweeps() -> None:
+    """With the labels that were declared, whatever a refresh has read; of an older state with what the name holds."""
+    live = {"metadata": {"name": NAME, "namespace": "research", "uid": "u", "labels": {"team": "a"}}}
+    declared = {**live, "__inputs": {"metadata": {"labels": LABELS}}}
+    ledger = URN.replace("batch/v1:Job", "core/v1:ConfigMap")
+    other = URN.replace("training:Runs", "platform:Queues")
+    state = [
+        state_resource(f"{URN}{NAME}", declared),
+        state_resource(f"{ledger}run-{RUN}", live),
+        state_resource(f"{other}{NAME}", live),
+    ]
+    assert recorded_launches("dev", state) == (make_recorded(labels={**LABELS, "team": "a"}),)
+    assert recorded_launches("dev", [state_resource(f"{URN}{NAME}", live)]) == (
+        make_recorded(labels={**LABELS, "team": "a"}),
+    )

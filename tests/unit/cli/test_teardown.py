@@ -31,12 +31,20 @@ THEIRS: Body = {
     "metadata": {"name": "theirs", "namespace": "x", "uid": "t"},
     "spec": {"clusterQueue": "research"},
 }
+
+
+def make_resource(type_: str, name: str, **changes: Any) -> dict[str, Any]:
+    """A resource of the stack's state."""
+    urn = f"urn:pulumi:test::trainstack::{type_}::{name}"
+    return {"type": type_, "urn": urn, "id": name, "custom": True, **changes}
+
+
 STATE: list[dict[str, Any]] = [
-    {"type": "pulumi:pulumi:Stack", "urn": "stack"},
-    {"type": "pulumi:providers:kubernetes", "id": "p", "custom": True},
-    {"type": "kubernetes:kueue.x-k8s.io/v1beta2:LocalQueue", "id": "research/q", "custom": True},
-    {"type": "kubernetes:kueue.x-k8s.io/v1beta2:ClusterQueue", "id": "research", "custom": True},
-    {"type": "kubernetes:core/v1:PersistentVolumeClaim", "id": "research/data", "custom": True, "retainOnDelete": True},
+    make_resource("pulumi:pulumi:Stack", "trainstack-test", custom=False),
+    make_resource("pulumi:providers:kubernetes", "cluster"),
+    make_resource("kubernetes:kueue.x-k8s.io/v1beta2:LocalQueue", "research/q"),
+    make_resource("kubernetes:kueue.x-k8s.io/v1beta2:ClusterQueue", "research"),
+    make_resource("kubernetes:core/v1:PersistentVolumeClaim", "research/data", retainOnDelete=True),
 ]
 
 
