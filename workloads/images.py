@@ -6,6 +6,7 @@ name everywhere, and an edit makes another image, never another content under th
 """
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -17,8 +18,11 @@ BASE_RECIPE = Path(__file__).resolve().parents[1] / "devcluster" / "containerfil
 """The folder whose content makes the base image: Debian with CPU PyTorch."""
 
 _TAG_DIGITS = 16
+_HEAD_BYTES = 1024
 _ALWAYS_IGNORED = ("**/__pycache__", "**/*.pyc")
 """Made by running the program, not by writing it."""
+_SETTINGS = PurePosixPath("workload.yaml")
+"""The workload's settings: what they change about a run, its identity takes from the settings themselves."""
 
 
 def base_reference() -> str:
@@ -68,7 +72,9 @@ def content_tag(
 def context_files(context: Path) -> list[PurePosixPath]:
     """The files of a build context, sorted, relative: all but what `.dockerignore` or common sense leaves out.
 
-    Links are named, not followed. The Dockerfile always belongs to it.
+    Links are named, not followed. The Dockerfile always belongs to it. The folder's `workload.yaml` and data manifests
+    never do, whatever `.dockerignore` includes: the digest of the data is part of a run's identity already, and
+    neither more memory nor other data may make another image.
     """
     ignored = _rules(context)
     found = (
@@ -76,7 +82,37 @@ def context_files(context: Path) -> list[PurePosixPath]:
         for path in context.rglob("*")
         if path.is_symlink() or path.is_file()
     )
-    return sorted(path for path in found if path.as_posix() == "Dockerfile" or not _is_ignored(path, ignored))
+    return sorted(
+        path
+        for path in found
+        if path.as_posix() == "Dockerfile"
+        or not (path == _SETTINGS or _is_ignored(path, ignored) or _is_data_manifest(context / path))
+    )
+
+
+def _is_data_manifest(path: Path) -> bool:
+    """Whether a file is a data manifest: JSON whose `files` give a `sha256` and a `size` for every name.
+
+    The content decides, not the name: environments, too, name manifests, and the same folder must give the same image
+    in all of them.
+    """
+    if path.is_symlink():
+        return False
+    with path.open("rb") as file:
+        if not file.read(_HEAD_BYTES).lstrip().startswith(b"{"):
+            return False
+    content = path.read_bytes()
+    if b'"sha256"' not in content:
+        return False
+    try:
+        files = json.loads(content).get("files")
+    except (ValueError, RecursionError):
+        return False
+    return (
+        isinstance(files, dict)
+        and bool(files)
+        and all(isinstance(entry, dict) and {"sha256", "size"} <= entry.keys() for entry in files.values())
+    )
 
 
 def _mode(path: Path) -> str:

@@ -60,11 +60,11 @@ def test_storage_lies_in_the_shared_cache(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_stage_copies_what_the_tag_covers(tmp_path: Path) -> None:
-    """Ignored files stay out, programs come in, modes are plain, links stay links, another Dockerfile replaces."""
+    """Ignored files and settings stay out, programs come in, modes are plain, links stay; a Dockerfile is replaced."""
     context, target = tmp_path / "context", tmp_path / "target"
     (context / "sub").mkdir(parents=True)
     target.mkdir()
-    for name in ("Dockerfile", "kept", "sub/run.sh", "ignored"):
+    for name in ("Dockerfile", "kept", "sub/run.sh", "ignored", "workload.yaml"):
         (context / name).write_text(name)
         (context / name).chmod(0o640)
     (context / "sub" / "run.sh").chmod(0o700)

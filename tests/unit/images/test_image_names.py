@@ -1,5 +1,6 @@
 """An image's name follows from the files that go into it, and from nothing else."""
 
+import json
 import os
 import re
 from pathlib import Path
@@ -64,6 +65,45 @@ def test_what_is_ignored_does_not_count(tmp_path: Path) -> None:
     before = content_tag(context)
     (context / "notes").write_text("2")
     assert content_tag(context) == before
+
+
+@pytest.mark.parametrize(
+    "patterns",
+    [None, "", "notes\n", "*\n!main\n!workload.yaml\n!data.json\n", "!workload.yaml\n!**/*.json\n", "*\n!**\n"],
+)
+def test_settings_and_data_manifests_are_no_image_content(tmp_path: Path, patterns: str | None) -> None:
+    """With any `.dockerignore` or none: more memory or other data is the same image; the build does not see them."""
+    context = make_context(tmp_path, main="x", notes="1")
+    if patterns is not None:
+        (context / ".dockerignore").write_text(patterns)
+    before = content_tag(context)
+    (context / "workload.yaml").write_text("resources: {limits: {memory: 1Gi}}\n")
+    (context / "sets").mkdir()
+    for path in (context / "data.json", context / "sets" / "small.manifest"):
+        path.write_text(json.dumps({"count": 1, "files": {"images": {"sha256": "0" * 64, "size": 1}}}, indent=2))
+    assert content_tag(context) == before
+    assert not {"workload.yaml", "data.json", "sets/small.manifest"} & {*names(context)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        '{"sha256": "0", "size": 1}',
+        '{"files": {}, "note": "sha256"}',
+        '{"files": ["sha256"]}',
+        '{"files": {"a": "sha256"}}',
+        '{"files": {"a": {"sha256": "0"}}}',
+        '{"files": {"a": {"sha256": "0", "size": 1}, "b": 1}}',
+    ],
+)
+def test_another_json_file_is_image_content(tmp_path: Path, text: str) -> None:
+    """Only what is whole and of a manifest's form is left out; settings of another folder are the program's own."""
+    context = make_context(tmp_path, **{"model.json": text, "sub__workload.yaml": "a: 1"})
+    assert names(context) == ["Dockerfile", "model.json", "sub/workload.yaml"]
 
 
 @pytest.mark.parametrize(
