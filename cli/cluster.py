@@ -118,7 +118,7 @@ def up(
     running = cluster.up(folder, spec, _report)
     _sites(running, spec)
     if as_json:
-        show_json({**dataclasses.asdict(running), "state": str(running.state), "kubeconfig": str(running.kubeconfig)})
+        show_json(running.shown())
     else:
         out.print(f"The local cluster runs: {running.server}\nexport KUBECONFIG={running.kubeconfig}", markup=False)
 
@@ -174,8 +174,7 @@ def status(*, state: StateOption = None, as_json: JsonOption = False) -> None:
     if as_json:
         shown = dataclasses.asdict(current)
         if current.cluster is not None:
-            paths = {"state": str(current.cluster.state), "kubeconfig": str(current.cluster.kubeconfig)}
-            shown["cluster"] = dataclasses.asdict(current.cluster) | paths
+            shown["cluster"] = current.cluster.shown()
         show_json(shown)
     elif current.cluster is None:
         out.print(f"The local cluster does not run: {current.problem}.", markup=False)

@@ -15,6 +15,7 @@ from cli.console import err, fail, out, show_json, step
 from cli.registry import Registries, RegistryError, read_credentials
 from cli.session import JsonOption, Session, StackOption
 from devcluster import cluster
+from devcluster.errors import ClusterError
 from settings.load import pins_file
 from workloads import render
 from workloads.used_images import UsedImage, used_images
@@ -105,7 +106,10 @@ def _registries(session: Session) -> Registries:
     """The registries of the environment's cluster; a local cluster has one of its own for all images."""
     local = cluster.status(session.kubeconfig.parent).cluster
     if local is not None and local.kubeconfig == session.kubeconfig:
-        return Registries({}, mirror=f"http://{local.registry}")
+        try:
+            return Registries({}, mirror=f"https://{local.registry.address}", tls=local.registry.tls())
+        except ClusterError as error:
+            fail(str(error))
     if session.local:
         fail(
             "the local cluster does not run, and its registry is what serves the images: run `trainstack cluster up`; "

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import re
+import ssl
 from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
@@ -43,13 +44,21 @@ class Registries:
     """The registries that serve a cluster."""
 
     def __init__(
-        self, credentials: Credentials, mirror: str | None = None, transport: httpx.BaseTransport | None = None
+        self,
+        credentials: Credentials,
+        mirror: str | None = None,
+        transport: httpx.BaseTransport | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
-        """Ask each image's own registry over https; or `mirror`, an address with scheme, for all of them."""
+        """Ask each image's own registry over https; or `mirror`, an address with scheme, for all of them.
+
+        `tls` holds what else a server demands than a certificate that this machine trusts: the mirror's own authority,
+        a certificate of the client.
+        """
         self.mirror = mirror
         self.credentials = credentials
         self.client = httpx.Client(
-            transport=transport or httpx.HTTPTransport(retries=2),
+            transport=transport or httpx.HTTPTransport(retries=2, verify=tls or True),
             timeout=_TIMEOUT_SECONDS,
             follow_redirects=True,
             headers={"Accept": ", ".join(_ACCEPTED)},

@@ -20,6 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from devcluster.errors import ClusterError
 from devcluster.layout import Layout
 from devcluster.network import API_SERVICE_IP, Slot
+from devcluster.registry_access import AUTHORITY, CLIENT, SERVER
 from devcluster.spec import NODE_NAME
 
 AUTHORITY_DAYS = 3650
@@ -99,6 +100,7 @@ def _builder(subject: x509.Name, issuer: x509.Name, days: int) -> x509.Certifica
 
 
 def _authority(certs: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    """The cluster's authority, from its files if they exist."""
     certificate_path, key_path = certs / "ca.crt", certs / "ca.key"
     if certificate_path.exists() and key_path.exists():
         key = serialization.load_pem_private_key(key_path.read_bytes(), None)
@@ -107,22 +109,27 @@ def _authority(certs: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKe
                 f"{key_path} is not the key that this cluster made; `trainstack cluster reset` makes another."
             )
         return x509.load_pem_x509_certificate(certificate_path.read_bytes()), key
+    certificate, key = _new_authority("trainstack local cluster", AUTHORITY_DAYS)
+    write_secret(key_path, _pem(key))
+    certificate_path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    return certificate, key
+
+
+def _new_authority(common_name: str, days: int) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
     key = ec.generate_private_key(ec.SECP256R1())
-    name = _name("trainstack local cluster")
+    name = _name(common_name)
     usage = x509.KeyUsage(
         digital_signature=True, key_cert_sign=True, crl_sign=True, content_commitment=False, key_encipherment=False,
         data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,
     )  # fmt: skip
     certificate = (
-        _builder(name, name, AUTHORITY_DAYS)
+        _builder(name, name, days)
         .public_key(key.public_key())
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .add_extension(usage, critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
-    write_secret(key_path, _pem(key))
-    certificate_path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     return certificate, key
 
 
@@ -182,6 +189,18 @@ def kubeconfig(server: str, authority: bytes, user: Mapping[str, str], namespace
     )
 
 
+def issue_registry(certs: Path, host: str) -> None:
+    """Write the certificates of an image registry that serves at `host`, and of its clients.
+
+    The authority is not the cluster's, which signs requests of the API's users too, and is made anew each time: the
+    client's certificate of an earlier start is refused.
+    """
+    authority, signer = _new_authority("trainstack local registry", LEAF_DAYS)
+    (certs / f"{AUTHORITY}.crt").write_bytes(authority.public_bytes(serialization.Encoding.PEM))
+    _issue(certs, Leaf(SERVER, "registry", hosts=(host,)), authority, signer)
+    _issue(certs, Leaf(CLIENT, "registry-client"), authority, signer)
+
+
 def issue(layout: Layout, slot: Slot) -> None:
     """Write every certificate, key and kubeconfig of the cluster."""
     certs = layout.certs
@@ -200,3 +219,4 @@ def issue(layout: Layout, slot: Slot) -> None:
             user = {"client-certificate-data": embedded(crt), "client-key-data": embedded(key)}
             write_secret(certs / f"{leaf.name}.kubeconfig", kubeconfig(slot.server, ca, user).encode())
     write_secret(layout.kubeconfig, (certs / "admin.kubeconfig").read_bytes())
+    issue_registry(certs, slot.node_ip)

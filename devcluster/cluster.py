@@ -6,7 +6,7 @@ import fcntl
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from devcluster import folders, launch, machine, processes, simulated
@@ -15,6 +15,7 @@ from devcluster.errors import ClusterError
 from devcluster.layout import Layout
 from devcluster.network import Slot
 from devcluster.processes import Run
+from devcluster.registry_access import RegistryAccess
 from devcluster.spec import NODE_NAME, ClusterSpec
 from devcluster.state import ComponentStatus, read_status, write_atomically
 
@@ -39,8 +40,8 @@ class Cluster:
     kubeconfig: Path
     server: str
     """URL of the API server."""
-    registry: str
-    """host:port of the image registry as this machine reaches it; plain HTTP."""
+    registry: RegistryAccess
+    """The image registry as this machine reaches it."""
     node: str
     """Name of the real node."""
     node_ip: str
@@ -48,6 +49,11 @@ class Cluster:
     """This machine's address on the link."""
     pid: int
     """The supervisor: `nsenter --target PID --all` is a shell inside the cluster."""
+
+    def shown(self) -> dict[str, str | int]:
+        """What a program gets to read: without the place of credentials."""
+        plain = {"state": str(self.state), "kubeconfig": str(self.kubeconfig), "registry": self.registry.address}
+        return asdict(self) | plain
 
 
 @dataclass(frozen=True)
@@ -98,9 +104,15 @@ def _locked(layout: Layout, report: Report) -> Iterator[None]:
 def _cluster(layout: Layout, record: Run) -> Cluster:
     slot = Slot(record.slot)
     return Cluster(
-        state=layout.state, kubeconfig=layout.kubeconfig, server=slot.server, registry=slot.registry,
-        node=NODE_NAME, node_ip=slot.node_ip, host_ip=slot.host_ip, pid=record.init.pid,
-    )  # fmt: skip
+        state=layout.state,
+        kubeconfig=layout.kubeconfig,
+        server=slot.server,
+        registry=RegistryAccess(slot.registry, layout.certs),
+        node=NODE_NAME,
+        node_ip=slot.node_ip,
+        host_ip=slot.host_ip,
+        pid=record.init.pid,
+    )
 
 
 def _saved_spec(layout: Layout) -> ClusterSpec | None:

@@ -15,6 +15,7 @@ from devcluster.config import (
 from devcluster.layout import KUBELET_ROOT, Layout
 from devcluster.network import Slot
 from devcluster.plan import Component, Probe
+from devcluster.registry_access import CLIENT
 from devcluster.spec import NODE_NAME, ClusterSpec
 
 SHARED_PROVISIONER = "rancher.io/local-path"
@@ -63,7 +64,7 @@ def _base(layout: Layout, slot: Slot, find: Find) -> list[Component]:
         Component(
             "registry",
             ("docker-registry", "serve", f"{layout.config}/registry.yaml"),
-            Probe("http", f"http://{slot.registry}/v2/"),
+            Probe("http", f"https://{slot.registry}/v2/", CLIENT),
         ),
         Component(
             "containerd",

@@ -6,6 +6,7 @@ from pathlib import Path
 from devcluster import network
 from devcluster.layout import KUBELET_ROOT, Layout
 from devcluster.network import Slot
+from devcluster.registry_access import SERVER, RegistryAccess
 from devcluster.spec import NODE_NAME, ClusterSpec
 
 CNI_PLUGINS = Path("/usr/lib/cni")
@@ -52,11 +53,13 @@ state = "/run/containerd"
 """
 
 
-def registries(slot: Slot) -> str:
-    """hosts.toml for every registry name: all are served by the cluster's own, over plain HTTP."""
-    return f"""server = "http://{slot.registry}"
-[host."http://{slot.registry}"]
-  capabilities = ["pull", "resolve"]
+def registries(access: RegistryAccess) -> str:
+    """hosts.toml for every registry name: all are served by the cluster's own, to the holder of its certificate."""
+    certificate, key = access.client_pair
+    return f"""server = "https://{access.address}"
+capabilities = ["pull", "resolve"]
+ca = "{access.authority}"
+client = [["{certificate}", "{key}"]]
 """
 
 
@@ -153,8 +156,12 @@ def coredns(layout: Layout) -> str:
 """
 
 
-def registry(slot: Slot, folder: Path) -> str:
-    """docker-registry's YAML; no cache, because clusters that run side by side share the folder."""
+def registry(access: RegistryAccess, folder: Path) -> str:
+    """docker-registry's YAML.
+
+    No cache, because clusters that run side by side share the folder. `clientcas` makes it demand a certificate of
+    every client, for pulls too.
+    """
     return f"""version: 0.1
 log:
   level: warn
@@ -166,7 +173,12 @@ storage:
   delete:
     enabled: true
 http:
-  addr: {slot.registry}
+  addr: {access.address}
+  tls:
+    certificate: {access.certs}/{SERVER}.crt
+    key: {access.certs}/{SERVER}.key
+    clientcas:
+      - {access.authority}
 """
 
 
@@ -227,16 +239,17 @@ def audit_policy() -> str:
 
 def files(layout: Layout, slot: Slot, spec: ClusterSpec, registry_folder: Path, volumes: Path) -> dict[str, str]:
     """Every configuration file: path below the `config` folder → text."""
+    access = RegistryAccess(slot.registry, layout.certs)
     audit = {layout.audit_policy.name: audit_policy()} if spec.audit else {}
     return {
         **audit,
         "containerd.toml": containerd(layout),
-        "registries/_default/hosts.toml": registries(slot),
+        "registries/_default/hosts.toml": registries(access),
         "cni/10-pods.conflist": cni(),
         "kubelet.json": kubelet(layout, slot, spec),
         "resolv.conf": f"nameserver {slot.node_ip}\n",
         "Corefile": coredns(layout),
-        "registry.yaml": registry(slot, registry_folder),
+        "registry.yaml": registry(access, registry_folder),
         "storage-shared.json": storage_shared(volumes),
         "storage-node.json": storage_node(volumes),
         "storage-helper-pod.yaml": storage_helper_pod(),

@@ -13,6 +13,8 @@ class Probe:
     """`http`: a GET answers 200; `socket`: a Unix socket accepts; `file`: it exists; `started`: running is enough."""
     target: str = ""
     """URL or path."""
+    client: str = "admin"
+    """Of `http`: base name of the certificate that it shows."""
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,12 @@ TIMEOUT_SECONDS = 1.0
 
 
 @cache
-def _tls(certs: str) -> ssl.SSLContext:
-    """Client certificate of the administrator; servers on the node's own addresses are not checked."""
+def _tls(certs: str, client: str) -> ssl.SSLContext:
+    """With a client's certificate; servers on the node's own addresses are not checked."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    context.load_cert_chain(f"{certs}/admin.crt", f"{certs}/admin.key")
+    context.load_cert_chain(f"{certs}/{client}.crt", f"{certs}/{client}.key")
     return context
 
 
@@ -37,7 +37,7 @@ def ready(probe: Probe, certs: str) -> bool:
                 return False
             return True
     try:
-        handlers = (urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=_tls(certs)))
+        handlers = (urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=_tls(certs, probe.client)))
         with urllib.request.build_opener(*handlers).open(probe.target, timeout=TIMEOUT_SECONDS) as answer:
             return bool(answer.status == 200)
     except OSError:

@@ -1,6 +1,6 @@
 """Container images without a container engine: built by buildah in our own cache, pushed to a registry.
 
-ensure_images([*operators(), *helpers(), workload(Path("workloads/digits"))], "198.18.0.2:5000", print)
+ensure_images([*operators(), *helpers(), workload(Path("workloads/digits"))], cluster.up(state).registry, print)
 """
 
 from devcluster.images.catalog import base, git, helpers, operators, workload

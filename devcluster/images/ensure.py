@@ -8,6 +8,7 @@ from devcluster.images import debian, layout
 from devcluster.images.recipe import Recipe, build
 from devcluster.images.registry import Registry
 from devcluster.images.storage import Report, Storage
+from devcluster.registry_access import RegistryAccess
 from workloads.images import base_reference
 
 COMPRESSION_SECONDS = 10
@@ -15,9 +16,9 @@ COMPRESSION_SECONDS = 10
 
 
 def ensure_images(
-    recipes: Sequence[Recipe], registry: str, report: Report, storage: Storage | None = None
+    recipes: Sequence[Recipe], registry: RegistryAccess, report: Report, storage: Storage | None = None
 ) -> list[str]:
-    """Build what is missing and push what the registry (`host:port`) lacks; returns the images' names, in order.
+    """Build what is missing and push what the registry lacks; returns the images' names, in order.
 
     A second call finds everything in place and takes well under 2 s. After an interruption it goes on where it was;
     a second process waits for the first.

@@ -1,17 +1,20 @@
-"""Push images of the layout to a registry over HTTP: only what it lacks, and nothing where it has the image already.
+"""Push images of the layout to a registry: only what it lacks, and nothing where it has the image already.
 
 Source: https://github.com/opencontainers/distribution-spec/blob/main/spec.md
 """
 
 import http.client
+import ssl
 import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from devcluster.errors import ClusterError
 from devcluster.images import layout
 from devcluster.images.layout import Blob
+from devcluster.registry_access import RegistryAccess
 
 TIMEOUT_SECONDS = 120.0
 """A registry that says nothing for so long hangs; it hashes 300 MB in a few seconds."""
@@ -49,10 +52,18 @@ def host(name: str) -> str:
 
 @dataclass(frozen=True)
 class Registry:
-    """A registry without TLS, such as the local cluster's."""
+    """A local cluster's registry."""
 
-    address: str
-    """`host:port`."""
+    access: RegistryAccess
+
+    @property
+    def address(self) -> str:
+        """`host:port`."""
+        return self.access.address
+
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        return self.access.tls()
 
     def digest(self, place: Target) -> str | None:
         """Digest of the manifest that the registry has there, or None."""
@@ -102,7 +113,7 @@ class Registry:
         body: Path | None = None,
         expect: tuple[int, ...] = (200, 404),
     ) -> "_Answer":
-        connection = http.client.HTTPConnection(self.address, timeout=TIMEOUT_SECONDS)
+        connection = http.client.HTTPSConnection(self.address, timeout=TIMEOUT_SECONDS, context=self._tls)
         try:
             if body is None:
                 connection.request(method, path, headers=dict(headers))

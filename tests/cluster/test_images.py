@@ -5,15 +5,18 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from devcluster import certificates, config
 from devcluster.errors import ClusterError
 from devcluster.images import Recipe, Registry, Storage, ensure_images, helpers, run_in_image
 from devcluster.images.registry import target
 from devcluster.images.storage import OWN_MOUNTS
 from devcluster.processes import wait_until
+from devcluster.registry_access import RegistryAccess
 
 pytestmark = pytest.mark.cluster
 
@@ -30,27 +33,27 @@ def free_port() -> int:
 
 
 @pytest.fixture
-def registry(tmp_path: Path) -> Iterator[str]:
-    """An empty registry of the test's own."""
-    address = f"127.0.0.1:{free_port()}"
-    config = tmp_path / "registry.yml"
-    config.write_text(
-        f'version: 0.1\nstorage: {{filesystem: {{rootdirectory: "{tmp_path}/blobs"}}}}\nhttp: {{addr: "{address}"}}\n'
-    )
+def registry(tmp_path: Path) -> Iterator[RegistryAccess]:
+    """An empty registry of the test's own, with the local cluster's configuration."""
+    access = RegistryAccess(f"127.0.0.1:{free_port()}", tmp_path / "certs")
+    access.certs.mkdir()
+    certificates.issue_registry(access.certs, "127.0.0.1")
+    file = tmp_path / "registry.yml"
+    file.write_text(config.registry(access, tmp_path / "blobs"))
     with (tmp_path / "registry.log").open("w") as log:
-        process = subprocess.Popen(["docker-registry", "serve", str(config)], stdout=log, stderr=log)
+        process = subprocess.Popen(["docker-registry", "serve", str(file)], stdout=log, stderr=log)
     try:
-        assert wait_until(lambda: answers(address), START_SECONDS, 0.05), (tmp_path / "registry.log").read_text()
-        yield address
+        assert wait_until(lambda: answers(access), START_SECONDS, 0.05), (tmp_path / "registry.log").read_text()
+        yield access
     finally:
         process.terminate()
         process.wait()
 
 
-def answers(address: str) -> bool:
+def answers(registry: RegistryAccess) -> bool:
     """Whether a registry answers there."""
     try:
-        return Registry(address).digest(target("nothing")) is None
+        return Registry(registry).digest(target("nothing")) is None
     except ClusterError:
         return False
 
@@ -74,7 +77,7 @@ def make_recipe(folder: Path, text: str = "hello", serve_as: tuple[str, ...] = (
     return Recipe("tiny", folder, programs=helpers()[0].programs, serve_as=serve_as)
 
 
-def test_built_pushed_served_and_skipped(tmp_path: Path, storage: Storage, registry: str) -> None:
+def test_built_pushed_served_and_skipped(tmp_path: Path, storage: Storage, registry: RegistryAccess) -> None:
     """The registry has the image under each name with one digest; again, nothing is built or pushed."""
     said: list[str] = []
     recipe = make_recipe(tmp_path / "tiny", serve_as=("docker.io/some/body:1.0", "busybox"))
@@ -92,7 +95,7 @@ def test_built_pushed_served_and_skipped(tmp_path: Path, storage: Storage, regis
     assert said == ["the registry has all 3 images"]
 
 
-def test_an_edit_is_another_image(tmp_path: Path, storage: Storage, registry: str) -> None:
+def test_an_edit_is_another_image(tmp_path: Path, storage: Storage, registry: RegistryAccess) -> None:
     """Both stay in the registry; the served name moves to the new one."""
     old = ensure_images([make_recipe(tmp_path / "tiny", "a", ("body:1",))], registry, print, storage)
     new = ensure_images([make_recipe(tmp_path / "tiny", "b", ("body:1",))], registry, print, storage)
@@ -101,7 +104,7 @@ def test_an_edit_is_another_image(tmp_path: Path, storage: Storage, registry: st
     assert digest(target("body:1")) == digest(target(new[0]))
 
 
-def test_the_same_files_give_the_same_digest(tmp_path: Path, storage: Storage, registry: str) -> None:
+def test_the_same_files_give_the_same_digest(tmp_path: Path, storage: Storage, registry: RegistryAccess) -> None:
     """Built twice, in storages apart."""
     ensure_images([make_recipe(tmp_path / "tiny")], registry, print, storage)
     said: list[str] = []
@@ -109,7 +112,7 @@ def test_the_same_files_give_the_same_digest(tmp_path: Path, storage: Storage, r
     assert not [line for line in said if line.startswith("pushed")]
 
 
-def test_run_in_image(tmp_path: Path, storage: Storage, registry: str) -> None:
+def test_run_in_image(tmp_path: Path, storage: Storage, registry: RegistryAccess) -> None:
     """As the image's user, with the mounted folder; exit code and output are the command's."""
     (image,) = ensure_images([make_recipe(tmp_path / "tiny")], registry, print, storage)
     shared = tmp_path / "shared"
@@ -129,7 +132,7 @@ def test_an_image_that_was_not_built_is_refused(storage: Storage) -> None:
         run_in_image("registry.local/trainstack/none:1", ["true"], {}, storage)
 
 
-def test_a_failing_build_says_what_failed(tmp_path: Path, storage: Storage, registry: str) -> None:
+def test_a_failing_build_says_what_failed(tmp_path: Path, storage: Storage, registry: RegistryAccess) -> None:
     """The error holds what the step said; nothing is pushed."""
     recipe = make_recipe(tmp_path / "tiny")
     with (tmp_path / "tiny" / "Dockerfile").open("a") as file:
@@ -139,7 +142,9 @@ def test_a_failing_build_says_what_failed(tmp_path: Path, storage: Storage, regi
     assert Registry(registry).digest(target(recipe.image)) is None
 
 
-def test_a_killed_builder_leaves_nothing_that_counts(tmp_path: Path, storage: Storage, registry: str) -> None:
+def test_a_killed_builder_leaves_nothing_that_counts(
+    tmp_path: Path, storage: Storage, registry: RegistryAccess
+) -> None:
     """A working container of a process that is gone is removed; one of a living process stays."""
     subprocess.run(
         [*OWN_MOUNTS, *storage.buildah("from", "--name", "trainstack-999999999-base-0", "scratch")], check=True
@@ -151,7 +156,7 @@ def test_a_killed_builder_leaves_nothing_that_counts(tmp_path: Path, storage: St
     storage.run("rm", mine)
 
 
-def test_two_at_once_build_once(tmp_path: Path, storage: Storage, registry: str) -> None:
+def test_two_at_once_build_once(tmp_path: Path, storage: Storage, registry: RegistryAccess) -> None:
     """The second waits, says so, and finds the image made."""
     recipe, first, second = make_recipe(tmp_path / "tiny"), list[str](), list[str]()
     with storage.locked(print):
@@ -164,8 +169,8 @@ def test_two_at_once_build_once(tmp_path: Path, storage: Storage, registry: str)
     assert first == ["the registry has all 1 images"]
 
 
-def test_a_registry_that_does_not_answer_is_named(tmp_path: Path, storage: Storage) -> None:
+def test_a_registry_that_does_not_answer_is_named(tmp_path: Path, storage: Storage, registry: RegistryAccess) -> None:
     """Address and remedy, no traceback of a socket."""
-    address = f"127.0.0.1:{free_port()}"
-    with pytest.raises(ClusterError, match=f"The registry at {address} does not answer.*cluster status"):
-        ensure_images([make_recipe(tmp_path / "tiny")], address, print, storage)
+    silent = replace(registry, address=f"127.0.0.1:{free_port()}")
+    with pytest.raises(ClusterError, match=f"The registry at {silent.address} does not answer.*cluster status"):
+        ensure_images([make_recipe(tmp_path / "tiny")], silent, print, storage)

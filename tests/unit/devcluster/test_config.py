@@ -42,9 +42,10 @@ state = "/run/containerd"
 """
     )
     assert render()["registries/_default/hosts.toml"] == (
-        """server = "http://198.18.254.2:5000"
-[host."http://198.18.254.2:5000"]
-  capabilities = ["pull", "resolve"]
+        """server = "https://198.18.254.2:5000"
+capabilities = ["pull", "resolve"]
+ca = "/state/certs/registry-ca.crt"
+client = [["/state/certs/registry-client.crt", "/state/certs/registry-client.key"]]
 """
     )
 
@@ -138,6 +139,11 @@ storage:
     enabled: true
 http:
   addr: 198.18.254.2:5000
+  tls:
+    certificate: /state/certs/registry.crt
+    key: /state/certs/registry.key
+    clientcas:
+      - /state/certs/registry-ca.crt
 """
     )
     assert json.loads(files["storage-shared.json"]) == {"sharedFileSystemPath": "/volumes/shared"}

@@ -13,12 +13,14 @@ from devcluster.cluster import Cluster
 from devcluster.errors import ClusterError
 from devcluster.faults import components, held, keep_away, kill
 from devcluster.processes import PROC, Identity, wait_until
+from devcluster.registry_access import RegistryAccess
 
 
 def make_cluster(state: Path) -> Cluster:
     """A cluster of nothing but its state folder, whose supervisor is nobody."""
-    same = {"server": "", "registry": "", "node": "", "node_ip": "", "host_ip": ""}
-    return Cluster(state=state, kubeconfig=state / "kubeconfig", pid=-1, **same)
+    same = {"server": "", "node": "", "node_ip": "", "host_ip": ""}
+    registry = RegistryAccess("", state / "certs")
+    return Cluster(state=state, kubeconfig=state / "kubeconfig", registry=registry, pid=-1, **same)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import pytest
 from devcluster import access, folders
 from devcluster.cluster import Cluster
 from devcluster.errors import ClusterError
+from devcluster.registry_access import RegistryAccess
 from devcluster.sites import definition, install, operators
 from devcluster.sites.definition import Site, SiteImage
 from devcluster.spec import ClusterSpec
@@ -123,7 +124,7 @@ def test_a_release_without_its_controller_is_refused() -> None:
 @pytest.mark.parametrize("account", ["researcher", "eidf001/", "/researcher", "a/b/c", ""])
 def test_an_account_is_named_with_its_namespace(account: str, tmp_path: Path) -> None:
     """Anything else is refused before the cluster is asked."""
-    running = Cluster(tmp_path, tmp_path, "https://198.18.254.2:6443", "", "local", "", "", 1)
+    running = Cluster(tmp_path, tmp_path, "https://198.18.254.2:6443", RegistryAccess("", tmp_path), "local", "", "", 1)
     with pytest.raises(ClusterError, match="is no <namespace>/<service account>"):
         access.write_kubeconfig(running, account)
 
