@@ -7,11 +7,13 @@ from dataclasses import asdict
 import typer
 
 from checks.cluster.client import ClusterError
+from checks.cluster.loaders import read_loaders
 from checks.cluster.marked import read_marked
 from checks.cluster.snapshot import run_namespaces
 from checks.launches import utc_now
 from checks.ownership import Identity, identity
 from checks.recovery.diagnosis import Diagnosis, diagnose, first_look
+from checks.recovery.loaders import WaitingLoader, waiting_loaders
 from checks.recovery.objects import Seen
 from checks.recovery.state import State, read_state
 from checks.recovery.trouble import Mending, Trouble
@@ -29,8 +31,8 @@ _LOCKS_ELSEWHERE = "locks: the state is in no folder; the engine's next command 
 def doctor(*, stack: StackOption = "dev", as_json: JsonOption = False) -> None:
     """Tell what an interrupted `up` or `destroy` left behind, with the commands that mend it. Changes nothing.
 
-    Looks at locks and files of the state, at operations without an end, and holds the state against the cluster.
-    Ends with 1 when it finds something.
+    Looks at locks and files of the state, at operations without an end, and holds the state against the cluster;
+    names data loaders of killed commands, too. Ends with 1 when it finds something.
 
     Examples:
 
@@ -61,11 +63,12 @@ def _look(session: Session) -> tuple[Diagnosis, list[str]]:
         return stops, [*unseen, "the state and the cluster: when this is mended, run the same command again"]
     state = _state(session)
     seen: Seen | None = None
+    loaders: list[WaitingLoader] = []
     unreachable: tuple[Trouble, ...] = ()
     try:
-        seen = read_marked(
-            session.stack, state.objects, run_namespaces(session.settings), session.settings.cluster.context
-        )
+        namespaces, context = run_namespaces(session.settings), session.settings.cluster.context
+        loaders = waiting_loaders(read_loaders(session.stack, namespaces, context))
+        seen = read_marked(session.stack, state.objects, namespaces, context)
         unseen += [f"{kind}: these credentials may not read it" for kind in sorted(seen.unreadable)]
     except ClusterError as error:
         unreachable = (Trouble("cluster-unreachable", "cluster", str(error), ()),)
@@ -76,6 +79,7 @@ def _look(session: Session) -> tuple[Diagnosis, list[str]]:
         seen=seen,
         retained={(each.kind, each.namespace, each.name) for each in retained(session.settings)},
         declared=lambda: _declared(session, seen),
+        loaders=loaders,
         now=utc_now(),
     )
     return Diagnosis((*found.troubles, *unreachable), found.commands), unseen

@@ -1,7 +1,9 @@
 """A data loader: a pod that only waits, started so that files can go through it to and from a volume.
 
 It is a Job on a queue, as every pod of a tenant has to be, and it is deleted afterwards, also on Ctrl-C and SIGTERM.
-What a killed command leaves behind ends by itself.
+When the command is killed, its guard deletes the loader. If that is not possible either, for instance because the
+machine died, a loader that runs ends by itself, and so does one whose pod cannot start. One that a queue holds back
+stays until it is let in; `doctor` names it, and a later command removes it.
 """
 
 import json
@@ -19,9 +21,13 @@ from urllib.parse import quote
 import typer
 
 from checks.cluster.client import FORBIDDEN, NOT_FOUND, ClusterError, reach, read
+from checks.cluster.loaders import read_loaders
 from checks.cluster.progress import describe_pod
+from checks.launches import utc_now
+from checks.recovery.loaders import QUEUE_SECONDS, START_SECONDS, waiting_loaders
 from cli.console import err, fail, step
 from cli.kubectl import command, exec_words, kubectl
+from cli.loader_guard import Guard, dismiss, set_guard
 from manifests.labels import LAUNCH, QUEUE, RUN, Manifest
 from settings.model import Settings
 from workloads.build import manifest
@@ -34,8 +40,6 @@ IDLE_SECONDS = 600
 """How long a loader waits for the next thing to do before it takes itself for left behind."""
 LOOK_SECONDS = 5
 _LIFE_SECONDS = 6 * 3600
-_START_SECONDS = 600
-_QUEUE_SECONDS = 24 * 3600
 _PAUSE_SECONDS = 0.5
 _SILENT_SECONDS = 5
 _STOPPED = 128
@@ -112,18 +116,19 @@ def data_loader(settings: Settings, namespace: str, volume: str) -> Iterator[Loa
         reach(context)
     except ClusterError as error:
         fail(str(error))
-    marks: list[str] = []
+    marks: dict[str, Guard] = {}
+    _remove_abandoned(settings, namespace)
 
     def start() -> str:
         mark = f"{settings.cluster.loader.name}-{secrets.token_hex(4)}"
         # Before it is made: what is interrupted in between has to be removed too.
-        marks.append(mark)
+        marks[mark] = set_guard(command(*_deletion(namespace, [mark]), context=context))
         job = loader_job(settings, namespace, volume, mark)
         made = kubectl("create", "-o", "json", "-f", "-", context=context, stdin=json.dumps(job).encode())
         if made.returncode:
             said = made.stderr.decode(errors="replace").strip()
             if _REFUSED.search(said):
-                marks.remove(mark)
+                dismiss(marks.pop(mark))
             fail(f"no data loader can be started in {namespace}: {said}")
         live = json.loads(made.stdout)
         with step(f"waiting for data loader {namespace}/{live['metadata']['name']}", "5 s once the queue lets it in"):
@@ -159,21 +164,42 @@ def _stoppable() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _remove(namespace: str, marks: Sequence[str], context: str | None) -> None:
-    """Delete loaders by their marks: their names may not be known."""
+def _remove(namespace: str, marks: Mapping[str, Guard], context: str | None) -> None:
+    """Delete loaders by their marks: their names may not be known. What cannot be deleted is left to its guard."""
     if not marks:
         return
+    done = kubectl(*_deletion(namespace, [*marks]), context=context)
+    if not done.returncode:
+        for guard in marks.values():
+            dismiss(guard)
+        return
+    said = done.stderr.decode(errors="replace").strip()
+    err.print(
+        f"data loader {namespace}/{[*marks][-1]} could not be deleted ({said}); it is tried again for a minute, and "
+        f"one that runs ends by itself after {IDLE_SECONDS // 60} minutes",
+        style="yellow",
+        markup=False,
+    )
+
+
+def _deletion(namespace: str, marks: Sequence[str]) -> tuple[str, ...]:
+    """The words of kubectl that delete loaders by their marks."""
     chosen = f"{LAUNCH} in ({', '.join(marks)})"
-    words = ("delete", "job", "-n", namespace, "-l", chosen, "--wait=false", "--ignore-not-found")
-    done = kubectl(*words, context=context)
-    if done.returncode:
-        said = done.stderr.decode(errors="replace").strip()
-        err.print(
-            f"data loader {namespace}/{marks[-1]} could not be deleted ({said}); it ends by itself after "
-            f"{IDLE_SECONDS // 60} minutes",
-            style="yellow",
-            markup=False,
-        )
+    return ("delete", "job", "-n", namespace, "-l", chosen, "--wait=false", "--ignore-not-found")
+
+
+def _remove_abandoned(settings: Settings, namespace: str) -> None:
+    """Delete loaders of this stack that wait for longer than any command does."""
+    context = settings.cluster.context
+    try:
+        jobs = read_loaders(settings.stack, [namespace], context)
+    except ClusterError:
+        return  # the loader's own start fails in the same way, and says why
+    now = utc_now()
+    for each in waiting_loaders(jobs):
+        if each.abandoned(now):
+            kubectl("delete", "job", each.name, "-n", namespace, "--wait=false", "--ignore-not-found", context=context)
+            err.print(f"removed data loader {namespace}/{each.name}, which a killed command had left", markup=False)
 
 
 def loader_job(settings: Settings, namespace: str, volume: str, mark: str) -> Manifest:
@@ -205,7 +231,7 @@ def _running_pod(job: Mapping[str, Any], mark: str, context: str | None) -> str:
         try:
             answers = read([itself, pods, held], context)
         except ClusterError as error:
-            state, limit = str(error), _START_SECONDS
+            state, limit = str(error), START_SECONDS
         else:
             if answers[pods].status == FORBIDDEN:
                 return fail(
@@ -226,7 +252,7 @@ def _running_pod(job: Mapping[str, Any], mark: str, context: str | None) -> str:
             suspended = live.get("spec", {}).get("suspend", False)
             waits = "" if found else _waits(answers[held].body.get("items", []), queue, suspended=suspended)
             state = waits or ", ".join(describe_pod(pod) for pod in found) or "it has no pod yet"
-            limit = _QUEUE_SECONDS if waits else _START_SECONDS
+            limit = QUEUE_SECONDS if waits else START_SECONDS
         if state != said and time.monotonic() - began > _SILENT_SECONDS:
             err.print(f"  {state}", markup=False)
             said = state

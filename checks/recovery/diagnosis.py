@@ -6,6 +6,7 @@ from datetime import datetime
 
 from checks.ownership import Identity
 from checks.recovery.files import StateFiles, files_troubles, lock_troubles
+from checks.recovery.loaders import WaitingLoader, loader_troubles
 from checks.recovery.objects import (
     Seen,
     pending_troubles,
@@ -47,6 +48,7 @@ def diagnose(
     seen: Seen | None,
     retained: Collection[Identity],
     declared: Callable[[], Collection[Identity]],
+    loaders: Collection[WaitingLoader] = (),
     now: datetime,
 ) -> Diagnosis:
     """All troubles of a stack whose state can be read.
@@ -58,6 +60,7 @@ def diagnose(
         seen: what the cluster has; None where it cannot be read.
         retained: what `destroy` leaves by the environment's settings.
         declared: gives what the environment declares; asked only when something is not in the state.
+        loaders: data loaders of commands that have not started.
         now: the time.
 
     """
@@ -69,4 +72,5 @@ def diagnose(
         if found := unrecorded(state, seen, stack, retained):
             troubles += unrecorded_troubles(found, declared(), mending)
         troubles += stuck_troubles(seen, now)
+        troubles += loader_troubles(loaders, now)
     return Diagnosis(tuple(troubles), mending.commands(troubles))

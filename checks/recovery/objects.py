@@ -110,7 +110,7 @@ def unrecorded(state: State, seen: Seen, stack: str, retained: Collection[Identi
     """What bears the stack's mark, and is not in its state.
 
     Without what a controller made, what `destroy` leaves (the definitions of operators' kinds, and `retained`), what is
-    being deleted, and the data loaders of commands, which end by themselves.
+    being deleted, and the data loaders of commands, which `loaders.loader_troubles` judges.
     """
     known = {each.identity for each in (*state.objects, *state.replaced)}
     known |= {each.object.identity for each in state.pending if each.object is not None}

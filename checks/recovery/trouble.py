@@ -19,6 +19,7 @@ Id = Literal[
     "object-unrecorded",
     "object-orphaned",
     "object-stuck",
+    "loader-waiting",
     "cluster-unreachable",
 ]
 """What kind of trouble. docs/recovery.md has a section for each."""

@@ -10,12 +10,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench.transfer import measure
+from checks.cluster.loaders import read_loaders
+from checks.recovery.loaders import loader_troubles, waiting_loaders
 from cli import loader as loader_module
 from cli.kubectl import kubectl
 from cli.loader import Loader, data_loader, loader_job
@@ -46,6 +49,9 @@ ENVIRONMENT = """config:
   trainstack:storage:
     volumes:
       - {name: data, namespace: transfer, storageClass: manual, size: 1Gi, accessModes: [ReadWriteMany]}
+"""
+UNSCHEDULABLE = """  trainstack:cluster:
+    loader: {resources: {requests: {cpu: 1000}, limits: {cpu: 1000}}}
 """
 RULES = """
 !has(object.metadata.generateName) || !object.metadata.generateName.startsWith('lightweight-job-') ||
@@ -262,18 +268,23 @@ def test_two_gigabytes_are_at_least_half_as_fast_as_kubectl_cp(loader: Loader, v
     survives(loader, volume, tmp_path / "source", tmp_path / "target", 2 << 30)
 
 
+def upload_command(folder: Path, environment: str, source: Path, place: str) -> tuple[list[str], dict[str, str]]:
+    """The words and the variables of `trainstack upload` in a project of this environment in a folder."""
+    for name in ("Pulumi.yaml", "defaults.yaml", "workloads"):
+        (folder / name).symlink_to(ROOT / name)
+    (folder / "Pulumi.transfer.yaml").write_text(environment)
+    words = [sys.executable, "-m", "cli", "upload", str(source), f"data:{place}", "-s", "transfer", "--json"]
+    return words, {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
 @pytest.mark.parametrize("stop", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
 def test_a_command_that_is_stopped_leaves_no_loader_and_the_next_goes_on(
     volume: Path, big: Path, tmp_path: Path, stop: signal.Signals
 ) -> None:
     """By Ctrl-C, or from outside."""
-    for name in ("Pulumi.yaml", "defaults.yaml", "workloads"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    (tmp_path / "Pulumi.transfer.yaml").write_text(ENVIRONMENT)
     place = f"stopped-{stop.name.lower()}"
-    words = [sys.executable, "-m", "cli", "upload", str(big), f"data:{place}", "-s", "transfer", "--json"]
+    words, environment = upload_command(tmp_path, ENVIRONMENT, big, place)
     started = len(jobs())
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(words, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as process:
         until_arrived(volume / place, 2 * CHUNK)
         process.send_signal(stop)
@@ -288,6 +299,27 @@ def test_a_command_that_is_stopped_leaves_no_loader_and_the_next_goes_on(
     assert result["resumed_bytes"] >= CHUNK
     assert result["resumed_bytes"] + result["sent_bytes"] == SIZE
     assert contents(volume / place) == contents(big)
+
+
+def test_a_loader_whose_command_was_killed_while_it_waited_is_deleted(volume: Path, tmp_path: Path) -> None:
+    """Its guard does it, within seconds; where it cannot, `doctor` names the loader, which waits for a queue."""
+    (tmp_path / "file").write_text("content")
+    words, environment = upload_command(tmp_path, ENVIRONMENT + UNSCHEDULABLE, tmp_path / "file", "killed")
+    before = {*jobs()}
+    with subprocess.Popen(words, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL) as process:
+        eventually("a loader that waits", lambda: {*jobs()} - before)
+        process.kill()
+    eventually("no loader of it", lambda: not {*jobs()} - before)
+
+    left = loader_job(SMALL, NAMESPACE, "data", "loader-held")
+    left["spec"]["suspend"] = True
+    run("create", "-f", "-", given=left)
+    try:
+        (held,) = waiting_loaders(read_loaders("transfer", [NAMESPACE], None))
+        (trouble,) = loader_troubles([held], held.created + timedelta(minutes=1))
+        assert (trouble.id, trouble.what) == ("loader-waiting", f"Job {NAMESPACE}/loader-held")
+    finally:
+        run("delete", "job", "-n", NAMESPACE, "loader-held")
 
 
 def test_a_loader_that_is_told_to_end_lets_what_runs_in_it_finish(volume: Path) -> None:

@@ -20,7 +20,7 @@ from checks.recovery.objects import LiveObject, Seen
 from cli import doctor as command
 from cli.app import app
 from cli.state_files import read_state_files, state_folder
-from manifests.labels import STACK
+from manifests.labels import QUEUE, STACK
 
 NOW = datetime.now(UTC)
 
@@ -149,6 +149,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(command, "environment", lambda _: {"PULUMI_BACKEND_URL": f"file://{tmp_path}"})
     monkeypatch.setattr(command, "export", lambda _: None)
     monkeypatch.setattr(command, "read_marked", lambda *_: Seen({}))
+    monkeypatch.setattr(command, "read_loaders", lambda *_: [])
     return make_folder(tmp_path)
 
 
@@ -181,6 +182,17 @@ def test_findings_as_json(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
         "pulumi up --yes --skip-preview -s lab",
     ]
     assert told["not_looked_at"] == ["Role: these credentials may not read it"]
+
+
+def test_a_loader_that_a_killed_command_left_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its Job, which a queue holds back, with what deletes it."""
+    metadata = {"name": "loader-1", "namespace": "lab", "creationTimestamp": "2026-11-22T12:00:00Z"}
+    job = {"metadata": {**metadata, "labels": {QUEUE: "research"}}, "spec": {"suspend": True}}
+    monkeypatch.setattr(command, "read_loaders", lambda *_: [job])
+    code, out = run("--json")
+    told = json.loads(out)
+    assert (code, [each["id"] for each in told["troubles"]]) == (1, ["loader-waiting"])
+    assert told["commands"] == ["kubectl delete job loader-1 -n lab"]
 
 
 def test_findings_for_people(folder: Path) -> None:

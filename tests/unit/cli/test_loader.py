@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import typer
 
 from checks.cluster.client import Answer
 from cli import loader, progress
-from cli.loader import LOOK_SECONDS, Loader, _running_pod, _waits, data_loader, loader_job
+from cli.loader import LOOK_SECONDS, Loader, _remove_abandoned, _running_pod, _waits, data_loader, loader_job
 from cli.progress import bar
 from manifests.labels import QUEUE
 from settings.model import Cluster
@@ -121,6 +122,10 @@ def kubectl_says(monkeypatch: pytest.MonkeyPatch, error: str) -> list[str]:
         return subprocess.CompletedProcess((), 1, b"", error.encode())
 
     monkeypatch.setattr(loader, "kubectl", kubectl)
+    monkeypatch.setattr(loader, "command", lambda *words, **_: [*words])
+    monkeypatch.setattr(loader, "set_guard", lambda words: verbs.append("guard"))
+    monkeypatch.setattr(loader, "dismiss", lambda _: verbs.append("dismiss"))
+    monkeypatch.setattr(loader, "read_loaders", lambda *_: [])
     return verbs
 
 
@@ -141,15 +146,15 @@ def test_a_cluster_that_cannot_be_reached_is_told_before_a_loader_is_made(
 @pytest.mark.parametrize(
     ("error", "verbs"),
     [
-        ("Error from server (Forbidden): jobs.batch is forbidden", ["create"]),
-        ("error: unexpected EOF", ["create", "delete"]),
+        ("Error from server (Forbidden): jobs.batch is forbidden", ["guard", "create", "dismiss"]),
+        ("error: unexpected EOF", ["guard", "create", "delete"]),
     ],
     ids=["refused", "unknown"],
 )
 def test_a_loader_is_removed_only_where_it_may_have_been_made(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: str, verbs: list[str]
 ) -> None:
-    """And what may be left is told."""
+    """And what may be left is told, and left to the guard."""
     monkeypatch.setattr(loader, "reach", lambda _: None)
     called = kubectl_says(monkeypatch, error)
     with pytest.raises(typer.Exit), data_loader(make_settings(), "research", "training"):
@@ -158,6 +163,36 @@ def test_a_loader_is_removed_only_where_it_may_have_been_made(
     assert f"no data loader can be started in research: {error}" in said
     assert ("could not be deleted" in said) == ("delete" in verbs)
     assert called == verbs
+
+
+def test_a_loader_that_no_command_can_wait_for_is_removed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the next command that goes through a loader in its namespace; one that may be waited for stays."""
+    calls: list[tuple[str, ...]] = []
+
+    def kubectl(*words: str, **_: object) -> "subprocess.CompletedProcess[bytes]":
+        calls.append(words)
+        return subprocess.CompletedProcess((), 0, b"", b"")
+
+    now = datetime.now(UTC)
+    jobs = [
+        {
+            "metadata": {
+                "name": f"loader-{hours}",
+                "namespace": "research",
+                "labels": {QUEUE: "research"},
+                "creationTimestamp": (now - timedelta(hours=hours)).isoformat(),
+            },
+            "spec": {"suspend": True},
+        }
+        for hours in (24, 25)
+    ]
+    monkeypatch.setattr(loader, "kubectl", kubectl)
+    monkeypatch.setattr(loader, "read_loaders", lambda *_: jobs)
+    _remove_abandoned(make_settings(), "research")
+    assert [words[:5] for words in calls] == [("delete", "job", "loader-25", "-n", "research")]
+    assert "removed data loader research/loader-25" in capsys.readouterr().err
 
 
 JOB = {"metadata": {"namespace": "research", "name": "loader-1", "uid": "1", "labels": {QUEUE: "research"}}}

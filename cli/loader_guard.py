@@ -1,0 +1,33 @@
+"""A data loader's guard: a shell of its own that deletes the loader when the command that made it is killed.
+
+No code of a process runs after SIGKILL, and nothing in a cluster ends a Job that a queue holds back. The guard waits at
+the other end of a pipe, which the kernel closes with the command.
+"""
+
+import subprocess
+from collections.abc import Sequence
+
+PAUSES_SECONDS = (0, 5, 60)
+"""Before each deletion: when the command is killed while kubectl creates the loader, that kubectl goes on."""
+_SCRIPT = 'pauses=$1; shift; read -r done || for pause in $pauses; do sleep "$pause"; "$@"; done'
+
+Guard = subprocess.Popen[bytes]
+
+
+def set_guard(delete: Sequence[str], pauses: Sequence[int] = PAUSES_SECONDS) -> Guard:
+    """Start a guard that runs these words when this process ends without having dismissed it.
+
+    In a session of its own: what ends the command's process group or closes its terminal does not end the guard.
+    """
+    return subprocess.Popen(
+        ["sh", "-c", _SCRIPT, "sh", " ".join(map(str, pauses)), *delete],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def dismiss(guard: Guard) -> None:
+    """End a guard whose loader has been deleted, or was never made."""
+    guard.communicate(b"done\n")

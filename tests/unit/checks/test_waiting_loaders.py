@@ -1,0 +1,87 @@
+"""Data loaders that have not started: which they are, when they are named, and when they are certainly left behind."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from checks.cluster import loaders as reading
+from checks.cluster.client import FORBIDDEN, Answer
+from checks.recovery.loaders import WaitingLoader, loader_troubles, waiting_loaders
+from manifests.labels import QUEUE
+
+CREATED = datetime(2026, 11, 22, 12, tzinfo=UTC)
+
+
+def make_job(*, suspend: bool = False, **status: Any) -> dict[str, Any]:
+    """A loader's Job on the queue `research`."""
+    metadata = {
+        "name": "loader-1",
+        "namespace": "lab",
+        "creationTimestamp": "2026-11-22T12:00:00Z",
+        "labels": {QUEUE: "research"},
+    }
+    return {"metadata": metadata, "spec": {"suspend": suspend}, "status": status}
+
+
+def make_waiting(held_by: str | None = "research") -> WaitingLoader:
+    """A loader that waits since CREATED."""
+    return WaitingLoader("lab", "loader-1", CREATED, held_by)
+
+
+@pytest.mark.parametrize(
+    ("job", "found"),
+    [
+        (make_job(suspend=True), [make_waiting()]),
+        (make_job(active=1), [make_waiting(None)]),
+        (make_job(active=1, ready=0), [make_waiting(None)]),
+        (make_job(active=1, ready=1), []),
+        (make_job(failed=1), []),
+        (make_job(conditions=[{"type": "Failed", "status": "True"}]), []),
+        (make_job(suspend=True, conditions=[{"type": "Suspended", "status": "True"}]), [make_waiting()]),
+    ],
+    ids=["queued", "unscheduled", "image-not-pulled", "runs", "ended", "failed", "suspended"],
+)
+def test_a_loader_waits_until_its_pod_runs(job: dict[str, Any], found: list[WaitingLoader]) -> None:
+    """From then on its own limits count."""
+    assert waiting_loaders([job]) == found
+
+
+def test_a_loader_on_its_way_out_does_not_wait() -> None:
+    """Its command has deleted it."""
+    job = make_job(suspend=True)
+    job["metadata"]["deletionTimestamp"] = "2026-11-22T12:00:01Z"
+    assert waiting_loaders([job]) == []
+
+
+def test_the_doctor_names_a_loader_that_waits_with_what_removes_it() -> None:
+    """Not in its first seconds, when the command that made it is still to be expected."""
+    waiting = [make_waiting()]
+    assert list(loader_troubles(waiting, CREATED + timedelta(seconds=20))) == []
+    (trouble,) = loader_troubles(waiting, CREATED + timedelta(minutes=1))
+    assert str(trouble) == (
+        "[loader-waiting] Job lab/loader-1: a command made this data loader at 2026-11-22 12:00:00 UTC, and queue "
+        "research holds it back. A command that still waits for it shows why; if it was killed, delete the loader"
+    )
+    assert trouble.commands == ("kubectl delete job loader-1 -n lab",)
+    (pending,) = loader_troubles([make_waiting(None)], CREATED + timedelta(minutes=1))
+    assert "its pod has not started" in pending.message
+
+
+def test_a_loader_is_certainly_left_behind_when_no_command_waits_so_long() -> None:
+    """A day for the queue and ten minutes for the pod."""
+    assert not make_waiting().abandoned(CREATED + timedelta(hours=24, minutes=10))
+    assert make_waiting().abandoned(CREATED + timedelta(hours=24, minutes=11))
+
+
+def test_loaders_are_the_launches_of_a_stack_that_are_no_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In every namespace that the environment uses; where Jobs may not be listed there are none."""
+    selector = "labelSelector=trainstack.dev/stack%3Dlab%2Ctrainstack.dev/launch%2C%21trainstack.dev/run"
+    answers = {
+        f"/apis/batch/v1/namespaces/lab/jobs?{selector}": Answer(200, {"items": [make_job()]}),
+        f"/apis/batch/v1/namespaces/other/jobs?{selector}": Answer(FORBIDDEN, {}),
+        f"/apis/batch/v1/jobs?{selector}": Answer(200, {"items": None}),
+    }
+    monkeypatch.setattr(reading, "read", lambda paths, _: {path: answers[path] for path in paths})
+    assert reading.read_loaders("lab", ["lab", "other"], None) == [make_job()]
+    assert reading.read_loaders("lab", [None], None) == []

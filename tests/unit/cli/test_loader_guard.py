@@ -1,0 +1,49 @@
+"""What deletes a data loader when its command is killed, as real processes."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from cli.loader_guard import dismiss, set_guard
+from devcluster.processes import wait_until
+
+ROOT = Path(__file__).resolve().parents[3]
+SECONDS = 20.0
+COMMAND = """
+import sys, time
+from cli.loader_guard import set_guard
+guard = set_guard(["sh", "-c", 'echo deleted >> "$1"', "sh", sys.argv[1]], pauses=(0, 0))
+print(guard.pid, flush=True)
+time.sleep(1000)
+"""
+
+
+def test_a_killed_command_has_its_loader_deleted(tmp_path: Path) -> None:
+    """Also by SIGKILL of its whole process group; again later, for a loader that was made at the last moment."""
+    file = tmp_path / "log"
+    words = [sys.executable, "-c", COMMAND, str(file)]
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, start_new_session=True) as process:
+        assert process.stdout is not None
+        guard = int(process.stdout.readline())
+        assert not file.exists()
+        os.killpg(process.pid, signal.SIGKILL)
+    assert wait_until(lambda: file.exists() and file.read_text() == "deleted\n" * 2, SECONDS)
+    assert wait_until(lambda: not Path(f"/proc/{guard}/cmdline").exists(), SECONDS)
+
+
+def test_a_dismissed_guard_does_nothing(tmp_path: Path) -> None:
+    """It has ended when `dismiss` returns."""
+    guard = set_guard(["touch", str(tmp_path / "log")], pauses=(0,))
+    dismiss(guard)
+    assert guard.returncode == 0
+    assert not (tmp_path / "log").exists()
+
+
+def test_a_guard_that_is_gone_can_be_dismissed() -> None:
+    """Somebody may have killed it."""
+    guard = set_guard(["true"])
+    guard.kill()
+    dismiss(guard)
+    assert guard.returncode == -signal.SIGKILL
