@@ -54,13 +54,18 @@ state = "/run/containerd"
 
 
 def registries(access: RegistryAccess) -> str:
-    """hosts.toml for every registry name: all are served by the cluster's own, to the holder of its certificate."""
+    """hosts.toml for every registry name: all are served by the cluster's own, to the holder of its certificate.
+
+    Twice the same: containerd 1.6 ignores a file without hosts, and asks `server` for what the host does not have.
+    """
     certificate, key = access.client_pair
-    return f"""server = "https://{access.address}"
-capabilities = ["pull", "resolve"]
+    settings = f"""capabilities = ["pull", "resolve"]
 ca = "{access.authority}"
 client = [["{certificate}", "{key}"]]
 """
+    return f"""server = "https://{access.address}"
+{settings}[host."https://{access.address}"]
+{settings}"""
 
 
 def cni() -> str:

@@ -3,6 +3,9 @@
 import os
 import shutil
 import signal
+import ssl
+import subprocess
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -114,6 +117,34 @@ def test_every_image_name_is_pulled_from_the_own_registry(running: Cluster) -> N
     for number, registry in enumerate(("", "docker.io/", "registry.local/", "images.example.com:8443/")):
         pod = make_pod(f"pull-{number}", "echo here", image=f"{registry}team/tool:1.0", imagePullPolicy="Always")
         assert run_pod(api, pod) == "here\n"
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_the_registry_refuses_whoever_has_no_credentials(running: Cluster, method: str) -> None:
+    """Pulls and pushes: without a certificate, by plain HTTP, of another account of the machine, of a pod."""
+    path = {"GET": "tags/list", "POST": "blobs/uploads/"}[method]
+    url = f"https://{running.registry.address}/v2/kueue/kueue/{path}"
+    authority = ssl.create_default_context(cafile=str(running.registry.authority))
+    with pytest.raises(OSError, match=r"(?i)alert.(bad.certificate|certificate.required)"):
+        urllib.request.urlopen(urllib.request.Request(url, method=method), context=authority, timeout=10)
+
+    request = f"{method} /v2/kueue/kueue/{path} HTTP/1.0\r\n\r\n"
+    host, _, port = running.registry.address.partition(":")
+    refused = "Client sent an HTTP request to an HTTPS server"
+    busybox = [shutil.which("busybox") or "busybox", "nc", "-w", "10", host, port]
+    nobody = subprocess.run(
+        busybox, input=request, capture_output=True, text=True, check=False, user=65534, group=65534, extra_groups=[]
+    )
+    assert refused in nobody.stdout
+    script = f"printf '{request}' | nc -w 10 {host} {port}"
+    assert refused in run_pod(api_of(running), make_pod(f"client-{method.lower()}", script))
+
+
+def test_the_registrys_files_are_the_owners(running: Cluster) -> None:
+    """Neither the client's key nor the stored images can be read by another account."""
+    images = running.state.parent / "registry"
+    assert {path.stat().st_mode & 0o777 for path in (running.registry.certs, images)} == {0o700}
+    assert running.registry.client_pair[1].stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize(("name", "said"), [("thesis.tex", r"holds thesis\.tex"), ("log", r"has no spec\.json")])

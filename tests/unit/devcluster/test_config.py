@@ -46,6 +46,10 @@ state = "/run/containerd"
 capabilities = ["pull", "resolve"]
 ca = "/state/certs/registry-ca.crt"
 client = [["/state/certs/registry-client.crt", "/state/certs/registry-client.key"]]
+[host."https://198.18.254.2:5000"]
+capabilities = ["pull", "resolve"]
+ca = "/state/certs/registry-ca.crt"
+client = [["/state/certs/registry-client.crt", "/state/certs/registry-client.key"]]
 """
     )
 
