@@ -197,8 +197,8 @@ def _remove_abandoned(settings: Settings, namespace: str) -> None:
         return  # the loader's own start fails in the same way, and says why
     now = utc_now()
     for each in waiting_loaders(jobs):
-        if each.abandoned(now):
-            kubectl("delete", "job", each.name, "-n", namespace, "--wait=false", "--ignore-not-found", context=context)
+        words = ("delete", "job", each.name, "-n", namespace, "--wait=false", "--ignore-not-found")
+        if each.abandoned(now) and not kubectl(*words, context=context).returncode:
             err.print(f"removed data loader {namespace}/{each.name}, which a killed command had left", markup=False)
 
 

@@ -17,7 +17,7 @@ QUEUE_SECONDS = 24 * 3600
 START_SECONDS = 600
 """How long a command waits for its loader's pod to start."""
 _USUAL_START = timedelta(seconds=30)
-"""A loader that was let in starts within a few seconds, even if a node has to pull its image."""
+"""A loader starts within a few seconds of its admission; before this much time it is no finding."""
 
 
 @dataclass(frozen=True)
