@@ -1,7 +1,6 @@
 """Small files, many in one stream: as tar archives."""
 
 import hashlib
-import os
 import shutil
 import sys
 import tarfile
@@ -10,22 +9,24 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
 from cli.console import fail
+from cli.frames import END, FUNCTIONS, Frames, asked
 from cli.loader import Loader
 from cli.progress import Advance
 from cli.remote import BrokenConnectionError, running
-from cli.trees import PARTIAL, Stat, inside, stat
+from cli.trees import SMALL, Stat, inside, stat
 
 _SLICE = 1 << 20
-_TAKE = 'mkdir -p "$1" && cd "$1" && tar -xf - && echo taken'
+_TAKE = f'{FUNCTIONS}\nmkdir -p "$1" && cd "$1" && tar -xf - && {END}'
 # busybox's tar reads no list of names, and ten thousand names are too many for a command line. So tar is run for every
 # few, and several archives follow each other. GNU's tar reads escapes in names unless told not to. A file that is gone
 # meanwhile is left out.
-_GIVE = """set -e
+_GIVE = f"""{FUNCTIONS}
+set -e
 cd "$1"
 set --
 if tar --no-unquote --version >/dev/null 2>&1; then exact=--no-unquote; else exact=; fi
-give() { tar $exact -cf - -- "$@" </dev/null; }
-while IFS= read -r name; do
+give() {{ tar $exact -cf - -- "$@" </dev/null; }}
+while read_name; do
   if [ -f "$name" ]; then set -- "$@" "$name"; fi
   if [ $# -ge 50 ]; then give "$@"; set --; fi
 done
@@ -68,24 +69,27 @@ def send(
             sent[name] = digest.hexdigest()
         told.write(bytes(2 * tarfile.BLOCKSIZE))
         told.close()
-        if script.output.read() != b"taken\n":
-            raise BrokenConnectionError("the volume's side has not said that it is done")
+        if found := Frames(script.output, "answer to the upload").next():
+            raise BrokenConnectionError(f"the loader's tar has printed {found}")
     return sent
 
 
-def receive(loader: Loader, folder: str, target: Path, names: Collection[str], advance: Advance) -> None:
-    """Fetch files of the volume. Raises BrokenConnectionError, OSError."""
+def receive(loader: Loader, folder: str, target: Path, partial: Path, names: Collection[str], advance: Advance) -> None:
+    """Fetch files of the volume, through a folder for what has not arrived whole.
+
+    Raises BrokenConnectionError, OSError.
+    """
     # With ./ no name looks like an option.
-    asked = b"".join(b"./" + os.fsencode(name) + b"\n" for name in names)
+    given = asked(f"./{name}" for name in names)
     known = frozenset(names)
-    (target / PARTIAL).mkdir(parents=True, exist_ok=True)
+    partial.mkdir(parents=True, exist_ok=True)
     with (
-        running(loader, "fetch", _GIVE, folder, given=asked) as script,
+        running(loader, "fetch", _GIVE, folder, given=given) as script,
         # Between two archives there are zeros.
         tarfile.open(fileobj=script.output, mode="r|", ignore_zeros=True) as archive,
     ):
         for member in archive:
-            _keep(archive, member, target, known)
+            _keep(archive, member, target, partial / SMALL, known)
             advance(member.size)
 
 
@@ -96,14 +100,15 @@ def _header(name: str, kind: bytes, mode: int, size: int, mtime: float) -> bytes
     return info.tobuf(tarfile.GNU_FORMAT, sys.getfilesystemencoding(), "surrogateescape")
 
 
-def _keep(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path, names: Collection[str]) -> None:
+def _keep(
+    archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path, partial: Path, names: Collection[str]
+) -> None:
     """Write one file beside its place, then into it: what lies there under its name is whole."""
     name = PurePosixPath(member.name).as_posix()
     path = inside(target, name)
     if name not in names:
         fail(f"the volume sent {name!r}, which was not asked for; it was not written")
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = target / PARTIAL / "small"
     if member.islnk():
         # A second name of a file that came before, for which the archive does not repeat the content.
         shutil.copyfile(inside(target, PurePosixPath(member.linkname).as_posix()), partial)

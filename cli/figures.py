@@ -8,9 +8,9 @@ from checks.cluster.client import ClusterError, read, read_text
 from checks.cluster.snapshot import Runs, read_runs
 from checks.trainer import trainer
 from cli.console import fail, step
+from cli.fetching import DONE
 from cli.files import fetch_run
 from cli.session import Session
-from cli.transfer import DONE
 from manifests.labels import RUN
 from reports.runs import Definition, Run, from_logs, from_record, with_logs
 from workloads.records import Ledger

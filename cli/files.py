@@ -9,10 +9,11 @@ import typer
 from rich.filesize import decimal
 
 from cli.console import err, fail, out, show_json
+from cli.fetching import DONE
 from cli.loader import data_loader
 from cli.session import JsonOption, Session, StackOption
-from cli.transfer import DONE, listing
 from cli.transfer import fetch as fetch_files
+from cli.transfer import listing
 from cli.transfer import upload as upload_files
 from cli.tries import Brought
 from settings.storage import Volume
@@ -69,7 +70,15 @@ def ls(place: PlaceArgument, stack: StackOption = "dev", *, as_json: JsonOption 
         return
     for name, file in sorted(found.items()):
         # As bytes: a name may be no text.
-        typer.echo(os.fsencode(f"{file['sha256']}  {name}"))
+        typer.echo(os.fsencode(_line(name, str(file["sha256"]))))
+
+
+def _line(name: str, digest: str) -> str:
+    """Write a file as `sha256sum -c` reads it: a name with a line break is escaped, and the line marked."""
+    if "\n" not in name:
+        return f"{digest}  {name}"
+    escaped = name.replace("\\", "\\\\").replace("\n", "\\n")
+    return f"\\{digest}  {escaped}"
 
 
 def fetch(

@@ -7,15 +7,16 @@ name of its own, so that the other finds none, and afterwards gives it back.
 
 import hashlib
 import os
-import shutil
+import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from cli.console import fail
+from cli.frames import END, FUNCTIONS, Frames, asked
 from cli.loader import Loader
-from cli.remote import KILLED, BrokenConnectionError, running
+from cli.remote import KILLED, BrokenConnectionError, Running, running
 from cli.trees import PARTIAL, Stat, inside, stat
 
 BIG = 64 << 20
@@ -26,35 +27,38 @@ CHUNK = 16 << 20
 _IDLE_MINUTES = 1
 """Whoever has not touched a part of his for longer is taken for dead, and another may take it."""
 _SLICE = 1 << 20
-_DIGEST_LINE = 64 + len("  -\n")
-# Names come as the first line of the input: kubectl's arguments have to be text.
-# A chunk's size is the last word.
-_LOOP = """for chunk; do :; done
-next() { count=$(($2 - $1)); if [ $count -gt $chunk ]; then count=$chunk; fi; }
-read_() { dd if="$1" bs=1M iflag=skip_bytes,count_bytes,fullblock skip="$2" count="$3" status=none; }
+_SUM = re.compile(rb"^([0-9a-f]{64})  -$", re.MULTILINE)
+# The name is the first line of the input, in the form of `asked`: kubectl's arguments have to be text. A chunk's size
+# is the last word. The digest of a chunk is a frame.
+_LOOP = f"""{FUNCTIONS}
+for chunk; do :; done
+next() {{ count=$(($2 - $1)); if [ $count -gt $chunk ]; then count=$chunk; fi; }}
+read_() {{ dd if="$1" bs=1M iflag=skip_bytes,count_bytes,fullblock skip="$2" count="$3" status=none; }}
+sum() {{ told=$(read_ "$@" | sha256sum); frame sum "${{told%% *}}"; }}
 set -e
 cd "$1"
 """
 _WHAT = "check of what is there already"
-_SUMS = """if [ ! -f "$name" ]; then exit; fi
+_SUMS = f"""if [ ! -f "$name" ]; then {END}; exit; fi
 have=$(stat -c %s "$name") offset=0
 while [ $offset -lt "$2" ]; do
   next $offset "$2"
   keep
   if [ $((offset + count)) -gt "$have" ]; then break; fi
-  read_ "$name" $offset $count | sha256sum
+  sum "$name" $offset $count
   offset=$((offset + count))
 done
+{END}
 """
 # The digests of those chunks of a file of size $2 that are wholly there.
 _CHECK = f"""{_LOOP}
 keep() {{ :; }}
-IFS= read -r name
+read_name
 {_SUMS}"""
 # The same of the part $3, once it has the name $3.$4: one that was given back, that of an earlier try of this command,
 # or a dead one's. Touched first, since it must not seem dead itself.
 _CLAIM = f"""{_LOOP}
-cd {PARTIAL} 2>/dev/null || exit 0
+if ! cd {PARTIAL} 2>/dev/null; then {END}; exit; fi
 name=$3.$4
 keep() {{ touch -c "$name"; }}
 for each in "$3" "$3.${{4%-*}}"-* $(find . -name "$3.*" -mmin +{_IDLE_MINUTES}); do
@@ -68,7 +72,7 @@ done
 _TAKE = f"""mkdir -p "$1/{PARTIAL}"
 {_LOOP}
 size=$2 offset=$3 free={PARTIAL}/$4 part={PARTIAL}/$4.$5 time=$6
-IFS= read -r name
+read_name
 if [ "$offset" = 0 ]; then : > "$part"; fi
 truncate -c -s "$offset" "$part"
 inode=$(stat -c %i "$part") || exit {KILLED}
@@ -79,7 +83,7 @@ while [ "$offset" -lt "$size" ]; do
   ours
   dd of="$part" bs=1M iflag=count_bytes,fullblock oflag=seek_bytes count=$count seek="$offset" conv=notrunc status=none
   wait
-  read_ "$part" "$offset" $count | sha256sum &
+  sum "$part" "$offset" $count &
   offset=$((offset + count))
   ours
   if [ "$(stat -c %s "$part")" -lt "$offset" ]; then exit {KILLED}; fi
@@ -96,11 +100,12 @@ mv -f "$part" "$name"
 for each in "${{free%-*}}"-*; do case $each in */*.*) ;; *) rm -f "$each";; esac; done
 find {PARTIAL} -name "${{4%-*}}-*" -mmin +{_IDLE_MINUTES} -exec rm -f {{}} + 2>/dev/null || true
 rmdir {PARTIAL} 2>/dev/null || true
-echo taken
+{END}
 """
-# The bytes on one output and, as fast as they come, their digests on the other.
+# The bytes on one output, as many as the reader has asked for, and, as fast as they come, their digests on the other,
+# where kubectl may print too.
 _GIVE = f"""{_LOOP}
-IFS= read -r name
+read_name
 chunks() {{
   offset=$1
   while [ "$offset" -lt "$2" ]; do
@@ -152,7 +157,7 @@ def resumable(loader: Loader, path: Path, folder: str, name: str, state: Stat, t
     """
     words = (str(state.size), key(name, state), taker, str(CHUNK))
     with path.open("rb") as file, running(loader, _WHAT, _CLAIM, folder, *words, given=b"") as script:
-        return _same(file, script.output, state.size, meter)
+        return _same(file, script, state.size, meter)
 
 
 def send(
@@ -165,8 +170,8 @@ def send(
     words = (str(state.size), str(offset), key(name, state), taker, str(int(path.stat().st_mtime)), str(CHUNK))
     with path.open("rb") as file, running(loader, "upload", _TAKE, folder, *words) as script:
         file.seek(offset)
-        told, heard = script.input, script.output
-        told.write(b"./" + os.fsencode(name) + b"\n")
+        told, heard = script.input, Frames(script.output, "answer to the upload")
+        told.write(asked([f"./{name}"]))
         due = ""
         for count in _chunks(offset, state.size):
             digest = hashlib.sha256()
@@ -185,24 +190,27 @@ def send(
             fail(f"{str(path)!r} was changed while it was sent; run the same command again when nobody writes to it")
         told.write(b"whole\n")
         told.flush()
-        if heard.readline() != b"taken\n":
-            raise BrokenConnectionError("the volume's side has not said that it is done")
+        if found := heard.next():
+            raise BrokenConnectionError(f"the loader has sent {found} after the last chunk")
 
 
-def receive(loader: Loader, folder: str, target: Path, name: str, state: Stat, meter: Meter) -> None:
-    """Fetch a file of the volume. Raises BrokenConnectionError, OSError."""
-    part = target / PARTIAL / key(name, state)
+def receive(loader: Loader, folder: str, target: Path, partial: Path, name: str, state: Stat, meter: Meter) -> None:
+    """Fetch a file of the volume, through a folder for what has not arrived whole.
+
+    Raises BrokenConnectionError, OSError.
+    """
+    part = partial / key(name, state)
     part.parent.mkdir(parents=True, exist_ok=True)
     part.touch()
-    offset, asked = 0, b"./" + os.fsencode(name) + b"\n"
+    offset, given = 0, asked([f"./{name}"])
     if have := part.stat().st_size:
         # Only as many as there are here, or the far side would read all of it.
         end = have if have == state.size else have // CHUNK * CHUNK
         compared = (str(end), str(CHUNK))
-        with part.open("rb") as file, running(loader, _WHAT, _CHECK, folder, *compared, given=asked) as script:
-            offset = _same(file, script.output, state.size, meter)
+        with part.open("rb") as file, running(loader, _WHAT, _CHECK, folder, *compared, given=given) as script:
+            offset = _same(file, script, state.size, meter)
     words = (str(state.size), str(offset), str(CHUNK))
-    with part.open("r+b") as file, running(loader, "fetch", _GIVE, folder, *words, given=asked) as script:
+    with part.open("r+b") as file, running(loader, "fetch", _GIVE, folder, *words, given=given) as script:
         file.seek(offset)
         digests = []
         for count in _chunks(offset, state.size):
@@ -218,16 +226,11 @@ def receive(loader: Loader, folder: str, target: Path, name: str, state: Stat, m
         # kubectl has told all that it had to tell when it ends.
         script.process.wait()
         script.errors.seek(0)
-        if [line[:64].decode(errors="replace") for line in script.errors] != digests:
+        if [each.decode() for each in _SUM.findall(script.errors.read())] != digests:
             raise BrokenConnectionError(f"a part of {name!r} is not what was sent")
     path = inside(target, name)
     path.parent.mkdir(parents=True, exist_ok=True)
     part.replace(path)
-
-
-def discard(target: Path) -> None:
-    """Remove what lies here of files that have not arrived whole."""
-    shutil.rmtree(target / PARTIAL, ignore_errors=True)
 
 
 def _chunks(offset: int, size: int) -> Iterator[int]:
@@ -246,20 +249,17 @@ def _slices(file: IO[bytes], count: int) -> Iterator[bytes]:
         count -= len(data)
 
 
-def _expect(heard: IO[bytes], digest: str, name: str) -> None:
-    """Hear the far side's digest of a chunk. Raises BrokenConnectionError."""
-    line = heard.readline(_DIGEST_LINE)
-    if not line:
-        raise BrokenConnectionError("the volume's side has ended")
-    if line[:64].decode(errors="replace") != digest:
+def _expect(heard: Frames, digest: str, name: str) -> None:
+    """Read the loader's digest of a chunk. Raises BrokenConnectionError."""
+    if heard.next() != ["sum", digest]:
         raise BrokenConnectionError(f"a part of {name!r} is not what was sent")
 
 
-def _same(file: IO[bytes], heard: IO[bytes], size: int, meter: Meter) -> int:
-    """How many bytes from the beginning on are, chunk by chunk, what the digests say that the far side tells."""
+def _same(file: IO[bytes], script: Running, size: int, meter: Meter) -> int:
+    """How many bytes from the beginning on are, chunk by chunk, those of which the loader has sent the digests."""
     offset = 0
-    for count, line in zip(_chunks(0, size), heard, strict=False):
-        if hashlib.sha256(file.read(count)).hexdigest() != line[:64].decode(errors="replace"):
+    for count, told in zip(_chunks(0, size), Frames(script.output, _WHAT), strict=False):
+        if ["sum", hashlib.sha256(file.read(count)).hexdigest()] != told:
             break
         offset += count
         meter.compared(count)

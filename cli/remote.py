@@ -1,8 +1,8 @@
 """Shell scripts in a data loader's pod, and what their end means: done, a fault, or a broken connection.
 
 kubectl's exit code alone says nothing: where a program closes its output, the node drops the rest of its input and
-kubectl ends with 0 (seen with containerd 1.6). So no script here redirects its own output away, and each has a last
-word of its own, or what it did is looked at afterwards.
+kubectl ends with 0 (seen with containerd 1.6). So no script here redirects its own output away, and each ends its
+answer with a last frame (cli/frames.py), or what it did is looked at afterwards.
 """
 
 import os
@@ -26,6 +26,8 @@ _LAST_WORDS_SECONDS = 5
 _DIGESTS = re.compile(r"^[0-9a-f]{64}  -\n", re.MULTILINE)
 """No errors, but what a script has to say beside the bytes of a file."""
 _EXIT = re.compile(r"command terminated with exit code (\d+)")
+"""kubectl's last line when the script ended with another status than 0."""
+_FORBIDDEN = "Error from server (Forbidden)"
 
 
 class BrokenConnectionError(Exception):
@@ -107,8 +109,10 @@ def running(
 
 
 def _judge(what: str, said: str, broken: str, code: int) -> None:
-    exit_ = _EXIT.search(said)
-    if (exit_ and int(exit_[1]) < KILLED) or "(Forbidden)" in said:
+    # The last line is kubectl's own; names of files, which hold any words, are in the lines before it.
+    last = said.rpartition("\n")[2]
+    exit_ = _EXIT.fullmatch(last)
+    if (exit_ and int(exit_[1]) < KILLED) or last.startswith(_FORBIDDEN):
         fail(
             f"the {what} failed: {said}. What arrived whole stays; mend that and run the same command again, which "
             "goes on from there"

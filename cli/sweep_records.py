@@ -3,12 +3,14 @@
 A loader's pod reads them, so they come also when the trials' pods and objects are gone.
 """
 
+import base64
 import json
-import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from cli.console import fail
+from cli.frames import END, FUNCTIONS, Frames, asked
 from cli.loader import Loader
 from cli.progress import Advance, count
 from cli.remote import BrokenConnectionError, running
@@ -19,13 +21,12 @@ LAST_LINES = 20
 _LOG_BYTES = 8192
 """Of a log's end, in which those lines are looked for: a line may be as long as a program likes."""
 
-# Parts begin with a line of a mark that nobody else knows, the part's name and what is known of it. What a trial that
-# still runs writes meanwhile may be in it or not; what it renames is read under the other name, or not. Of several
-# attempts the one counts that wrote last.
-_READ = f"""export LC_ALL=C
-mark=$2
-part() {{ printf '\\n%s %s\\n' "$mark" "$*"; }}
-give() {{ if [ -f "$2" ]; then part "$1"; cat "$2"; fi; }}
+# Content is base64, which holds no NUL, and its frame ends with the program's exit status. What a trial that still
+# runs writes meanwhile may be in it or not; what it renames is read under the other name, or not. Of several attempts
+# the one counts that wrote last.
+_READ = f"""{FUNCTIONS}
+content() {{ printf "3\\0%s\\0" "$1"; base64; printf "\\0%s\\0" $?; }}
+give() {{ if [ -f "$2" ] && ! content "$1" <"$2" && [ -f "$2" ]; then frame unreadable "$2"; fi; }}
 newest() {{
   newest=
   for each; do
@@ -36,26 +37,28 @@ attempts() {{
   set -- "$1"/attempts/*/
   if [ -d "$1" ]; then attempts=$#; else attempts=0; fi
 }}
-if cd "$1" 2>/dev/null; then
-  while IFS= read -r run; do
-    if [ -f "$run/_SUCCESS" ]; then
-      part finished "$run" 0
-      give facts "$run/run.json"
-      give metrics "$run/result/metrics.jsonl"
-    elif [ -d "$run" ]; then
-      attempts "$run"
-      part begun "$run" "$attempts"
-      give facts "$run/run.json"
-      newest "$run/result/metrics.jsonl" "$run"/attempts/*/output/metrics.jsonl
-      give metrics "$newest"
-      newest "$run"/attempts/*/failure.json
-      give failure "$newest"
-      newest "$run"/logs/rank-0.*.log
-      if [ -n "$newest" ]; then part log; tail -c {_LOG_BYTES} "$newest"; fi
-    fi
-  done
-fi
-part end
+asked=0
+if cd "$1" 2>/dev/null; then here=yes; else here=; fi
+while read_name; do
+  asked=$((asked + 1))
+  if [ -z "$here" ]; then continue; fi
+  if [ -f "$name/_SUCCESS" ]; then
+    frame finished "$name" 0
+    give facts "$name/run.json"
+    give metrics "$name/result/metrics.jsonl"
+  elif [ -d "$name" ]; then
+    attempts "$name"
+    frame begun "$name" "$attempts"
+    give facts "$name/run.json"
+    newest "$name/result/metrics.jsonl" "$name"/attempts/*/output/metrics.jsonl
+    give metrics "$newest"
+    newest "$name"/attempts/*/failure.json
+    give failure "$newest"
+    newest "$name"/logs/rank-0.*.log
+    if [ -n "$newest" ]; then tail -c {_LOG_BYTES} "$newest" | content log; fi
+  fi
+done
+{END} "$asked"
 """
 
 
@@ -123,41 +126,29 @@ def read_records(loader: Loader, folder: str, run_ids: Sequence[str]) -> dict[st
 
 def _read(loader: Loader, folder: str, run_ids: Sequence[str], found: dict[str, Record], advance: Advance) -> None:
     """Read what is left. What came whole stays when the connection breaks. Raises BrokenConnectionError."""
-    mark = secrets.token_hex(16)
-    asked = "".join(f"{each}\n" for each in run_ids).encode()
-    with running(loader, "reading of records", _READ, folder, mark, given=asked) as script:
+    what = "reading of records"
+    with running(loader, what, _READ, folder, given=asked(run_ids)) as script:
+        frames = Frames(script.output, what)
         run, parts = "", _Parts(finished=False, attempts=0)
-        for words, text in _split(script.output, mark.encode()):
-            if words[0] in ("finished", "begun", "end"):
-                if run:
-                    found[run] = parts.record()
-                    advance(1)
-                if words[0] == "end":
-                    return
-                run, parts = words[1], _Parts(finished=words[0] == "finished", attempts=int(words[2]))
-            else:
-                parts.texts[words[0]] = text
-        raise BrokenConnectionError("the volume's side has not said that it is done")
-
-
-def _split(lines: Iterator[bytes] | Any, mark: bytes) -> Iterator[tuple[list[str], str]]:
-    """The parts of a stream: the words after the mark, and the text."""
-    words: list[str] | None = None
-    text: list[bytes] = []
-    for line in lines:
-        if not line.startswith(mark + b" "):
-            text.append(line)
-            continue
-        if words is not None:
-            yield words, _text(text)
-        words, text = line.decode().split()[1:], []
-    if words is not None and words[0] == "end":
-        yield words, ""
-
-
-def _text(lines: Sequence[bytes]) -> str:
-    """Without the line break that stands before each mark."""
-    return b"".join(lines).decode(errors="replace").removesuffix("\n")
+        for fields in frames:
+            match fields:
+                case ["finished" | "begun" as state, name, attempts]:
+                    if run:
+                        found[run] = parts.record()
+                        advance(1)
+                    run, parts = name, _Parts(finished=state == "finished", attempts=int(attempts))
+                case [kind, content, "0"]:
+                    parts.texts[kind] = base64.b64decode(content).decode(errors="replace")
+                case _:
+                    fail(
+                        f"a file of {folder}/{run} on the volume cannot be read: {fields[0]} {fields[-1]}. Make it "
+                        "readable for the data loader's user, or check the disk, and run the same command again"
+                    )
+        if frames.end != [str(len(run_ids))]:
+            raise BrokenConnectionError(f"the {what} has read {frames.end} of {len(run_ids)} run ids")
+        if run:
+            found[run] = parts.record()
+            advance(1)
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -1,64 +1,26 @@
-"""What a folder holds, on a volume or here: names, sizes and digests, by which two folders are compared.
+"""What a folder holds: names, sizes and digests, by which two folders are compared.
 
-Names may be any that a file system takes, also such that are no UTF-8; those with a line break cannot be listed.
+Names may be any that a file system takes, also such that are no UTF-8 or have line breaks.
 """
 
 import hashlib
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from cli.console import fail
-from cli.loader import Loader
 from cli.progress import bar
-from cli.remote import BrokenConnectionError, running
 
 PARTIAL = ".trainstack-partial"
-"""The folder of what has not arrived whole, below the one it belongs to. Neither listed nor sent."""
-
-_FILE, _FILES, _FOLDERS, _OTHERS, _PARTS, _END = " file", " files", " folders", " others", " parts", " end"
-_LACKS = " end, but it lacks something"
-"""Lines between the parts of a list. Every other line begins with a size or with `./`."""
-# Names with a line break come first: where there is one, the rest cannot be read. A list without its last line is not
-# whole, whatever kubectl's exit code says. lost+found, at the root of some volumes, is root's alone. What a program
-# could not list, since it is gone meanwhile or may not be read, is on the second output.
-_LIST = f"""export LC_ALL=C
-end='{_END}'
-seek() {{ find . \\( -path ./lost+found -o -name {PARTIAL} \\) -prune -o "$@" || end='{_LACKS}'; }}
-if [ -d "$1" ]; then
-  cd "$1" || exit
-  seek -name '*
-*' -print
-  echo '{_FILES}'
-  seek -type f -exec stat -c '%s %i,%Y,%Z %n' {{}} +
-  echo '{_FOLDERS}'
-  seek -type d -print
-  echo '{_OTHERS}'
-  seek ! -type f ! -type d -print
-  echo '{_PARTS}'
-  find . -path ./lost+found -prune -o -path '*/{PARTIAL}/*' -type f -exec stat -c '%s %n' {{}} + || end='{_LACKS}'
-elif [ -f "$1" ]; then
-  cd "${{1%/*}}" || exit
-  echo '{_FILE}'
-  stat -c '%s %i,%Y,%Z %n' "./${{1##*/}}" || end='{_LACKS}'
-fi
-echo "$end"
-"""
-_GONE = ("No such file or directory", "Stale file handle")
-"""What is said of a file that another program has removed, or given another name, since its name was read."""
-# Ten thousand names are too many for a command line. A file that is gone meanwhile, or cannot be read, has no digest.
-_HASH = f"""cd "$1" || exit
-set --
-while IFS= read -r name; do
-  if [ -f "$name" ]; then set -- "$@" "$name"; fi
-  if [ $# -ge 50 ]; then sha256sum "$@" </dev/null; set --; fi
-done
-if [ $# -gt 0 ]; then sha256sum "$@" </dev/null; fi
-echo '{_END}'
-"""
+"""The folder of what has not arrived whole, below the one it belongs to. Reserved: nothing of this name is sent."""
+PART = re.compile(r"[0-9a-f]{32}-[0-9a-f]{32}(\.[0-9a-f]{8}-[0-9]+)?")
+"""What a part is called in that folder. Whatever else lies in such a folder on a volume is a file like any other."""
+SMALL = "small"
+"""What a fetched file is called while it is written in that folder, before it gets its name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,43 +46,10 @@ class Tree:
     """What was asked for. A file is the one file here, in the folder above it."""
 
 
-def remote(loader: Loader, folder: str) -> Tree:
-    """What a folder of the volume holds; nothing where it does not exist.
-
-    What goes meanwhile may be in it or not. Ends the command when something cannot be listed. Raises
-    BrokenConnectionError.
-    """
-    with running(loader, f"list of the volume's files in {folder}", _LIST, folder, given=b"") as script:
-        text = os.fsdecode(script.output.read())
-        # kubectl has told all that it had to tell when it ends.
-        script.process.wait()
-        script.errors.seek(0)
-        said = script.errors.read().decode(errors="replace").splitlines()
-    if text.endswith(f"{_LACKS}\n"):
-        lacks = [line for line in said if line.startswith(("find: ", "stat: ")) and not line.endswith(_GONE)]
-        if lacks:
-            fail(
-                f"not all of {folder} on the volume can be listed: {lacks[0]}. Mend that and run the same command again"
-            )
-    elif not text.endswith(f"{_END}\n"):
-        raise BrokenConnectionError(f"the list of the volume's files in {folder} has no end")
-    text = text.removesuffix(f"{_END}\n").removesuffix(f"{_LACKS}\n")
-    if text.startswith(f"{_FILE}\n"):
-        return Tree(files=dict(map(_entry, _lines(text)[1:])), kind="file")
-    if not text:
-        return Tree(files={}, kind="nothing")
-    odd, _, rest = text.rpartition(f"{_FILES}\n")
-    if odd:
-        fail(f"names in {folder} on the volume have line breaks, so they cannot be listed: {odd!r}; rename them there")
-    files, _, rest = rest.partition(f"{_FOLDERS}\n")
-    folders, _, rest = rest.partition(f"{_OTHERS}\n")
-    others, _, parts = rest.partition(f"{_PARTS}\n")
-    return Tree(
-        files=dict(map(_entry, _lines(files))),
-        folders=tuple(name.removeprefix("./") for name in _lines(folders) if name != "."),
-        others=tuple(name.removeprefix("./") for name in _lines(others)),
-        parts={name.removeprefix("./"): int(size) for size, _, name in (line.partition(" ") for line in _lines(parts))},
-    )
+def is_part(name: str) -> bool:
+    """Whether a path on a volume is that of an unfinished upload's part."""
+    *_, folder, file = ("", *name.split("/"))
+    return folder == PARTIAL and PART.fullmatch(file) is not None
 
 
 def local(source: Path) -> Tree:
@@ -141,7 +70,6 @@ def local(source: Path) -> Tree:
         raise error
 
     for place, below, beside in os.walk(source, onerror=stop):
-        below[:] = [name for name in below if name != PARTIAL]
         for path in sorted(Path(place, name) for name in (*below, *beside)):
             name = path.relative_to(source).as_posix()
             if path.is_file():
@@ -157,35 +85,6 @@ def stat(path: Path) -> Stat:
     """What is known of a file of this machine. Raises OSError."""
     found = path.stat()
     return Stat(size=found.st_size, stamp=f"{found.st_ino},{found.st_mtime_ns},{found.st_ctime_ns}")
-
-
-def remote_digests(loader: Loader, folder: str, files: Mapping[str, Stat]) -> dict[str, str]:
-    """The sha256 of those of the files that are there, by their paths. Raises BrokenConnectionError."""
-    if not files:
-        return {}
-    asked = b"".join(b"./" + os.fsencode(name) + b"\n" for name in files)
-    found: dict[str, str] = {}
-    line = ""
-    with (
-        bar(f"checking {len(files)} files on the volume", sum(each.size for each in files.values())) as advance,
-        running(loader, "check of the volume's files", _HASH, folder, given=asked) as script,
-    ):
-        for raw in script.output:
-            line = os.fsdecode(raw).removesuffix("\n")
-            if line == _END:
-                continue
-            name, digest = _digest(line)
-            found[name] = digest
-            advance(files[name].size)
-    if line != _END:
-        raise BrokenConnectionError("the check of the volume's files has no end")
-    return found
-
-
-def unreadable(loader: Loader, folder: str, files: Mapping[str, Stat]) -> list[str]:
-    """Which of the files, that had no digest but are still there, have none again. Raises BrokenConnectionError."""
-    again = remote_digests(loader, folder, files)
-    return [name for name in files if name not in again]
 
 
 def local_digests(paths: Mapping[str, Path]) -> dict[str, str]:
@@ -208,19 +107,21 @@ def inside(target: Path, name: str) -> Path:
     return path
 
 
-def _lines(text: str) -> list[str]:
-    # Not splitlines, for which more than the line feed ends a line.
-    return text.split("\n")[:-1]
+def partial(target: Path, wanted: Tree) -> Path:
+    """The folder of this machine in which parts of fetched files lie: named so that no fetched file can be in it."""
+    name = PARTIAL
+    first = {each.partition("/")[0] for each in (*wanted.files, *wanted.folders) if each.startswith(PARTIAL)}
+    while name in first:
+        name += "-"
+    return target / name
 
 
-def _entry(line: str) -> tuple[str, Stat]:
-    size, stamp, name = line.split(" ", 2)
-    return name.removeprefix("./"), Stat(size=int(size), stamp=stamp)
-
-
-def _digest(line: str) -> tuple[str, str]:
-    """Name and digest of a line of sha256sum's; GNU's has a backslash before it where it doubles those of the name."""
-    digest, _, name = line.partition("  ")
-    if digest.startswith("\\"):
-        digest, name = digest[1:], re.sub(r"\\(.)", lambda each: {"r": "\r"}.get(each[1], each[1]), name)
-    return name.removeprefix("./"), digest
+def discard(partial: Path) -> None:
+    """Remove what lies there of files that have not arrived whole; anything else stays."""
+    if not partial.is_dir() or partial.is_symlink():
+        return
+    for path in partial.iterdir():
+        if path.name == SMALL or PART.fullmatch(path.name):
+            path.unlink(missing_ok=True)
+    with suppress(OSError):
+        partial.rmdir()

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -135,12 +136,15 @@ def test_asked_for_a_run_without_a_record_it_says_so(
 def test_names_are_listed_as_they_are(
     volume: FakeVolume, started: Started, session: Callable[..., Session], capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    """Also those that are no text."""
+    """Also those that are no text; a line break is written as `sha256sum` writes it, and read by it."""
     session()
-    (volume.root / os.fsdecode(b"caf\xe9")).touch()
+    for name in (b"caf\xe9", b"a\nb\\c"):
+        (volume.root / os.fsdecode(name)).touch()
     files.ls("training:")
     sys.stdout.flush()
-    assert capfdbinary.readouterr().out == hashlib.sha256().hexdigest().encode() + b"  caf\xe9\n"
+    printed, digest = capfdbinary.readouterr().out, hashlib.sha256().hexdigest().encode()
+    assert printed == b"\\" + digest + b"  a\\nb\\\\c\n" + digest + b"  caf\xe9\n"
+    subprocess.run(["sha256sum", "-c"], cwd=volume.root, input=printed, check=True, capture_output=True)
 
 
 def prepared(session: Callable[..., Session], tmp_path: Path, committed: str, made: str) -> Session:

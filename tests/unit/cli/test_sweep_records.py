@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from cli import sweep_records
 from cli.loader import Loader
 from cli.sweep_records import LAST_LINES, Record, read_records
 from tests.unit.cli.volume import LOADER, FakeVolume, make_volume, write
@@ -90,6 +91,39 @@ def test_a_file_that_is_not_whole_is_nothing(volume: FakeVolume) -> None:
     assert (found.facts, found.failure, found.last_lines) == ({}, {}, ("part end", "\xff", "end 0"))
 
 
+def test_content_of_any_bytes_arrives_as_it_is(volume: FakeVolume) -> None:
+    """Also such as frames consist of, and a name of an attempt or of a log with a line break."""
+    hostile = "3\0log\0\n1\0end\0\n end\n"
+    write(volume.root / "runs" / "digits-1", {"run.json": "{}", "attempts/a\nb/output/metrics.jsonl": hostile})
+    write(volume.root / "runs" / "digits-1", {"logs/rank-0.c\nd.log": f"{hostile}last"})
+    make_finished(volume, "digits-2", metrics=hostile)
+    found = read_records(LOADER, "runs", ["digits-1", "digits-2"])
+    assert (found["digits-1"].metrics, found["digits-2"].metrics) == (hostile, hostile)
+    assert found["digits-1"].attempts == 1
+    assert found["digits-1"].last_lines == ("3\0log\0", "1\0end\0", " end", "last")
+
+
+@pytest.mark.parametrize("fault", ["it fails half-way", "it may not be opened"])
+def test_a_file_of_a_record_that_cannot_be_read_ends_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], fault: str
+) -> None:
+    """It is neither taken for absent nor for shorter than it is."""
+    volume = make_volume(tmp_path, monkeypatch, "gnu")
+    make_finished(volume, "digits-1")
+    if fault == "it fails half-way":
+        program = volume.programs / "base64"
+        program.unlink()
+        program.write_text("#!/bin/sh\necho eyJh\nexit 1\n")
+        program.chmod(0o755)
+    else:
+        # For root, whom the tests may be run by, no mode closes a file.
+        closed = sweep_records._READ.replace("give() {", "content() { return 2; }\ngive() {")
+        monkeypatch.setattr(sweep_records, "_READ", closed)
+    with pytest.raises(typer.Exit):
+        read_records(LOADER, "runs", ["digits-1"])
+    assert "a file of runs/digits-1 on the volume cannot be read" in capsys.readouterr().err
+
+
 def test_a_volume_without_records_has_none(volume: FakeVolume) -> None:
     """The folder comes with the first run."""
     assert read_records(LOADER, "runs", ["digits-1"]) == {}
@@ -100,7 +134,7 @@ def test_a_broken_connection_is_gone_on_from(volume: FakeVolume, tmp_path: Path)
     for number in range(1, 5):
         make_finished(volume, f"digits-{number}")
     asked, state = tmp_path / "asked", tmp_path / "state"
-    cut = 'pod "$@" | head -c 900; exit 0'
+    cut = 'pod "$@" | head -c 600; exit 0'
     volume.kubectl_does(f'tee -a {asked} | if [ -f {state} ]; then pod "$@"; else touch {state}; {cut}; fi')
     found = read_records(LOADER, "runs", [f"digits-{number}" for number in range(1, 5)])
     assert [*found] == [f"digits-{number}" for number in range(1, 5)]

@@ -9,9 +9,26 @@ import typer
 
 from cli.remote import running
 from cli.transfer import fetch, listing, upload
+from cli.trees import PARTIAL
 from tests.unit.cli.volume import LOADER, FakeVolume, make_volume, write
 
 RUN = {"_SUCCESS": "{}", "logs/rank-0.log": "epoch 1/1\n", "result/model.pt": "weights", "run.json": "{}"}
+
+HEADINGS = (
+    "list of folders",
+    "files",
+    " files",
+    " folders",
+    " others",
+    " parts",
+    " end",
+    "end",
+    "0",
+    "1",
+    "taken",
+    "whole",
+)
+BROKEN_LINES = ("\n", "a\nb", "a\nb\n", " files\n", "\n folders\n", "12 3,4,5 ./x\n end", "\\n", "\\\n\\\\", "- \r\n")
 
 
 @pytest.fixture
@@ -28,9 +45,11 @@ def contents(folder: Path) -> dict[bytes, bytes | None]:
 
 @pytest.mark.parametrize("image", ["busybox", "gnu"])
 def test_every_name_survives_both_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, image: str) -> None:
-    """Also a name that is no text, an empty file, an empty folder, and a name of 250 characters."""
+    """Also a name that is no text, an empty file, an empty folder, a name of 250 characters, and any words of ours."""
     volume = make_volume(tmp_path, monkeypatch, image)
     names = [
+        *HEADINGS,
+        *BROKEN_LINES,
         " two  spaces ",
         "-rf",
         "'quotes\"",
@@ -40,20 +59,30 @@ def test_every_name_survives_both_ways(tmp_path: Path, monkeypatch: pytest.Monke
         "x.partial",
         "n" * 250,
     ]
-    source = write(tmp_path / "source", {**{name: name for name in names}, "-d/-e/f": "deep", "empty": ""})
+    deep = {
+        "-d/-e/f": "deep",
+        "empty": "",
+        "log files/a": "x",
+        "with\nbreak folders\n/end": "y",
+        "sub/lost+found/b": "z",
+    }
+    source = write(tmp_path / "source", {**{name: name for name in names}, **deep})
     (source / os.fsdecode(b"latin-\xe9")).write_text("no UTF-8")
     (source / "nothing" / "in it").mkdir(parents=True)
     (source / "link").symlink_to("-rf")
     os.link(source / "-rf", source / "second name")
     os.utime(source / "-rf", (1_000_000_000, 1_000_000_000))
 
-    assert upload(LOADER, source, "data").sent == len(names) + 5
+    assert upload(LOADER, source, "data").sent == len(names) + len(deep) + 3
     assert contents(volume.root / "data") == contents(source)
     assert (volume.root / "data" / "-rf").stat().st_mtime == 1_000_000_000
     assert upload(LOADER, source, "data").sent == 0
 
     target = tmp_path / "target"
-    assert fetch(LOADER, "data", target).sent == len(names) + 5
+    assert fetch(LOADER, "data", target).sent == len(names) + len(deep) + 3
+    assert {os.fsencode(name) for name in listing(LOADER, "data")} == {
+        name for name, content in contents(source).items() if content is not None
+    }
     assert contents(target) == contents(source)
     assert fetch(LOADER, "data", target).sent == 0
 
@@ -88,7 +117,7 @@ def test_a_folder_that_cannot_be_read_is_told(
     assert list(volume.root.iterdir()) == []
 
 
-@pytest.mark.parametrize("what", ["line break", "broken link", "folder by a link", "pipe"])
+@pytest.mark.parametrize("what", ["broken link", "folder by a link", "pipe"])
 def test_what_cannot_be_sent_is_told_before_anything_is(
     tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str], what: str
 ) -> None:
@@ -96,8 +125,6 @@ def test_what_cannot_be_sent_is_told_before_anything_is(
     source = write(tmp_path / "source", {"good": "x"})
     odd = source / "odd"
     match what:
-        case "line break":
-            odd.with_name("odd\nname").touch()
         case "broken link":
             odd.symlink_to("nowhere")
         case "folder by a link":
@@ -110,15 +137,63 @@ def test_what_cannot_be_sent_is_told_before_anything_is(
     assert contents(volume.root) == {}
 
 
-def test_a_line_break_on_the_volume_is_told(
-    tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("what", ["file", "folder", "folder below", "name on the volume", "folder on the volume"])
+def test_the_name_of_unfinished_files_is_refused_before_anything_is_sent(
+    tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str], what: str
 ) -> None:
-    """A list that it makes ambiguous is not used."""
-    write(volume.root / "data", {"a": "x", "b\n files\nc": "y"})
+    """What is sent under it would be taken for part of an unfinished upload, and never be listed."""
+    names = {"file": PARTIAL, "folder": f"{PARTIAL}/a", "folder below": f"deep/{PARTIAL}/a"}
+    places = {"name on the volume": f"data/{PARTIAL}", "folder on the volume": f"{PARTIAL}/data"}
+    source = write(tmp_path / "source", {"good": "x", names.get(what, "also"): "y"})
+    with pytest.raises(typer.Exit):
+        upload(LOADER, source / "good" if what in places else source, places.get(what, "data"))
+    said = capsys.readouterr().err
+    assert f"{PARTIAL} is reserved" in said
+    assert "nothing is sent" in said
+    assert contents(volume.root) == {}
+
+
+def test_what_earlier_uploads_left_under_that_name_is_listed_and_fetched(tmp_path: Path, volume: FakeVolume) -> None:
+    """Beside parts of unfinished uploads, which are neither."""
+    part = f"{'0' * 32}-{'f' * 32}"
+    names = {
+        f"{PARTIAL}/mine",
+        f"{PARTIAL}/deep/small",
+        f"sub/{PARTIAL}",
+        f"{PARTIAL}-/x",
+        "a",
+        f"sub/x/{PARTIAL}/{part}x",
+    }
+    folder = write(volume.root / "data", dict.fromkeys(names, "content"))
+    parts = (part, f"{part}.0a1b2c3d-12")
+    write(folder / PARTIAL, dict.fromkeys(parts, "unfinished"))
+    write(folder / "alone" / PARTIAL, {part: "unfinished"})
+    assert listing(LOADER, "data").keys() == names
+    target = write(tmp_path / "target", {f"{PARTIAL}/of mine": "stays", f"{PARTIAL}/{part}": "unfinished"})
+    assert fetch(LOADER, "data", target).sent == len(names)
+    found = {path.relative_to(target).as_posix() for path in target.rglob("*") if path.is_file()}
+    assert found == {*names, f"{PARTIAL}/of mine", f"{PARTIAL}/{part}"}
+    assert not (target / "alone" / PARTIAL).exists()
+
+
+@pytest.mark.parametrize("image", ["busybox", "gnu"])
+@pytest.mark.parametrize("program", ["find", "stat"])
+def test_a_list_that_lacks_files_is_not_taken_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], program: str, image: str
+) -> None:
+    """The files are also counted by other means, and `verified` is not printed."""
+    volume = make_volume(tmp_path, monkeypatch, image)
+    write(volume.root / "data", {"a": "x", "b": "yy", "c": "z"})
+    lose = {
+        "find": 'case "$*" in *"frame files"*) mv {0}/b {1}/b;; esac; pod "$@"; [ ! -e {1}/b ] || mv {1}/b {0}/b',
+        "stat": 'case "$*" in *"wc -c"*) echo 3 > {0}/d; pod "$@"; rm -f {0}/d; exit;; esac; pod "$@"',
+    }[program]
+    volume.kubectl_does(lose.format(volume.root / "data", tmp_path))
     with pytest.raises(typer.Exit):
         fetch(LOADER, "data", tmp_path / "target")
-    assert "line breaks" in capsys.readouterr().err
-    assert not (tmp_path / "target").exists()
+    said = capsys.readouterr().err
+    assert "is not verified: its files are counted as" in said
+    assert ("but listed as 2 of 2 bytes" if program == "find" else "counted as 4 of 6 bytes") in said
 
 
 def test_hard_links_arrive_as_files(tmp_path: Path, volume: FakeVolume) -> None:
@@ -237,6 +312,28 @@ def test_an_upload_that_breaks_off_says_why(
     with pytest.raises(typer.Exit):
         upload(LOADER, source, "data")
     assert "the upload broke off: lost connection" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "tries"),
+    [
+        ("tar: a/command terminated with exit code 137: Permission denied\\ncommand terminated with exit code 1", 1),
+        ("tar: (Forbidden) command terminated with exit code 1: x\\nlost connection", 3),
+        ("tar: x\\ncommand terminated with exit code 137", 3),
+        ('Error from server (Forbidden): pods \\"x\\" is forbidden', 1),
+    ],
+    ids=["fault", "connection", "killed", "no right"],
+)
+def test_names_of_files_in_messages_do_not_decide_what_the_end_means(
+    tmp_path: Path, volume: FakeVolume, words: str, tries: int
+) -> None:
+    """Only what broke off is tried again, and only kubectl's last line says which it was."""
+    source = write(tmp_path / "source", {"a": "x"})
+    count = tmp_path / "tries"
+    volume.kubectl_does(f"""case "$*" in *"-xf"*) echo >> {count}; printf '{words}\\n' >&2; exit 1;; esac; pod "$@\"""")
+    with pytest.raises(typer.Exit):
+        upload(LOADER, source, "data")
+    assert len(count.read_text().splitlines()) == tries
 
 
 def test_a_log_that_grows_meanwhile_is_told_apart(

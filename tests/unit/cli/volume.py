@@ -15,8 +15,8 @@ LOADER = Loader("research", "loader-1", None)
 
 
 _PROGRAMS = (
-    *("sh", "cat", "dd", "find", "mkdir", "mv", "rm", "rmdir"),
-    *("sha256sum", "stat", "tail", "tar", "touch", "truncate"),
+    *("sh", "base64", "dd", "find", "mkdir", "mv", "rm", "rmdir"),
+    *("sha256sum", "stat", "tail", "tar", "touch", "tr", "truncate", "wc", "xargs"),
 )
 """All that a loader's image has to have."""
 
