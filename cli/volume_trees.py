@@ -23,8 +23,8 @@ _PRUNED = f"""set --
 if [ "$top" = . ] && [ -d {LOST} ] && ! {{ [ -r {LOST} ] && [ -x {LOST} ]; }}; then set -- -path ./{LOST} -prune -o; fi
 """
 _XARGS = "xargs -0 -r -s 65536"
-"""A limit far below the kernel's: busybox's `find -exec +` exceeds that where the environment is large, and loses the
-names without a message."""
+"""Batches far below the kernel's limit. busybox 1.35's `find -exec sh -c … {} +` exceeds it when there are 2 MiB of
+names and the environment is larger than usual, and loses the batch without a message or an exit status."""
 _STAT = "%s %i,%Y,%Z"
 # A batch of names and what `stat` prints of it, a line for each name, are one frame; where `stat` fails on one, every
 # name is asked about alone. Names begin with `./`, so that none looks like an option.

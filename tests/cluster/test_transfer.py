@@ -195,21 +195,30 @@ def cutting(folder: Path, cuts: dict[int, Callable[[], None]]) -> Iterator[None]
     assert failed == []
 
 
-def test_files_survive_both_ways(loader: Loader, tmp_path: Path) -> None:
-    """Odd names, also no text; empty files and folders; more names than a URL takes."""
+def test_files_survive_both_ways(loader: Loader, volume: Path, tmp_path: Path) -> None:
+    """Odd names, also no text and words of ours; empty files and folders; more names than a URL takes.
+
+    A folder lost+found that the loader may not read is left out at the root of the volume alone.
+    """
     source = tmp_path / "source"
     (source / "nothing").mkdir(parents=True)
     odd = ["-rf", " two  spaces ", "'\"$(x)`;*", "a\rb\u2028c", "back\\slash", "n" * 250, os.fsdecode(b"caf\xe9")]
+    odd += ["list of folders", "log files/", " files\n", "a\nb", "\n folders\n", "lost+found/", "- end\\n"]
+    for name in [each for each in odd if each.endswith("/")]:
+        (source / name).mkdir()
+    odd = [f"{name}a" if name.endswith("/") else name for name in odd]
     for name in [*odd, *(f"{'long' * 20}-{number}" for number in range(1_000))]:
         (source / name).write_bytes(os.fsencode(name))
     (source / "empty").touch()
     (source / "20 MB").write_bytes(os.urandom(20_000_000))
-    assert upload(loader, source, "data").sent == 1_009
+    assert upload(loader, source, "data").sent == 1_016
     assert upload(loader, source, "data").sent == 0
 
     target = tmp_path / "target"
-    assert fetch(loader, "data", target).sent == 1_009
+    assert fetch(loader, "data", target).sent == 1_016
     assert contents(target) == contents(source)
+    (volume / "lost+found").mkdir(mode=0o700)
+    assert "data/empty" in listing(loader, ".")
     assert listing(loader, "nowhere") == {}
 
 

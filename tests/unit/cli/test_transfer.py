@@ -88,7 +88,8 @@ def test_every_name_survives_both_ways(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_many_names_are_no_matter(tmp_path: Path, volume: FakeVolume) -> None:
-    """More than a command line takes, let alone a URL: more than 2 MiB."""
+    """More than a command line takes, let alone a URL: more than 2 MiB; also in a pod whose environment is large."""
+    volume.kubectl_does(f'export LARGE={"x" * 9000}; pod "$@"')
     names = [f"{'/'.join(['long' * 60] * 12)}/{number}" for number in range(800)]
     assert sum(map(len, names)) > 2 * 1024**2
     folder = write(volume.root / "data", dict.fromkeys(names, ""))
