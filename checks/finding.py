@@ -38,8 +38,9 @@ class Finding:
         return bool(self.silenced), severity, self.where or Place(""), self.path, self.id, self.message
 
     def __str__(self) -> str:
-        place = f"{self.where}: " if self.where else ""
-        return f"{self.severity} [{self.id}] {place}{self.path}: {self.message}; {self.remedy}"
+        # A fault of a whole file has no path; one of settings that no file set has no place.
+        subject = "".join(f"{each}: " for each in (self.where, self.path) if each)
+        return f"{self.severity} [{self.id}] {subject}{'; '.join(filter(None, [self.message, self.remedy]))}"
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """`trainstack adopt`: what people made by hand in a namespace becomes part of an environment."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -16,8 +17,10 @@ from cli.console import err, fail, out, show_json, step
 from cli.session import JsonOption, Session, StackOption
 from settings.editing import Entry, with_entries
 from settings.errors import SettingsError
+from settings.files import read_text
 from settings.load import DEFAULTS, Loaded
 
+_NAMESPACE = re.compile("(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _HEAD = """\
 # What people had made in namespace {namespace}, as it was found.
 config:
@@ -47,6 +50,7 @@ def adopt(
       trainstack adopt vision -s lab --json
     """
     session = Session.open(stack)
+    _must_be_a_name(namespace)
     file = f"Pulumi.{stack}.yaml"
     there = (session.root / file).is_file()
     text, loaded = _before(session.root, file, stack, namespace)
@@ -90,9 +94,17 @@ def adopt(
         _tell(stack, adoption, found, shown, dry_run=dry_run)
 
 
+def _must_be_a_name(namespace: str) -> None:
+    if not _NAMESPACE.fullmatch(namespace):
+        fail(f"{namespace!r} is not a namespace's name: lower-case letters, digits and '-', at most 63 characters")
+
+
 def _before(root: Path, file: str, stack: str, namespace: str) -> tuple[str, Loaded]:
     """The file's text and the environment as they are; for an environment that is not there, an empty one."""
-    text = (root / file).read_text(encoding="utf-8") if (root / file).is_file() else ""
+    try:
+        text = read_text(root / file) if (root / file).exists() else ""
+    except (OSError, UnicodeDecodeError) as error:
+        fail(f"{file}: the file cannot be read: {getattr(error, 'strerror', None) or error}")
     if not text:
         known = Entry(("environment", "existing", "namespaces"), namespace)
         text = with_entries(_HEAD.format(namespace=namespace), [known])

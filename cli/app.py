@@ -7,6 +7,9 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from cli.console import fail
+from cli.foreseen import foreseen
+
 _WHERE: Mapping[str, str] = {
     "up": "deploy",
     "destroy": "deploy",
@@ -59,6 +62,16 @@ class _Loaded(Mapping[str, Any]):
 class _Commands(TyperGroup):
     def __init__(self, **given: Any) -> None:
         super().__init__(**{**given, "commands": _Loaded()})
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; a failure that is foreseen ends it with one message, whichever command it is."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            told = foreseen(error)
+            if told is None:
+                raise
+            return fail(told)
 
 
 app = typer.Typer(

@@ -11,9 +11,15 @@ from typing import Any, NoReturn
 import typer
 from rich.console import Console, RenderableType
 
-out = Console(soft_wrap=True, highlight=False)
+
+def _console(*, stderr: bool = False, width: int | None = None) -> Console:
+    """A console that prints data as it is: `:cat:` stays five letters, `[bold]` stays in brackets."""
+    return Console(stderr=stderr, width=width, soft_wrap=width is None, highlight=False, emoji=False, markup=False)
+
+
+out = _console()
 """Results: what a script may read."""
-err = Console(stderr=True, soft_wrap=True, highlight=False)
+err = _console(stderr=True)
 """Progress and errors: what a person reads."""
 
 
@@ -23,7 +29,7 @@ WIDE = 240
 
 def show(shown: RenderableType, *, width: int = WIDE) -> None:
     """Print a table or the like: as wide as the terminal, or so many columns where there is none."""
-    console = out if out.is_terminal else Console(width=width, highlight=False)
+    console = out if out.is_terminal else _console(width=width)
     console.print(shown)
 
 

@@ -6,11 +6,14 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from cli.console import fail
+from cli.console import err, fail
 from cli.session import Session
 from toolchain import tools
+
+_LOCKED = ("the stack is currently locked by", "another update is currently in progress")
+"""What the engine prints of a locked state, in lower case: of one in a folder or bucket, and of a service's."""
 
 
 def environment(session: Session) -> dict[str, str]:
@@ -28,7 +31,8 @@ def pulumi(
 ) -> int:
     """Run `pulumi WORDS -s ENV` in the checkout, its output going to the terminal; with `aside` all of it to stderr.
 
-    Ends the command with what to do when the engine fails, unless `check` is false.
+    Ends the command with what to do when the engine fails, unless `check` is false; where the stack is locked always,
+    since the engine has done nothing then.
     """
     command = [str(tools.engine(session.root).pulumi), *words, "--stack", session.stack, "--non-interactive"]
     env = {**os.environ, **environment(session), **(variables or {})}
@@ -36,8 +40,13 @@ def pulumi(
     with subprocess.Popen(command, cwd=session.root, env=env, stdout=to, stderr=subprocess.PIPE, text=True) as process:
         said = ""
         for line in process.stderr or ():
+            if not _is_locked(said) and _is_locked(line):
+                # The engine's own advice, to delete the lock, comes second.
+                err.print(_see_doctor(session))
             sys.stderr.write(line)
             said += line
+    if process.returncode and _is_locked(said):
+        fail(f"nothing was changed: {_see_doctor(session)}")
     if process.returncode and check:
         fail(
             f"`pulumi {' '.join(words)} -s {session.stack}` ended with {process.returncode}; what it printed above "
@@ -52,8 +61,7 @@ def outputs(session: Session) -> dict[str, Any]:
     command = [str(tools.engine(session.root).pulumi), "stack", "output", "--json", "--stack", session.stack]
     done = _quiet([*command, "--non-interactive"], session.root, {**os.environ, **environment(session)})
     if done.returncode:
-        said = done.stderr.strip()
-        fail(f"the state of stack {session.stack!r} cannot be read: {said}{_remedy(said)}")
+        _unreadable(session, done.stderr.strip())
     return dict(json.loads(done.stdout))
 
 
@@ -69,7 +77,7 @@ def export(session: Session) -> str | None:
     said = done.stderr.strip()
     if "no stack named" in said:
         return None
-    return fail(f"the state of stack {session.stack!r} cannot be read: {said}{_remedy(said)}")
+    return _unreadable(session, said)
 
 
 def resources(session: Session) -> list[dict[str, Any]]:
@@ -96,7 +104,24 @@ def ensure_stack(session: Session) -> None:
     made = _quiet([str(engine.pulumi), "stack", "init", session.stack, "--non-interactive"], session.root, env)
     if made.returncode:
         said = made.stderr.strip() or made.stdout.strip()
-        fail(f"the state of stack {session.stack!r} cannot be made: {said}{_remedy(said)}")
+        _unreadable(session, said, done="made")
+
+
+def _unreadable(session: Session, said: str, done: str = "read") -> NoReturn:
+    if _is_locked(said):
+        fail(f"{_see_doctor(session)}. The engine's own words: {said}")
+    fail(f"the state of stack {session.stack!r} cannot be {done}: {said}{_remedy(said)}")
+
+
+def _is_locked(said: str) -> bool:
+    return any(words in said.lower() for words in _LOCKED)
+
+
+def _see_doctor(session: Session) -> str:
+    return (
+        f"the stack {session.stack} is locked; `trainstack doctor -s {session.stack}` names the lock's owner and the "
+        "remedy. Delete no lock whose owner still works: two engines would write one state"
+    )
 
 
 def _remedy(said: str) -> str:

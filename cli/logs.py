@@ -27,7 +27,7 @@ from cli.session import Session, StackOption
 from workloads.records import wrapper_of
 
 _COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "bright_red", "bright_cyan", "bright_green")
-_SPAN = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+_SPAN = re.compile("".join(rf"(?:([0-9]{{1,9}}){unit})?" for unit in "dhms"))
 
 
 def logs(
@@ -37,7 +37,9 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run has ended.")] = False,
     role: Annotated[str | None, typer.Option(metavar="ROLE", help="Only this role's: `master`, `worker`.")] = None,
     index: Annotated[int | None, typer.Option(min=0, help="Only the replicas of this index, from 0.")] = None,
-    tail: Annotated[int | None, typer.Option(min=1, help="Begin with this many lines of each at most.")] = None,
+    tail: Annotated[
+        int | None, typer.Option(min=1, max=10**9, help="Begin with this many lines of each at most.")
+    ] = None,
     since: Annotated[
         str | None, typer.Option(metavar="SPAN|TIME", help="Begin so long ago (`90s`, `1h30m`) or at an RFC 3339 time.")
     ] = None,
@@ -83,12 +85,15 @@ def _moment(since: str | None) -> datetime | None:
     match = _SPAN.fullmatch(since)
     if match and since:
         days, hours, minutes, seconds = (int(each or 0) for each in match.groups())
-        return utc_now() - timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        try:
+            return utc_now() - timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        except OverflowError:
+            return fail(f"--since {since}: longer ago than the calendar goes; leave it out for all lines")
     try:
         moment = datetime.fromisoformat(since)
-    except ValueError:
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
         return fail(f"--since {since}: neither a span such as 90s or 1h30m nor a time such as 2026-01-31T12:00:00Z")
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _launches(session: Session, run: str) -> list[Mapping[str, Any]]:

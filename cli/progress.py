@@ -13,6 +13,7 @@ from rich.progress import (
     ProgressColumn,
     Task,
     TaskProgressColumn,
+    TextColumn,
     TimeRemainingColumn,
     TransferSpeedColumn,
 )
@@ -46,7 +47,12 @@ def _shown(
 ) -> Iterator[Advance]:
     always = (BarColumn(), TaskProgressColumn())
     with Progress(
-        "  {task.description}", *always, *columns, TimeRemainingColumn(), console=err, disable=not err.is_terminal
+        TextColumn("  {task.description}", markup=False),
+        *always,
+        *columns,
+        TimeRemainingColumn(),
+        console=err,
+        disable=not err.is_terminal,
     ) as progress:
         task = progress.add_task(what, total=total, completed=done)
         said = time.monotonic()

@@ -25,6 +25,8 @@ PAUSE_SECONDS = 1.0
 MANY = 20
 """Of more launches than these the trials of sweeps are looked at no closer than their own objects tell: whoever looks
 again and again at queue, pods and log of hundreds keeps a cluster from its work."""
+MOST_SECONDS = 366 * 24 * 3600
+"""Of `wait --timeout`."""
 PATIENCE_SECONDS = 300
 """How long `wait` waits for a cluster that does not answer; a control plane's upgrade takes minutes."""
 
@@ -141,7 +143,7 @@ def matching(launches: Sequence[LiveLaunch], run: str | None) -> list[LiveLaunch
 def wait(
     run: OptionalRun = None,
     stack: StackOption = "dev",
-    timeout: Annotated[int, typer.Option(help="Seconds to wait at most.")] = 24 * 3600,
+    timeout: Annotated[int, typer.Option(min=0, max=MOST_SECONDS, help="Seconds to wait at most.")] = 24 * 3600,
     *,
     as_json: JsonOption = False,
 ) -> None:

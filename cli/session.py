@@ -12,6 +12,7 @@ from cli.console import fail
 from settings.errors import SettingsError
 from settings.load import Loaded, load_with_places
 from settings.model import Settings
+from settings.stack_name import fault
 
 StackOption = Annotated[
     str, typer.Option("--stack", "-s", metavar="ENV", help="The environment: `dev` for Pulumi.dev.yaml.")
@@ -38,8 +39,11 @@ class Session:
     def open(stack: str) -> "Session":
         """The session for an environment of the checkout that the command is called in.
 
-        Points KUBECONFIG at the local cluster where the person has set none.
+        Points KUBECONFIG at the local cluster where the person has set none. Ends the command for a name that no
+        environment can have.
         """
+        if misnamed := fault(stack):
+            fail(str(misnamed))
         session = Session(checkout(), stack)
         os.environ["KUBECONFIG"] = str(session.kubeconfig)
         return session

@@ -11,6 +11,7 @@ from pathlib import Path
 from checks.preflight import check
 from cli.console import fail
 from settings.errors import SettingsError
+from settings.files import read_text
 from settings.load import Loaded, load_with_places
 
 
@@ -36,7 +37,7 @@ def diff(root: Path, files: Mapping[str, str]) -> str:
     parts: list[str] = []
     for name, text in files.items():
         path = root / name
-        old = path.read_text(encoding="utf-8") if path.is_file() else ""
+        old = read_text(path) if path.is_file() else ""
         before = f"a/{name}" if path.is_file() else "/dev/null"
         parts += unified_diff(old.splitlines(keepends=True), text.splitlines(keepends=True), before, f"b/{name}")
     return "".join(line if line.endswith("\n") else f"{line}\n" for line in parts)
@@ -69,7 +70,7 @@ def _beside(path: Path, text: str) -> Path:
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     temporary = Path(name)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -92,5 +93,5 @@ def _staged(root: Path, files: Mapping[str, str]) -> Iterator[Path]:
             if entry.name not in files:
                 (there / entry.name).symlink_to(entry)
         for name, text in files.items():
-            (there / name).write_text(text, encoding="utf-8")
+            (there / name).write_text(text, encoding="utf-8", newline="")
         yield there

@@ -88,7 +88,7 @@ def _expanded(root: Path, name: str, space: Space, sets: tuple[ParameterSet, ...
 def write(file: Path, text: str) -> None:
     """Write a file that is there whole, or as it was."""
     partial = file.with_name(f".{file.name}.partial")
-    partial.write_text(text, encoding="utf-8")
+    partial.write_text(text, encoding="utf-8", newline="")
     partial.replace(file)
 
 

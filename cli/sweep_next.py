@@ -13,6 +13,7 @@ from cli.sweep_expand import expand_all, sets_of, write
 from cli.sweep_read import SweepArgument, read_results, sweep_of
 from settings.editing import Entry, with_added
 from settings.errors import SettingsError
+from settings.files import read_text
 from settings.hyperparams import SPACE_FILE, ParameterSet, folder
 from settings.spaces import LoadedSpace, load_space
 from settings.templates import worded
@@ -90,7 +91,7 @@ def add_next(
         fail(f"{loaded.where(error.path)}: {error}")
     file = root / folder(name) / SPACE_FILE
     entries = [Entry(("sets",), each) for each in proposed]
-    write(file, with_added(file.read_text(encoding="utf-8"), entries))
+    write(file, with_added(read_text(file), entries))
     expand_all(root, (name,))
     known = {each.id for each in before}
     return tuple(each for each in sets_of(load_space(root, name)) if each.id not in known)

@@ -9,6 +9,7 @@ from cli.console import err, fail, out, show_json
 from cli.session import JsonOption, StackOption, checkout
 from settings.editing import with_entries
 from settings.errors import SettingsError
+from settings.files import read_text
 from settings.load import load
 from settings.model import Settings
 from settings.new_team import Plan, plan
@@ -58,7 +59,7 @@ def add_team(  # noqa: PLR0913 (each is an option of the command)
     try:
         settings = load(root, stack)
         planned = plan(settings, request)
-        text = (root / platform).read_text(encoding="utf-8")
+        text = read_text(root / platform)
         files = {platform: with_entries(text, planned.entries)}
     except (SettingsError, TeamError, ValueError) as error:
         fail(str(error))

@@ -28,6 +28,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (UsageError, ReportError, GitHubError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
+    except OSError as error:
+        if error.filename is None:
+            raise
+        sys.stderr.write(f"error: {error.filename}: {error.strerror or error}\n")
+        return 1
     return 0
 
 
@@ -52,6 +57,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _environments(chosen: argparse.Namespace) -> None:
+    for each in static.unnamed(chosen.base, chosen.head):
+        sys.stderr.write(f"not reviewed: {each}\n")
     names = json.dumps(static.environments(chosen.base, chosen.head))
     sys.stdout.write(f"{names}\n")
     if chosen.output:
@@ -65,7 +72,7 @@ def _preview(chosen: argparse.Namespace) -> None:
             made = _previewed(chosen.head.resolve(), stack)
         else:
             sys.stderr.write(f"{stack}: no cluster to preview against, or no such environment: compared by its files\n")
-            made = static.static(chosen.base, chosen.head, stack, _pull())
+            made = static.reviewed(chosen.base, chosen.head, stack, _pull())
         _said(made, report.write(made, chosen.reports))
 
 
@@ -78,8 +85,11 @@ def _previewed(head: Path, stack: str) -> report.Report:
 
 def _static(chosen: argparse.Namespace) -> None:
     for stack in _stacks(chosen):
-        made = static.static(chosen.base, chosen.head, stack, _pull())
+        made = static.reviewed(chosen.base, chosen.head, stack, _pull())
         _said(made, report.write(made, chosen.reports))
+    if strange := static.unnamed(chosen.base, chosen.head):
+        # The other environments are reviewed all the same.
+        raise UsageError("not reviewed: " + "; ".join(strange))
 
 
 def _comment(chosen: argparse.Namespace) -> None:

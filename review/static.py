@@ -11,14 +11,16 @@ from pathlib import Path
 from manifests.labels import LAUNCH, LEDGER, RUN, SET, WORKLOAD, Manifest
 from manifests.retained import retained
 from review.admission import verdicts
+from review.bounded import BoundError, bounded
 from review.declared import as_yaml, declared
 from review.diff import OBJECT
 from review.facts import Step, View, facts
 from review.report import MOST_CHARACTERS, Counts, Report, ReportedFact
 from review.text import clean
 from settings.errors import SettingsError
-from settings.load import load, stacks
+from settings.load import load
 from settings.model import Settings
+from settings.stack_name import misnamed, stacks
 
 Objects = Mapping[str, Manifest]
 """By what an object is to people: kind and name, and for a launch the workload, since its name is a hash."""
@@ -30,6 +32,15 @@ _NOT_READ = (".git", ".trainstack", ".venv")
 
 class UnsafeError(Exception):
     """A checkout whose files lead out of it."""
+
+
+def reviewed(base: Path, head: Path, stack: str, pull: int | None) -> Report:
+    """As `static`, within the limits of `review.bounded`: going beyond them is the error of the report."""
+    try:
+        return bounded(static, base, head, stack, pull)
+    except BoundError as error:
+        message = f"Pulumi.{stack}.yaml, with the files that it names, is not reviewed: that {error}"
+        return Report(kind="static", stack=stack, pull=pull, error=message)
 
 
 def static(base: Path, head: Path, stack: str, pull: int | None) -> Report:
@@ -66,6 +77,11 @@ def environments(base: Path, head: Path) -> tuple[str, ...]:
     return tuple(sorted({*stacks(base), *stacks(head)}))
 
 
+def unnamed(base: Path, head: Path) -> tuple[str, ...]:
+    """The faults of files of either checkout that would be environments but for their names."""
+    return tuple(sorted({clean(str(each)) for each in (*misnamed(base), *misnamed(head))}))
+
+
 def difference(before: Objects, after: Objects) -> str:
     """A unified diff of the objects' YAML, object by object, in the order of their creation."""
     lines: list[str] = []
@@ -84,8 +100,16 @@ def contain(root: Path) -> None:
     for path in root.rglob("*"):
         if path.relative_to(root).parts[0] in _NOT_READ:
             continue
-        if path.is_symlink() and not path.resolve().is_relative_to(inside):
+        if path.is_symlink() and not _resolved(path).is_relative_to(inside):
             raise UnsafeError(f"{path.relative_to(root)}: a link that leads out of the repository; nothing was read")
+
+
+def _resolved(path: Path) -> Path:
+    """Where a path leads in the end. Raises UnsafeError for links that lead in a circle."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError) as error:
+        raise UnsafeError(f"{path.name}: a link that leads nowhere ({error}); nothing was read") from None
 
 
 def _objects(root: Path, stack: str) -> tuple[Objects, Settings | None]:
@@ -103,7 +127,7 @@ def _contain_paths(root: Path, settings: Settings) -> None:
     inside = root.resolve()
     for _, run in settings.trained():
         for name in (run.image.build, run.data.manifest if run.data is not None else None):
-            if name is not None and not (root / name).resolve().is_relative_to(inside):
+            if name is not None and not _resolved(root / name).is_relative_to(inside):
                 raise UnsafeError(f"workload {run.name}: the path {name} leads out of the repository; nothing was read")
 
 

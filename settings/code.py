@@ -17,6 +17,8 @@ _FORMS = (
 )
 _CREDENTIAL = re.compile(r"(?i:https?)://[^/]*@|[a-zA-Z]+://[^/@]*:[^/]*@|[^/@]*:[^/@]+@")
 """User information in an https address is a password or a token; in an ssh address only what follows a colon is."""
+_MOST_CHARACTERS = 2_000
+"""Of an address. The expressions take time that grows with its square."""
 _COMMIT = r"^([0-9a-f]{40}|[0-9a-f]{64})$"
 _ABBREVIATED = re.compile(r"[0-9a-f]{4,63}")
 
@@ -38,6 +40,8 @@ class Code(Section):
     @classmethod
     def _address(cls, text: str) -> str:
         # What is refused is never repeated: it may hold a password.
+        if len(text) > _MOST_CHARACTERS:
+            raise ValueError(f"has {len(text)} characters; write an address of at most {_MOST_CHARACTERS}")
         if _CREDENTIAL.match(text):
             raise ValueError(
                 "holds a credential, which would stand in manifests, logs and records; take it out of the address, and "

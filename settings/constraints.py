@@ -1,22 +1,47 @@
 """Constraints between parameters: comparisons such as `batch_size * lr <= 1`, in Python's spelling.
 
-What is taken: numbers, text, `True`, `False`, parameters by name, `+ - * / // %`, comparisons, `in` a list, `and`,
-`or`, `not` and brackets.
+What is taken: numbers, text, `True`, `False`, parameters by name, `+ - * / // %` of numbers, comparisons, `in` a list,
+`and`, `or`, `not` and brackets. A constraint has at most `MOST_CHARACTERS`, and its numbers end at `GREATEST_NUMBER`:
+no constraint takes much time or memory. It is interpreted, never run as Python.
 """
 
 import ast
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from functools import cache
-from types import CodeType
+from typing import Any
 
 Value = bool | int | float | str
 """What a parameter may be."""
 
-_TAKEN = (
-    *(ast.Expression, ast.Compare, ast.BoolOp, ast.UnaryOp, ast.BinOp, ast.Name, ast.List, ast.Tuple, ast.Load),
-    *(ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.USub, ast.And, ast.Or, ast.Not),
-    *(ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.In, ast.NotIn),
-)
+MOST_CHARACTERS = 1_000
+"""Of one constraint."""
+GREATEST_NUMBER = 10**308
+"""Of whatever a constraint computes, above or below 0: nearly the greatest float."""
+_MOST_LEVELS = 50
+"""Operations within operations, which are read by recursion."""
+
+_Given = Mapping[str, Value]
+_Compiled = Callable[[_Given], Any]
+_Operator = Callable[[Any, Any], Any]
+_ARITHMETIC: Mapping[type[ast.operator], _Operator] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_COMPARISONS: Mapping[type[ast.cmpop], _Operator] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: lambda one, others: one in others,
+    ast.NotIn: lambda one, others: one not in others,
+}
 
 
 class ConstraintError(ValueError):
@@ -26,7 +51,7 @@ class ConstraintError(ValueError):
 @cache
 def names(text: str) -> frozenset[str]:
     """The parameters that a constraint names. Raises ConstraintError."""
-    return frozenset(node.id for node in ast.walk(_parsed(text)) if isinstance(node, ast.Name))
+    return _read(text)[1]
 
 
 def holds(text: str, parameters: Mapping[str, Value]) -> bool:
@@ -34,29 +59,124 @@ def holds(text: str, parameters: Mapping[str, Value]) -> bool:
 
     Raises ConstraintError where there is no answer: a division by zero, or text compared with a number.
     """
-    if not names(text) <= parameters.keys():
+    compiled, named = _read(text)
+    if not named <= parameters.keys():
         return True
     try:
-        # `_parsed` takes no call and no attribute, so there is nothing that could be done here but to compare.
-        return bool(eval(_compiled(text), {"__builtins__": {}}, dict(parameters)))  # noqa: S307
-    except (ArithmeticError, MemoryError, TypeError, ValueError) as error:
-        raise ConstraintError(f"{text!r} has no answer for {dict(parameters)}: {error}") from None
+        return bool(compiled(parameters))
+    except (ArithmeticError, TypeError, ValueError) as error:
+        shown = {name: parameters[name] for name in sorted(named)}
+        raise ConstraintError(f"{text!r} has no answer for {shown}: {error}") from None
 
 
 @cache
-def _compiled(text: str) -> CodeType:
-    return compile(_parsed(text), "constraint", "eval")
-
-
-def _parsed(text: str) -> ast.Expression:
+def _read(text: str) -> tuple[_Compiled, frozenset[str]]:
+    if len(text) > MOST_CHARACTERS:
+        raise ConstraintError(
+            f"{text[:50]!r}… has {len(text)} characters, and a constraint has at most {MOST_CHARACTERS}"
+        )
     try:
-        tree = ast.parse(text.strip(), mode="eval")
+        body = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise ConstraintError(f"{text!r} is no comparison") from None
-    for node in ast.walk(tree):
-        constant = isinstance(node, ast.Constant) and isinstance(node.value, bool | int | float | str)
-        if not constant and not isinstance(node, _TAKEN):
-            raise ConstraintError(f"{text!r} holds {ast.unparse(node)!r}, which is not taken")
-    if not isinstance(tree.body, ast.Compare | ast.BoolOp | ast.UnaryOp):
+    if not isinstance(body, ast.Compare | ast.BoolOp | ast.UnaryOp):
         raise ConstraintError(f"{text!r} is no comparison")
-    return tree
+    compiled = _Compiler(text).of(body)
+    return compiled, frozenset(node.id for node in ast.walk(body) if isinstance(node, ast.Name))
+
+
+class _Compiler:
+    """Makes a function of a set's values of an expression."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def of(self, node: ast.expr, level: int = 0) -> _Compiled:
+        """The function of one operation, with those of its parts."""
+        if level > _MOST_LEVELS:
+            raise ConstraintError(f"{self.text!r} nests more than {_MOST_LEVELS} operations")
+        below = level + 1
+        match node:
+            case ast.Constant() | ast.Name():
+                return self._leaf(node)
+            case ast.BoolOp(op=ast.And() | ast.Or() as op, values=values):
+                return _either([self.of(each, below) for each in values], every=isinstance(op, ast.And))
+            case ast.UnaryOp(op=ast.Not() | ast.USub() as op, operand=operand):
+                inner = self.of(operand, below)
+                negated = isinstance(op, ast.USub)
+                return lambda given: -_number(inner(given)) if negated else not inner(given)
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
+                return _computed(_ARITHMETIC[type(op)], self.of(left, below), self.of(right, below))
+            case ast.Compare(left=left, ops=ops, comparators=others) if all(type(op) in _COMPARISONS for op in ops):
+                return self._compared([left, *others], ops, below)
+        raise self._strange(node)
+
+    def _leaf(self, node: ast.Constant | ast.Name) -> _Compiled:
+        if isinstance(node, ast.Name):
+            name = node.id
+            return lambda given: given[name]
+        value = node.value
+        if not isinstance(value, bool | int | float | str):
+            raise self._strange(node)
+        return lambda _: value
+
+    def _compared(self, values: list[ast.expr], ops: list[ast.cmpop], level: int) -> _Compiled:
+        parts = [self.of(values[0], level)]
+        for value, op in zip(values[1:], ops, strict=True):
+            listed = isinstance(op, ast.In | ast.NotIn)
+            parts.append(self._listed(value, level) if listed else self.of(value, level))
+        steps = [_COMPARISONS[type(op)] for op in ops]
+
+        def compared(given: _Given) -> bool:
+            # As in Python: `1 < a < 3` ends at the first pair that does not hold.
+            left = parts[0](given)
+            for step, part in zip(steps, parts[1:], strict=True):
+                right = part(given)
+                if not step(left, right):
+                    return False
+                left = right
+            return True
+
+        return compared
+
+    def _listed(self, node: ast.expr, level: int) -> _Compiled:
+        """What stands after `in`."""
+        if not isinstance(node, ast.List | ast.Tuple):
+            raise self._strange(node)
+        elements = [self.of(each, level + 1) for each in node.elts]
+        return lambda given: [each(given) for each in elements]
+
+    def _strange(self, node: ast.expr) -> ConstraintError:
+        part = ast.get_source_segment(self.text.strip(), node) or type(node).__name__
+        return ConstraintError(f"{self.text!r} holds {part!r}, which is not taken")
+
+
+def _either(parts: list[_Compiled], *, every: bool) -> _Compiled:
+    """The first value that decides `and` (`every`) or `or`, as in Python."""
+
+    def decided(given: _Given) -> object:
+        value: object = None
+        for part in parts:
+            value = part(given)
+            if bool(value) is not every:
+                return value
+        return value
+
+    return decided
+
+
+def _computed(compute: _Operator, left: _Compiled, right: _Compiled) -> _Compiled:
+    def computed(given: _Given) -> float:
+        value: float = compute(_number(left(given)), _number(right(given)))
+        if not -GREATEST_NUMBER <= value <= GREATEST_NUMBER:
+            raise OverflowError("a number goes beyond 10^308")
+        return value
+
+    return computed
+
+
+def _number(value: Value) -> float:
+    """The value, of which there is arithmetic: text has none, so that no text grows."""
+    if isinstance(value, str):
+        raise TypeError(f"{value[:50]!r} is text, and only numbers are computed with")
+    return value

@@ -3,6 +3,8 @@
 Pure: from a file's text to the text that it would have.
 """
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
@@ -15,6 +17,9 @@ from ruamel.yaml.error import YAMLError
 
 _WIDTH = 110
 """Characters of a map that still stands on one line."""
+_MARK = "\ufeff"
+"""The byte order mark, with which some editors begin a file."""
+_ENDS = re.compile(r"\r\n|\r|\n")
 _INDENTS = ((4, 2), (2, 0))
 """How far the elements of a list are indented, and their dashes: the two ways in which people write them."""
 
@@ -43,12 +48,32 @@ def with_added(text: str, entries: Iterable[Entry]) -> str:
     """The text of a file with these added.
 
     A file in which maps are not indented by two spaces is written anew as a whole: same data and comments, two spaces.
+    Line endings, a byte order mark and a missing end of the last line are kept.
 
     Raises ValueError when the text is no YAML, or has another value where a list or a map is to be.
     """
     wanted = list(entries)
     if not wanted:
         return text
+    mark = _MARK if text.startswith(_MARK) else ""
+    body = text.removeprefix(mark)
+    return mark + _with_ends(body, _edited(_ENDS.sub("\n", body), wanted))
+
+
+def _with_ends(before: str, after: str) -> str:
+    """The edited text with the line endings of the one before: of each line its own, of new ones the most frequent."""
+    ends = _ENDS.findall(before)
+    usual = Counter(ends).most_common(1)[0][0] if ends else "\n"
+    old, new = _ENDS.split(before), after.split("\n")
+    kept = dict.fromkeys(range(len(new)), usual)
+    if len(set(ends)) > 1:
+        for block in SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks():
+            kept.update(enumerate(ends[block.a : block.a + block.size], block.b))
+    written = "".join(line + kept[index] for index, line in enumerate(new[:-1])) + new[-1]
+    return written if not before or _ENDS.search(before[-1]) else written.removesuffix(usual)
+
+
+def _edited(text: str, wanted: list[Entry]) -> str:
     if text and not text.endswith("\n"):
         text += "\n"
     lines = text.splitlines(keepends=True)

@@ -4,6 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+_COMPARED = 200
+"""Characters of a name that is looked for among others."""
+_LISTED = 50
+"""Names that a remedy lists."""
 ENGINE = "the engine's configuration"
 """Stands for the file where the engine gave a value that the stack's file does not hold."""
 
@@ -58,8 +62,9 @@ def printable(text: str) -> str:
 def nearest(word: str, known: Iterable[str]) -> str:
     """The remedy for a name that is none of the known: the nearest of them, or all."""
     names = sorted(known)
-    folded = {name.lower().replace("_", ""): name for name in names}
-    close = get_close_matches(word.lower().replace("_", ""), folded, n=1)
+    folded = {name.lower().replace("_", ""): name for name in names if len(name) <= _COMPARED}
+    close = get_close_matches(word.lower().replace("_", ""), folded, n=1) if len(word) <= _COMPARED else []
     if close:
         return f"did you mean {folded[close[0]]}?"
-    return f"valid here: {', '.join(names)}" if names else "nothing is valid here"
+    listed = ", ".join([*names[:_LISTED], *(["…"] if len(names) > _LISTED else [])])
+    return f"valid here: {listed}" if names else "nothing is valid here"

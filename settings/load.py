@@ -24,6 +24,7 @@ from settings.model import Settings
 from settings.paths import nearest_place
 from settings.source import Node, Scalar, read
 from settings.spaces import with_files
+from settings.stack_name import fault, file_of, stacks
 from settings.what_if import changed
 from settings.words import findings_of
 
@@ -75,6 +76,8 @@ def load_with_places(
     root: Path, stack: str, engine: Mapping[str, str] | None = None, changes: Sequence[str] = ()
 ) -> Loaded:
     """As `load`, and where each value was set. `changes`: what is tried beside the files, see `settings.what_if`."""
+    if misnamed := fault(stack):
+        raise SettingsError(stack, [misnamed])
     findings: list[Finding] = []
     tree, bases = _tree(root, stack, engine, findings)
     tree = prune(changed(tree, changes, findings))
@@ -94,12 +97,6 @@ def explain(root: Path, stack: str) -> list[tuple[str, Scalar, Place]]:
     load(root, stack)
     tree, _ = _tree(root, stack, None, [])
     return [(path, node.data, node.where) for path, node in walk(tree) if not isinstance(node.data, Mapping | tuple)]
-
-
-def stacks(root: Path) -> tuple[str, ...]:
-    """The environments of the project at `root`, sorted."""
-    files = root.glob("Pulumi.*.yaml")
-    return tuple(sorted(file.name.removeprefix("Pulumi.").removesuffix(".yaml") for file in files))
 
 
 def pins_file(stack: str) -> str:
@@ -127,10 +124,10 @@ def _pins(root: Path, stack: str, findings: list[Finding]) -> dict[str, Node]:
 
 
 def _environment(root: Path, stack: str, engine: Mapping[str, str] | None, findings: list[Finding]) -> Node:
-    file = f"Pulumi.{stack}.yaml"
+    file = file_of(stack)
     try:
         top = read(root, file, findings)
-    except OSError:
+    except FileNotFoundError:
         there = ", ".join(stacks(root)) or "none"
         remedy = f"write {file}, or name one of the environments of this project: {there}"
         raise SettingsError(stack, [Finding(Place(file), "", "the environment's file is not there", remedy)]) from None

@@ -5,6 +5,7 @@ in the base's place, what is new follows. Names that differ in `namespace` are d
 replaces, so `[]` empties. `null` deletes: the value falls back to the model's default.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from settings.errors import Place
@@ -97,15 +98,15 @@ def _named(node: Node) -> bool:
 
 
 def _by_name(base: Sequence[Node], over: Sequence[Node]) -> Iterator[Node]:
-    rest = list(over)
+    rest = dict(enumerate(over))
+    named = defaultdict[str | None, list[int]](list)
+    for index, each in rest.items():
+        named[each.name].append(index)
     for each in base:
-        match = next((other for other in rest if _same(each, other)), None)
-        if match is None:
-            yield each
-        else:
-            rest = [other for other in rest if other is not match]  # a second of the same name stays, to be reported
-            yield merge(each, match)
-    yield from rest
+        match = next((index for index in named[each.name] if index in rest and _same(each, rest[index])), None)
+        # A second of the same name stays, to be reported.
+        yield each if match is None else merge(each, rest.pop(match))
+    yield from rest.values()
 
 
 def _same(one: Node, other: Node) -> bool:

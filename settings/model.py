@@ -13,6 +13,7 @@ from settings.paths import elements
 from settings.plan import Plan
 from settings.queues import Queues
 from settings.secrets import Secrets
+from settings.stack_name import StackName
 from settings.storage import Storage
 from settings.sweeps import Sweeps
 from settings.tenants import Tenants
@@ -55,7 +56,7 @@ class Cluster(Section):
 class Settings(Section):
     """A loaded environment."""
 
-    stack: DnsName
+    stack: StackName
     """The Pulumi stack: `dev` for `Pulumi.dev.yaml`."""
     environment: Environment = Environment()
     cluster: Cluster = Cluster()

@@ -4,7 +4,8 @@ Readers of YAML disagree about plain words and numbers, and the Pulumi engine re
 `false` alone are booleans (`no`, `on`, `y` are text, as for the engine), plain decimals are numbers, `1:30` is text,
 and what readers disagree about (`0777`, `0x1F`, `1_000`, `True`, `2024-01-01`) is an error until it is quoted. Twice
 the same key, merge keys (`<<`) and tags are errors. So is what a few lines can make too large to read: values nested
-too deep, aliases of aliases, numbers of thousands of digits.
+too deep, aliases of aliases, numbers of thousands of digits, hundreds of thousands of values. A file is regular and has
+at most `settings.files.MOST_BYTES`.
 """
 
 import re
@@ -16,6 +17,7 @@ from typing import Any
 import yaml
 
 from settings.errors import Finding, Place
+from settings.files import read_bytes
 
 Scalar = None | bool | int | float | str
 
@@ -28,6 +30,8 @@ _DISPUTED = re.compile(
     r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
     r"|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt ].*)?"
 )
+_NUMERIC = "0123456789eE+-._"
+"""All the characters of decimal numbers."""
 _COLLECTIONS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 _RESOLVER = yaml.resolver.Resolver()
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten times faster where PyYAML was built with it
@@ -35,6 +39,8 @@ _MOST_LEVELS = 50
 """Values within values. The models have 12 levels; a thousand would be more than Python's stack holds."""
 _MOST_ALIASED = 10_000
 """Values that aliases repeat in one file: nine aliases of nine aliases of … make billions of a few lines."""
+_MOST_VALUES = 250_000
+"""Of one file. PyYAML takes about 1 kB for a value. A sweep's sets of 1 MiB, which a ConfigMap holds, are 140,000."""
 _MOST_DIGITS = 1_000
 """Of a number. The greatest float has 309, and Python reads no whole number of more than 4,300."""
 
@@ -43,12 +49,17 @@ class _Loader(_BASE):  # type: ignore[misc]  # which of the two it is, PyYAML's 
     """PyYAML's, which calls these two for each value, but with an end to the levels: it reads them by recursion."""
 
     levels = 0
+    values = 0
 
     def descend_resolver(self, parent: yaml.Node | None, index: object) -> None:
         """Before the values in a value are read."""
         self.levels += 1
         if self.levels > _MOST_LEVELS and parent is not None:
             problem = f"values are nested more than {_MOST_LEVELS} deep"
+            raise yaml.composer.ComposerError(None, None, problem, parent.start_mark)
+        self.values += 1
+        if self.values > _MOST_VALUES and parent is not None:
+            problem = f"the file has more than {_MOST_VALUES} values"
             raise yaml.composer.ComposerError(None, None, problem, parent.start_mark)
         super().descend_resolver(parent, index)
 
@@ -87,7 +98,7 @@ class Node:
 def read(root: Path, file: str, findings: list[Finding]) -> Node:
     """The content of a file of the project; faults are added to `findings` and what they concern is left out.
 
-    An empty file is an empty map. Raises OSError when the file cannot be read.
+    An empty file is an empty map. Raises FileNotFoundError when there is no such file.
     """
     top = _read(root, file, findings)
     if top.data is None:
@@ -109,7 +120,15 @@ def read_list(root: Path, file: str, findings: list[Finding]) -> Node:
 def _read(root: Path, file: str, findings: list[Finding]) -> Node:
     start = Place(file, 1, 1)
     try:
-        root_node = yaml.compose((root / file).read_text(encoding="utf-8"), Loader=_Loader)
+        root_node = yaml.compose(read_bytes(root / file).decode("utf-8"), Loader=_Loader)
+    except FileNotFoundError:
+        raise
+    except NotADirectoryError as error:
+        raise FileNotFoundError(*error.args) from error
+    except OSError as error:
+        remedy = "put a regular file there that you may read, with the settings alone"
+        findings.append(Finding(start, "", f"the file cannot be read: {error.strerror or error}", remedy))
+        return Node(None, start)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = Place(file, mark.line + 1, mark.column + 1) if mark else start
@@ -198,18 +217,23 @@ class _Reader:
             return None
         if text in ("true", "false"):
             return text == "true"
+        # The expressions below take time that grows with the square of the length.
+        if len(text) > _MOST_DIGITS:
+            return self._long(node, text)
         if _DISPUTED.fullmatch(text):
             remedy = f'write "{text}" for text, else a plain decimal, true or false'
             self._fault(node, f"readers of YAML disagree about {text}", remedy)
             return text
-        if not (whole := _INTEGER.fullmatch(text)) and not _FLOAT.fullmatch(text):
+        if _INTEGER.fullmatch(text):
+            return int(text)
+        return float(text) if _FLOAT.fullmatch(text) else text
+
+    def _long(self, node: yaml.ScalarNode, text: str) -> str | None:
+        """A plain scalar of more characters than numbers may have."""
+        if text.strip(_NUMERIC):
             return text
-        if len(text) > _MOST_DIGITS:
-            self._fault(
-                node, f"the number has {len(text)} characters", "write fewer, or put it in quotes if it is text"
-            )
-            return None
-        return int(text) if whole else float(text)
+        self._fault(node, f"the number has {len(text)} characters", "write fewer, or put it in quotes if it is text")
+        return None
 
     def _place(self, node: yaml.Node) -> Place:
         return Place(self.file, node.start_mark.line + 1, node.start_mark.column + 1)

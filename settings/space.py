@@ -3,6 +3,7 @@
 What has to hold between its parts stands in settings/space_rules.py.
 """
 
+from functools import cached_property
 from math import isfinite
 from typing import Annotated, Literal
 
@@ -138,7 +139,7 @@ class Parameter(Section):
         if self.log_normal is not None and _reach(self.log_normal) > _MOST_LOGARITHM:
             _refuse((_BEYOND, "mean and std are of the logarithm: lower them"))
         choices = self.choices
-        if len({(type(each), each) for each in choices}) < len(choices):
+        if len(self.typed_choices) < len(choices):
             _refuse(("holds a value twice", "keep one"))
         return self
 
@@ -146,6 +147,11 @@ class Parameter(Section):
     def choices(self) -> tuple[Value, ...]:
         """The values that are listed; empty where they are not."""
         return self.values or self.categorical or ()
+
+    @cached_property
+    def typed_choices(self) -> frozenset[tuple[type, Value]]:
+        """The same with their types, as `settings.space_values.same` tells them apart."""
+        return frozenset((type(each), each) for each in self.choices)
 
 
 WAYS = {

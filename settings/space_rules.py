@@ -15,6 +15,13 @@ from settings.space_values import active, contains, count
 MOST_SETS = 10_000
 """Sets of one sweep. What 1 MiB, a ConfigMap's limit, holds of them is less still, and depends on their size."""
 
+MOST_PARAMETERS = 200
+MOST_CONSTRAINTS = 100
+_COUNTED = 10**15
+"""Points of a grid that are told to the last one: Python writes no number of thousands of digits."""
+_LISTED = 20
+"""Values that a remedy names."""
+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _VARIABLE = re.compile(r"[-._A-Za-z][-._A-Za-z0-9]*")
 _GIVEN = ("TRAINSTACK_", "PET_")
@@ -39,8 +46,19 @@ class Fault:
 
 def faults(space: Space) -> Iterator[Fault]:
     """Everything that is wrong between the parts of a space whose parts are right."""
+    if sizes := list(_sizes(space)):
+        yield from sizes
+        return
     for rule in (_parameters, _conditions, _method, _constraints, _sets, _objective, _templates, _variables):
         yield from rule(space)
+
+
+def _sizes(space: Space) -> Iterator[Fault]:
+    """What would take long to look at: conditions are followed by recursion, and each set meets each constraint."""
+    for key, most in (("parameters", MOST_PARAMETERS), ("constraints", MOST_CONSTRAINTS), ("sets", MOST_SETS)):
+        count = len(getattr(space, key))
+        if count > most:
+            yield Fault((key,), f"has {count} entries, and a sweep has at most {most}", "leave some out")
 
 
 def _parameters(space: Space) -> Iterator[Fault]:
@@ -90,7 +108,10 @@ def _method(space: Space) -> Iterator[Fault]:
     size = prod(each or 0 for each in counts.values())
     if not endless and size > MOST_SETS:
         remedy = "leave values out, raise a step, or take the method random or sobol"
-        yield Fault(("parameters",), f"make a grid of {size} points, and a sweep has at most {MOST_SETS} sets", remedy)
+        points = size if size < _COUNTED else f"more than {_COUNTED:.0e}"
+        yield Fault(
+            ("parameters",), f"make a grid of {points} points, and a sweep has at most {MOST_SETS} sets", remedy
+        )
 
 
 def _points(parameter: Parameter) -> int | None:
@@ -143,7 +164,8 @@ def _set(space: Space, steps: tuple[str | int, ...], given: Mapping[str, Value])
 
 def _may_be(parameter: Parameter) -> str:
     if parameter.choices:
-        return f"write one of {', '.join(map(templates.worded, parameter.choices))}"
+        listed = [templates.worded(each) for each in parameter.choices[:_LISTED]]
+        return f"write one of {', '.join([*listed, *(['…'] if len(parameter.choices) > _LISTED else [])])}"
     return "write a value in its range and step"
 
 

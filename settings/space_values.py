@@ -9,10 +9,21 @@ from settings.space import FloatRange, Parameter
 
 def active(parameter: Parameter, given: Mapping[str, Value], known: Mapping[str, Parameter]) -> bool:
     """Whether the parameter is in a set with the given values: each that its condition names is, and as it wants it."""
-    return all(
-        other in given and active(known[other], given, known) and any(same(given[other], each) for each in wanted)
-        for other, wanted in parameter.when.items()
-    )
+    return _active(parameter, given, known, {})
+
+
+def _active(
+    parameter: Parameter, given: Mapping[str, Value], known: Mapping[str, Parameter], found: dict[str, bool]
+) -> bool:
+    """`found`: the answers so far. Conditions that share others would ask for these again and again."""
+    for other, wanted in parameter.when.items():
+        if other not in given or not any(same(given[other], each) for each in wanted):
+            return False
+        if other not in found:
+            found[other] = _active(known[other], given, known, found)
+        if not found[other]:
+            return False
+    return True
 
 
 def count(parameter: Parameter) -> int | None:
@@ -60,7 +71,7 @@ def limits(parameter: Parameter) -> tuple[float | None, float | None]:
 def contains(parameter: Parameter, value: Value) -> bool:
     """Whether the parameter may be this; a whole number will do for any number."""
     if parameter.choices:
-        return any(same(value, each) for each in parameter.choices)
+        return (type(value), value) in parameter.typed_choices
     if isinstance(value, bool | str):
         return False
     low, high = limits(parameter)

@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from settings.errors import Finding, Place, SettingsError, nearest
+from settings.files import read_bytes
 from settings.hyperparams import SETS_FILE, SPACE_FILE, Expansion, digest_in, folder
 from settings.merge import at, plain, prune, walk
 from settings.paths import elements, nearest_place
@@ -19,6 +20,8 @@ from settings.words import findings_of
 
 _NAME = re.compile(r"(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 """A DNS label, which a sweep's name becomes a part of."""
+_ENDS = re.compile(r"\r\n?")
+"""Ends of lines that a checkout may have been given; programs read the same sets."""
 _NO_SPACE = Space(
     method="grid", parameters={"none": Parameter(values=(0,))}, objective=Objective(metric="none", direction="minimize")
 )
@@ -63,7 +66,7 @@ def read_space(root: Path, sweep: str, findings: list[Finding], named: Node | No
     file = f"{folder(sweep)}/{SPACE_FILE}"
     try:
         tree = prune(read(root, file, findings))
-    except OSError:
+    except FileNotFoundError:
         remedy = f"write it, or name a sweep that there is: {nearest(sweep, sweeps(root))}"
         if named is None:
             findings.append(Finding(Place(file), "", "the sweep's space is not there", remedy))
@@ -88,10 +91,12 @@ def read_sets(root: Path, sweep: str, findings: list[Finding]) -> tuple[Expansio
     """
     file = f"{folder(sweep)}/{SETS_FILE}"
     try:
-        # What is no UTF-8 is told below, where it is read as YAML.
-        text = (root / file).read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
+        # What is no UTF-8, or no regular file, is told below, where it is read as YAML.
+        text = _ENDS.sub("\n", read_bytes(root / file).decode("utf-8", errors="replace"))
+    except (FileNotFoundError, NotADirectoryError):
         return None, ""
+    except OSError:
+        text = ""
     remedy = f"make it anew with `trainstack sweep expand {sweep}`"
     broken: list[Finding] = []
     tree = read_list(root, file, broken)

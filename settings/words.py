@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from settings.bases import Steps
-from settings.errors import Finding, Place, nearest
+from settings.errors import Finding, nearest
 from settings.merge import at
 from settings.model import Settings
 from settings.secrets import IN_PLAIN
@@ -79,10 +79,7 @@ def _findings(
         yield Finding(node.where, path, f"unknown key {steps[-2]}", _choices(context))
         return
     path, node, found = at(tree, steps, known)
-    if steps == ("stack",) and model is Settings:
-        where = Place(f"Pulumi.{detail['input']}.yaml")
-        yield Finding(where, "", "is not a good name for an environment", _pattern(context))
-    elif kind == "missing":
+    if kind == "missing":
         yield from _missing(steps, path, node, bases, model)
     elif kind == "too_short" and len(node.items) >= context["min_length"]:
         return  # pydantic counts good elements only, and has told what is wrong with the others

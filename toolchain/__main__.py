@@ -27,7 +27,9 @@ def main(arguments: list[str] | None = None) -> int:
         # The reader of a pipe (`make versions | head`) has seen enough.
         return 0
     except ToolchainError as error:
-        Console(stderr=True).print(f"error: {error}", style="red", markup=False, highlight=False)
+        Console(stderr=True, markup=False, emoji=False).print(
+            f"error: {error}", style="red", markup=False, highlight=False
+        )
         return 1
 
 
@@ -37,7 +39,7 @@ def _run(chosen: argparse.Namespace) -> int:
     elif chosen.command == "versions":
         versions.show(as_json=chosen.json)
     elif chosen.command == "debian":
-        debian.ensure(Console(stderr=True))
+        debian.ensure(Console(stderr=True, markup=False, emoji=False))
     else:
         findings = machine.missing()
         for finding in findings:

@@ -43,8 +43,15 @@ def duration(seconds: float) -> str:
 def bar(console: Console, title: str) -> Iterator[Bar]:
     """Show the progress of one step until the block ends."""
     if console.is_terminal:
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        with Progress(*columns, TextColumn("{task.fields[note]}", style="dim"), console=console) as progress:
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
+        with Progress(
+            *columns, TextColumn("{task.fields[note]}", style="dim", markup=False), console=console
+        ) as progress:
             yield _RichBar(progress, title)
     else:
         lines = _LineBar(console, title)

@@ -39,7 +39,7 @@ def ensure(groups: Sequence[str] | None = None, console: Console | None = None) 
     Raises:
         ToolchainError: a group is unknown or cannot be built, or a built program is not what it was.
     """
-    console = console or Console(stderr=True)
+    console = console or Console(stderr=True, markup=False, emoji=False)
     wanted = needed_groups() if groups is None else tuple(groups)
     if unknown := sorted(set(wanted) - {*BY_NAME, MANIFESTS}):
         raise ToolchainError(f"unknown group {', '.join(unknown)}: the groups are {', '.join([*BY_NAME, MANIFESTS])}")

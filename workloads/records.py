@@ -72,8 +72,17 @@ def wrapper_sources(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def wrapper_of(objects: Sequence[Mapping[str, Any]]) -> str | None:
-    """The name of the wrapper that the pods of a launch mount; None where they are not managed. See `mounted`."""
-    return mounted(objects, WRAPPER_VOLUME)
+    """The name of the wrapper that the pods of a launch mount; None where they are not managed. See `mounted`.
+
+    Raises WorkloadError for a launch whose pods cannot be read: somebody edited the ledger that holds it.
+    """
+    try:
+        return mounted(objects, WRAPPER_VOLUME)
+    except (AttributeError, KeyError, TypeError) as error:
+        name = objects[-1]["metadata"].get("name")
+        raise WorkloadError(
+            f"the pods of launch {name} cannot be read ({error!r}): its ledger was edited. Restore the ledger"
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -158,13 +167,26 @@ def read_ledger(config_map: Mapping[str, Any]) -> Ledger:
             namespace=namespace,
             attempt=int(data["attempt"]),
             launch_name=data["launchName"],
-            launch=json.loads(data["launch"]),
-            companions=tuple(json.loads(data.get("companions", "[]"))),
+            launch=_object(json.loads(data["launch"])),
+            companions=tuple(map(_object, json.loads(data.get("companions", "[]")))),
             sweep=config_map["metadata"]["labels"].get(SWEEP, ""),
-            trials=tuple(json.loads(data.get("trials", "[]"))),
+            trials=tuple(map(_text, json.loads(data.get("trials", "[]")))),
         )
-    except (KeyError, ValueError) as error:
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise WorkloadError(
             f"ConfigMap {namespace}/{name} remembers a launch, but cannot be read ({error!r}): it was edited. Restore "
             "it; without it the run counts as never launched and is trained again"
         ) from error
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    """The value, if it can be a manifest. Raises TypeError for any other."""
+    if not isinstance(value, dict) or not isinstance(value["kind"], str) or not isinstance(value["metadata"], dict):
+        raise TypeError(f"no manifest: {str(value)[:100]}")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"no run id: {str(value)[:100]}")
+    return value

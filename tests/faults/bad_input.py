@@ -14,8 +14,8 @@ from pathlib import Path
 
 import yaml
 
-from settings.load import stacks
 from settings.spaces import sweeps
+from settings.stack_name import stacks
 from tests.faults.hostile import FRAGMENTS, LOOKALIKES, damaged
 
 ROOT = Path(__file__).resolve().parents[2]

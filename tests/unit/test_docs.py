@@ -18,11 +18,12 @@ from checks.preflight import check
 from cli import deploy
 from cli.app import app
 from cli.session import Session
-from settings.load import load_with_places, stacks
+from settings.load import load_with_places
 from settings.merge import merge, plain
 from settings.operators import Operators
 from settings.source import read
 from settings.spaces import load_space
+from settings.stack_name import stacks
 from toolchain import debian
 from toolchain.versions import collect
 from trials.expand import expand

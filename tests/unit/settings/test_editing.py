@@ -73,10 +73,10 @@ def test_lists_that_are_not_indented_stay_so() -> None:
 
 
 def test_a_file_without_a_newline_at_its_end_is_added_to() -> None:
-    """What is added stands on a line of its own."""
+    """What is added stands on a line of its own, and the last line still has no end."""
     text = "config:\n  trainstack:queues:\n    flavors:\n      - {name:  x}  # tight"
     after = with_entries(text, [Entry(("queues", "flavors"), {"name": "b"})])
-    assert after == f"{text}\n      - {{name: b}}\n"
+    assert after == f"{text}\n      - {{name: b}}"
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from cli.session import Session
 from manifests.labels import PATCH_FORCE, Manifest
 from manifests.rights import DECLARE, LAUNCHES, WATCH, Grant, for_a_team, granted_by, grants
 from settings.environment import Environment, Existing, Namespace
-from settings.load import stacks
 from settings.model import Settings
 from settings.operators import Operators
 from settings.secrets import Secrets
+from settings.stack_name import stacks
 from settings.workloads import ReplicatedJob
 from stacks.rights import deployer, researcher, roles_of
 from tests.unit.make import (
