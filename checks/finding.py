@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from checks.admission.verdict import Verdict
-from settings.errors import Place
+from settings.errors import Place, printable
 
 Severity = Literal["error", "warning", "unknown"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "unknown")
@@ -40,7 +40,8 @@ class Finding:
     def __str__(self) -> str:
         # A fault of a whole file has no path; one of settings that no file set has no place.
         subject = "".join(f"{each}: " for each in (self.where, self.path) if each)
-        return f"{self.severity} [{self.id}] {subject}{'; '.join(filter(None, [self.message, self.remedy]))}"
+        told = f"{self.severity} [{self.id}] {subject}{'; '.join(filter(None, [self.message, self.remedy]))}"
+        return printable(told)
 
 
 @dataclass(frozen=True)

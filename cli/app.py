@@ -1,7 +1,9 @@
 """The command `trainstack`: everything that people do with an environment day by day."""
 
+import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Any
 
 import typer
@@ -90,4 +92,8 @@ def trainstack() -> None:
 
 def main() -> None:
     """Run it."""
+    # A name on the command line, or of a file, may hold bytes that are no text.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     app()

@@ -21,11 +21,10 @@ def read_bytes(file: Path, most: int = MOST_BYTES) -> bytes:
 
     Raises FileError for any other file, and OSError where it cannot be opened.
     """
-    # Without O_NONBLOCK the open of a FIFO waits for a writer.
+    _must_be_regular(file, file.stat().st_mode)
+    # Another file may have taken its place since: without O_NONBLOCK the open of a FIFO waits for a writer.
     with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY), "rb") as opened:
-        mode = os.fstat(opened.fileno()).st_mode
-        if not stat.S_ISREG(mode):
-            raise FileError(file, f"is {_kind(mode)}, not a regular file")
+        _must_be_regular(file, os.fstat(opened.fileno()).st_mode)
         content = opened.read(most + 1)
     if len(content) > most:
         raise FileError(file, f"is larger than {most >> 20} MiB")
@@ -35,6 +34,11 @@ def read_bytes(file: Path, most: int = MOST_BYTES) -> bytes:
 def read_text(file: Path) -> str:
     """The same as text, with its line endings as they are. Raises UnicodeDecodeError where it is not UTF-8."""
     return read_bytes(file).decode("utf-8")
+
+
+def _must_be_regular(file: Path, mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        raise FileError(file, f"is {_kind(mode)}, not a regular file")
 
 
 def _kind(mode: int) -> str:

@@ -168,9 +168,9 @@ def read_ledger(config_map: Mapping[str, Any]) -> Ledger:
             attempt=int(data["attempt"]),
             launch_name=data["launchName"],
             launch=_object(json.loads(data["launch"])),
-            companions=tuple(map(_object, json.loads(data.get("companions", "[]")))),
+            companions=tuple(map(_object, _list(data.get("companions", "[]")))),
             sweep=config_map["metadata"]["labels"].get(SWEEP, ""),
-            trials=tuple(map(_text, json.loads(data.get("trials", "[]")))),
+            trials=tuple(map(_text, _list(data.get("trials", "[]")))),
         )
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise WorkloadError(
@@ -183,6 +183,13 @@ def _object(value: Any) -> Mapping[str, Any]:
     """The value, if it can be a manifest. Raises TypeError for any other."""
     if not isinstance(value, dict) or not isinstance(value["kind"], str) or not isinstance(value["metadata"], dict):
         raise TypeError(f"no manifest: {str(value)[:100]}")
+    return value
+
+
+def _list(text: str) -> list[Any]:
+    value = json.loads(text)
+    if not isinstance(value, list):
+        raise TypeError(f"no list: {text[:100]}")
     return value
 
 

@@ -6,8 +6,10 @@ program and not at its door. Others are made to the bytes.
 """
 
 import hashlib
+import os
 import random
 import shutil
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +30,33 @@ _SWEEP = """
         run: {{from: digits, kind: Job, roles: null, namespace: research, queue: research}}"""
 _HOLE = "Hole{}Hole"
 """Stands in the written text for what a writer of YAML would not write."""
+
+
+def _socket(path: Path) -> None:
+    # The path of a socket has 107 characters at most: it is bound by its name, from the folder's own descriptor.
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        with socket.socket(socket.AF_UNIX) as opened:
+            opened.bind(f"/proc/self/fd/{folder}/{path.name}")
+    finally:
+        os.close(folder)
+
+
+def _sparse(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+
+
+NO_FILES: dict[str, Callable[[Path], object]] = {
+    "a FIFO": os.mkfifo,
+    "a directory": Path.mkdir,
+    "a socket": _socket,
+    "a device": lambda path: path.symlink_to("/dev/zero"),
+    "1 TiB": _sparse,
+    "a link to itself": lambda path: path.symlink_to(path.name),
+    "a link to nothing": lambda path: path.symlink_to("nothing"),
+}
+"""What may be in the place of a file, each by what makes it."""
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,18 @@ FRAGMENTS: Mapping[str, str] = {
     "markup": '"[red]x[/red] [/] <b>&amp;| `x` ](javascript:x)"',
     "a percent format": '"%s {0} {} {x!r:>99999}"',
     "a regular expression": '"(a+)+$"',
+    "a constraint that grows text": "\"'x' * n * 2000000000 == 'y'\"",
+    "a constraint that grows a list": '"batch_size in [0] * 1000000000"',
+    "a constraint that grows a number": '"10 ** 10 ** 9 > batch_size"',
+    "a constraint that shifts": '"1 << 10000000000 > batch_size"',
+    "a constraint that formats": "\"'%1000000000d' % batch_size == 'y'\"",
+    "a constraint of many operations": f'"{"- " * 5_000}batch_size > 1"',
+    "many constraints": f'[{", ".join(["batch_size > 0"] * 5_000)}]',
+    "emoji codes": "training:cat:",
+    "a range of all numbers": "{low: -9223372036854775808, high: 9223372036854775807, step: 1}",
+    "a range of small steps": "{low: -1.0e+300, high: 1.0e+300, step: 1.0e-300}",
+    **{f"many {each}": f'"{each * _MANY}"' for each in ("_", ":", "@", "/", ".", "${", "$(", "*", "1_", "a:", "a@")},
+    "plain digits and underscores": "1" + "_" * _MANY + "x",
 }  # fmt: skip
 """By what it is: a fragment in flow style."""
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from cli.app import app
-from tests.faults.bad_input import ROOT, SEARCH, Case, changed, make_checkout
+from tests.faults.bad_input import NO_FILES, ROOT, SEARCH, Case, changed, make_checkout, targets
 from tests.faults.hostile import FRAGMENTS
 
 SEED = int(os.environ.get("TRAINSTACK_FAULTS_SEED", "") or random.SystemRandom().randrange(10**6))
@@ -104,6 +104,30 @@ def test_a_broken_file_is_accepted_or_refused_clearly(checkout: Path, count: int
         case = changed(checkout, random.Random(f"{SEED}/{number}"))
         wrong += [(number, case.file, case.changes, fault) for fault in faults(checkout, case)]
     assert not wrong, f"TRAINSTACK_FAULTS_SEED={SEED}: {len(wrong)} faults, the first of them {wrong[:5]}"
+
+
+@pytest.mark.parametrize("what", NO_FILES)
+def test_no_file_has_to_be_a_file(checkout: Path, what: str) -> None:
+    """Each file that settings are read from, in turn, is something else: nobody waits for it, or reads it whole."""
+    wrong = []
+    for file, stack in targets(checkout):
+        path = checkout / file
+        whole = path.read_bytes()
+        path.unlink()
+        NO_FILES[what](path)
+        began = time.process_time()
+        done = CliRunner().invoke(app, ("check", "-s", stack))
+        took = time.process_time() - began
+        if path.is_dir() and not path.is_symlink():
+            path.rmdir()
+        else:
+            path.unlink()
+        path.write_bytes(whole)
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            wrong.append(f"{file}: ends in {done.exception!r}")
+        elif took > MOST_SECONDS or (done.exit_code != 1 and what != "a link to nothing"):
+            wrong.append(f"{file}: exit code {done.exit_code} after {took:.1f} s")
+    assert not wrong
 
 
 _PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)

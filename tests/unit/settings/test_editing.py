@@ -161,3 +161,28 @@ def test_the_result_is_the_old_value_and_the_new_element(
     text = text if newline else text.rstrip("\n")
     after = yaml.safe_load(with_entries(text, [Entry(("queues", field), {"name": f"n{name}"})]))
     assert after == {"config": {"trainstack:queues": {field: [*held, {"name": f"n{name}"}], "z": 1}}}
+
+
+ENTRIES = [Entry(("queues", "localQueues"), QUEUE), Entry(("tenants", "teams"), {"name": "b"})]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("last", [True, False])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_a_files_own_ends_of_lines_are_kept(end: str, mark: str, *, last: bool) -> None:
+    """Its byte order mark too, and a last line without an end; the same lines are added whatever the file has."""
+    plain = FILE if last else FILE.removesuffix("\n")
+    after = with_entries(mark + plain.replace("\n", end), ENTRIES)
+    assert after == mark + with_entries(plain, ENTRIES).replace("\n", end)
+    assert after.endswith(end) is last
+
+
+def test_lines_of_both_kinds_stay_as_they_are() -> None:
+    """New lines get the more frequent end."""
+    lines = FILE.splitlines()
+    mixed = "".join(line + ("\n" if index % 3 else "\r\n") for index, line in enumerate(lines))
+    after = with_entries(mixed, ENTRIES)
+    assert added(FILE, after) == added(FILE, with_entries(FILE, ENTRIES))
+    old = mixed.splitlines(keepends=True)
+    assert [line for line in after.splitlines(keepends=True) if line in old] == old
+    assert [line for line in after.splitlines(keepends=True) if line not in old and line.endswith("\r\n")] == []

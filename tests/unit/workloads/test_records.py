@@ -138,3 +138,40 @@ def test_the_wrapper_is_named_after_its_content() -> None:
     }
     assert reference.startswith("trainstack-wrapper-")
     assert wrapper_reference("print(1)") != reference
+
+
+WRONG: tuple[str, ...] = (
+    "5",
+    "null",
+    '"x"',
+    "[]",
+    "[5]",
+    "[null]",
+    "[[]]",
+    '{"a": 1}',
+    "true",
+    "[" * 100_000,
+    "1" * 5000,
+)
+
+
+@pytest.mark.parametrize("key", ["launch", "companions", "trials", "attempt"])
+@pytest.mark.parametrize("text", WRONG)
+def test_a_ledger_that_was_edited_to_another_type_is_refused(key: str, text: str) -> None:
+    """Or it is read as one of the right types: whoever reads on meets nothing else."""
+    config_map = ledger_config_map("dev", make_ledger())
+    config_map["data"] = {**config_map["data"], key: text}
+    try:
+        ledger = read_ledger(config_map)
+    except WorkloadError:
+        return
+    assert all(isinstance(each["kind"], str) and isinstance(each["metadata"], dict) for each in ledger.objects)
+    assert all(isinstance(each, str) for each in ledger.trials)
+    assert (key, text) in {("companions", "[]"), ("trials", "[]"), ("attempt", "5")}
+
+
+@pytest.mark.parametrize("spec", [None, [], 5, {"template": None}, {"template": {"spec": {"volumes": [5]}}}])
+def test_a_launch_whose_pods_cannot_be_read_is_refused(spec: object) -> None:
+    """The ledger that holds it was edited further inside."""
+    with pytest.raises(WorkloadError, match="the pods of launch train-1-2 cannot be read"):
+        wrapper_of([{"kind": "Job", "metadata": {"name": "train-1-2"}, "spec": spec}])

@@ -1,0 +1,52 @@
+"""A locked state: `doctor` comes before what the engine advises, whichever command met the lock."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import typer
+
+from cli import engine
+from cli.session import Session
+from toolchain import tools
+
+ADVICE = (
+    "error: the stack is currently locked by 1 lock(s). Either wait for the other process(es) to end or delete the "
+    "lock file with `pulumi cancel`.\n  file:///x/.pulumi/locks/organization/trainstack/dev/1.json: by a@b"
+)
+OF_A_SERVICE = "error: [409] Conflict: Another update is currently in progress."
+CALLS: dict[str, Callable[[Session], object]] = {
+    "up": lambda session: engine.pulumi(session, "up", "--yes"),
+    "destroy": lambda session: engine.pulumi(session, "destroy", "--yes"),
+    "teardown": lambda session: engine.pulumi(session, "destroy", check=False, aside=True),
+    "outputs": engine.outputs,
+    "export": engine.export,
+    "resources": engine.resources,
+    "ensure_stack": engine.ensure_stack,
+}
+
+
+@pytest.mark.parametrize("advice", [ADVICE, OF_A_SERVICE])
+@pytest.mark.parametrize("call", CALLS)
+def test_a_locked_state_names_doctor_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], call: str, advice: str
+) -> None:
+    """And ends the command."""
+    program = tmp_path / "pulumi"
+    program.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{advice}\nEND\nexit 255\n", encoding="utf-8")
+    program.chmod(0o755)
+    (tmp_path / "Pulumi.dev.yaml").touch()
+    monkeypatch.setattr(tools, "engine", lambda _root: SimpleNamespace(pulumi=program, environment={}))
+    with pytest.raises(typer.Exit):
+        CALLS[call](Session(tmp_path, "dev"))
+    told = capfd.readouterr().err
+    assert "`trainstack doctor -s dev` names the lock's owner" in told
+    assert told.index("trainstack doctor") < told.index(advice.splitlines()[0])
+    assert "error: " in told.splitlines()[-1] or told.index("error: the stack dev is locked") == 0
+
+
+def test_another_failure_names_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what the engine prints of one is taken for a lock."""
+    monkeypatch.setattr(tools, "engine", lambda _root: SimpleNamespace(pulumi=Path("/bin/false"), environment={}))
+    assert engine.pulumi(Session(tmp_path, "dev"), "up", check=False) == 1

@@ -1,0 +1,85 @@
+"""Names and messages are printed as they are: no emoji codes, no markup, whoever wrote them."""
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from rich.table import Table
+from typer.testing import CliRunner
+
+from checks.finding import Finding
+from cli import console
+from cli.app import app
+from cli.console import err, fail, out, show, step
+from cli.foreseen import foreseen
+from settings.errors import Place
+from settings.files import FileError
+from workloads.errors import WorkloadError
+
+DATA = "training:cat: [bold]x[/bold] [/] [link=x]y [red]"
+
+
+@pytest.fixture
+def printed(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """What both consoles print, as a terminal gets it without its colours."""
+    stream = io.StringIO()
+    for each in (out, err):
+        monkeypatch.setattr(each, "_file", stream)
+    return stream
+
+
+def test_data_is_printed_as_it_is(printed: io.StringIO) -> None:
+    """In lines, tables with titles and heads, errors and steps."""
+    table = Table(DATA, title=DATA, box=None)
+    table.add_row(DATA)
+    out.print(DATA)
+    err.print(DATA, style="red")
+    out.print(table)
+    with step(DATA):
+        pass
+    with pytest.raises(Exception, match="1"):
+        fail(DATA)
+    assert printed.getvalue().count(DATA) == 8
+
+
+def test_a_table_for_a_file_prints_data_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    """It has a console of its own."""
+    table = Table(DATA, box=None)
+    table.add_row(DATA)
+    show(table)
+    assert capsys.readouterr().out.count(DATA) == 2
+
+
+def test_no_console_interprets_data() -> None:
+    """A console that somebody adds to this module is made by the same function."""
+    made = [each for each in vars(console).values() if isinstance(each, Console)]
+    assert len(made) == 2
+    assert not any(each._emoji or each._markup for each in made)
+
+
+def test_a_fault_of_a_whole_file_has_no_empty_path() -> None:
+    """`file: message; remedy`, with what would command a terminal spelt out."""
+    fault = Finding("settings", "error", "", "is not there", "write it", Place("Pulumi.x.yaml"))
+    assert str(fault) == "error [settings] Pulumi.x.yaml: is not there; write it"
+    nowhere = Finding("a", "warning", "queues", "b\x1b[2J", "", None)
+    assert str(nowhere) == "warning [a] queues: b\\x1b[2J"
+
+
+@pytest.mark.parametrize("error", [WorkloadError("edited"), FileError(Path("/a"), "is a FIFO"), TypeError("a bug")])
+def test_foreseen_failures_have_a_message_and_bugs_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """Whichever command meets them."""
+
+    def broken(_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("cli.sweep_expand.sweeps", broken)
+    done = CliRunner().invoke(app, ["sweep", "expand"])
+    expected = {WorkloadError: "error: edited\n", FileError: "error: /a: is a FIFO\n"}.get(type(error))
+    if expected is None:
+        assert (done.exception, foreseen(error)) == (error, None)
+    else:
+        assert (done.exit_code, done.stdout, done.stderr) == (1, "", expected)
+    assert foreseen(OSError("of no file")) is None

@@ -1,0 +1,107 @@
+"""A review ends, whatever a fork's files are combined to."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from review import static
+from review.__main__ import main
+from review.bounded import BoundError, bounded
+from tests.unit.review.test_static import edit, make_checkout
+
+
+def waits(seconds: float) -> str:
+    """Work that takes so long."""
+    time.sleep(seconds)
+    return "done"
+
+
+def takes(size_bytes: int) -> int:
+    """Work that takes so much memory."""
+    return len(bytearray(size_bytes))
+
+
+def ends() -> None:
+    """Work whose process ends."""
+    os._exit(3)
+
+
+def test_work_within_the_limits_has_its_result() -> None:
+    """From a process of its own."""
+    assert bounded(os.getppid) == os.getpid()
+    assert bounded(takes, 1 << 20) == 1 << 20
+
+
+def test_work_beyond_the_limits_is_ended() -> None:
+    """Neither time nor memory is without end, and a process that breaks is one failure."""
+    began = time.monotonic()
+    with pytest.raises(BoundError, match=r"takes more than 0.5 s"):
+        bounded(waits, 3600, seconds=0.5)
+    with pytest.raises(BoundError, match="takes more than 512 MiB of memory"):
+        bounded(takes, 1 << 30, size_bytes=512 << 20)
+    with pytest.raises(BoundError, match="breaks its process"):
+        bounded(ends)
+    assert time.monotonic() - began < 60
+
+
+def test_an_environment_beyond_the_limits_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its file; the others are reviewed."""
+
+    def beyond(*_: object) -> None:
+        raise BoundError("takes more than 1 s")
+
+    monkeypatch.setattr(static, "bounded", beyond)
+    report = static.reviewed(tmp_path, tmp_path, "dev", 7)
+    assert report.error == "Pulumi.dev.yaml, with the files that it names, is not reviewed: that takes more than 1 s"
+
+
+@pytest.mark.parametrize("name", ["-x", "X", "a b", "x" * 70, "\u202ex"])
+def test_a_file_that_is_no_environment_is_named_and_the_others_are_reviewed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """A fork may call its files as it likes."""
+    base, head = make_checkout(tmp_path / "base"), make_checkout(tmp_path / "head")
+    (head / f"Pulumi.{name}.yaml").write_text("config: {}\n", encoding="utf-8")
+    checkouts = ("--base", str(base), "--head", str(head))
+    assert main(["environments", *checkouts]) == 0
+    listed = capsys.readouterr()
+    assert listed.out == '["dev"]\n'
+    assert listed.err.startswith("not reviewed: Pulumi.")
+    assert main(["static", *checkouts, "--reports", str(tmp_path / "reports")]) == 1
+    assert capsys.readouterr().err.splitlines()[-1].startswith("error: not reviewed: Pulumi.")
+    assert [file.name for file in (tmp_path / "reports").glob("*.json")] == ["dev.json"]
+
+
+def test_links_in_a_circle_are_refused(tmp_path: Path) -> None:
+    """They lead nowhere."""
+    base, head = make_checkout(tmp_path / "base"), make_checkout(tmp_path / "head")
+    (head / "one").symlink_to("two")
+    (head / "two").symlink_to("one")
+    assert "a link that leads" in static.static(base, head, "dev", None).error
+    (head / "one").unlink()
+    (head / "two").unlink()
+    (head / "Pulumi.dev.yaml").unlink()
+    (head / "Pulumi.dev.yaml").symlink_to("/dev/zero")
+    assert "a link that leads out of the repository" in static.static(base, head, "dev", None).error
+
+
+def test_a_forks_constraint_takes_no_memory(tmp_path: Path) -> None:
+    """It is refused with file and line, where sets are held against it."""
+    base, head = make_checkout(tmp_path / "base"), make_checkout(tmp_path / "head")
+    folder = head / "sweeps" / "big"
+    folder.mkdir(parents=True)
+    (folder / "space.yaml").write_text(
+        "method: grid\nparameters: {n: {values: [1, 2]}}\nconstraints: [\"'x' * n * 2000000000 == 'y'\"]\n"
+        "sets: [{n: 1}]\nobjective: {metric: loss, direction: minimize}\nargs: ['${parameters.n}']\n",
+        encoding="utf-8",
+    )
+    edit(
+        head,
+        "config:\n",
+        "config:\n  trainstack:sweeps:\n    sweeps: [{name: big, run: {from: digits, namespace: research}}]\n",
+    )
+    report = static.reviewed(base, head, "dev", None)
+    assert "sweeps/big/space.yaml:4" in report.error
+    assert "'x' is text, and only numbers are computed with" in report.error

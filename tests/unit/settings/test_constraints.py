@@ -1,0 +1,102 @@
+"""Constraints compare parameters, and nothing that somebody writes into one takes long or much memory."""
+
+import resource
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from settings.constraints import GREATEST_NUMBER, MOST_CHARACTERS, ConstraintError, Value, holds, names
+
+GIVEN: dict[str, Value] = {"n": 2, "lr": 0.5, "name": "adam", "flag": True}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("n * lr <= 1", True),
+        ("1 < n < 3", True),
+        ("1 < n < 2", False),
+        ("n in [1, 2]", True),
+        ("n not in (1, 2)", False),
+        ("name == 'adam' and not n > 2", True),
+        ("name != 'adam' or n // 2 == 1", True),
+        ("-n < lr - 1", True),
+        ("flag == True", True),
+        ("n % 2 == 0 and flag", True),
+        ("name == 2", False),
+    ],
+)
+def test_a_constraint_is_what_python_makes_of_it(text: str, *, expected: bool) -> None:
+    """The spelling is Python's, and so is the meaning."""
+    assert holds(text, GIVEN) is expected
+    assert bool(eval(text, {}, dict(GIVEN))) is expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "'x' * n * 2000000000 == 'y'",
+        "'%1000000000d' % n == 'y'",
+        "[0] * 1000000000 == n",
+        "n in [0] * 1000000000",
+        "n in 'x' * 1000000000",
+        "10 ** 10 ** 9 > n",
+        "1 << 10000000000 > n",
+        "n * " * 200 + "10000000000 > 1",
+        "9e307 * 9e307 > n",
+        "(lambda: n)() > 1",
+        "f'{n:>1000000000}' == 'y'",
+        "[x for x in range(10 ** 10)] == n",
+        "n.__class__ == 1",
+        "-" * 900 + "n > 1",
+        "not " * 200 + "n > 1",
+        "(" * 300 + "n" + ")" * 300 + " > 1",
+        "n" + " + n" * 200 + " > 1",
+        "9" * 999 + " * n > 1",
+        "n > " + "9" * 5000,
+        "n > 1" + " " * MOST_CHARACTERS,
+        "n % 0 == 1",
+        "n < name",
+        "n ==",
+        "",
+    ],
+)
+def test_what_no_constraint_needs_is_refused_at_once(text: str) -> None:
+    """No text, list or number grows, whatever is multiplied with what."""
+    began, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(ConstraintError):
+        holds(text, GIVEN)
+    assert time.process_time() - began < 0.5
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000
+
+
+_LEAF = st.sampled_from(["n", "lr", "name", "flag", "1", "0", "-3", "2.5", "1e308", "'x'", "True"])
+_OPERATIONS = ("+", "-", "*", "/", "//", "%", "==", "<", ">=", "in", "and", "or", "**", "<<", "@", "if")
+_TEXTS = st.recursive(
+    _LEAF,
+    lambda inner: st.one_of(
+        st.builds("({} {} {})".format, inner, st.sampled_from(_OPERATIONS), inner),
+        st.builds("not {}".format, inner),
+        st.builds("[{}]".format, st.lists(inner, max_size=3).map(", ".join)),
+    ),
+    max_leaves=30,
+)
+
+
+@given(_TEXTS)
+def test_any_expression_is_answered_as_python_does_or_refused(text: str) -> None:
+    """Nothing but ConstraintError, and never another answer than Python's."""
+    try:
+        answer = holds(text, GIVEN)
+    except ConstraintError:
+        return
+    assert answer is bool(eval(text, {}, dict(GIVEN)))
+
+
+def test_a_set_that_lacks_a_parameter_keeps_the_constraint() -> None:
+    """A parameter whose condition does not hold is in no set."""
+    assert names("n * other < 1") == {"n", "other"}
+    assert holds("n * other < 1", GIVEN)
+    assert holds(f"n < {GREATEST_NUMBER}", GIVEN)

@@ -1,0 +1,91 @@
+"""Files of settings are regular and small; whatever else has their name is a fault, and blocks nobody."""
+
+import errno
+import os
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from settings.errors import Finding, SettingsError
+from settings.files import MOST_BYTES, FileError, read_bytes
+from settings.load import load
+from settings.merge import plain
+from settings.source import read
+
+
+def _socket(path: Path) -> None:
+    # The path of a socket has 107 characters at most.
+    here = Path.cwd()
+    os.chdir(path.parent)
+    try:
+        with socket.socket(socket.AF_UNIX) as opened:
+            opened.bind(path.name)
+    finally:
+        os.chdir(here)
+
+
+def _huge(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+
+
+STRANGE: dict[str, Callable[[Path], object]] = {
+    "a FIFO": os.mkfifo,
+    "a directory": Path.mkdir,
+    "a socket": _socket,
+    "a character device": lambda path: path.symlink_to("/dev/zero"),
+    "larger than": _huge,
+    os.strerror(errno.ELOOP): lambda path: path.symlink_to(path.name),
+}
+
+
+@pytest.mark.parametrize("what", STRANGE)
+@pytest.mark.parametrize("name", ["Pulumi.test.yaml", "defaults.yaml", "pins/test.yaml", "sweeps/a/space.yaml"])
+def test_no_file_of_settings_has_to_be_a_file(tmp_path: Path, what: str, name: str) -> None:
+    """Each is named, at once, and none of them is waited for or read whole."""
+    own = "config:\n  trainstack:sweeps:\n    sweeps: [{name: a}]\n"
+    (tmp_path / "Pulumi.test.yaml").write_text(own, encoding="utf-8")
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    STRANGE[what](path)
+    began = time.process_time()
+    with pytest.raises(SettingsError) as caught:
+        load(tmp_path, "test")
+    assert time.process_time() - began < 1
+    (told,) = [each for each in caught.value.findings if each.where.file == name and "cannot be read" in each.message]
+    assert (told.where.line, bool(told.remedy)) == (1, True)
+    assert what in told.message
+
+
+def test_a_file_is_read_up_to_the_limit(tmp_path: Path) -> None:
+    """And not a byte more."""
+    file = tmp_path / "f"
+    file.write_bytes(b"x" * MOST_BYTES)
+    assert len(read_bytes(file)) == MOST_BYTES
+    file.write_bytes(b"x" * (MOST_BYTES + 1))
+    with pytest.raises(FileError, match="is larger than 2 MiB"):
+        read_bytes(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("a: [" + "1," * 251_000 + "1]", "the file has more than 250000 values"),
+        ("a: 1" + "_" * 500_000, "the number has 500001 characters"),
+        ("a: 1" + "_" * 500_000 + "x", None),
+        ("a: " + "-" * 400_000 + "1", "the number has 400001 characters"),
+        ("a: '" + ":" * 400_000 + "'", None),
+    ],
+)
+def test_long_values_take_little_time(tmp_path: Path, text: str, fault: str | None) -> None:
+    """Neither expressions that look for numbers nor the reader of YAML takes more than a moment for a small file."""
+    (tmp_path / "f.yaml").write_text(text, encoding="utf-8")
+    findings: list[Finding] = []
+    began = time.process_time()
+    plain(read(tmp_path, "f.yaml", findings))
+    assert time.process_time() - began < 10
+    assert [fault in each.message for each in findings] == ([True] if fault else []) if fault else findings == []
