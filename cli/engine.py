@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+from cli import frozen
 from cli.console import err, fail
 from cli.session import Session
 from toolchain import tools
@@ -31,11 +32,13 @@ def pulumi(
 ) -> int:
     """Run `pulumi WORDS -s ENV` in the checkout, its output going to the terminal; with `aside` all of it to stderr.
 
-    Ends the command with what to do when the engine fails, unless `check` is false; where the stack is locked always,
-    since the engine has done nothing then.
+    The engine gets a private copy of the kubeconfig as this command first read it. Ends the command with what to do
+    when the engine fails, unless `check` is false; where the stack is locked always, since the engine has done nothing
+    then.
     """
     command = [str(tools.engine(session.root).pulumi), *words, "--stack", session.stack, "--non-interactive"]
-    env = {**os.environ, **environment(session), **(variables or {})}
+    cluster = frozen.variables(session.settings.cluster.context)
+    env = {**os.environ, **environment(session), **cluster, **(variables or {})}
     to = sys.stderr if aside else None
     with subprocess.Popen(command, cwd=session.root, env=env, stdout=to, stderr=subprocess.PIPE, text=True) as process:
         said = ""

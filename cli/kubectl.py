@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from cli.console import fail
+from cli.frozen import frozen
 from toolchain import tools
 from toolchain.errors import MissingTool
 
@@ -22,9 +23,8 @@ def program() -> Path:
 
 
 def command(*words: str, context: str | None = None) -> list[str]:
-    """The words of a kubectl call."""
-    chosen = ["--context", context] if context else []
-    return [str(program()), *chosen, *words]
+    """The words of a kubectl call, on the cluster that this command reads."""
+    return [str(program()), "--kubeconfig", str(frozen(context)), *words]
 
 
 def kubectl(

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from checks.cluster.kubeconfig import absolute
 from cli.console import fail
 from settings.errors import SettingsError
 from settings.load import Loaded, load_with_places
@@ -39,8 +40,8 @@ class Session:
     def open(stack: str) -> "Session":
         """The session for an environment of the checkout that the command is called in.
 
-        Points KUBECONFIG at the local cluster where the person has set none. Ends the command for a name that no
-        environment can have.
+        Points KUBECONFIG at the local cluster where the person has set none, and makes a relative one absolute: the
+        engine works in the checkout's root. Ends the command for a name that no environment can have.
         """
         if misnamed := fault(stack):
             fail(str(misnamed))
@@ -61,13 +62,12 @@ class Session:
     @property
     def local(self) -> bool:
         """Whether the cluster is the local one: so unless KUBECONFIG names another."""
-        chosen = os.environ.get("KUBECONFIG")
-        return not chosen or Path(chosen) == self.cluster_state / "kubeconfig"
+        return self.kubeconfig.resolve() == (self.cluster_state / "kubeconfig").resolve()
 
     @property
     def kubeconfig(self) -> Path:
-        """The kubeconfig that every command uses."""
-        return Path(os.environ.get("KUBECONFIG") or self.cluster_state / "kubeconfig")
+        """The kubeconfig that every command uses: a file, or several as KUBECONFIG lists them, with absolute paths."""
+        return Path(absolute(os.environ.get("KUBECONFIG") or str(self.cluster_state / "kubeconfig")))
 
     @property
     def results(self) -> Path:

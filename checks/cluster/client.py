@@ -5,7 +5,6 @@ Everything here reads; nothing writes.
 
 import asyncio
 import json
-import os
 import ssl
 import tempfile
 import threading
@@ -13,13 +12,14 @@ from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
 import kr8s.asyncio
 import yaml
 from kr8s import APITimeoutError, ServerError
+
+from checks.cluster import kubeconfig
 
 T = TypeVar("T")
 
@@ -64,11 +64,6 @@ class Answer:
         return self.body if self.found or self.status == NOT_FOUND else None
 
 
-def kubeconfig_path() -> str:
-    """The file (or files) that kubectl and the Kubernetes provider would take too."""
-    return os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
-
-
 def read(
     paths: Sequence[str], context: str | None, *, metadata_only: bool = False, metadata_of_items: bool = False
 ) -> dict[str, Answer]:
@@ -107,16 +102,17 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 async def connect(context: str | None) -> kr8s.asyncio.Api:
-    """A client for the kubeconfig's cluster."""
-    file = kubeconfig_path()
-    if not _exists(file):
+    """A client for the cluster of the kubeconfig as this process first read it."""
+    file = kubeconfig.shown_path()
+    if not kubeconfig.exists():
         raise PermanentError(
             f"no kubeconfig at {file}; set KUBECONFIG to your cluster's file, or start the local cluster: "
             "trainstack cluster up"
         )
     try:
+        chosen: Any = kubeconfig.chosen(context)
         with _no_keys_left_behind():
-            api = await kr8s.asyncio.api(kubeconfig=file, context=context)
+            api = await kr8s.asyncio.api(kubeconfig=chosen)
     except (KeyError, ValueError, TypeError, OSError, IndexError, yaml.YAMLError) as error:
         where = f"context {context!r} of {file}" if context else file
         remedy = "; the environment names it in trainstack:cluster: context" if context else ""
@@ -149,14 +145,10 @@ def _no_keys_left_behind() -> Iterator[None]:
             tempfile.tempdir = before
 
 
-def _exists(file: str) -> bool:
-    return any(Path(part).is_file() for part in file.split(os.pathsep))
-
-
 def _unreachable(server: str, error: Exception) -> ClusterError:
     return ClusterError(
         f"cannot reach the cluster at {server} ({str(error) or type(error).__name__}); is it up, and is "
-        f"{kubeconfig_path()} its kubeconfig? The local cluster starts with: trainstack cluster up"
+        f"{kubeconfig.shown_path()} its kubeconfig? The local cluster starts with: trainstack cluster up"
     )
 
 
@@ -164,8 +156,8 @@ def _problem(server: str, path: str, status: int) -> ClusterError | None:
     """What an answer of this status means that holds neither an object nor the lack of one."""
     if status == httpx.codes.UNAUTHORIZED:
         return PermanentError(
-            f"the cluster at {server} does not accept the credentials in {kubeconfig_path()}; renew them, or point "
-            "KUBECONFIG at another file"
+            f"the cluster at {server} does not accept the credentials in {kubeconfig.shown_path()}; renew them, or "
+            "point KUBECONFIG at another file"
         )
     if status == httpx.codes.TOO_MANY_REQUESTS or status >= httpx.codes.INTERNAL_SERVER_ERROR:
         return ClusterError(f"the cluster at {server} answered {status} to {path}; try again when it is well")

@@ -1,0 +1,116 @@
+"""The kubeconfig of this process: found, merged and chosen once, so that every read goes to one cluster.
+
+kubectl and the Kubernetes provider read the file again whenever they start. Somebody who runs `kubectl config
+use-context` in between would send them to another cluster than the one that was looked at.
+"""
+
+import json
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+VARIABLE = "KUBECONFIG"
+"""A file, or several that are merged, separated as PATH is."""
+ORIGIN = "TRAINSTACK_KUBECONFIG_ORIGIN"
+"""Set where KUBECONFIG names a private copy: the person's own files, for messages."""
+
+_PATHS = {"cluster": ("certificate-authority",), "user": ("client-certificate", "client-key", "tokenFile")}
+"""The fields that hold files, which are relative to the kubeconfig that names them."""
+_READING = threading.Lock()
+_merged: dict[str, dict[str, Any]] = {}
+
+
+def absolute(files: str) -> str:
+    """The same list of files, none of them relative to the working directory."""
+    return os.pathsep.join(str(Path.cwd() / each) for each in files.split(os.pathsep) if each)
+
+
+def kubeconfig_path() -> str:
+    """The file (or files) that kubectl and the Kubernetes provider would take too."""
+    return absolute(os.environ.get(VARIABLE) or "") or str(Path.home() / ".kube" / "config")
+
+
+def shown_path() -> str:
+    """The person's own file (or files), for messages."""
+    return os.environ.get(ORIGIN) or kubeconfig_path()
+
+
+def exists() -> bool:
+    """Whether there is a kubeconfig: at least one of the files."""
+    return kubeconfig_path() in _merged or any(Path(each).is_file() for each in kubeconfig_path().split(os.pathsep))
+
+
+def chosen(context: str | None) -> dict[str, Any]:
+    """A kubeconfig of one context alone, from the files as this process first read them.
+
+    Args:
+        context: its name; None: the current context of that first read.
+
+    Raises:
+        ValueError, KeyError, TypeError: it has no such context, or it is no kubeconfig.
+        OSError, yaml.YAMLError: it cannot be read.
+
+    """
+    merged = _read(kubeconfig_path())
+    name = context or merged["current-context"]
+    if not name:
+        raise ValueError("it has no current context")
+    if name not in merged["contexts"]:
+        raise ValueError(f"No such context {name}")
+    entry = merged["contexts"][name]
+    named = [("clusters", "cluster", entry.get("cluster")), ("users", "user", entry.get("user"))]
+    result = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": name,
+        "contexts": [{"name": name, "context": entry}],
+        **{
+            several: [{"name": one, kind: merged[several][one]}] if one in merged[several] else []
+            for several, kind, one in named
+        },
+    }
+    # A copy, as JSON has it: kr8s writes into what it is given, and YAML knows dates.
+    return dict(json.loads(json.dumps(result, default=str)))
+
+
+def forget() -> None:
+    """Read the files again next time: the local cluster was made anew."""
+    with _READING:
+        _merged.clear()
+
+
+def _read(files: str) -> dict[str, Any]:
+    with _READING:
+        if files not in _merged:
+            _merged[files] = _merge([Path(each) for each in files.split(os.pathsep)])
+        return _merged[files]
+
+
+def _merge(files: list[Path]) -> dict[str, Any]:
+    """As kubectl merges: the first file to name something wins, and files that are not there count for nothing."""
+    result: dict[str, Any] = {"current-context": "", "clusters": {}, "users": {}, "contexts": {}}
+    for file in files:
+        if not file.is_file():
+            continue
+        content = yaml.safe_load(file.read_bytes()) or {}
+        result["current-context"] = result["current-context"] or content.get("current-context") or ""
+        for several, kind in (("clusters", "cluster"), ("users", "user"), ("contexts", "context")):
+            for each in content.get(several) or ():
+                result[several].setdefault(str(each["name"]), _anchored(each.get(kind) or {}, kind, file.parent))
+    return result
+
+
+def _anchored(entry: Mapping[str, Any], kind: str, folder: Path) -> dict[str, Any]:
+    """The entry with the paths in it made absolute."""
+    result = {**entry}
+    for field in _PATHS.get(kind, ()):
+        if result.get(field):
+            result[field] = str(folder / result[field])
+    program = result.get("exec")
+    if isinstance(program, Mapping) and os.sep in str(program.get("command", "")):
+        result["exec"] = {**program, "command": str(folder / program["command"])}
+    return result

@@ -1,0 +1,96 @@
+"""The kubeconfig of a process: merged as kubectl merges, with absolute paths, and read once."""
+
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from checks.cluster import kubeconfig
+from cli import frozen
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    """No test sees what another one has read or written."""
+    kubeconfig.forget()
+    yield
+    frozen.remove()
+    kubeconfig.forget()
+
+
+def make_file(path: Path, current: str, **servers: str) -> Path:
+    """A kubeconfig with a context of the same name for each server."""
+    content: dict[str, Any] = {
+        "current-context": current,
+        "clusters": [{"name": name, "cluster": {"server": server}} for name, server in servers.items()],
+        "users": [{"name": name, "user": {"client-key": f"{name}.key"}} for name in servers],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}} for name in servers],
+    }
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+def server(context: str | None = None) -> str:
+    """That of a context."""
+    return str(kubeconfig.chosen(context)["clusters"][0]["cluster"]["server"])
+
+
+def test_a_changed_context_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the process has read counts until it ends, in the copy for other programs too."""
+    file = make_file(tmp_path / "config", "a", a="https://a", b="https://b")
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    assert server() == "https://a"
+    make_file(file, "b", a="https://b", b="https://b")
+    assert server() == "https://a"
+    copy = frozen.frozen(None)
+    held = yaml.safe_load(copy.read_text())
+    assert held["current-context"] == "a"
+    assert [each["cluster"]["server"] for each in held["clusters"]] == ["https://a"]
+
+
+def test_files_are_merged_as_kubectl_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first to name something wins; files that are missing or name no current context are passed over."""
+    first = make_file(tmp_path / "one" / "config", "", a="https://first")
+    second = make_file(tmp_path / "two" / "config", "b", a="https://second", b="https://b")
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/missing:{first}::{second}")
+    assert kubeconfig.exists()
+    assert (server(), server("a")) == ("https://b", "https://first")
+    assert kubeconfig.chosen("b")["users"][0]["user"] == {"client-key": f"{tmp_path}/two/b.key"}
+    with pytest.raises(ValueError, match="No such context c"):
+        kubeconfig.chosen("c")
+
+
+def test_a_relative_path_counts_from_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As kubectl takes it; other programs may be started elsewhere."""
+    file = make_file(tmp_path / "config", "a", a="https://a")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KUBECONFIG", "config")
+    assert kubeconfig.kubeconfig_path() == str(file)
+    assert server() == "https://a"
+
+
+def test_a_file_without_a_current_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No context is guessed: kubectl and the provider would take another one."""
+    monkeypatch.setenv("KUBECONFIG", str(make_file(tmp_path / "config", "", a="https://a")))
+    assert server("a") == "https://a"
+    with pytest.raises(ValueError, match="no current context"):
+        kubeconfig.chosen(None)
+
+
+def test_the_copy_is_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is in a folder of its own, and both are removed; messages name the person's file."""
+    file = make_file(tmp_path / "config", "a", a="https://a", b="https://b")
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    variables = frozen.variables("b")
+    copy = Path(variables["KUBECONFIG"])
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    assert stat.S_IMODE(copy.parent.stat().st_mode) == 0o700
+    assert variables[kubeconfig.ORIGIN] == str(file)
+    assert "https://a" not in copy.read_text()
+    assert frozen.frozen("b") == copy
+    frozen.remove()
+    assert not copy.parent.exists()
