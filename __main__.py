@@ -10,7 +10,7 @@ from settings.errors import SettingsError
 from settings.load import SECRETS, SECTIONS
 from stacks.assemble import assemble
 from stacks.ending import ending
-from stacks.engine_state import read_engine_state
+from stacks.engine_state import own_state, read_engine_state
 from stacks.program import Refused, decide
 from stacks.teardown import end
 
@@ -30,7 +30,11 @@ root, stack = Path(__file__).parent, pulumi.get_stack()
 try:
     if way := ending(stack):
         end(root, stack, way)
-    program = None if way else decide(root, stack, engine, recorded_launches(stack, read_engine_state()))
+    if way:
+        program = None
+    else:
+        state = read_engine_state()
+        program = decide(root, stack, engine, own_state(state), recorded_launches(stack, state))
 except (SettingsError, Refused, ClusterError, ValueError) as error:
     raise pulumi.RunError(str(error)) from error
 

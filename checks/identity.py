@@ -5,7 +5,9 @@ Pure: from what a stack remembers of its cluster, and what is known of the one b
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from manifests.labels import LOCAL_CLUSTER
 from settings.errors import Place
 
 CA = "CA"
@@ -25,6 +27,16 @@ class Cluster:
     """The kubeconfig's context."""
     server: str
     """Its URL."""
+
+    @property
+    def namespace(self) -> str | None:
+        """A namespace by which the cluster can be recognised; None for a tenant who may read none."""
+        return min((key for key in self.facts if key != CA), default=None)
+
+
+def fact_of(namespace: Mapping[str, Any]) -> str:
+    """What a namespace's metadata tells of its cluster: its UID, or what our local cluster has in its place."""
+    return str((namespace.get("annotations") or {}).get(LOCAL_CLUSTER) or namespace["uid"])
 
 
 def memory_name(profile: str) -> str:
@@ -70,6 +82,24 @@ def another(remembered: Mapping[str, str], here: Cluster, stack: str) -> str:
                 f"and run `trainstack up -s {stack}` (or `pulumi up --refresh`)"
             )
     return ""
+
+
+def elsewhere(here: Cluster, found: str) -> str:
+    """Say that the provider works on another cluster than the one that was read; empty where it is the same.
+
+    Args:
+        here: the cluster that was read.
+        found: the fact of `here.namespace` as the provider reads it.
+
+    """
+    name = here.namespace
+    if name is None or here.facts[name] == found:
+        return ""
+    return (
+        f"the Kubernetes provider reached another cluster ({_fact(name, found)}) than the one that was checked before "
+        f"({_fact(name, here.facts[name])}, {_way(here)}): the kubeconfig was changed in between. Nothing is changed; "
+        "run the command again, with the kubeconfig and the context of the stack's own cluster"
+    )
 
 
 def _fact(key: str, value: str) -> str:

@@ -18,7 +18,7 @@ from cli.files import fetch_run
 from cli.loader import data_loader
 from cli.places import await_place
 from cli.runs import follow, launch_bodies
-from cli.same_cluster import ensure_same_cluster
+from cli.same_cluster import ensure_own_objects, ensure_same_cluster
 from cli.session import Session, StackOption
 from cli.transfer import upload as upload_folder
 from devcluster import cluster
@@ -98,6 +98,7 @@ def destroy(
     try:
         reach(context)
         ensure_same_cluster(session)
+        ensure_own_objects(session)
         state = outputs(session)
         if protected := state.get("protected"):
             fail(

@@ -16,7 +16,7 @@ from checks.teardown.plan import Plan, decide
 from checks.teardown.scene import Body
 from cli.console import err, fail, out, show_json, step
 from cli.engine import pulumi, resources
-from cli.same_cluster import ensure_same_cluster
+from cli.same_cluster import ensure_own_objects, ensure_same_cluster
 from cli.session import JsonOption, Session, StackOption
 from stacks.ending import ENDING
 from toolchain.errors import ToolchainError
@@ -52,6 +52,7 @@ def teardown(
     try:
         reach(session.settings.cluster.context)
         ensure_same_cluster(session)
+        ensure_own_objects(session)
         state = resources(session)
         with step("reading the cluster", "5 s"):
             scene = read_scene(
@@ -122,7 +123,7 @@ def _identities(state: Iterable[Mapping[str, Any]]) -> frozenset[Identity]:
     """The Kubernetes objects among the resources of a state."""
     found = set()
     for each in state:
-        if each.get("custom") and each["type"].startswith("kubernetes:"):
+        if each.get("custom") and not each.get("external") and each["type"].startswith("kubernetes:"):
             namespace, _, name = str(each.get("id", "")).rpartition("/")
             found.add((each["type"].rpartition(":")[2], namespace or None, name))
     return frozenset(found)

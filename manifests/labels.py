@@ -22,6 +22,11 @@ STACK = "trainstack.dev/stack"
 """Our ownership mark: the stack that declares the object. Up to 63 characters. Read before every create, since a
 server-side apply would silently take over what somebody else made."""
 
+STATE = "trainstack.dev/state"
+"""Annotation: the identity of the engine's state that declares the object, 32 hexadecimal digits, made with the state
+and kept in it. Two checkouts may have a stack of one name, each with a state of its own: neither changes the other's
+objects. Read before every change; written where objects are declared to the engine."""
+
 RUN = "trainstack.dev/run"
 """The run's id, `<workload>-<10 hex>`. On launches, their pods and their ledgers. Read by the launch rules, the CLI."""
 
@@ -106,6 +111,11 @@ NAMESPACE_NAME = "kubernetes.io/metadata.name"
 
 HOSTNAME = "kubernetes.io/hostname"
 """Set on every node by its kubelet. Read by volumes that stand on one node."""
+
+
+def with_state(metadata: Mapping[str, Any], identity: str) -> Manifest:
+    """An object's metadata with the identity of the state that declares it."""
+    return {**metadata, "annotations": {**metadata.get("annotations", {}), STATE: identity}}
 
 
 def mark(stack: str) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """An environment: everything one stack declares."""
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -46,6 +46,9 @@ class Cluster(Section):
     """The cluster that this environment is for: the UID of its namespace kube-system, or for a tenant that of a
     namespace of his, or the sha256 of the cluster's CA; on another one nothing is changed. None: the one that the stack
     was first brought up on, which the stack remembers. To be set when that one is gone and another takes its place."""
+    take_over: tuple[Annotated[str, Field(pattern=r"^([0-9a-f]{32}|none)$")], ...] = ()
+    """States of this stack, by their identities (annotation `trainstack.dev/state`), whose objects this state takes
+    over: one that is lost, or no longer used. `none`: the objects that bear no identity. To be removed afterwards."""
     registry: Text = "registry.local"
     """Where images that this repository builds are pushed and pulled."""
     loader: Loader = Loader()

@@ -11,7 +11,7 @@ from checks.cluster.webhooks import wait_until_runtime_is_seen
 from checks.platform import unknown_queues
 from checks.teardown.plan import protected
 from components.claims import Claim
-from components.cluster import remember
+from components.cluster import mark_and_order, prove, remember
 from components.departing import after_those
 from components.launches import Launches
 from components.objects import PROVIDER_VERSION
@@ -19,6 +19,7 @@ from components.runs import RunsArgs
 from components.secrets import Secrets, SecretsArgs
 from components.sweeps import SweepArgs
 from components.teardown import Guard
+from manifests.labels import Manifest, with_state
 from settings.model import Settings
 from stacks.decided import parameter_files
 from stacks.platform import platform
@@ -36,8 +37,13 @@ def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Map
     settings, decided = program.settings, program.decided
     halves = settings.environment.halves
     expected = settings.cluster.identity is not None
-    known = remember(program.cluster, settings.stack, settings.environment.profile, expected=expected)
-    opts = pulumi.ResourceOptions(providers=[_provider("cluster", settings.cluster.context, known)])
+    profile = settings.environment.profile
+    known = remember(program.cluster, program.state.identity, settings.stack, profile, expected=expected)
+    provider, generating = _provider("cluster", settings.cluster.context, known), _generating(program, known)
+    proofs = [prove(provider, "cluster", program.cluster)]
+    proofs += [prove(generating, "cluster-generating", program.cluster)] if generating else []
+    mark_and_order(program.state.identity, [each for each in proofs if each is not None])
+    opts = pulumi.ResourceOptions(providers=[provider])
     outputs: dict[str, pulumi.Input[Any]] = {"schema": 1}
     after: tuple[pulumi.Input[pulumi.Resource], ...] = ()
     everything: tuple[pulumi.Resource, ...] = ()
@@ -57,7 +63,6 @@ def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Map
         then = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[*after]))
         after = (*after, Secrets("secrets", sealed, then))
     if "training" in halves:
-        generating = _generating(program, known)
         runs = RunsArgs(wrappers=decided.wrappers, launches=_launches(program, decided, generating))
         sweeps = {
             each.name: SweepArgs(
@@ -99,7 +104,7 @@ class _Launched(Protocol):
 
 def _launches(program: Program, those: _Launched, generating: pulumi.ProviderResource | None) -> Launches:
     context = program.settings.cluster.context
-    ledgers = {ledger.launch_name: ledger_config_map(program.settings.stack, ledger) for ledger in those.ledgers}
+    ledgers = {ledger.launch_name: _ledger(program, ledger) for ledger in those.ledgers}
     versions = program.decided.ledger_versions
     return Launches(
         launches=[each.launch for each in those.launches],
@@ -112,6 +117,12 @@ def _launches(program: Program, those: _Launched, generating: pulumi.ProviderRes
         context=context,
         name_is_free=partial(wait_until_free, context=context),
     )
+
+
+def _ledger(program: Program, ledger: Ledger) -> Manifest:
+    """The ledger with the identity of the state, since a claim is written before the engine declares the ledger."""
+    manifest = ledger_config_map(program.settings.stack, ledger)
+    return {**manifest, "metadata": with_state(manifest["metadata"], program.state.identity)}
 
 
 def _place(manifest: Mapping[str, Any]) -> tuple[str, str]:

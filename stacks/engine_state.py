@@ -1,11 +1,17 @@
 """What the engine's state holds of this stack, as the program itself can read it before it declares anything."""
 
+from collections.abc import Iterable, Mapping
+from uuid import uuid4
+
 import pulumi
 
+from checks.ownership import Identity
 from checks.recorded import StateResource, state_resource
+from checks.states import MEMORY, OwnState
 
 _READ = "pulumi:pulumi:readStackResourceOutputs"
 """A function of the engine's built-in provider: the outputs of every resource of a stack, by URN."""
+_STASH = "pulumi:index:Stash"
 
 
 def read_engine_state() -> tuple[StateResource, ...]:
@@ -16,3 +22,18 @@ def read_engine_state() -> tuple[StateResource, ...]:
     name = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
     answer = pulumi.runtime.invoke(_READ, {"stackName": name}).value
     return tuple(state_resource(urn, found.get("outputs")) for urn, found in answer["outputs"].items())
+
+
+def own_state(resources: Iterable[StateResource]) -> OwnState:
+    """Which state this is, with a new identity where it has none yet, and the objects that it holds."""
+    known = list(resources)
+    identities = [each.outputs.get("output") for each in known if (each.type, each.name) == (_STASH, MEMORY)]
+    held = frozenset(who for each in known if (who := _object(each)) is not None)
+    return OwnState(str(identities[0]) if identities else uuid4().hex, held)
+
+
+def _object(resource: StateResource) -> Identity | None:
+    metadata = resource.outputs.get("metadata")
+    if not resource.type.startswith("kubernetes:") or not isinstance(metadata, Mapping) or "name" not in metadata:
+        return None
+    return resource.type.rpartition(":")[2], metadata.get("namespace"), str(metadata["name"])

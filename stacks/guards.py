@@ -1,14 +1,17 @@
 """What a change may not do to what is there already: read, judged, and told before the first write."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from checks import managers, volumes
 from checks.cluster import paths
 from checks.cluster.client import read
+from checks.cluster.marked import read_held
 from checks.cluster.snapshot import there
 from checks.cluster.volumes import read_mounts, read_volumes
 from checks.ownership import Identity, identity
+from checks.states import OwnState, Verdict, judge, of_others
+from manifests.retained import Retained
 from settings.errors import Place
 from settings.model import Settings
 from settings.paths import nearest_place
@@ -70,3 +73,35 @@ def _with_keys(settings: Settings, manifest: Mapping[str, Any]) -> Mapping[str, 
     place = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
     declared = [each for each in settings.secrets.secrets if (each.namespace, each.name) == place]
     return {**manifest, "data": {key: "" for each in declared for key in each.values}} if declared else manifest
+
+
+def objects_of_other_states(
+    settings: Settings,
+    state: OwnState,
+    declared: Iterable[Mapping[str, Any]],
+    live: Mapping[Identity, Mapping[str, Any]],
+    adopted: Collection[Identity],
+    kept: Iterable[Retained],
+) -> Verdict:
+    """Which live objects belong to another state of this stack: of what is declared, of runs, and of what would go.
+
+    Args:
+        settings: the environment.
+        state: this state.
+        declared: the manifests with a name.
+        live: the metadata of those of them that exist, and of everything of runs.
+        adopted: what is taken over by `adopt: true`.
+        kept: what `destroy` leaves.
+
+    Raises ClusterError where the cluster cannot be read.
+    """
+    going = state.held - live.keys() - {*map(identity, declared)}
+    others = of_others({**read_held(going, settings.cluster.context), **live}, state, settings.stack)
+    return judge(
+        others,
+        state,
+        settings.stack,
+        take_over=settings.cluster.take_over,
+        adopted=adopted,
+        retained={(each.kind, each.namespace, each.name) for each in kept},
+    )

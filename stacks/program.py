@@ -18,6 +18,7 @@ from checks.cluster.snapshot import read_metadata, read_runs
 from checks.ownership import Identity
 from checks.preflight import examine
 from checks.recorded import RecordedLaunch
+from checks.states import OwnState
 from manifests import secrets, storage
 from manifests.labels import STACK
 from manifests.operators import OperatorManifests, in_order
@@ -25,7 +26,7 @@ from manifests.retained import Retained, retained
 from settings.load import load_with_places
 from settings.model import Settings
 from stacks.decided import Decided, parameter_files, runs_and_sweeps
-from stacks.guards import fields_of_others, volumes_with_data
+from stacks.guards import fields_of_others, objects_of_other_states, volumes_with_data
 from workloads import render
 from workloads.records import ledger_config_map
 
@@ -41,6 +42,8 @@ class Program:
     settings: Settings
     cluster: identity.Cluster
     """Where the objects go."""
+    state: OwnState
+    """The engine's state of the stack."""
     operators: Mapping[str, OperatorManifests]
     """By name, in the order of their installation."""
     decided: Decided
@@ -58,7 +61,11 @@ class Program:
 
 
 def decide(
-    root: Path, stack: str, engine: Mapping[str, str] | None, recorded: Sequence[RecordedLaunch] = ()
+    root: Path,
+    stack: str,
+    engine: Mapping[str, str] | None,
+    state: OwnState,
+    recorded: Sequence[RecordedLaunch] = (),
 ) -> Program:
     """Load, check, look at the cluster, decide.
 
@@ -66,12 +73,13 @@ def decide(
         root: the project's folder.
         stack: the environment.
         engine: the engine's configuration, where there is an engine.
+        state: what the engine's state of the stack holds.
         recorded: the launches in the engine's state.
 
     Raises:
         SettingsError: the files do not say what an environment is.
-        Refused: a rule, another cluster than the environment names, a running run, somebody else's object, a newer
-            operator or, of a tenant, a missing right stands against it.
+        Refused: a rule, another cluster than the environment names, another state of the stack, a running run, somebody
+            else's object, a newer operator or, of a tenant, a missing right stands against it.
         ClusterError: the cluster cannot be read.
         ReleaseError, InputsError, WorkloadError, OperatorError: something that the environment names is not right.
 
@@ -88,13 +96,18 @@ def decide(
         raise Refused(elsewhere)
     inputs = render.read_inputs(settings, root, commit=commit(root), cache=root / render.CACHE)
     installs = render.operators(settings, inputs)
-    decided = runs_and_sweeps(settings, inputs, read_runs(settings, recorded))
+    runs = read_runs(settings, recorded)
+    decided = runs_and_sweeps(settings, inputs, runs)
     everything = [*_declared(settings, inputs, decided)]
     if settings.environment.profile == "tenant" and (denied := lacking(everything, settings.cluster.context)):
         raise Refused("\n".join(denied))
     # A name that the API server chooses is nobody's yet.
     declared = [each for each in everything if "name" in each["metadata"]]
     there, adopted = read_metadata(declared, settings.cluster.context), ownership.adoptions(settings)
+    kept = tuple(retained(settings, in_order(installs.values())))
+    owners = objects_of_other_states(settings, state, declared, {**runs.metadata, **there}, adopted, kept)
+    if owners.refusal:
+        raise Refused(owners.refusal)
     going = {who: metadata["uid"] for who, metadata in there.items() if "deletionTimestamp" in metadata}
     staying = [each for each in declared if ownership.identity(each) not in going]
     departing = {going[who]: each for each in declared if (who := ownership.identity(each)) in going}
@@ -117,13 +130,15 @@ def decide(
     return Program(
         settings=settings,
         cluster=here,
+        state=state,
         operators=installs,
         decided=decided,
         recorded=tuple(recorded),
         departing=departing,
-        retained=tuple(retained(settings, in_order(installs.values()))),
+        retained=kept,
         notes=(
             *(str(each) for each in findings if not each.silenced and each.id not in answered),
+            *owners.notes,
             *decided.notes,
             *discarded,
             *overwritten,

@@ -21,6 +21,7 @@ from checks.cluster.teardown import read_instances, read_kind, read_namespace, r
 from checks.launches import utc_now
 from checks.ownership import Identity, identity, shown
 from checks.recorded import RecordedLaunch
+from checks.states import NO_ID, owner_of
 from checks.teardown.plan import decide, protected
 from checks.teardown.scene import is_ours, owned, owners
 from checks.teardown.users import holders, ownerless, queue_users, strangers
@@ -149,12 +150,17 @@ def _departed(settings: Settings) -> None:
     until("the runs that are deleted are gone", going, DEADLINE_SECONDS)
 
 
+def _still_ours(metadata: Mapping[str, Any], manifest: Mapping[str, Any], stack: str) -> bool:
+    """Whether a live object belongs to this stack, and to the state that is about to forget it."""
+    return is_ours({"metadata": metadata}, stack) and owner_of(metadata) in (NO_ID, owner_of(manifest["metadata"]))
+
+
 def _definition(settings: Settings, manifest: Mapping[str, Any]) -> None:
     """Delete a definition that is ours, where nobody has an object of its kind any more."""
     context, name = settings.cluster.context, manifest["metadata"]["name"]
     path = paths.location(manifest)
     metadata = read_metadata(path, context)
-    if metadata is None or not is_ours({"metadata": metadata}, settings.stack):
+    if metadata is None or not _still_ours(metadata, manifest, settings.stack):
         return
     try:
         others = [shown(identity(each)) for each in read_instances(name, context)]
@@ -171,7 +177,7 @@ def _namespace(settings: Settings, manifest: Mapping[str, Any]) -> None:
     context, name = settings.cluster.context, manifest["metadata"]["name"]
     path = paths.location(manifest)
     metadata = read_metadata(path, context)
-    if metadata is None or not is_ours({"metadata": metadata}, settings.stack):
+    if metadata is None or not _still_ours(metadata, manifest, settings.stack):
         return
     left = [each for each in read_namespace(name, context) if "deletionTimestamp" not in each["metadata"]]
     there = [shown(identity(each)) for each in strangers(left, {name})]

@@ -9,8 +9,7 @@ import kr8s.asyncio
 from checks.cluster import paths
 from checks.cluster.client import connect, get_all, run
 from checks.cluster.snapshot import run_namespaces, there
-from checks.identity import CA, Cluster
-from manifests.labels import LOCAL_CLUSTER
+from checks.identity import CA, Cluster, fact_of
 from settings.model import Settings
 
 SYSTEM = "kube-system"
@@ -34,8 +33,7 @@ async def _read(settings: Settings) -> Cluster:
     facts = {}
     for path, answer in answers.items():
         if answer.found or (not tenant and there(path, answer)):
-            metadata = answer.body["metadata"]
-            facts[asked[path]] = str((metadata.get("annotations") or {}).get(LOCAL_CLUSTER) or metadata["uid"])
+            facts[asked[path]] = fact_of(answer.body["metadata"])
     if tenant and (digest := _ca(api)):
         facts[CA] = digest
     return Cluster(facts, api.auth.active_context, api.auth.server)

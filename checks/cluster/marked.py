@@ -1,6 +1,6 @@
 """What bears a stack's mark, and what its state knows by name: the metadata of it, in few requests."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
@@ -11,6 +11,7 @@ from checks.kinds import KINDS
 from checks.ownership import Identity
 from checks.recovery.objects import LiveObject, Seen
 from checks.recovery.state import Recorded
+from checks.states import owner_of
 from manifests.labels import STACK
 
 _KUEUE = "kueue.x-k8s.io/v1beta2"
@@ -90,6 +91,20 @@ def read_marked(
     return Seen(found, frozenset(unreadable))
 
 
+def read_held(objects: Collection[Identity], context: str | None) -> dict[Identity, Mapping[str, Any]]:
+    """The metadata of those objects of a state that exist and may be read, by identity; of the kinds that we declare.
+
+    Raises ClusterError as `client.read` does.
+    """
+    asked = {
+        f"{paths.collection(_VERSIONS[kind], kind, namespace)}/{name}": (kind, namespace, name)
+        for kind, namespace, name in objects
+        if kind in _VERSIONS
+    }
+    answers = read(list(asked), context, metadata_only=True)
+    return {asked[path]: answer.body["metadata"] for path, answer in answers.items() if answer.found}
+
+
 def _collection(version: str, kind: str, namespace: str | None) -> str | None:
     try:
         path = paths.collection(version, kind, namespace)
@@ -120,4 +135,5 @@ def _live(item: Mapping[str, Any]) -> LiveObject:
         deleted=datetime.fromisoformat(deleted) if deleted else None,
         finalizers=tuple(metadata.get("finalizers") or ()),
         owned=bool(metadata.get("ownerReferences")),
+        state=owner_of(metadata),
     )

@@ -34,6 +34,8 @@ class Runs:
     """Ledgers of launches that were claimed, and that neither the cluster nor the engine's state has."""
     versions: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """The resource versions of all ledgers and claims, by namespace and name."""
+    metadata: Mapping[Identity, Mapping[str, Any]] = field(default_factory=dict)
+    """Of all these objects, also of those that are being deleted."""
 
 
 def run_namespaces(settings: Settings) -> tuple[str | None, ...]:
@@ -87,6 +89,7 @@ def read_runs(settings: Settings, recorded: Sequence[RecordedLaunch] = ()) -> Ru
             )
             for body in config_maps
         },
+        {identity(body): body["metadata"] for body in (*bodies, *config_maps, *wrappers, *files)},
     )
 
 

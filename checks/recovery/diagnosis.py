@@ -70,7 +70,7 @@ def diagnose(
     if seen is not None:
         troubles += recorded_troubles(state, seen, stack, mending)
         if found := unrecorded(state, seen, stack, retained):
-            troubles += unrecorded_troubles(found, declared(), mending)
+            troubles += unrecorded_troubles(found, state.identity, declared(), mending)
         troubles += stuck_troubles(seen, now)
         troubles += loader_troubles(loaders, now)
     return Diagnosis(tuple(troubles), mending.commands(troubles))

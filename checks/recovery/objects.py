@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from checks.ownership import Identity
 from checks.recovery.state import Recorded, State
 from checks.recovery.trouble import Mending, Trouble
+from checks.states import NO_ID, entry
 from manifests.labels import LAUNCH, LEDGER, RUN, STACK, SWEEP, WORKLOAD, WRAPPER
 
 STUCK_AFTER = timedelta(minutes=5)
@@ -27,6 +28,8 @@ class LiveObject:
     finalizers: tuple[str, ...] = ()
     owned: bool = False
     """Whether another object owns it, whose controller made it and takes it away."""
+    state: str = NO_ID
+    """The identity of the engine's state that declared it."""
 
     def of_run(self, workloads: Collection[str]) -> bool:
         """Whether it is a launch, a ledger or a parameter file of one of these workloads or sweeps, or a wrapper."""
@@ -104,6 +107,8 @@ def recorded_troubles(state: State, seen: Seen, stack: str, mending: Mending) ->
                 + ": `up` would take it for somebody else's. If it is this stack's, give it back",
                 (f"kubectl label --overwrite {kubectl(each.identity)} {STACK}={stack}", mending.up),
             )
+        elif live.state not in (NO_ID, state.identity):
+            yield _of_another(each.identity, live.state, stack, "the state knows it, and another state of the stack")
 
 
 def unrecorded(state: State, seen: Seen, stack: str, retained: Collection[Identity]) -> dict[Identity, LiveObject]:
@@ -128,11 +133,13 @@ def unrecorded(state: State, seen: Seen, stack: str, retained: Collection[Identi
 
 
 def unrecorded_troubles(
-    found: Mapping[Identity, LiveObject], declared: Collection[Identity], mending: Mending
+    found: Mapping[Identity, LiveObject], own: str, declared: Collection[Identity], mending: Mending
 ) -> Iterator[Trouble]:
-    """What to do about each: `up` takes over what the environment declares."""
+    """What to do about each: `up` takes over what the environment declares and this state made."""
     for identity, live in sorted(found.items(), key=lambda item: name(item[0])):
-        if identity in declared:
+        if live.state != own:
+            yield _of_another(identity, live.state, mending.stack, "it is not in this state, and another state")
+        elif identity in declared:
             yield Trouble(
                 "object-unrecorded",
                 name(identity),
@@ -148,6 +155,18 @@ def unrecorded_troubles(
                 + (". It is a run: deleting it ends it" if launch else ""),
                 (f"kubectl delete {kubectl(identity)}",),
             )
+
+
+def _of_another(identity: Identity, state: str, stack: str, how: str) -> Trouble:
+    """No command: which state is to go on is a person's decision."""
+    whose = "a state without an identity" if state == NO_ID else f"state {state}"
+    return Trouble(
+        "object-of-another-state",
+        name(identity),
+        f"{how} owns it ({whose}). `up` refuses to change it. If that state is lost or no longer used, write "
+        f"`{entry([state])}` into Pulumi.{stack}.yaml and run `up`; else work with that state",
+        (),
+    )
 
 
 def stuck_troubles(seen: Seen, now: datetime) -> Iterator[Trouble]:

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from checks.ownership import Identity
+from checks.states import MEMORY, OwnState
 from manifests.labels import RUN
 
 _PREFIX = "kubernetes:"
+_STASH = "pulumi:index:Stash"
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,13 @@ class State:
     pending: tuple[Pending, ...] = ()
     replaced: tuple[Recorded, ...] = ()
     """Old objects that a replacement has yet to delete."""
+    identity: str = ""
+    """Of the state itself; empty before its first `up` with a release that gives it one."""
+
+    @property
+    def own(self) -> OwnState:
+        """By what its objects are told from those of another state."""
+        return OwnState(self.identity, frozenset(each.identity for each in self.objects))
 
 
 def read_state(export: Mapping[str, Any]) -> State:
@@ -69,7 +78,13 @@ def read_state(export: Mapping[str, Any]) -> State:
             for each in deployment.get("pending_operations") or ()
         ),
         replaced=tuple(_recorded(each for each in resources if each.get("delete"))),
+        identity=next((_identity(each) for each in resources if _identity(each)), ""),
     )
+
+
+def _identity(resource: Mapping[str, Any]) -> str:
+    found = resource["type"] == _STASH and resource["urn"].endswith(f"::{MEMORY}")
+    return str((resource.get("outputs") or {}).get("output") or "") if found else ""
 
 
 def _recorded(resources: Any) -> Iterator[Recorded]:

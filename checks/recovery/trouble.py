@@ -18,6 +18,7 @@ Id = Literal[
     "object-unmarked",
     "object-unrecorded",
     "object-orphaned",
+    "object-of-another-state",
     "object-stuck",
     "loader-waiting",
     "cluster-unreachable",

@@ -159,11 +159,11 @@ class Project:
         (self.root / f"Pulumi.{self.stack}.yaml").unlink(missing_ok=True)
 
     def changes(self, *words: str) -> dict[str, int]:
-        """What `pulumi preview` would do, by operation; {} when nothing. Fails with what it printed."""
+        """What `pulumi preview` would change, by operation; {} when nothing. Fails with what it printed."""
         done = self.pulumi("preview", "--json", *words)
         assert done.code == 0, done.text
         summary = json.loads(done.out)["changeSummary"]
-        return {operation: count for operation, count in summary.items() if operation != "same"}
+        return {operation: count for operation, count in summary.items() if operation not in ("same", "read")}
 
     def get(self, kind: str, name: str = "", namespace: str = "") -> dict[str, Any]:
         """A live object by kubectl, {} where there is none of that name; without a name, the list of its kind."""

@@ -1,6 +1,7 @@
 """What a change may do to runs that wait, run or have run: nothing that nobody asked for."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -247,7 +248,7 @@ def everything_to_another_namespace(config: Config) -> None:
 
 
 def test_a_stack_whose_state_was_lost_takes_its_running_objects_back(lab: Project) -> None:
-    """The same objects, and edits go through: nothing conflicts with what the lost state owned."""
+    """By the entry that the refusal prints. The same objects, and edits go through: nothing conflicts."""
     with team(lab, "lost", managed("fit", WAITS)) as project:
         await_pods(project, "fit", 1)
         before = uids(project)
@@ -255,8 +256,13 @@ def test_a_stack_whose_state_was_lost_takes_its_running_objects_back(lab: Projec
         assert done.code == 0, done.text
         assert project.pulumi("stack", "init").code == 0
         done = project.up()
+        assert done.code != 0
+        (lost,) = re.findall(r"takeOver: \[([0-9a-f]{32})\]", " ".join(done.text.split()))
+        project.edit_stack(lambda config: config.update({"trainstack:cluster": {"takeOver": [lost]}}))
+        done = project.up()
         assert done.code == 0, done.text
         assert uids(project) == before
+        project.edit_stack(lambda config: config.pop("trainstack:cluster"))
         quiet(project)
         project.edit_stack(lambda config: config["trainstack:storage"]["volumes"][0].update(labels={"kept": "yes"}))
         done = project.up("--refresh")

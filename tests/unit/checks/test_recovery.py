@@ -14,10 +14,13 @@ from checks.recovery.files import Lock, StateFiles
 from checks.recovery.objects import LiveObject, Seen
 from checks.recovery.state import State, read_state
 from checks.recovery.trouble import Id, Mending
+from checks.states import NO_ID
 from manifests.labels import LAUNCH, LEDGER, RUN, STACK, WORKLOAD
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 MENDING = Mending("lab")
+OWN = "a" * 32
+"""The identity of the state."""
 QUEUE: Identity = ("LocalQueue", "lab", "open")
 VERSIONS = {"Job": "batch/v1", "LocalQueue": "kueue.x-k8s.io/v1beta2"}
 
@@ -35,6 +38,12 @@ def make_resource(who: Identity, uid: str = "1", **changes: Any) -> dict[str, An
         "outputs": {"metadata": {**metadata, "uid": uid}},
         **changes,
     }
+
+
+def make_identity(identity: str) -> dict[str, Any]:
+    """The resource by which a state knows its identity."""
+    urn, kind = "urn:pulumi:lab::trainstack::pulumi:index:Stash::state-identity", "pulumi:index:Stash"
+    return {"urn": urn, "type": kind, "custom": True, "id": "1", "outputs": {"input": "x", "output": identity}}
 
 
 def make_pending(who: Identity, doing: str = "creating") -> dict[str, Any]:
@@ -141,11 +150,32 @@ def test_a_launch_that_is_gone_is_no_trouble() -> None:
 def test_a_marked_object_that_the_state_lacks() -> None:
     """`up` takes over what is declared; what nobody declares is deleted by hand, and a run is called one."""
     job: Identity = ("Job", "lab", "digits-1")
-    live = {QUEUE: make_live(), job: make_live(labels={RUN: "digits", WORKLOAD: "digits"})}
-    found = make_diagnosis(State(), live, declared=(QUEUE,))
+    live = {QUEUE: make_live(state=OWN), job: make_live(labels={RUN: "digits", WORKLOAD: "digits"}, state=OWN)}
+    found = make_diagnosis(State(identity=OWN), live, declared=(QUEUE,))
     assert ids(found) == ["object-orphaned", "object-unrecorded"]
     assert found.troubles[0].message.endswith("It is a run: deleting it ends it")
     assert found.commands == ("kubectl delete job digits-1 -n lab", MENDING.up)
+
+
+@pytest.mark.parametrize("own", [OWN, ""])
+@pytest.mark.parametrize(("other", "entry"), [("b" * 32, "b" * 32), (NO_ID, "none")])
+def test_an_object_of_another_state_is_never_deleted(own: str, other: str, entry: str) -> None:
+    """Declared or not: no command is printed, only the setting that takes it over."""
+    secret: Identity = ("Secret", "lab", "old")
+    live = {QUEUE: make_live(state=other), secret: make_live(state=other)}
+    found = make_diagnosis(State(identity=own), live, declared=(QUEUE,))
+    assert ids(found) == ["object-of-another-state", "object-of-another-state"]
+    assert found.commands == ()
+    assert f"`trainstack:cluster: {{takeOver: [{entry}]}}` into Pulumi.lab.yaml" in found.troubles[0].message
+
+
+def test_a_recorded_object_that_another_state_took_over() -> None:
+    """The state still holds it; one without an identity is from before this release, and is no trouble."""
+    state = make_state(make_resource(QUEUE), make_identity(OWN))
+    assert state.identity == OWN
+    assert ids(make_diagnosis(state, {QUEUE: make_live(state="b" * 32)})) == ["object-of-another-state"]
+    assert ids(make_diagnosis(state, {QUEUE: make_live()})) == []
+    assert ids(make_diagnosis(state, {QUEUE: make_live(state=OWN)})) == []
 
 
 def test_what_destroy_leaves_is_no_trouble() -> None:

@@ -21,6 +21,7 @@ from cli import doctor as command
 from cli.app import app
 from cli.state_files import read_state_files, state_folder
 from manifests.labels import QUEUE, STACK
+from tests.unit.checks.test_recovery import OWN, make_identity
 
 NOW = datetime.now(UTC)
 
@@ -167,7 +168,8 @@ def test_nothing_found(folder: Path) -> None:
 def test_findings_as_json(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ends with 1; a program reads the commands in their order."""
     make_lock(folder, hostname=socket.gethostname(), pid=2**22 + 1)
-    live = LiveObject("1", {STACK: "lab"})
+    live = LiveObject("1", {STACK: "lab"}, state=OWN)
+    monkeypatch.setattr(command, "export", lambda _: json.dumps({"deployment": {"resources": [make_identity(OWN)]}}))
     seen = Seen({("Namespace", None, "lab"): live, ("Secret", "lab", "old"): live}, frozenset({"Role"}))
     monkeypatch.setattr(command, "read_marked", lambda *_: seen)
     code, out = run("--json")

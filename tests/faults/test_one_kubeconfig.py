@@ -1,0 +1,160 @@
+"""`kubectl config use-context` in the middle of a command: no write reaches the other server. The real engine, two API
+servers, one kubeconfig."""
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.apiserver import ApiServer, api_server, write_kubeconfig
+from tests.cluster.project import Done, Project
+
+VERBS = ("create", "update", "patch", "delete", "deletecollection")
+BEFORE_THE_PROVIDER = ("__main__.py", "if program is not None:\n")
+"""A file of the program, and the line before which the context changes: the program has read the cluster."""
+BEHIND_THE_GATE = ("components/cluster.py", "    return read\n")
+"""The provider has proven its cluster, and has written nothing."""
+
+
+@dataclass(frozen=True)
+class Two:
+    """A checkout, and a kubeconfig with the contexts of two servers."""
+
+    project: Project
+    here: ApiServer
+    elsewhere: ApiServer
+    kubeconfig: Path
+
+    def use(self, context: str) -> None:
+        """As `kubectl config use-context` does."""
+        content = yaml.safe_load(self.kubeconfig.read_text())
+        self.kubeconfig.write_text(json.dumps({**content, "current-context": context}))
+
+    def switching(self, project: Project, file: str, line: str) -> None:
+        """Have the program of this checkout change the context, at a line of it."""
+        path = project.root / file
+        text = path.read_text()
+        assert text.count(line) == 1
+        indent = line[: len(line) - len(line.lstrip())]
+        command = f"['kubectl', '--kubeconfig', {str(self.kubeconfig)!r}, 'config', 'use-context', 'elsewhere']"
+        path.write_text(text.replace(line, f"{indent}__import__('subprocess').run({command}, check=True)\n{line}"))
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
+    """Two servers that hold the same objects, of which one stack owns those of the first."""
+    with ExitStack() as servers:
+        here, elsewhere = (
+            servers.enter_context(api_server(tmp_path_factory.mktemp(name))) for name in ("here", "elsewhere")
+        )
+        contexts = {"here": here.access(), "elsewhere": elsewhere.access()}
+        file = write_kubeconfig(tmp_path_factory.mktemp("kubeconfig") / "config", contexts, "here")
+        project = replace(Project.copy(tmp_path_factory.mktemp("switched"), here), kubeconfig=file)
+        made = Two(project.other("lab", make_config("kept", "going")), here, elsewhere, file)
+        for name in ("kept", "going"):
+            elsewhere.send("POST", "/apis/storage.k8s.io/v1/storageclasses", make_class(name)).checked()
+        done = made.project.up()
+        assert done.code == 0, done.text
+        yield made
+
+
+def make_class(name: str) -> dict[str, Any]:
+    """The same class as the stack declares."""
+    labels = {"app.kubernetes.io/managed-by": "trainstack", "trainstack.dev/stack": "lab"}
+    return {"metadata": {"name": name, "labels": labels}, "provisioner": "rancher.io/local-path"}
+
+
+def make_config(*classes: str) -> dict[str, Any]:
+    """An environment of storage classes."""
+    return {
+        "trainstack:storage": {"classes": [{"name": each, "provisioner": "rancher.io/local-path"} for each in classes]},
+        "trainstack:queues": {"priorityClasses": None},
+    }
+
+
+def writes(server: ApiServer, offset: int) -> list[str]:
+    """What anybody asked a server to write, whatever it answered."""
+    return [
+        f"{event.verb} {event.uri}"
+        for event in server.events(offset)
+        if event.verb in VERBS and "reviews" not in event.resource
+    ]
+
+
+def changed(two: Two, command: Callable[[], Done]) -> tuple[Done, list[str], list[str]]:
+    """Run a command whose context changes on the way; what was written on this server and on the other."""
+    two.use("here")
+    offsets = two.here.offset(), two.elsewhere.offset()
+    done = command()
+    assert yaml.safe_load(two.kubeconfig.read_text())["current-context"] == "elsewhere", done.text
+    return done, writes(two.here, offsets[0]), writes(two.elsewhere, offsets[1])
+
+
+@pytest.fixture
+def copy(two: Two) -> Iterator[Project]:
+    """The project, with an edit that creates and deletes; its program is put back afterwards."""
+    files = {file: two.project.root / file for file, _ in (BEFORE_THE_PROVIDER, BEHIND_THE_GATE)}
+    kept = {file: path.read_text() for file, path in files.items()}
+    two.project.write_stack("lab", make_config("kept", "new"))
+    yield two.project
+    for file, path in files.items():
+        path.write_text(kept[file])
+    two.use("here")
+
+
+@pytest.mark.parametrize(
+    "words", [("up", "--yes", "--skip-preview"), ("destroy", "--yes", "--skip-preview", "--run-program")]
+)
+def test_plain_pulumi_fails_before_the_first_write(two: Two, copy: Project, words: tuple[str, ...]) -> None:
+    """The provider reads the kubeconfig after the program: it proves its cluster first."""
+    two.switching(copy, *BEFORE_THE_PROVIDER)
+    done, here, elsewhere = changed(two, lambda: copy.pulumi(*words))
+    assert done.code != 0, done.text
+    assert "the Kubernetes provider reached another cluster" in " ".join(done.text.split()), done.text
+    assert (here, elsewhere) == ([], [])
+
+
+def test_a_provider_keeps_the_cluster_that_it_has_proven(two: Two, copy: Project) -> None:
+    """It reads the kubeconfig once: what changes after that changes nothing."""
+    two.switching(copy, *BEHIND_THE_GATE)
+    copy.write_stack("lab", make_config("kept", "going", "more"))
+    done, here, elsewhere = changed(two, copy.up)
+    assert done.code == 0, done.text
+    assert any("storageclasses/more" in each for each in here)
+    assert elsewhere == []
+
+
+def test_our_commands_go_on_where_they_began(two: Two, copy: Project) -> None:
+    """They give the engine a copy of the kubeconfig, which is gone afterwards, and is in no state.
+
+    A relative KUBECONFIG counts from the folder of the command, as kubectl takes it.
+    """
+    two.switching(copy, *BEFORE_THE_PROVIDER)
+    copy.write_stack("lab", make_config("kept", "going", "more", "most"))
+    temporary = two.kubeconfig.with_name("temporary")
+    temporary.mkdir()
+    relative = os.path.relpath(two.kubeconfig, copy.root / "docs")
+    environment = {"TMPDIR": str(temporary), "KUBECONFIG": relative}
+
+    def run(words: str) -> Done:
+        program = f"cd docs && exec {copy.root}/.venv/bin/python -m cli {words} -s lab"
+        return copy.run(["sh", "-c", program], environment=environment)
+
+    done, here, elsewhere = changed(two, lambda: run("up --no-wait"))
+    assert done.code == 0, done.text
+    assert any("storageclasses/most" in each for each in here)
+    assert elsewhere == []
+    assert [each for each in temporary.rglob("*") if "kubeconfig" in each.name] == []
+    state = copy.pulumi("stack", "export").out
+    assert str(temporary) not in state
+    assert two.here.access().cluster["certificate-authority-data"] not in state
+    (exported,) = re.findall(r"^export KUBECONFIG=(.+)$", run("env").out, re.MULTILINE)
+    assert Path(exported).is_absolute()
+    assert Path(exported).samefile(two.kubeconfig)

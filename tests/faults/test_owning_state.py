@@ -1,0 +1,210 @@
+"""Two checkouts with states of their own and a stack of one name: the real engine on an API server alone."""
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from manifests.labels import STATE
+from tests.apiserver import ApiServer, Body, api_server
+from tests.cluster.project import Done, Project
+
+RUNS = "team"
+"""The namespace of the run: it is there before."""
+KINDS = {
+    "Namespace": "/api/v1/namespaces",
+    "StorageClass": "/apis/storage.k8s.io/v1/storageclasses",
+    "PersistentVolumeClaim": "/api/v1/persistentvolumeclaims",
+    "NetworkPolicy": "/apis/networking.k8s.io/v1/networkpolicies",
+    "Job": "/apis/batch/v1/jobs",
+    "ConfigMap": "/api/v1/configmaps",
+}
+MERGE = "application/merge-patch+json"
+TAKE_OVER = "trainstack:cluster: {takeOver: ["
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    """An API server with the namespace of the run."""
+    with api_server(tmp_path_factory.mktemp("states")) as running:
+        running.make_namespace(RUNS)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def checkouts(server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, Project]:
+    """Two copies of the project, each with a state of its own."""
+    first, second = (Project.copy(tmp_path_factory.mktemp(name), server) for name in ("first", "second"))
+    return first, second
+
+
+def make_config(stack: str, **cluster: Any) -> dict[str, Any]:
+    """A namespace, a class, a volume and a run that stays active."""
+    run = {
+        "name": stack,
+        "kind": "Job",
+        "namespace": RUNS,
+        "managed": False,
+        "image": {"name": "busybox:1.35"},
+        "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "64Mi"}},
+        "runAsUser": 1000,
+    }
+    volume = {"name": "data", "namespace": stack, "size": "1Gi", "accessModes": ["ReadWriteOnce"]}
+    return {
+        "trainstack:environment": {"namespaces": [{"name": stack}], "existing": {"namespaces": [RUNS]}},
+        "trainstack:storage": {
+            "classes": [{"name": stack, "provisioner": "rancher.io/local-path"}],
+            "volumes": [{**volume, "storageClass": stack}],
+        },
+        "trainstack:queues": {"priorityClasses": None},
+        "trainstack:workloads": {"runs": [run]},
+        "trainstack:cluster": cluster,
+    }
+
+
+def objects(server: ApiServer, stack: str) -> dict[tuple[str, str], Body]:
+    """The metadata of everything with the mark of a stack, by kind and name."""
+    found: dict[tuple[str, str], Body] = {}
+    for kind, path in KINDS.items():
+        answer = server.send("GET", path, labelSelector=f"trainstack.dev/stack={stack}").checked()
+        found |= {(kind, str(body["metadata"]["name"])): body["metadata"] for body in answer["items"]}
+    return found
+
+
+def states(server: ApiServer, stack: str) -> set[str | None]:
+    """The identities on all objects of a stack."""
+    return {each.get("annotations", {}).get(STATE) for each in objects(server, stack).values()}
+
+
+def path_of(kind: str, metadata: Mapping[str, Any]) -> str:
+    """The path of an object."""
+    root, _, plural = KINDS[kind].rpartition("/")
+    within = f"/namespaces/{metadata['namespace']}" if "namespace" in metadata else ""
+    return f"{root}{within}/{plural}/{metadata['name']}"
+
+
+def succeeded(done: Done) -> str:
+    """What a command printed, in one line; it has to have ended well."""
+    assert done.code == 0, done.text
+    return " ".join(done.text.split())
+
+
+def refused(done: Done, *identities: str) -> None:
+    """The command names the states, and what to do."""
+    text = " ".join(done.text.split())
+    assert done.code != 0, text
+    for expected in ("belong to another state of it", "Nothing is changed", "pulumi stack import", *identities):
+        assert expected in text, text
+    assert "Traceback" not in text
+
+
+@contextmanager
+def garbage_collector(server: ApiServer) -> Iterator[None]:
+    """Plays the controller that ends a deletion in the foreground."""
+    ended = threading.Event()
+
+    def collect() -> None:
+        while not ended.wait(0.1):
+            for kind, path in KINDS.items():
+                for body in server.send("GET", path).checked()["items"]:
+                    if "foregroundDeletion" in body["metadata"].get("finalizers", ()):
+                        server.send("PATCH", path_of(kind, body["metadata"]), {"metadata": {"finalizers": None}}, MERGE)
+
+    thread = threading.Thread(target=collect)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def test_a_second_checkout_changes_nothing(server: ApiServer, checkouts: tuple[Project, Project]) -> None:
+    """It refuses, in previews too; with the state of the first one it changes nothing."""
+    first, second = (each.other("shared", make_config("shared")) for each in checkouts)
+    succeeded(first.up())
+    (identity,) = states(server, "shared")
+    assert identity is not None
+    assert {"Job", "ConfigMap", *KINDS} == {kind for kind, _ in objects(server, "shared")}
+    succeeded(first.up("--refresh", "--expect-no-changes"))
+    succeeded(first.pulumi("refresh", "--yes", "--skip-preview", "--expect-no-changes"))
+    before = server.offset()
+    for done in (second.pulumi("preview"), second.up(), second.trainstack("up", "--no-wait")):
+        refused(done, f"state {identity} owns ", f"{TAKE_OVER}{identity}]}}")
+    doctor = second.trainstack("doctor").text
+    assert "object-of-another-state" in doctor
+    assert "kubectl delete" not in doctor
+    assert second.trainstack("teardown", "--yes").code != 0
+    succeeded(second.trainstack("destroy", "--yes"))
+    assert [event for event in server.events(before) if event.wrote] == []
+    exported = first.root / "state.json"
+    succeeded(first.pulumi("stack", "export", "--file", str(exported)))
+    succeeded(second.pulumi("stack", "import", "--file", str(exported)))
+    succeeded(second.up("--refresh", "--expect-no-changes"))
+    assert states(server, "shared") == {identity}
+
+
+def test_a_state_takes_over_another_ones_objects(server: ApiServer, checkouts: tuple[Project, Project]) -> None:
+    """By the printed setting: all objects stay the same, the active run too; then the first one refuses."""
+    first, second = (each.other("taken", make_config("taken")) for each in checkouts)
+    succeeded(first.up())
+    (old,) = states(server, "taken")
+    assert old is not None
+    uids = {who: metadata["uid"] for who, metadata in objects(server, "taken").items()}
+    second.write_stack("taken", make_config("taken", takeOver=[old]))
+    assert f"taken over from state {old}" in succeeded(second.up())
+    (new,) = states(server, "taken")
+    assert new not in (old, None)
+    assert {who: metadata["uid"] for who, metadata in objects(server, "taken").items()} == uids
+    assert "remove the entry" in succeeded(second.up("--expect-no-changes"))
+    second.write_stack("taken", make_config("taken"))
+    succeeded(second.up("--refresh", "--expect-no-changes"))
+    before = server.offset()
+    for done in (first.up(), first.trainstack("destroy", "--yes"), first.trainstack("teardown", "--yes")):
+        refused(done, f"state {new} owns ")
+    # What this environment declares no more would be deleted.
+    bare = make_config("taken")
+    bare["trainstack:workloads"], bare["trainstack:storage"] = {}, {}
+    first.write_stack("taken", bare)
+    refused(first.up(), f"state {new} owns ")
+    assert [event for event in server.events(before) if event.wrote] == []
+
+
+@pytest.mark.slow
+def test_objects_of_an_earlier_release_get_the_identity(server: ApiServer, checkouts: tuple[Project, Project]) -> None:
+    """From the state that holds them; to another one they are somebody else's."""
+    first, second = (each.other("earlier", make_config("earlier")) for each in checkouts)
+    succeeded(first.up())
+    (own,) = states(server, "earlier")
+    for (kind, _), metadata in objects(server, "earlier").items():
+        bare = {"metadata": {"annotations": {STATE: None}}}
+        server.send("PATCH", path_of(kind, metadata), bare, MERGE, fieldManager="trainstack").checked()
+    refused(second.up(), "a state without an identity (none) owns ", f"{TAKE_OVER}none]}}")
+    assert states(server, "earlier") == {None}
+    succeeded(first.up("--refresh"))
+    # A live launch is never edited.
+    without = {kind for (kind, _), each in objects(server, "earlier").items() if STATE not in each["annotations"]}
+    assert without == {"Job"}
+    assert states(server, "earlier") == {None, own}
+    succeeded(first.up("--refresh", "--expect-no-changes"))
+
+
+@pytest.mark.slow
+def test_what_destroy_left_is_taken_back(server: ApiServer, checkouts: tuple[Project, Project]) -> None:
+    """The state forgets its identity with everything else; what it retained is no other state's."""
+    config = make_config("again")
+    del config["trainstack:workloads"]
+    project = checkouts[0].other("again", config)
+    succeeded(project.up())
+    (old,) = states(server, "again")
+    uid = objects(server, "again")["PersistentVolumeClaim", "data"]["uid"]
+    with garbage_collector(server):
+        succeeded(project.pulumi("destroy", "--yes", "--skip-preview", "--run-program"))
+    assert set(objects(server, "again")) == {("Namespace", "again"), ("PersistentVolumeClaim", "data")}
+    assert f"left by an earlier `destroy` of state {old}" in succeeded(project.up())
+    (new,) = states(server, "again")
+    assert new not in (old, None)
+    assert objects(server, "again")["PersistentVolumeClaim", "data"]["uid"] == uid
+    succeeded(project.up("--refresh", "--expect-no-changes"))

@@ -1,0 +1,83 @@
+"""Which state of a stack owns an object: from live metadata to a refusal with its remedies."""
+
+from typing import Any
+
+import pytest
+
+from checks.ownership import Identity
+from checks.states import NO_ID, OwnState, Verdict, judge, of_others, taken_away
+from manifests.labels import STACK, STATE
+
+A, B = "a" * 32, "b" * 32
+QUEUE: Identity = ("LocalQueue", "lab", "open")
+JOB: Identity = ("Job", "lab", "fit")
+CLAIM: Identity = ("PersistentVolumeClaim", "lab", "data")
+OWN = OwnState(A, frozenset({QUEUE}))
+
+
+def make_metadata(state: str | None, stack: str = "lab", **more: Any) -> dict[str, Any]:
+    """A live object of a stack, declared by a state."""
+    return {"labels": {STACK: stack}, "annotations": {} if state is None else {STATE: state}, **more}
+
+
+def make_verdict(others: dict[str, tuple[Identity, ...]], **given: Any) -> Verdict:
+    """What a change may do."""
+    return judge(others, OWN, "lab", **{"take_over": (), "adopted": (), "retained": (), **given})
+
+
+@pytest.mark.parametrize(
+    ("metadata", "owner"),
+    [
+        (make_metadata(A), None),
+        (make_metadata(B), B),
+        # Of an earlier release; this state holds the queue, and not the Job.
+        (make_metadata(None), NO_ID),
+        ({"labels": {STACK: "lab"}, "annotations": None}, NO_ID),
+        # Of another stack: refused elsewhere.
+        (make_metadata(B, stack="other"), None),
+        ({"labels": None}, None),
+        (make_metadata(B, deletionTimestamp="2026-11-22T12:00:00Z"), None),
+    ],
+)
+def test_whose_an_object_is(metadata: dict[str, Any], owner: str | None) -> None:
+    """By the identity on it; without one by who holds it."""
+    assert of_others({JOB: metadata}, OWN, "lab") == ({} if owner is None else {owner: (JOB,)})
+    held = {} if owner in (None, NO_ID) else {owner: (QUEUE,)}
+    assert of_others({QUEUE: metadata}, OWN, "lab") == held
+
+
+def test_the_refusal_names_objects_states_and_remedies() -> None:
+    """All states at once, of many objects the first."""
+    many = tuple(("ConfigMap", "lab", f"ledger-{number}") for number in range(7))
+    text = make_verdict({B: (CLAIM, JOB), NO_ID: many}).refusal
+    assert f"this one ({A})" in text
+    assert f"state {B} owns PersistentVolumeClaim lab/data, Job lab/fit" in text
+    assert "a state without an identity (none) owns ConfigMap lab/ledger-0" in text
+    assert "and 2 more" in text
+    assert f"`trainstack:cluster: {{takeOver: [{B}, none]}}` into Pulumi.lab.yaml" in text
+    assert "pulumi stack import -s lab" in text
+
+
+def test_what_is_taken_over() -> None:
+    """By the setting all of a state; by `adopt: true` one object; and an entry that names nothing is a warning."""
+    verdict = make_verdict({B: (JOB,)}, take_over=(B,))
+    assert (verdict.refusal, len(verdict.notes)) == ("", 1)
+    assert verdict.notes[0].startswith(f"Job lab/fit: taken over from state {B}")
+    assert make_verdict({B: (QUEUE,)}, adopted=(QUEUE,)) == Verdict()
+    assert make_verdict({B: (QUEUE, JOB)}, adopted=(QUEUE,)).refusal
+    (note,) = make_verdict({}, take_over=(B,)).notes
+    assert note.endswith(f"belongs to state {B}: remove the entry")
+
+
+def test_what_a_destroy_left_is_taken_back() -> None:
+    """As long as nothing shows that the other state is in use."""
+    verdict = make_verdict({B: (CLAIM,)}, retained=(CLAIM,))
+    assert (verdict.refusal, len(verdict.notes)) == ("", 1)
+    assert make_verdict({B: (CLAIM, JOB)}, retained=(CLAIM,)).refusal
+
+
+def test_a_destroy_deletes_nothing_that_another_state_took_over() -> None:
+    """What this state does not hold it does not delete."""
+    assert taken_away({B: (JOB,)}, OWN, "lab") == ""
+    assert f"state {B} owns LocalQueue lab/open" in taken_away({B: (QUEUE, JOB)}, OWN, "lab")
+    assert taken_away({B: (QUEUE,)}, OWN, "lab", (B,)) == ""
