@@ -27,15 +27,20 @@ def frozen(context: str | None) -> Path:
     """
     key = (kubeconfig.kubeconfig_path(), context)
     if key not in _copies:
-        content = json.dumps(kubeconfig.chosen(context))
         if not _copies:
             _remove_when_ended()
-        # A folder that only its owner may enter, as mkdtemp makes it.
-        file = Path(tempfile.mkdtemp(prefix="trainstack-kubeconfig-")) / "kubeconfig"
-        _copies[key] = file
-        with open(file, "x", opener=lambda name, flags: os.open(name, flags, 0o600)) as copy:
-            copy.write(content)
+        _copies[key] = private_copy(context)
     return _copies[key]
+
+
+def private_copy(context: str | None) -> Path:
+    """A copy of its own, in a folder of its own, which the caller removes. Raises as `frozen` does."""
+    content = json.dumps(kubeconfig.chosen(context))
+    # A folder that only its owner may enter, as mkdtemp makes it.
+    file = Path(tempfile.mkdtemp(prefix="trainstack-kubeconfig-")) / "kubeconfig"
+    with open(file, "x", opener=lambda name, flags: os.open(name, flags, 0o600)) as copy:
+        copy.write(content)
+    return file
 
 
 def variables(context: str | None) -> dict[str, str]:

@@ -26,7 +26,8 @@ from checks.cluster.progress import describe_pod
 from checks.launches import utc_now
 from checks.recovery.loaders import QUEUE_SECONDS, START_SECONDS, waiting_loaders
 from cli.console import err, fail, step
-from cli.kubectl import command, exec_words, kubectl
+from cli.frozen import private_copy
+from cli.kubectl import command, exec_words, kubectl, program
 from cli.loader_guard import Guard, dismiss, set_guard
 from manifests.labels import LAUNCH, QUEUE, RUN, Manifest
 from settings.model import Settings
@@ -122,7 +123,7 @@ def data_loader(settings: Settings, namespace: str, volume: str) -> Iterator[Loa
     def start() -> str:
         mark = f"{settings.cluster.loader.name}-{secrets.token_hex(4)}"
         # Before it is made: what is interrupted in between has to be removed too.
-        marks[mark] = set_guard(command(*_deletion(namespace, [mark]), context=context))
+        marks[mark] = set_guard([str(program()), *_deletion(namespace, [mark])], private_copy(context))
         job = loader_job(settings, namespace, volume, mark)
         made = kubectl("create", "-o", "json", "-f", "-", context=context, stdin=json.dumps(job).encode())
         if made.returncode:

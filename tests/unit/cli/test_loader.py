@@ -123,7 +123,9 @@ def kubectl_says(monkeypatch: pytest.MonkeyPatch, error: str) -> list[str]:
 
     monkeypatch.setattr(loader, "kubectl", kubectl)
     monkeypatch.setattr(loader, "command", lambda *words, **_: [*words])
-    monkeypatch.setattr(loader, "set_guard", lambda words: verbs.append("guard"))
+    monkeypatch.setattr(loader, "set_guard", lambda words, kubeconfig: verbs.append("guard"))
+    monkeypatch.setattr(loader, "program", lambda: "kubectl")
+    monkeypatch.setattr(loader, "private_copy", lambda context: "copy")
     monkeypatch.setattr(loader, "dismiss", lambda _: verbs.append("dismiss"))
     monkeypatch.setattr(loader, "read_loaders", lambda *_: [])
     return verbs

@@ -13,37 +13,50 @@ ROOT = Path(__file__).resolve().parents[3]
 SECONDS = 20.0
 COMMAND = """
 import sys, time
+from pathlib import Path
 from cli.loader_guard import set_guard
-guard = set_guard(["sh", "-c", 'echo deleted >> "$1"', "sh", sys.argv[1]], pauses=(0, 0))
+delete = ["sh", "-c", 'cat "$3" >> "$1"', "sh", sys.argv[1]]
+guard = set_guard(delete, Path(sys.argv[2]), pauses=(0, 0))
 print(guard.pid, flush=True)
 time.sleep(1000)
 """
 
 
+def make_copy(folder: Path) -> Path:
+    """A kubeconfig alone in a folder."""
+    file = folder / "private" / "kubeconfig"
+    file.parent.mkdir()
+    file.write_text("a cluster\n")
+    return file
+
+
 def test_a_killed_command_has_its_loader_deleted(tmp_path: Path) -> None:
     """Also by SIGKILL of its whole process group; again later, for a loader that was made at the last moment."""
-    file = tmp_path / "log"
-    words = [sys.executable, "-c", COMMAND, str(file)]
+    log, kubeconfig = tmp_path / "log", make_copy(tmp_path)
+    words = [sys.executable, "-c", COMMAND, str(log), str(kubeconfig)]
     with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, start_new_session=True) as process:
         assert process.stdout is not None
         guard = int(process.stdout.readline())
-        assert not file.exists()
+        assert not log.exists()
         os.killpg(process.pid, signal.SIGKILL)
-    assert wait_until(lambda: file.exists() and file.read_text() == "deleted\n" * 2, SECONDS)
+    assert wait_until(lambda: log.exists() and log.read_text() == "a cluster\n" * 2, SECONDS)
     assert wait_until(lambda: not Path(f"/proc/{guard}/cmdline").exists(), SECONDS)
+    assert not kubeconfig.parent.exists()
 
 
 def test_a_dismissed_guard_does_nothing(tmp_path: Path) -> None:
-    """It has ended when `dismiss` returns."""
-    guard = set_guard(["touch", str(tmp_path / "log")], pauses=(0,))
+    """It has ended when `dismiss` returns, and its kubeconfig is gone."""
+    kubeconfig = make_copy(tmp_path)
+    guard = set_guard(["touch", str(tmp_path / "log")], kubeconfig, pauses=(0,))
     dismiss(guard)
     assert guard.returncode == 0
     assert not (tmp_path / "log").exists()
+    assert not kubeconfig.parent.exists()
 
 
-def test_a_guard_that_is_gone_can_be_dismissed() -> None:
+def test_a_guard_that_is_gone_can_be_dismissed(tmp_path: Path) -> None:
     """Somebody may have killed it."""
-    guard = set_guard(["true"])
+    guard = set_guard(["true"], make_copy(tmp_path))
     guard.kill()
     dismiss(guard)
     assert guard.returncode == -signal.SIGKILL
