@@ -43,6 +43,11 @@ def adoptions(settings: Settings) -> frozenset[Identity]:
     return frozenset(taken)
 
 
+def owner(marks: Mapping[str, str]) -> str | None:
+    """The stack that an object's labels name: the one that declares it, or else the one it is prepared for."""
+    return marks.get(labels.STACK) or marks.get(labels.PREPARED)
+
+
 def taken_over(
     manifests: Iterable[Mapping[str, Any]],
     live: Mapping[Identity, Mapping[str, str]],
@@ -76,12 +81,12 @@ def refusals(
     found = []
     for manifest in manifests:
         who = identity(manifest)
-        mark = live[who].get(labels.STACK) if who in live else stack
+        mark = owner(live[who]) if who in live else stack
         if mark == stack or who in adopted:
             continue
-        owner = f"belongs to stack {mark!r}" if mark else "was made by somebody else"
+        whose = f"belongs to stack {mark!r}" if mark else "was made by somebody else"
         found.append(
-            f"{shown(who)} exists and {owner}; it is left as it is. Choose another name, remove it from this "
+            f"{shown(who)} exists and {whose}; it is left as it is. Choose another name, remove it from this "
             "environment, or set `adopt: true` on it where the settings have that word, to take it over"
         )
     return tuple(sorted(found))

@@ -125,9 +125,11 @@ def _tell(name: str, settings: Settings, planned: Plan, kept: list[str], shown: 
     account = next((one.service_account for one in settings.tenants.teams if one.name == name), None)
     account = account or (name if "service account" in planned.chosen.get("rights", "") else None)
     steps = [
-        f"git diff && git add Pulumi.{stack}.yaml Pulumi.{name}.yaml",
+        f"trainstack rights -s {stack} && trainstack rights -s {name}",
+        f"git diff && git add Pulumi.{stack}.yaml Pulumi.{name}.yaml rights",
         f"trainstack check -s {stack} && trainstack check -s {name}",
-        f"pulumi preview -s {stack}, and once it is reviewed: pulumi up -s {stack}",
+        f"an administrator, once it is reviewed: kubectl apply -f rights/{stack}.yaml",
+        f"pulumi preview -s {stack} && pulumi up -s {stack}",
         *([f"kubectl create token -n {planned.chosen['namespace']} {account}"] if account else []),
         f"with the team's kubeconfig: trainstack up -s {name}",
     ]

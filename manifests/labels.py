@@ -75,6 +75,10 @@ RELEASE = "app.kubernetes.io/version"
 """The release that an operator's object comes from, as `v0.15.2`. On the definitions and Deployments of operators. Read
 before a change, which must not put an older release in the place of a newer one."""
 
+PREPARED = "trainstack.dev/prepared-for"
+"""Label of a namespace that an administrator has created from `rights/<stack>.yaml`: the stack that may declare it. It
+is nobody's until that stack does. Read before every create."""
+
 MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
 """Annotation of a Job: the fewest pods at once that it may be admitted with, 1 to one less than it asks for. Read by
 Kueue, which then writes the count that it gave into `parallelism`."""

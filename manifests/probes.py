@@ -6,12 +6,13 @@ from manifests import queues
 from manifests.labels import Manifest, metadata
 from settings.queues import ResourceFlavor
 
-_NAME = "trainstack-probe"
+NAME = "trainstack-probe"
+"""Of each of them. Roles grant dry runs by it, and an admission policy refuses to store it."""
 
 
 def kueue(stack: str) -> Manifest:
     """A ResourceFlavor: both of Kueue's webhooks, mutating and validating, stand in its way."""
-    return queues.resource_flavor(ResourceFlavor(name=_NAME), stack)
+    return queues.resource_flavor(ResourceFlavor(name=NAME), stack)
 
 
 def training_operator(stack: str) -> Manifest:
@@ -20,7 +21,7 @@ def training_operator(stack: str) -> Manifest:
     return {
         "apiVersion": "kubeflow.org/v1",
         "kind": "PyTorchJob",
-        "metadata": metadata(_NAME, stack, namespace="default"),
+        "metadata": metadata(NAME, stack, namespace="default"),
         "spec": {
             "pytorchReplicaSpecs": {"Master": {"replicas": 1, "template": {"spec": {"containers": [container]}}}},
         },
@@ -33,7 +34,7 @@ def jobset(stack: str) -> Manifest:
     return {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
-        "metadata": metadata(_NAME, stack, namespace="default"),
+        "metadata": metadata(NAME, stack, namespace="default"),
         "spec": {"replicatedJobs": [{"name": "probe", "template": template}]},
     }
 
@@ -43,7 +44,7 @@ def trainer(stack: str) -> Manifest:
     return {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainingRuntime",
-        "metadata": metadata(_NAME, stack, namespace="default"),
+        "metadata": metadata(NAME, stack, namespace="default"),
         "spec": {"template": {"spec": jobset(stack)["spec"]}},
     }
 

@@ -7,7 +7,8 @@ from checks import managers, volumes
 from checks.cluster import paths
 from checks.cluster.client import read
 from checks.cluster.marked import read_held
-from checks.cluster.snapshot import there
+from checks.cluster.rights import uncreatable
+from checks.cluster.snapshot import read_metadata, there
 from checks.cluster.volumes import read_mounts, read_volumes
 from checks.ownership import Identity, identity
 from checks.states import OwnState, Verdict, judge, of_others
@@ -15,6 +16,20 @@ from manifests.retained import Retained
 from settings.errors import Place
 from settings.model import Settings
 from settings.paths import nearest_place
+
+
+def namespaces_to_prepare(settings: Settings, manifests: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Refusals about declared namespaces that do not exist and that the user may not create.
+
+    The roles of a deployer are in its namespaces: without one of them nothing else of it can be read.
+    Raises ClusterError where the cluster cannot be read.
+    """
+    declared = [each for each in manifests if each["kind"] == "Namespace"]
+    if not declared:
+        return ()
+    context = settings.cluster.context
+    missing = {identity(each) for each in declared} - read_metadata(declared, context).keys()
+    return uncreatable((name for *_, name in missing), settings.stack, context)
 
 
 def volumes_with_data(settings: Settings, places: Mapping[str, Place]) -> tuple[tuple[str, ...], tuple[str, ...]]:

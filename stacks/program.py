@@ -20,13 +20,12 @@ from checks.preflight import examine
 from checks.recorded import RecordedLaunch
 from checks.states import OwnState
 from manifests import secrets, storage
-from manifests.labels import STACK
 from manifests.operators import OperatorManifests, in_order
 from manifests.retained import Retained, retained
 from settings.load import load_with_places
 from settings.model import Settings
 from stacks.decided import Decided, parameter_files, runs_and_sweeps
-from stacks.guards import fields_of_others, objects_of_other_states, volumes_with_data
+from stacks.guards import fields_of_others, namespaces_to_prepare, objects_of_other_states, volumes_with_data
 from workloads import render
 from workloads.records import ledger_config_map
 
@@ -79,7 +78,7 @@ def decide(
     Raises:
         SettingsError: the files do not say what an environment is.
         Refused: a rule, another cluster than the environment names, another state of the stack, a running run, somebody
-            else's object, a newer operator or, of a tenant, a missing right stands against it.
+            else's object, a newer operator, a missing namespace or, of a tenant, a missing right stands against it.
         ClusterError: the cluster cannot be read.
         ReleaseError, InputsError, WorkloadError, OperatorError: something that the environment names is not right.
 
@@ -103,6 +102,8 @@ def decide(
         raise Refused("\n".join(denied))
     # A name that the API server chooses is nobody's yet.
     declared = [each for each in everything if "name" in each["metadata"]]
+    if uncreated := namespaces_to_prepare(settings, declared):
+        raise Refused("\n".join(uncreated))
     there, adopted = read_metadata(declared, settings.cluster.context), ownership.adoptions(settings)
     kept = tuple(retained(settings, in_order(installs.values())))
     owners = objects_of_other_states(settings, state, declared, {**runs.metadata, **there}, adopted, kept)
@@ -172,7 +173,7 @@ def _ours_to_write(
     who: Identity, marks: Mapping[Identity, Mapping[str, str]], adopted: Collection[Identity], stack: str
 ) -> bool:
     """Whether this is a live object that the change may write to: this stack's, or one that it takes over."""
-    return who in marks and (marks[who].get(STACK) == stack or who in adopted)
+    return who in marks and (ownership.owner(marks[who]) == stack or who in adopted)
 
 
 def commit(root: Path) -> str:

@@ -1,10 +1,12 @@
 """The rights that an environment's people need: who deploys it, and who uses it day by day. Pure.
 
-A role of each is made from what the environment declares and from what the commands read. What a role cannot be made
-smaller than is told in docs/decisions/0013-least-privilege.md.
+A role of each is made from what the environment declares and from what the commands read. Before the roles come the
+namespaces, which only an administrator creates, and the admission policies that hold the roles to what is declared
+(docs/decisions/0013-least-privilege.md).
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from checks.cluster import paths
 from checks.cluster.admission import CLUSTER_WIDE, NAMESPACED
@@ -13,9 +15,10 @@ from checks.cluster.identity import SYSTEM
 from checks.cluster.snapshot import run_namespaces
 from checks.kinds import LAUNCHED_AS
 from checks.live import CLUSTER_SCOPED
-from manifests import probes, secrets
+from manifests import policies, probes, secrets
+from manifests.escalations import Escalation, escalations
 from manifests.kueue import CONFIG_KEY
-from manifests.labels import PATCH_FORCE, Manifest
+from manifests.labels import PATCH_FORCE, POD_SECURITY, PREPARED, STACK, Manifest
 from manifests.retained import retained
 from manifests.rights import (
     API,
@@ -26,11 +29,13 @@ from manifests.rights import (
     as_roles,
     day_two,
     deleted,
+    for_a_team,
     found,
     grants,
     guarded,
     training,
 )
+from manifests.tenants import TENANT
 from settings.model import Settings
 from workloads import render
 from workloads.render import Inputs
@@ -40,8 +45,27 @@ DEPLOYER, RESEARCHER = "deployer", "researcher"
 _KUEUE = "kueue.x-k8s.io"
 
 
-def roles_of(settings: Settings, inputs: Inputs) -> list[Manifest]:
-    """The roles of an environment, `trainstack-<environment>-<deployer|researcher>`, in the order of their names.
+@dataclass(frozen=True)
+class Rights:
+    """What an administrator applies for an environment."""
+
+    namespaces: tuple[Manifest, ...]
+    """Those that the stack declares, so that roles can be in them before the first `up`."""
+    policies: tuple[Manifest, ...]
+    """Admission policies and their bindings."""
+    roles: tuple[Manifest, ...]
+    """`trainstack-<environment>-<deployer|researcher>`, in the order of their names."""
+    escalations: Mapping[str, tuple[Escalation, ...]]
+    """By role name, those of teams too: how it reaches further than its purpose."""
+
+    @property
+    def objects(self) -> tuple[Manifest, ...]:
+        """All of it, in the order in which it is applied."""
+        return (*self.namespaces, *self.policies, *self.roles)
+
+
+def rights_of(settings: Settings, inputs: Inputs) -> Rights:
+    """The rights of an environment.
 
     Raises OperatorError or WorkloadError as `render.platform` does.
     """
@@ -49,10 +73,23 @@ def roles_of(settings: Settings, inputs: Inputs) -> list[Manifest]:
         declared = render.platform(settings, inputs)
     else:
         declared = [secrets.secret(each, settings.stack) for each in settings.secrets.secrets]
-    return [
-        *as_roles(role_name(settings.stack, DEPLOYER), deployer(settings, declared)),
-        *as_roles(role_name(settings.stack, RESEARCHER), researcher(settings, declared)),
-    ]
+    namespaces = [each for each in declared if each["kind"] == "Namespace"]
+    holding = policies.policies(settings.stack, declared, {_kind(each) for each in _probes(settings)})
+    levels = {_name(each): each["metadata"]["labels"].get(f"{POD_SECURITY}enforce", "") for each in namespaces}
+    granted = {
+        role_name(settings.stack, DEPLOYER): deployer(settings, declared),
+        role_name(settings.stack, RESEARCHER): researcher(settings, declared),
+    }
+    of_teams = {f"{TENANT}{each.name}": for_a_team(each.namespace) for each in settings.tenants.teams}
+    return Rights(
+        namespaces=tuple(_prepared(each) for each in namespaces if not _adopted(each)),
+        policies=tuple(holding),
+        roles=tuple(role for name, each in granted.items() for role in as_roles(name, each)),
+        escalations={
+            name: tuple(escalations(each, levels, policies.held(holding)))
+            for name, each in {**granted, **of_teams}.items()
+        },
+    )
 
 
 def role_name(stack: str, who: str) -> str:
@@ -63,18 +100,14 @@ def role_name(stack: str, who: str) -> str:
 def deployer(settings: Settings, declared: Iterable[Manifest]) -> set[Grant]:
     """What the engine and the program ask for.
 
-    A role cannot stand in a namespace before the namespace does: in one that this stack makes its deployer has the
-    rights that a role for all namespaces gives. In one that is there before, also one that is adopted, a role of that
-    namespace is enough.
+    Each right is one of the object's namespace. Namespaces are there before, since only an administrator creates them.
     """
     objects = list(declared)
-    made = {_name(each) for each in objects if each["kind"] == "Namespace" and not _adopted(each)}
     keeps = {(each.kind, each.namespace, each.name) for each in retained(settings, objects)}
     result: set[Grant] = set()
     for each in objects:
         namespace = each["metadata"].get("namespace")
-        where = "" if namespace in made else namespace or ""
-        result |= _declared(each, where, goes=(each["kind"], namespace, _name(each)) not in keeps)
+        result |= _declared(each, namespace or "", goes=(each["kind"], namespace, _name(each)) not in keeps)
     result |= _asked(settings) | _found(settings) | _looked_at(settings, objects)
     for namespace, kinds in _trained(settings).items():
         claims = {
@@ -82,7 +115,7 @@ def deployer(settings: Settings, declared: Iterable[Manifest]) -> set[Grant]:
             for each in settings.storage.volumes
             if each.namespace == namespace
         }
-        result |= training("" if namespace in made else namespace, kinds, claims)
+        result |= training(namespace, kinds, claims)
     return result
 
 
@@ -128,18 +161,25 @@ def _looked_at(settings: Settings, declared: Iterable[Manifest]) -> set[Grant]:
 
 
 def _asked(settings: Settings) -> set[Grant]:
-    """The question whether operators' webhooks answer: a dry run, by no name that a role could tell it by."""
-    installs = settings.operators.installs if "platform" in settings.environment.halves else ()
-    asked = [probes.BY_OPERATOR[name](settings.stack) for name in installs]
+    """The question whether operators' webhooks answer: a dry run of an object that an admission policy never stores."""
     return {
-        grant for each in asked for grant in grants(*_kind(each), ("create",), each["metadata"].get("namespace", ""))
+        grant
+        for each in _probes(settings)
+        for grant in grants(*_kind(each), ("create", "patch"), each["metadata"].get("namespace", ""), [_name(each)])
     }
+
+
+def _probes(settings: Settings) -> list[Manifest]:
+    installs = settings.operators.installs if "platform" in settings.environment.halves else ()
+    return [probes.BY_OPERATOR[name](settings.stack) for name in installs]
 
 
 def _declared(manifest: Manifest, where: str, *, goes: bool) -> set[Grant]:
     """What it takes to declare one object of the platform, and if it goes with the stack, to take it away."""
     kind, name = _kind(manifest), [_name(manifest)]
-    result = grants(*kind, DECLARE, where, name)
+    # Of a namespace that has yet to be created no role could name what is in it.
+    verbs = ("get", "patch") if manifest["kind"] == "Namespace" else DECLARE
+    result = grants(*kind, verbs, where, name)
     if goes:
         result |= deleted(*kind, where, name)
     match manifest["kind"]:
@@ -185,6 +225,13 @@ def _listed(kind: str, api_version: str) -> tuple[str, str]:
 
 def _name(manifest: Manifest) -> str:
     return str(manifest["metadata"]["name"])
+
+
+def _prepared(namespace: Manifest) -> Manifest:
+    """A namespace as an administrator creates it: with everything but the mark that the stack declares it."""
+    meta = namespace["metadata"]
+    labels = {key: value for key, value in meta["labels"].items() if key != STACK}
+    return {**namespace, "metadata": {**meta, "labels": {**labels, PREPARED: meta["labels"][STACK]}}}
 
 
 def _adopted(manifest: Manifest) -> bool:

@@ -27,6 +27,26 @@ def lacking(manifests: Iterable[Mapping[str, Any]], context: str | None) -> tupl
     return run(_lacking({each for manifest in manifests for each in _questions(manifest)}, context))
 
 
+def uncreatable(namespaces: Iterable[str], stack: str, context: str | None) -> tuple[str, ...]:
+    """Name each of these missing namespaces of a stack that the user may not create, with who can.
+
+    Raises ClusterError as `client.read` does.
+    """
+    asked = {("create", "", "namespaces", "", name) for name in namespaces}
+    return run(_uncreatable(asked, stack, context)) if asked else ()
+
+
+async def _uncreatable(asked: set[_Question], stack: str, context: str | None) -> tuple[str, ...]:
+    api = await connect(context)
+    denied = sorted(name for *_, name in await _denied(api, asked))
+    who = await _who(api) if denied else ""
+    return tuple(
+        f"namespace {name} does not exist, and {who} may not create it; an administrator of the cluster creates "
+        f"it with the roles of the environment: kubectl apply -f rights/{stack}.yaml"
+        for name in denied
+    )
+
+
 def _questions(manifest: Mapping[str, Any]) -> Iterable[_Question]:
     group = manifest["apiVersion"].rpartition("/")[0].partition("/")[0]
     metadata = manifest["metadata"]

@@ -12,6 +12,8 @@ from kr8s.asyncio import Api
 
 from checks.cluster import paths
 from checks.cluster.client import ClusterError, connect, run
+from manifests import probes
+from manifests.labels import OWNER
 
 _PAUSE_SECONDS = 0.5
 _TIMEOUT_SECONDS = 35
@@ -36,12 +38,27 @@ async def dry_run(manifests: Sequence[Mapping[str, Any]], context: str | None) -
 
 
 async def _create(api: Api, manifest: Mapping[str, Any]) -> tuple[int, str]:
+    """Create an object as a dry run.
+
+    A probe is applied, not posted: the API server checks the right to create an object by its name only in an apply, so
+    a role can grant that one name.
+    """
     metadata = manifest["metadata"]
-    collection = paths.collection(manifest["apiVersion"], manifest["kind"], metadata.get("namespace"))
-    base, _, last = collection.rpartition("/")
+    verb, query, headers = "POST", "dryRun=All", {}
+    path = paths.collection(manifest["apiVersion"], manifest["kind"], metadata.get("namespace"))
+    if metadata.get("name") == probes.NAME:
+        verb, query, path = "PATCH", f"{query}&fieldManager={OWNER}", f"{path}/{probes.NAME}"
+        headers = {"Content-Type": "application/apply-patch+yaml"}
+    base, _, last = path.rpartition("/")
     try:
         async with api.call_api(
-            "POST", base=base, version="", url=f"{last}?dryRun=All", raise_for_status=False, json=dict(manifest)
+            verb,
+            base=base,
+            version="",
+            url=f"{last}?{query}",
+            raise_for_status=False,
+            headers=headers,
+            json=dict(manifest),
         ) as response:
             return response.status_code, response.text
     except (httpx.TransportError, APITimeoutError, OSError) as error:

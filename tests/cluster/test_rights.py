@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -29,9 +30,6 @@ OWNER, TENANT, CLAIM = "owner", "tenant", "tenant"
 PEOPLE = "people"
 """The namespace of an owner's accounts: none that the stack makes or takes away."""
 
-NAMESPACES = ("kubeflow", "kueue-system", "research")
-"""Those that the dev environment makes."""
-
 Unused = Mapping[tuple[str, str], str]
 """By resource and verb, why a right that no command used here is given all the same."""
 SELDOM: Mapping[str, Unused] = {
@@ -48,9 +46,9 @@ NOT_LISTED = {
         *("deployments", "localqueues", "networkpolicies", "rolebindings", "roles", "secrets", "serviceaccounts"),
         *("services", "trainingruntimes"),
     },
-    OWNER: {"flowschemas", "persistentvolumes", "prioritylevelconfigurations", "trainingruntimes"},
+    OWNER: {"flowschemas", "persistentvolumes", "prioritylevelconfigurations", "secrets", "trainingruntimes"},
 }
-"""Kinds that are not declared: `doctor` names them as not looked at."""
+"""Kinds that are not declared, and Secrets of all namespaces: `doctor` names them as not looked at."""
 
 
 @pytest.mark.parametrize("stack", INSTALLING)
@@ -72,27 +70,28 @@ class People:
             file = write_kubeconfig(cluster, f"{namespace}/{who}", folder / who)
             self.projects[who] = Project(admin.root, file, admin.stack, {**admin.variables, "KUBECONFIG": str(file)})
 
-    def give(self, *namespaces: str) -> None:
-        """Apply the environment's file, as far as it is of these namespaces ("" for none), and bind its roles."""
+    def give(self) -> None:
+        """Apply the environment's file as an administrator does, and bind its roles."""
         file = self.admin.root / FOLDER / f"{self.admin.stack}.yaml"
-        for role in yaml.safe_load_all(file.read_text(encoding="utf-8")):
-            namespace, name = role["metadata"].get("namespace", ""), role["metadata"]["name"]
-            if namespace not in namespaces:
-                continue
-            subject = {
-                "kind": "ServiceAccount",
-                "name": name.removeprefix(f"trainstack-{self.admin.stack}-"),
-                "namespace": self.namespace,
-            }
-            binding = {
-                **role,
-                "kind": f"{role['kind']}Binding",
-                "roleRef": {"apiGroup": API, "kind": role["kind"], "name": name},
-                "subjects": [subject],
-            }
-            del binding["rules"]
-            done = self.admin.kubectl("apply", stdin=yaml.safe_dump_all([role, binding]))
-            assert done.code == 0, done.text
+        objects = list(yaml.safe_load_all(file.read_text(encoding="utf-8")))
+        bindings = [self._binding(each) for each in objects if each["kind"] in ("Role", "ClusterRole")]
+        done = self.admin.kubectl("apply", stdin=yaml.safe_dump_all([*objects, *bindings]))
+        assert done.code == 0, done.text
+
+    def _binding(self, role: dict[str, Any]) -> dict[str, Any]:
+        name = role["metadata"]["name"]
+        subject = {
+            "kind": "ServiceAccount",
+            "name": name.removeprefix(f"trainstack-{self.admin.stack}-"),
+            "namespace": self.namespace,
+        }
+        return {
+            "apiVersion": role["apiVersion"],
+            "kind": f"{role['kind']}Binding",
+            "metadata": role["metadata"],
+            "roleRef": {"apiGroup": API, "kind": role["kind"], "name": name},
+            "subjects": [subject],
+        }
 
     def granted(self, who: str) -> set[Grant]:
         """The rights of somebody, by the live roles."""
@@ -118,7 +117,15 @@ class People:
         return result
 
 
-def judge(people: People, who: str, also: set[Grant], *, unused: Unused, refused: Collection[str] = ()) -> None:
+def judge(
+    people: People,
+    who: str,
+    also: set[Grant],
+    *,
+    unused: Unused,
+    refused: Collection[str] = (),
+    granted: Collection[Grant] | None = None,
+) -> None:
     """Nothing was refused but what is known to be, nothing was asked beyond the roles, and each right was used.
 
     Args:
@@ -127,9 +134,11 @@ def judge(people: People, who: str, also: set[Grant], *, unused: Unused, refused
         also: rights that were used and that the log does not show.
         unused: why other rights are given.
         refused: what may be refused, as `<verb> <resource>`.
+        granted: the rights that it had; None for those of the live roles.
 
     """
-    asked, granted = people.asked(who), people.granted(who)
+    asked = people.asked(who)
+    granted = people.granted(who) if granted is None else granted
     took = {grant for each in asked if each.code != FORBIDDEN for grant in each.took} | also
     idle = {right for right in granted if not any(right.covers(each) for each in took)}
     known = {(each.resource, each.verb) for each in idle}
@@ -193,7 +202,7 @@ def tenant(lab: Project, cluster: Cluster, tmp_path_factory: pytest.TempPathFact
     )
     well(admin.trainstack("rights"))
     people = People(admin, cluster, NAMESPACE, tmp_path_factory.mktemp("people"))
-    people.give(NAMESPACE)
+    people.give()
     try:
         yield people
     finally:
@@ -224,8 +233,7 @@ def owner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[People]:
         admin = Project.copy(tmp_path_factory.mktemp("dev"), running)
         well(admin.kubectl("create", "namespace", PEOPLE))
         people = People(admin, running, PEOPLE, tmp_path_factory.mktemp("people"))
-        # Their other namespaces are still to be made.
-        people.give("", "default", "kube-system")
+        people.give()
         yield people
     finally:
         devcluster.down(state, keep_data=False)
@@ -237,7 +245,6 @@ def test_an_owners_people_need_their_roles_and_no_more(owner: People, tmp_path: 
     deployer, researcher = (owner.projects[who] for who in (DEPLOYER, RESEARCHER))
     well(deployer.pulumi("preview"))
     well(deployer.up(seconds=580))
-    owner.give(*NAMESPACES)
     data = tmp_path / "digits"
     subprocess.run([sys.executable, "-m", "workloads.digits.prepare", str(data)], cwd=owner.admin.root, check=True)
     well(researcher.trainstack("upload", str(data), "training:data/digits"))
@@ -246,7 +253,13 @@ def test_an_owners_people_need_their_roles_and_no_more(owner: People, tmp_path: 
     judge(owner, RESEARCHER, set(), unused=SELDOM[RESEARCHER], refused={"get nodes/proxy"})
     assert deployer.changes("--refresh") == {}
     well(deployer.trainstack("doctor"))
-    written = owner.bound(DEPLOYER)
+    # What is in a namespace that goes, the roles too, goes with it.
+    written, granted = owner.bound(DEPLOYER), owner.granted(DEPLOYER)
     well(deployer.trainstack("destroy", "--yes", seconds=580))
+    again = deployer.up()
+    assert again.code != 0
+    assert (
+        "namespace kueue-system does not exist, and system:serviceaccount:people:deployer may not create" in again.text
+    )
     unseen = {f"list {each}" for each in NOT_LISTED[OWNER]}
-    judge(owner, DEPLOYER, written, unused={**SELDOM[DEPLOYER], **UPGRADES}, refused=unseen)
+    judge(owner, DEPLOYER, written, unused={**SELDOM[DEPLOYER], **UPGRADES}, refused=unseen, granted=granted)

@@ -52,6 +52,19 @@ def test_an_identity_is_read_from_a_manifest(who: Identity) -> None:
             id="each by name, sorted",
         ),
         pytest.param({CLASS: {}, CLAIM: {}}, frozenset({CLASS, CLAIM}), (), id="taken over"),
+        pytest.param({CLASS: {"trainstack.dev/prepared-for": "dev"}}, frozenset(), (), id="prepared for this stack"),
+        pytest.param(
+            {CLASS: {"trainstack.dev/prepared-for": "prod"}},
+            frozenset(),
+            (f"StorageClass shared exists and belongs to stack 'prod'{REMEDY}",),
+            id="prepared for another stack",
+        ),
+        pytest.param(
+            {CLASS: {"trainstack.dev/prepared-for": "dev", "trainstack.dev/stack": "prod"}},
+            frozenset(),
+            (f"StorageClass shared exists and belongs to stack 'prod'{REMEDY}",),
+            id="prepared for this stack, declared by another",
+        ),
         pytest.param(
             {CLASS: {"trainstack.dev/stack": "prod"}}, frozenset({CLASS}), (), id="taken over from another stack"
         ),

@@ -8,7 +8,7 @@ import pytest
 from checks.cluster import rights, snapshot
 from checks.cluster.client import Answer, ClusterError
 from checks.cluster.existing import read_existing
-from checks.cluster.rights import lacking
+from checks.cluster.rights import lacking, uncreatable
 from checks.cluster.snapshot import read_launches
 from workloads.records import Ledger, ledger_config_map
 
@@ -66,6 +66,18 @@ def test_each_right_that_is_missing_is_told_with_who_gives_it(monkeypatch: pytes
         "patch jobs.batch vision a",
         "patch persistentvolumeclaims. vision",
     ]
+
+
+def test_a_missing_namespace_that_the_user_may_not_create_is_told_with_who_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By name; an administrator may create any."""
+    asked = make_server(monkeypatch, "create namespaces b")
+    (told,) = uncreatable(["b", "a"], "lab", None)
+    assert told == (
+        f"namespace a does not exist, and {TEAM} may not create it; an administrator of the cluster creates it with "
+        "the roles of the environment: kubectl apply -f rights/lab.yaml"
+    )
+    assert sorted(asked) == ["create namespaces.  a", "create namespaces.  b"]
+    assert uncreatable([], "lab", None) == ()
 
 
 def test_a_right_on_the_object_alone_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from checks.cluster.client import ClusterError
 from checks.cluster.webhooks import wait_until_accepted, wait_until_runtime_is_seen
+from manifests import probes
 from tests.unit.make import make_distributed
 from tests.unit.workloads.launches import make_launch
 from workloads.build import manifest
@@ -60,6 +61,11 @@ class Handler(BaseHTTPRequestHandler):
         status, message = self.server.answers[min(len(self.server.asked), len(self.server.answers)) - 1]
         self._answer(status, {"message": message})
 
+    def do_PATCH(self) -> None:
+        """As to a POST."""
+        assert self.headers["Content-Type"] == "application/apply-patch+yaml"
+        self.do_POST()
+
     def _answer(self, status: int, body: dict[str, Any]) -> None:
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -104,6 +110,14 @@ def test_a_probe_waits_whatever_the_refusal_is(server: Server) -> None:
     server.answers = [(403, "not yet"), (409, "it is there")]
     wait_until_accepted(TRAINJOB, None)
     assert len(server.asked) == 2
+
+
+def test_a_probe_is_applied_so_that_a_role_can_name_it(server: Server) -> None:
+    """The API server compares the name of what is posted with no role; still a dry run, of nobody else's fields."""
+    server.answers = [(201, "")]
+    wait_until_accepted(probes.kueue("dev"), None)
+    path = f"/apis/kueue.x-k8s.io/v1beta2/resourceflavors/{probes.NAME}"
+    assert server.asked == [f"{path}?dryRun=All&fieldManager=trainstack"]
 
 
 def test_the_last_answer_is_told_when_time_is_up(server: Server) -> None:

@@ -7,7 +7,10 @@ import pytest
 
 from cli.rights import FOLDER, text
 from cli.session import Session
+from manifests import probes
+from manifests.escalations import escalations
 from manifests.labels import PATCH_FORCE, Manifest
+from manifests.policies import held, policies
 from manifests.rights import DECLARE, LAUNCHES, WATCH, Grant, for_a_team, granted_by, grants
 from settings.environment import Environment, Existing, Namespace
 from settings.model import Settings
@@ -15,14 +18,16 @@ from settings.operators import Operators
 from settings.secrets import Secrets
 from settings.stack_name import stacks
 from settings.workloads import ReplicatedJob
-from stacks.rights import deployer, researcher, roles_of
+from stacks.rights import deployer, researcher, rights_of
 from tests.unit.make import (
     make_distributed,
+    make_kueue,
     make_queues,
     make_run,
     make_secret,
     make_settings,
     make_storage,
+    make_training_operator,
     make_volume,
 )
 from workloads.render import Inputs, platform
@@ -121,7 +126,7 @@ def test_secrets_are_written_by_name_and_listed_where_one_is_deleted() -> None:
         environment=Environment(namespaces=(Namespace(name="research", adopt=True),)),
     )
     for settings in (tenant, adopting):
-        roles = roles_of(settings, Inputs())
+        roles = rights_of(settings, Inputs()).roles
         granted = {grant for role in roles for grant in granted_by(role) if grant.resource == "secrets"}
         assert granted == {
             *grants("", "secrets", (*DECLARE, "delete"), "research", ["git"]),
@@ -153,24 +158,54 @@ def test_an_owner_may_write_the_roles_of_its_operators_and_no_others() -> None:
     }
 
 
-def test_a_namespace_that_is_there_before_needs_a_role_of_its_own_alone() -> None:
-    """In one that the stack makes, no role can stand before it: its rights are those of a role for all namespaces."""
-    for adopt, places in ((False, {""}), (True, {"research"})):
-        settings = make_settings(
-            make_distributed(),
-            operators=Operators(),
-            environment=Environment(namespaces=(Namespace(name="research", adopt=adopt),)),
-        )
-        declared = platform(settings, Inputs())
-        assert any(PATCH_FORCE in each["metadata"].get("annotations", {}) for each in declared) == adopt
-        launching = {each.namespace for each in deployer(settings, declared) if each.resource == "pytorchjobs"}
-        assert launching - {""} == places - {""}
-        writing = {
-            each.namespace
-            for each in deployer(settings, declared)
-            if each.resource == "pytorchjobs" and each.verb == "patch"
-        }
-        assert writing == places
+@pytest.mark.parametrize("adopt", [False, True])
+def test_a_deployer_writes_in_declared_namespaces_and_under_declared_names_alone(adopt: bool) -> None:
+    """Also where the stack creates the namespace: an administrator does so first, and the role is of that namespace."""
+    settings = make_settings(
+        make_run(kind="Pod"),
+        make_distributed(),
+        operators=Operators(),
+        secrets=SECRETS,
+        environment=Environment(namespaces=(Namespace(name="research", adopt=adopt),)),
+    )
+    declared = platform(settings, Inputs())
+    assert any(PATCH_FORCE in each["metadata"].get("annotations", {}) for each in declared) == adopt
+    writing = {each for each in deployer(settings, declared) if each.verb not in ("get", "list", "watch")}
+    assert {each.namespace for each in writing} == {"", "research"}
+    assert {each for each in writing if not (each.namespace or each.name)} == set()
+    assert not [each for each in writing if each.resource == "namespaces" and each.verb == "create"]
+
+
+def test_only_an_administrator_creates_the_namespaces_of_a_stack() -> None:
+    """The file creates those that the stack does not adopt, with the level that the stack declares."""
+    namespaces = (
+        Namespace(name="research", labels={"pod-security.kubernetes.io/enforce": "baseline"}),
+        Namespace(name="theirs", adopt=True),
+    )
+    made = rights_of(
+        make_settings(make_run(), operators=Operators(), environment=Environment(namespaces=namespaces)), Inputs()
+    )
+    (created,) = made.namespaces
+    assert (created["metadata"]["name"], created["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]) == (
+        "research",
+        "baseline",
+    )
+    assert held(made.policies) == {("", "namespaces", "research"), ("", "namespaces", "theirs")}
+
+
+def test_a_probe_is_granted_by_its_name_and_never_stored() -> None:
+    """Whoever may ask an operator's webhooks may create nothing else of those kinds, and no stored object by it."""
+    settings = make_settings(
+        make_run(), operators=Operators(kueue=make_kueue(), training_operator=make_training_operator())
+    )
+    asked = {each for each in researcher(settings, ()) if each.verb in ("create", "patch") and each.name}
+    assert asked == {
+        *grants("kueue.x-k8s.io", "resourceflavors", ("create", "patch"), names=[probes.NAME]),
+        *grants("kubeflow.org", "pytorchjobs", ("create", "patch"), "default", [probes.NAME]),
+    }
+    kinds = {(each.group, each.resource) for each in asked}
+    assert held(policies("test", (), kinds)) == {(*each, probes.NAME) for each in kinds}
+    assert escalations(asked, {}, held(policies("test", (), kinds))) == []
 
 
 def test_who_uses_an_environment_writes_in_its_namespaces_alone() -> None:
@@ -184,9 +219,10 @@ def test_who_uses_an_environment_writes_in_its_namespaces_alone() -> None:
 
 def test_the_roles_are_named_after_the_environment() -> None:
     """One name for each of the two, whatever the place."""
-    found = roles_of(make_settings(make_run(), operators=Operators()), Inputs())
+    found = rights_of(make_settings(make_run(), operators=Operators()), Inputs()).roles
     assert [(each["kind"], each["metadata"]["name"]) for each in found] == [
         ("ClusterRole", "trainstack-test-deployer"),
+        ("Role", "trainstack-test-deployer"),
         ("ClusterRole", "trainstack-test-researcher"),
         ("Role", "trainstack-test-researcher"),
     ]

@@ -1,0 +1,347 @@
+"""Ways to reach further than a role is for."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from manifests import probes
+from manifests.rights import API
+from tests.cluster.escalation_requests import (
+    DRY,
+    EVERYTHING,
+    HARDENED,
+    INTRUDER,
+    OTHERS,
+    PRIVILEGED,
+    SYSTEM,
+    THERE,
+    Body,
+    Person,
+    Request,
+    Tries,
+    any_pod,
+    apply,
+    both,
+    controllers,
+    deleting,
+    location,
+    made,
+    make_definition,
+    patch,
+    pod,
+    post,
+    reading,
+)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One way. It succeeds where any of its requests does."""
+
+    title: str
+    means: tuple[str, ...]
+    """The ids of escalations, of which one has to be listed where this succeeds."""
+    places: tuple[str, ...]
+    """Namespaces; "" for the cluster, OWN for all that the role is meant for."""
+    tries: Tries
+    connects: bool = False
+    """Whether it leads to a node: there is none, so any other answer than a refusal is a success."""
+    makes_pods: bool = False
+    """Whether it succeeds only where the namespace takes the pod too, which a controller would create."""
+    stores: bool = False
+    """Whether it is sent in earnest, so that an administrator, whom nothing stops, does not try it."""
+
+
+OWN = "own"
+
+
+def attempts() -> list[Attempt]:
+    """All of them."""
+    return [*_pods(), *_reading(), *_roles(), *_namespaces(), *_admission(), *_identities(), *_nodes(), *_others()]
+
+
+def _pods() -> list[Attempt]:
+    account = {**HARDENED, "serviceAccountName": THERE}
+    mounting = {**HARDENED, "volumes": [{"name": "s", "secret": {"secretName": THERE}}]}
+    return [
+        Attempt("privileged hostPath pod in kube-system", ("privileged-pods",), (SYSTEM,), pod(PRIVILEGED)),
+        Attempt("privileged hostPath pod in another's namespace", ("privileged-pods",), (OTHERS,), pod(PRIVILEGED)),
+        Attempt("privileged hostPath pod in its own namespace", ("privileged-pods",), (OWN,), pod(PRIVILEGED)),
+        Attempt(
+            "the same by a Job, PyTorchJob, JobSet or Deployment",
+            ("privileged-pods",),
+            (SYSTEM, OTHERS, OWN),
+            controllers(PRIVILEGED),
+            makes_pods=True,
+        ),
+        Attempt("pod of another ServiceAccount", ("pod-identities",), (SYSTEM, OTHERS, OWN), any_pod(account)),
+        Attempt("pod that mounts another's Secret", ("pod-identities",), (SYSTEM, OTHERS, OWN), any_pod(mounting)),
+        _connecting("exec into another's pod", "exec"),
+        _connecting("attach to another's pod", "attach"),
+        _connecting("port-forward to another's pod", "portforward"),
+        Attempt(
+            "ephemeral container in another's pod",
+            ("exec",),
+            (SYSTEM, OTHERS, OWN),
+            lambda _, place: [
+                patch(
+                    f"/api/v1/namespaces/{place}/pods/{THERE}/ephemeralcontainers",
+                    {"spec": {"ephemeralContainers": [{**HARDENED["containers"][0], "name": "e"}]}},
+                )
+            ],
+        ),
+    ]
+
+
+def _connecting(title: str, part: str) -> Attempt:
+    query = (("command", "id"), ("container", "c"), ("stdout", "true"))
+
+    def tries(_: Person, place: str) -> list[Request]:
+        path = f"/api/v1/namespaces/{place}/pods/{THERE}/{part}"
+        return [Request(verb, path, query=query) for verb in ("POST", "GET")]
+
+    return Attempt(title, ("exec",), (SYSTEM, OTHERS, OWN), tries, connects=True)
+
+
+def _reading() -> list[Attempt]:
+    return [
+        Attempt("read Secrets of kube-system", ("secrets",), (SYSTEM,), reading("secrets")),
+        Attempt("read Secrets of another's namespace", ("secrets",), (OTHERS,), reading("secrets")),
+        Attempt("read Secrets of its own namespace", ("secrets",), (OWN,), reading("secrets")),
+        Attempt("read all Secrets", ("secrets",), ("",), lambda *_: [Request("GET", "/api/v1/secrets")]),
+        Attempt("read ConfigMaps of others", ("reads-all-namespaces",), (OTHERS,), reading("configmaps")),
+        Attempt("read pods of others", ("reads-all-namespaces",), (OTHERS,), reading("pods")),
+    ]
+
+
+def _roles() -> list[Attempt]:
+    admin = ("cluster-admin",)
+    inside = ("namespace-admin",)
+    everything: Body = {"rules": EVERYTHING}
+
+    def own_role(person: Person, place: str) -> list[Request]:
+        kind = f"namespaces/{place}/roles" if place else "clusterroles"
+        return [
+            patch(f"/apis/{API}/v1/{kind}/{person.role}", everything),
+            patch(f"/apis/{API}/v1/{kind.replace('roles', 'rolebindings')}/{person.role}", {"subjects": []}),
+        ]
+
+    def bound(kind: str, name: str) -> Callable[[Person], Body]:
+        return lambda person: {
+            "roleRef": {"apiGroup": API, "kind": kind, "name": name},
+            "subjects": [{"apiGroup": API, "kind": "User", "name": person.user}],
+        }
+
+    def declared(kind: str) -> Tries:
+        """Bind each role that may be bound, or else one that is there."""
+
+        def tries(person: Person, place: str) -> Iterator[Request]:
+            for name in person.bindable(kind, place) or [THERE]:
+                yield from made(f"{kind}Binding", bound(kind, name))(person, place)
+
+        return tries
+
+    reader = bound("Role", "extension-apiserver-authentication-reader")
+    return [
+        Attempt(
+            "bind cluster-admin to itself",
+            admin,
+            ("",),
+            made("ClusterRoleBinding", bound("ClusterRole", "cluster-admin")),
+        ),
+        Attempt("new ClusterRole with every right", admin, ("",), made("ClusterRole", everything, declared=False)),
+        Attempt("every right for a declared ClusterRole", admin, ("",), made("ClusterRole", everything)),
+        Attempt("edit its own ClusterRole or binding", admin, ("",), own_role),
+        Attempt("edit its own Role or binding", inside, (OWN,), own_role),
+        Attempt("Role with every right", inside, (SYSTEM, OTHERS, OWN), made("Role", everything)),
+        Attempt(
+            "bind cluster-admin to itself in a namespace",
+            inside,
+            (SYSTEM, OTHERS, OWN),
+            made("RoleBinding", bound("ClusterRole", "cluster-admin")),
+        ),
+        Attempt("bind a Role of kube-system to itself", ("binding",), (SYSTEM,), made("RoleBinding", reader)),
+        Attempt(
+            "bind an operator's ClusterRole to itself",
+            ("binding", "cluster-admin"),
+            ("",),
+            declared("ClusterRole"),
+        ),
+        Attempt(
+            "bind a declared Role to itself",
+            ("binding", "namespace-admin"),
+            (OWN,),
+            declared("Role"),
+        ),
+    ]
+
+
+def _namespaces() -> list[Attempt]:
+    lowered = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}}
+
+    def relabel(_: Person, place: str) -> list[Request]:
+        path = f"/api/v1/namespaces/{place}"
+        applied = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": place, **lowered["metadata"]}}
+        bare = {"metadata": {"labels": None}}
+        return [patch(path, lowered), patch(path, bare), apply(path, applied)]
+
+    new = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": INTRUDER}}
+    return [
+        Attempt("lower the Pod Security level of kube-system", ("pod-security",), (SYSTEM,), relabel),
+        Attempt("lower that of another's namespace", ("pod-security",), (OTHERS,), relabel),
+        Attempt("lower that of its own namespace", ("pod-security",), (OWN,), relabel),
+        Attempt(
+            "create a namespace",
+            ("pod-security",),
+            ("",),
+            lambda *_: [post("/api/v1/namespaces", new), apply(f"/api/v1/namespaces/{INTRUDER}", new)],
+        ),
+        Attempt("delete another's namespace", ("namespace-deletion",), (OTHERS,), _delete_namespace),
+        Attempt("delete its own namespace", ("namespace-deletion",), (OWN,), _delete_namespace),
+    ]
+
+
+def _delete_namespace(_: Person, place: str) -> list[Request]:
+    return [Request("DELETE", f"/api/v1/namespaces/{place}", query=DRY)]
+
+
+def _admission() -> list[Attempt]:
+    hook = {
+        "name": "hook.example.org",
+        "clientConfig": {"url": "https://example.org/"},
+        "rules": [{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "failurePolicy": "Ignore",
+    }
+    hooks: Body = {"webhooks": [hook]}
+    kinds = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+    group = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
+
+    def policy(*_: object) -> list[Request]:
+        paths = [f"{group}{end}/{THERE}" for end in ("ies", "ybindings")]
+        return [
+            each
+            for path in paths
+            for each in (Request("DELETE", path, query=DRY), patch(path, {"metadata": {"labels": {"a": "b"}}}))
+        ]
+
+    def definition(person: Person, _: str) -> list[Request]:
+        found = []
+        for name in person.names("apiextensions.k8s.io", "customresourcedefinitions"):
+            plural, _dot, crd_group = name.partition(".")
+            body = make_definition(crd_group or "example.org", plural, namespaced=True)
+            found += both("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body)
+        return found
+
+    def service(person: Person, _: str) -> list[Request]:
+        found = []
+        for name in person.names("apiregistration.k8s.io", "apiservices"):
+            version, _dot, api_group = (name if "." in name else "v1.example.org").partition(".")
+            spec = {"group": api_group, "version": version, "groupPriorityMinimum": 1, "versionPriority": 1}
+            spec |= {"service": {"name": "s", "namespace": OTHERS}, "insecureSkipTLSVerify": True}
+            body = {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "spec": spec}
+            body["metadata"] = {"name": f"{version}.{api_group}"}
+            found += both("/apis/apiregistration.k8s.io/v1/apiservices", body)
+        return found
+
+    return [
+        Attempt("delete or edit an admission policy", ("admission",), ("",), policy),
+        *(
+            Attempt(f"{which} {kind}", ("webhooks",), ("",), made(kind, hooks, declared=which == "declared"))
+            for kind in kinds
+            for which in ("new", "declared")
+        ),
+        Attempt("definition of a kind", ("definitions",), ("",), definition),
+        Attempt("APIService", ("apiservices",), ("",), service),
+    ]
+
+
+def _identities() -> list[Attempt]:
+    def token(_: Person, place: str) -> list[Request]:
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": ["a"]}}
+        return [post(f"/api/v1/namespaces/{place}/serviceaccounts/{THERE}/token", body)]
+
+    def impersonate(*_: object) -> list[Request]:
+        everybody = ("system:masters", "system:serviceaccounts")
+        headers = [(("Impersonate-User", INTRUDER), ("Impersonate-Group", group)) for group in everybody]
+        return [Request("GET", "/api/v1/namespaces", headers=each) for each in headers]
+
+    approved = {"type": "Approved", "status": "True", "reason": "a", "message": "b"}
+    approval = f"/apis/certificates.k8s.io/v1/certificatesigningrequests/{THERE}/approval"
+    return [
+        Attempt("token of another ServiceAccount", ("tokens",), (SYSTEM, OTHERS, OWN), token),
+        Attempt("act as an administrator or a ServiceAccount", ("impersonation",), ("",), impersonate),
+        Attempt(
+            "approve a certificate",
+            ("certificates",),
+            ("",),
+            lambda *_: [patch(approval, {"status": {"conditions": [approved]}})],
+        ),
+    ]
+
+
+def _nodes() -> list[Attempt]:
+    volume: Body = {
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": "1Gi"},
+            "hostPath": {"path": "/"},
+            "persistentVolumeReclaimPolicy": "Retain",
+        }
+    }
+    node = f"/api/v1/nodes/{THERE}"
+    return [
+        Attempt("volume on the node's root folder", ("host-paths",), ("",), made("PersistentVolume", volume)),
+        Attempt(
+            "edit a node",
+            ("nodes",),
+            ("",),
+            lambda *_: [
+                patch(node, {"metadata": {"labels": {"a": "b"}}}),
+                patch(f"{node}/status", {"status": {"capacity": {"cpu": "1"}}}),
+            ],
+        ),
+        Attempt("nodes/proxy", ("nodes",), ("",), lambda *_: [Request("GET", f"{node}/proxy/pods")], connects=True),
+    ]
+
+
+def _others() -> list[Attempt]:
+    writes = ("writes-all-namespaces",)
+    here = ("namespace-admin",)
+    quota: Body = {"spec": {"hard": {"pods": "1k"}}}
+    lease: Body = {"spec": {"holderIdentity": INTRUDER}}
+    queue: Body = {"spec": {"namespaceSelector": {}}}
+    service: Body = {"spec": {"ports": [{"port": 443}], "externalIPs": ["203.0.113.1"]}}
+    policy: Body = {"spec": {"podSelector": {}}}
+    return [
+        Attempt("write ConfigMaps (ledgers) of others", writes, (SYSTEM, OTHERS), made("ConfigMap", {"data": {}})),
+        Attempt("write Secrets of others", writes, (SYSTEM, OTHERS), made("Secret", {})),
+        Attempt("delete another's pods", writes, (SYSTEM, OTHERS), deleting("/api/v1", "pods")),
+        Attempt("delete another's claims", writes, (OTHERS,), deleting("/api/v1", "persistentvolumeclaims")),
+        Attempt("edit another's quota", ("limits",), (OTHERS, OWN), made("ResourceQuota", quota)),
+        Attempt("edit limit ranges", ("limits",), (OTHERS, OWN), made("LimitRange", {"spec": {"limits": []}})),
+        Attempt("edit another's ClusterQueue", writes, ("",), made("ClusterQueue", queue, declared=False)),
+        Attempt("edit another's LocalQueue", writes, (OTHERS,), made("LocalQueue", {"spec": {"clusterQueue": "q"}})),
+        Attempt("edit another's NetworkPolicy", writes, (OTHERS,), made("NetworkPolicy", policy)),
+        Attempt("write a Lease of kube-system", writes, (SYSTEM,), made("Lease", lease)),
+        Attempt("PriorityClass", ("priorities",), ("",), made("PriorityClass", {"value": 1000000})),
+        Attempt("another's StorageClass", writes, ("",), made("StorageClass", {"provisioner": "a"}, declared=False)),
+        Attempt("ServiceAccount of its own namespace", here, (OWN,), made("ServiceAccount", {}, declared=False)),
+        Attempt("Service with externalIPs", ("external-ips",), (SYSTEM, OTHERS, OWN), made("Service", service)),
+        Attempt("store what is only asked for as a dry run", (), ("",), _store_probes, stores=True),
+    ]
+
+
+def _store_probes(person: Person, _: str) -> list[Request]:
+    """Sent in earnest: nothing may come of it."""
+    flavor = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": probes.NAME}}
+    job = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": probes.NAME}}
+    job["spec"] = {"pytorchReplicaSpecs": {"Master": {"template": {"spec": PRIVILEGED}}}}
+    sent = both(location("ResourceFlavor", ""), flavor)
+    if "default" not in person.namespaces:
+        sent += both(location("PyTorchJob", "default"), job)
+    return [replace(each, query=_without_dry(each)) for each in sent]
+
+
+def _without_dry(request: Request) -> tuple[tuple[str, str], ...]:
+    return tuple(each for each in request.query if each not in DRY)

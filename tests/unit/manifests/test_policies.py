@@ -1,0 +1,37 @@
+"""Admission policies that go with roles."""
+
+from manifests import namespaces, probes, storage
+from manifests.policies import held, policies
+from settings.environment import Namespace
+from settings.storage import PersistentVolume
+
+VOLUME = PersistentVolume(
+    name="data", storage_class="manual", size="1Gi", access_modes=("ReadWriteOnce",), host_path='/mnt/a"b'
+)
+
+
+def test_an_environment_without_such_objects_has_no_policy() -> None:
+    """Nothing is held that is not declared."""
+    assert policies("lab", (), ()) == []
+
+
+def test_each_policy_holds_the_objects_that_the_environment_declares() -> None:
+    """By name; each has a binding that denies."""
+    declared = [namespaces.namespace(Namespace(name="research"), "lab"), storage.persistent_volume(VOLUME, "lab")]
+    made = policies("lab", declared, [("kueue.x-k8s.io", "resourceflavors")])
+    names = ["trainstack-lab-pod-security", "trainstack-lab-host-paths", "trainstack-lab-probes"]
+    assert [each["metadata"]["name"] for each in made] == [name for name in names for _ in ("policy", "binding")]
+    assert held(made) == {
+        ("", "namespaces", "research"),
+        ("", "persistentvolumes", "data"),
+        ("kueue.x-k8s.io", "resourceflavors", probes.NAME),
+    }
+    bindings = [each["spec"] for each in made if each["kind"] == "ValidatingAdmissionPolicyBinding"]
+    assert bindings == [{"policyName": name, "validationActions": ["Deny"]} for name in names]
+    assert {each["spec"]["failurePolicy"] for each in made if each["kind"] == "ValidatingAdmissionPolicy"} == {"Fail"}
+
+
+def test_a_folder_is_quoted_for_the_expression() -> None:
+    """Whatever characters it has."""
+    policy, _ = policies("lab", [storage.persistent_volume(VOLUME, "lab")], ())
+    assert policy["spec"]["variables"] == [{"name": "folders", "expression": '{"data": "/mnt/a\\"b"}'}]
