@@ -99,7 +99,8 @@ def live_launch(body: Mapping[str, Any], lost_labels: Mapping[str, str] = Mappin
         created=datetime.fromisoformat(metadata["creationTimestamp"]),
         launch=metadata["labels"][labels.LAUNCH],
         sweep=_of_sweep(body),
-        lost_labels=lost_labels,
+        # A plain dict: `status --json` copies the launch.
+        lost_labels=dict(lost_labels),
     )
 
 

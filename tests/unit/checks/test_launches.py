@@ -1,6 +1,6 @@
 """Which runs a change may launch: the whole table of what is declared, remembered and alive."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -260,6 +260,8 @@ def test_the_state_of_a_live_object(body: dict[str, Any], phase: Phase) -> None:
         run_id=RUN, name=FIRST, kind=body["kind"], namespace="research", phase=phase, created=NOW, launch=FIRST
     )
     assert live_launch(body) == expected
+    # `status --json` copies it.
+    assert LiveLaunch(**asdict(live_launch(body))) == expected
     assert expected.active == (phase in ("queued", "running"))
 
 
