@@ -10,7 +10,7 @@ import pytest
 from cli.rights import rights_in
 from cli.session import Session
 from manifests.rights import Grant
-from settings.load import stacks
+from settings.stack_name import stacks
 from tests.apiserver import ApiServer, User
 from tests.cluster.escalation_requests import (
     OTHERS,
