@@ -1,0 +1,102 @@
+"""A person's checkout: files to edit, a state of the engine, a kubeconfig."""
+
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.stateful.trees import Body, copy
+
+ROOT = Path(__file__).parents[2]
+FILES = ("__main__.py", "Pulumi.yaml", "defaults.yaml", "workloads/wrapper/run.py")
+"""What the program reads beside the environment's own file."""
+
+
+@dataclass
+class Checkout:
+    """One of them, on one stack."""
+
+    name: str
+    root: Path
+    stack: str
+    user: str
+    """Who its commands are, to the API server."""
+    config: Body = field(default_factory=dict)
+    """The stack's file."""
+    clock_seconds: float = 0.0
+
+    @property
+    def state(self) -> Path:
+        """The file of the engine's state."""
+        return self.root / "state.json"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The person's kubeconfig."""
+        return self.root / "kubeconfig"
+
+    @property
+    def runs(self) -> list[Body]:
+        """The declared runs."""
+        declared: list[Body] = self.config["trainstack:workloads"]["runs"]
+        return declared
+
+    @property
+    def stop(self) -> list[str]:
+        """The run ids that may be stopped."""
+        named: list[str] = self.config["trainstack:workloads"].setdefault("stop", [])
+        return named
+
+    def run(self, name: str) -> Body | None:
+        """A declared run."""
+        return next((each for each in self.runs if each["name"] == name), None)
+
+    def write(self) -> None:
+        """Write the stack's file."""
+        (self.root / f"Pulumi.{self.stack}.yaml").write_text(yaml.safe_dump({"config": self.config}, sort_keys=False))
+
+
+def make_checkout(name: str, root: Path, stack: str, user: str, config: Body) -> Checkout:
+    """A checkout with the program's files and this configuration."""
+    for file in FILES:
+        (root / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / file, root / file)
+    return Checkout(name, root, stack, user, copy(config))
+
+
+def make_config(profile: str, namespaces: list[str], *runs: Body) -> Body:
+    """A small environment without operators."""
+    mine = profile == "owner"
+    named: dict[str, Any] = {"namespaces": [{"name": each} for each in namespaces]} if mine else {}
+    existing = {"storageClasses": ["shared"], **({} if mine else {"namespaces": namespaces})}
+    return {
+        "trainstack:environment": {"profile": profile, **named, "existing": existing},
+        "trainstack:operators": dict.fromkeys(("kueue", "trainingOperator", "jobset", "trainer")),
+        "trainstack:queues": {"priorityClasses": None},
+        "trainstack:storage": {"volumes": [make_volume(namespaces[0])]},
+        "trainstack:workloads": {"runs": list(runs)},
+    }
+
+
+def make_volume(namespace: str) -> Body:
+    """A claim for the records of runs."""
+    size = {"storageClass": "shared", "size": "1Gi", "accessModes": ["ReadWriteMany"]}
+    return {"name": "records", "namespace": namespace, **size, "retain": False}
+
+
+def make_run(name: str, namespace: str, **changes: Any) -> Body:
+    """An unmanaged run."""
+    return {
+        "name": name,
+        "kind": "Job",
+        "namespace": namespace,
+        "managed": False,
+        "image": {"name": "busybox:1.35"},
+        "command": ["sh", "-c", "true"],
+        "args": ["1"],
+        "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}},
+        "runAsUser": 1000,
+        **changes,
+    }

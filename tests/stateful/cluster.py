@@ -1,0 +1,163 @@
+"""The parts of a cluster that a test plays beside the API server: controllers, and people with kubectl."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from checks.cluster import paths
+from manifests.labels import STACK
+from tests.apiserver import ApiServer
+from tests.stateful.trees import Body
+
+Status = Literal["running", "succeeded", "failed", "suspended"]
+SECOND = "2026-01-01T00:00:00Z"
+MERGE = "application/merge-patch+json"
+ROLE = "trainstack-search-tenant"
+ACTIVE = frozenset({"running", "suspended"})
+
+
+@dataclass
+class Launch:
+    """An object that trains, as it was last seen."""
+
+    server: str
+    uid: str
+    run_id: str
+    """Of the first look: a person may remove the label."""
+    path: str
+    status: Status = "running"
+    gone: bool = False
+    """It is deleted, or is being deleted."""
+    by_hand: bool = False
+    """A person deleted it, or the cluster did."""
+
+    @property
+    def active(self) -> bool:
+        """Whether it waits or runs."""
+        return not self.gone and self.status in ACTIVE
+
+
+def launches(server: ApiServer, namespaces: list[str]) -> Iterator[Body]:
+    """All Jobs and Pods there."""
+    for namespace in namespaces:
+        for version, kind in (("batch/v1", "Job"), ("v1", "Pod")):
+            found = server.get(paths.collection(version, kind, namespace))
+            for body in (found or {}).get("items", []):
+                yield {"apiVersion": version, "kind": kind, **body}
+
+
+def status_of(body: Body) -> Status:
+    """What it says of itself."""
+    status = body.get("status") or {}
+    true = {each["type"] for each in status.get("conditions") or () if each["status"] == "True"}
+    if "Complete" in true or status.get("phase") == "Succeeded":
+        return "succeeded"
+    if "Failed" in true or status.get("phase") == "Failed":
+        return "failed"
+    return "suspended" if body["spec"].get("suspend") else "running"
+
+
+def set_status(server: ApiServer, path: str, status: Status) -> None:
+    """Play the Job controller, or the kubelet. What has ended does not begin again."""
+    body = server.get(path)
+    if body is None or status_of(body) in ("succeeded", "failed"):
+        return
+    if body["kind"] == "Pod":
+        phase = {"succeeded": "Succeeded", "failed": "Failed"}.get(status, "Running")
+        server.send("PATCH", f"{path}/status", {"status": {"phase": phase}}, MERGE)
+        return
+    server.send("PATCH", path, {"spec": {"suspend": status == "suspended"}}, MERGE)
+    if status in ("succeeded", "failed"):
+        server.send("PATCH", f"{path}/status", {"status": _ended(status)}, MERGE).checked()
+
+
+def _ended(status: Status) -> Body:
+    kinds = ("SuccessCriteriaMet", "Complete") if status == "succeeded" else ("FailureTarget", "Failed")
+    condition = {"status": "True", "lastProbeTime": SECOND, "lastTransitionTime": SECOND, "reason": "Test"}
+    told: Body = {"conditions": [{"type": kind, **condition} for kind in kinds], "startTime": SECOND, "ready": 0}
+    return {**told, **({"completionTime": SECOND, "succeeded": 1} if status == "succeeded" else {"failed": 1})}
+
+
+def collect(server: ApiServer, namespaces: list[str]) -> None:
+    """Play the garbage collector: what was deleted in the foreground goes."""
+    for body in [*launches(server, namespaces), *_others(server, namespaces)]:
+        if "foregroundDeletion" in body["metadata"].get("finalizers", []):
+            server.send("PATCH", paths.location(body), {"metadata": {"finalizers": None}}, MERGE)
+    for name in namespaces:
+        namespace = server.get(f"/api/v1/namespaces/{name}")
+        if namespace and "deletionTimestamp" in namespace["metadata"]:
+            namespace["spec"] = {}
+            namespace["metadata"].pop("finalizers", None)
+            server.send("PUT", f"/api/v1/namespaces/{name}/finalize", namespace)
+
+
+def _others(server: ApiServer, namespaces: list[str]) -> Iterator[Body]:
+    kinds = (("v1", "ConfigMap"), ("v1", "PersistentVolumeClaim"), ("networking.k8s.io/v1", "NetworkPolicy"))
+    for namespace in namespaces:
+        body = server.get(f"/api/v1/namespaces/{namespace}")
+        if body:
+            yield {"apiVersion": "v1", **body}
+        for version, kind in kinds:
+            for item in (server.get(paths.collection(version, kind, namespace)) or {}).get("items", []):
+                yield {"apiVersion": version, "kind": kind, **item}
+
+
+def config_maps(server: ApiServer, namespaces: list[str], stack: str, mark: str) -> list[Body]:
+    """The stack's ledgers, or its wrappers."""
+    found = []
+    for namespace in namespaces:
+        path = f"/api/v1/namespaces/{namespace}/configmaps"
+        listed = server.send("GET", path, labelSelector=f"{STACK}={stack},{mark}").checked()
+        found += [{"apiVersion": "v1", "kind": "ConfigMap", **each} for each in listed["items"]]
+    return found
+
+
+def delete(server: ApiServer, path: str) -> None:
+    """Delete an object as a person or a TTL does; it is gone at once."""
+    server.send("DELETE", path, {"propagationPolicy": "Background"})
+
+
+def unmark(server: ApiServer, path: str, label: str) -> None:
+    """Remove a label."""
+    server.send("PATCH", path, {"metadata": {"labels": {label: None}}}, MERGE)
+
+
+def set_quota(server: ApiServer, namespace: str, resource: str | None) -> None:
+    """Allow no more objects of a kind (`count/configmaps`) in a namespace; None: any number again."""
+    path = f"/api/v1/namespaces/{namespace}/resourcequotas"
+    server.send("DELETE", f"{path}/search")
+    if resource is not None:
+        spec = {"hard": {resource: "0"}}
+        body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "search"}, "spec": spec}
+        server.send("POST", path, body).checked()
+        # The quota's controller says first how much is used.
+        server.send("PATCH", f"{path}/search/status", {"status": {**spec, "used": {resource: "0"}}}, MERGE).checked()
+
+
+def admit(server: ApiServer, user: str, namespaces: list[str]) -> None:
+    """Give a person the rights of a tenant of these namespaces."""
+    for namespace in namespaces:
+        subject = {"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}
+        body = {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": f"{ROLE}-{user}"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ROLE},
+            "subjects": [subject],
+        }
+        path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings"
+        server.send("POST", path, body).checked()
+
+
+def prepare(server: ApiServer) -> None:
+    """What every cluster of the search has: the tenants' role."""
+    everything = ["get", "list", "watch", "create", "update", "patch", "delete"]
+    kinds = ["configmaps", "pods", "pods/log", "persistentvolumeclaims", "secrets", "events", "serviceaccounts"]
+    rules: list[Any] = [
+        {"apiGroups": [""], "resources": kinds, "verbs": everything},
+        {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},
+        {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": everything},
+        {"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"], "verbs": everything},
+    ]
+    body = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": ROLE}}
+    server.send("POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", {**body, "rules": rules}).checked()

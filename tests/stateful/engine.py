@@ -1,0 +1,420 @@
+"""A stand-in for Pulumi's engine that executes a real program against an API server, step by step.
+
+The program is served over the engine's own protocol, so that it is run by the project's language host, with its hooks
+and transformations. Steps are those of the engine's step generator; they are executed one at a time, where the engine
+may execute independent ones at once.
+
+Source: github.com/pulumi/pulumi, pkg/resource/deploy: step_generator.go, step.go, deployment_executor.go, builtins.go
+"""
+
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.stateful.provider import Cluster, Failed, Provider, connect
+from tests.stateful.state import Resource, State
+from tests.stateful.trees import (
+    Body,
+    at,
+    below,
+    copy,
+    differences,
+    holds_unknown,
+    parse,
+    pruned,
+    put,
+    without_nulls,
+)
+
+STASH, REFERENCE, READ_STATE = (
+    "pulumi:index:Stash",
+    "pulumi:pulumi:StackReference",
+    "pulumi:pulumi:readStackResourceOutputs",
+)
+PROVIDER = "pulumi:providers:kubernetes"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A registration."""
+
+    urn: str
+    type: str
+    custom: bool
+    inputs: Body
+    provider: str = ""
+    protect: bool = False
+    retain: bool = False
+    delete_first: bool | None = None
+    ignore: tuple[str, ...] = ()
+    replace_on: tuple[str, ...] = ()
+    import_id: str = ""
+    before_create: tuple[str, ...] = ()
+    after_create: tuple[str, ...] = ()
+    before_update: tuple[str, ...] = ()
+    after_update: tuple[str, ...] = ()
+    before_delete: tuple[str, ...] = ()
+    after_delete: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The Pulumi name."""
+        return self.urn.split("::", 3)[3]
+
+    def resource(self, **changes: Any) -> Resource:
+        """What the state keeps of it."""
+        given: dict[str, Any] = {
+            "urn": self.urn,
+            "type": self.type,
+            "custom": self.custom,
+            "inputs": copy(self.inputs),
+            "provider": self.provider,
+            "protect": self.protect,
+            "retain": self.retain,
+            "before_delete": list(self.before_delete),
+            **changes,
+        }
+        return Resource(**given)
+
+
+@dataclass(frozen=True)
+class Engine:
+    """One operation of the engine on a stack."""
+
+    state: State
+    mode: str
+    """`up`, `preview` or `destroy`."""
+    kubeconfig: Callable[[], str]
+    """The kubeconfig that a provider finds when it is configured."""
+    moment: Callable[[str, str], None]
+    """Called before and after whatever could be interrupted, with what it is and of which resource; may raise Failed,
+    and may not return."""
+    run_hook: Callable[[str, Mapping[str, Any]], str]
+    """Runs a hook of the program; its error, or nothing."""
+    reference: Callable[[str], Body]
+    """The outputs of another stack."""
+    settle: Callable[[], None]
+    """Has the cluster's garbage collector act."""
+    providers: dict[str, Provider] = field(default_factory=dict)
+    clusters: dict[str | None, Cluster] = field(default_factory=dict)
+    seen: dict[str, Resource] = field(default_factory=dict)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    dry_hooks: set[str] = field(default_factory=set)
+    """Hooks that run in previews too."""
+    late_errors: list[str] = field(default_factory=list)
+    """Of hooks that come after an operation, which then has happened nevertheless."""
+    declared: list[str] = field(default_factory=list)
+    """The resources that the program registered."""
+
+    @property
+    def dry(self) -> bool:
+        """Whether nothing is to be changed."""
+        return self.mode == "preview"
+
+    # Registration
+
+    def register(self, goal: Goal) -> Resource:
+        """Bring one resource to what the program declares. Raises Failed."""
+        if not goal.custom:
+            return self._same_or_new(goal)
+        self.declared.append(goal.urn)
+        if goal.type == PROVIDER:
+            return self._provider(goal)
+        old = self.state.find(goal.urn)
+        if self.mode == "destroy":
+            # Nothing is made in order to be destroyed.
+            found = old or goal.resource()
+            if old is not None:
+                self.seen[goal.urn] = old
+            return found
+        made = self._builtin(goal, old) if goal.type in (STASH, REFERENCE) else self._kubernetes(goal, old)
+        self.seen[goal.urn] = made
+        return made
+
+    def read(self, goal: Goal, name: str) -> Resource:
+        """Read an object that is not the stack's."""
+        live = self._of(goal.provider).read(goal.type, name)
+        if live is None:
+            raise Failed(f"{goal.type} {name} does not exist")
+        made = goal.resource(id=name, outputs={**live, "__inputs": {}}, external=True)
+        self._keep(made, self.state.find(goal.urn))
+        self.seen[goal.urn] = made
+        return made
+
+    def invoke(self, token: str, args: Body) -> Body:
+        """Answer a function of the built-in provider."""
+        if token != READ_STATE:
+            raise Failed(f"unknown function {token}")
+        kept = [each for each in self.state.resources if not each.delete]
+        return {**args, "outputs": {each.urn: {"type": each.type, "outputs": each.outputs} for each in kept}}
+
+    def _same_or_new(self, goal: Goal) -> Resource:
+        old = self.state.find(goal.urn)
+        made = goal.resource(outputs=old.outputs if old else {})
+        self._keep(made, old)
+        self.seen[goal.urn] = made
+        return made
+
+    def _provider(self, goal: Goal) -> Resource:
+        old = self.state.find(goal.urn)
+        made = goal.resource(id=old.id if old else str(uuid.uuid4()), outputs=copy(goal.inputs))
+        self.moment("configure", goal.name)
+        given, context = goal.inputs.get("kubeconfig"), goal.inputs.get("context")
+        cluster = connect(given or self.kubeconfig(), context)
+        self.providers[f"{goal.urn}::{made.id}"] = Provider(
+            cluster, goal.inputs.get("enableServerSideApply") != "false", self.settle
+        )
+        self._keep(made, old)
+        self.seen[goal.urn] = made
+        return made
+
+    def _builtin(self, goal: Goal, old: Resource | None) -> Resource:
+        inputs = copy(goal.inputs)
+        if goal.type == REFERENCE:
+            outputs = {**inputs, "outputs": self.reference(inputs["name"]), "secretOutputNames": []}
+            made = goal.resource(id=old.id if old else str(uuid.uuid4()), outputs=outputs)
+            self._keep(made, old)
+            return made
+        if old is not None:
+            for each in goal.ignore:
+                put(inputs, parse(each), at(old.inputs, parse(each)))
+        replaced = old is not None and [
+            path for path in differences(old.inputs, inputs) if below(path, [parse(each) for each in goal.replace_on])
+        ]
+        kept = old is not None and not replaced
+        outputs = {"input": inputs["input"], "output": old.outputs["output"] if old and kept else inputs["input"]}
+        made = goal.resource(id=old.id if old and kept else str(uuid.uuid4()), inputs=inputs, outputs=outputs)
+        if not kept:
+            self._step("create", goal, lambda: None)
+        self._keep(made, old)
+        return made
+
+    # Kubernetes objects
+
+    def _kubernetes(self, goal: Goal, old: Resource | None) -> Resource:
+        provider = self._of(goal.provider)
+        known = old.import_id or old.id if old else ""
+        if goal.import_id and (old is None or old.external or known != goal.import_id):
+            old = self._import(goal, old, provider)
+            goal = _forget_import(goal)
+        inputs = without_nulls(goal.inputs)
+        if old is not None:
+            for each in goal.ignore:
+                if (before := at(old.inputs, parse(each))) is not None:
+                    put(inputs, parse(each), before)
+        inputs = provider.check(inputs)
+        if old is None:
+            return self._create(goal, inputs, provider)
+        if old.external:
+            return self._create(goal, inputs, provider, old=old)
+        diff = provider.diff(old.outputs.get("__inputs") or old.inputs, old.live, inputs, goal.ignore)
+        replaces = diff.replaces or [
+            path for path in diff.changed if below(path, [parse(each) for each in goal.replace_on])
+        ]
+        if replaces or old.pending_replacement:
+            return self._replace(goal, old, provider, delete_first=diff.delete_first)
+        if diff.changed:
+            return self._update(goal, old, inputs, provider)
+        made = goal.resource(id=old.id, inputs=inputs, outputs=old.outputs, import_id=old.import_id)
+        self._keep(made, old)
+        return made
+
+    def _create(self, goal: Goal, inputs: Body, provider: Provider, old: Resource | None = None) -> Resource:
+        """Make an object; `old`: in whose place it is made, which is deleted later."""
+        if self.dry:
+            self._hooks(goal.before_create, goal, {"new_inputs": inputs})
+            live = inputs if holds_unknown(inputs) else self._tried(provider, inputs)
+            return goal.resource(inputs=inputs, outputs=live)
+        self._begin("create", goal)
+        self._hooks(goal.before_create, goal, {"new_inputs": inputs})
+        live = self._step("create", goal, lambda: provider.create(inputs, dry_run=False))
+        made = goal.resource(id=_id(live), inputs=inputs, outputs={**live, "__inputs": inputs})
+        self._late_hooks(goal.after_create, goal, {"new_inputs": inputs, "new_outputs": live})
+        if old is not None:
+            if old.pending_replacement:
+                self.state.drop(old)
+            else:
+                old.delete = True
+        self._end("create", goal, made, None)
+        return made
+
+    def _tried(self, provider: Provider, inputs: Body) -> Body:
+        """The object after a dry run; where that is not possible the inputs, as the provider does."""
+        try:
+            return provider.create(inputs, dry_run=True)
+        except Failed as error:
+            if ": 403 " in str(error) or ": 404 " in str(error) or "already exists" in str(error):
+                return inputs
+            raise
+
+    def _update(self, goal: Goal, old: Resource, inputs: Body, provider: Provider) -> Resource:
+        if self.dry:
+            known = not holds_unknown(inputs)
+            live = provider.update(inputs, old.live, goal.ignore, dry_run=True) if known else inputs
+            return goal.resource(id=old.id, inputs=inputs, outputs=live)
+        self._begin("update", goal)
+        about = {"new_inputs": inputs, "old_inputs": old.inputs, "old_outputs": old.live}
+        self._hooks(goal.before_update, goal, about)
+        live = self._step("update", goal, lambda: provider.update(inputs, old.live, goal.ignore, dry_run=False))
+        self._late_hooks(goal.after_update, goal, {**about, "new_outputs": live})
+        made = goal.resource(id=old.id, inputs=inputs, outputs={**live, "__inputs": inputs}, import_id=old.import_id)
+        self._end("update", goal, made, old)
+        return made
+
+    def _replace(self, goal: Goal, old: Resource, provider: Provider, *, delete_first: bool) -> Resource:
+        if goal.protect and old.protect:
+            raise Failed(f"unable to replace resource {goal.urn!r} as it is currently marked for protection")
+        if goal.import_id:
+            raise Failed("previously-imported resources that still specify an ID may not be replaced")
+        inputs = provider.check(without_nulls(goal.inputs))
+        first = delete_first if goal.delete_first is None else goal.delete_first
+        if first and not old.pending_replacement and not self.dry:
+            self._delete(old, replaced=True)
+        return self._create(goal, inputs, provider, old=None if self.dry else old)
+
+    def _import(self, goal: Goal, old: Resource | None, provider: Provider) -> Resource:
+        live = provider.read(goal.type, goal.import_id)
+        if live is None:
+            raise Failed(f"resource {goal.import_id!r} does not exist")
+        shown = {key: value for key, value in live.items() if key != "status"}
+        inputs = provider.check(shown)
+        made = goal.resource(
+            id=goal.import_id, inputs=inputs, outputs={**live, "__inputs": inputs}, import_id=goal.import_id
+        )
+        if old is not None and not self.dry:
+            old.delete = True
+        if not self.dry:
+            self._begin("import", goal)
+            self._end("import", goal, made, None)
+        return made
+
+    # Deletion
+
+    def finish(self) -> None:
+        """Delete what the program did not register. Raises Failed."""
+        gone = [each for each in self.state.resources if each.delete or self._condemned(each)]
+        for resource in reversed(gone):
+            if resource.pending_replacement and not resource.delete:
+                self.state.drop(resource)
+                self._save()
+            else:
+                self._delete(resource)
+
+    def _condemned(self, resource: Resource) -> bool:
+        return self.mode == "destroy" or resource.urn not in self.seen
+
+    def _delete(self, old: Resource, *, replaced: bool = False) -> None:
+        self._begin("delete", old)
+        self._hooks(old.before_delete, old, {"old_inputs": old.inputs, "old_outputs": old.live})
+        if old.protect and not replaced:
+            raise Failed(f"resource {old.urn!r} cannot be deleted: it is protected")
+        real = old.custom and old.type.startswith("kubernetes:") and not (old.external or old.retain)
+        if not self.dry:
+            if real:
+                self._step("delete", old, lambda: self._for_old(old).delete(old.live))
+            if replaced:
+                old.pending_replacement = True
+            else:
+                self.state.drop(old)
+            self._saved("delete", old)
+
+    def _for_old(self, old: Resource) -> Provider:
+        """The provider of what is not declared any more, configured anew where the program did not."""
+        if old.provider not in self.providers:
+            urn = old.provider.rpartition("::")[0]
+            held = self.state.find(urn) or self.seen.get(urn)
+            inputs = held.inputs if held else {}
+            self.moment("configure", urn.split("::", 3)[3])
+            cluster = connect(inputs.get("kubeconfig") or self.kubeconfig(), inputs.get("context"))
+            applies = inputs.get("enableServerSideApply") != "false"
+            self.providers[old.provider] = Provider(cluster, applies, self.settle)
+        return self.providers[old.provider]
+
+    def refresh(self) -> None:
+        """Take over what the cluster holds of the state's objects. Raises Failed."""
+        for old in [each for each in self.state.resources if each.type.startswith("kubernetes:")]:
+            live = self._for_old(old).read(old.type, old.id)
+            if live is None:
+                self.state.drop(old)
+            else:
+                inputs = pruned(live, old.inputs)
+                old.inputs, old.outputs = inputs, {**live, "__inputs": inputs}
+            self._save()
+
+    # Steps
+
+    def _of(self, provider: str) -> Provider:
+        if provider not in self.providers:
+            raise Failed(f"the provider {provider!r} was not registered")
+        return self.providers[provider]
+
+    def _begin(self, operation: str, what: Goal | Resource) -> None:
+        if not self.dry:
+            self.state.pending.append(f"{operation} {what.urn}")
+            self._save()
+        self.moment(f"{operation} begins", what.name)
+
+    def _step(self, operation: str, what: Goal | Resource, work: Callable[[], Any]) -> Any:
+        """Do what changes the cluster."""
+        if self.dry:
+            return work()
+        try:
+            self.moment(operation, what.name)
+            done = work()
+        except Failed:
+            self._settled(operation, what)
+            raise
+        self.moment(f"{operation} done", what.name)
+        return done
+
+    def _end(self, operation: str, what: Goal, made: Resource, old: Resource | None) -> None:
+        self.state.put(made, old)
+        self._saved(operation, what)
+
+    def _saved(self, operation: str, what: Goal | Resource) -> None:
+        self._settled(operation, what)
+        self.moment(f"{operation} saved", what.name)
+
+    def _settled(self, operation: str, what: Goal | Resource) -> None:
+        if f"{operation} {what.urn}" in self.state.pending:
+            self.state.pending.remove(f"{operation} {what.urn}")
+        self._save()
+
+    def _keep(self, made: Resource, old: Resource | None) -> None:
+        if not self.dry:
+            self.state.put(made, old)
+            self._save()
+
+    def _save(self) -> None:
+        if not self.dry:
+            self.state.save()
+
+    def _hooks(self, names: tuple[str, ...] | list[str], what: Goal | Resource, about: Mapping[str, Any]) -> None:
+        for name in names:
+            if self.dry and name not in self.dry_hooks:
+                continue
+            self.moment("hook", f"{name} of {what.name}")
+            given = {"urn": what.urn, "name": what.name, "type": what.type, "id": getattr(what, "id", ""), **about}
+            if error := self.run_hook(name, given):
+                if not self.dry:
+                    self.state.pending = [each for each in self.state.pending if not each.endswith(f" {what.urn}")]
+                    self._save()
+                raise Failed(error)
+            self.moment("hook done", f"{name} of {what.name}")
+
+    def _late_hooks(self, names: tuple[str, ...], what: Goal, about: Mapping[str, Any]) -> None:
+        try:
+            self._hooks(names, what, about)
+        except Failed as error:
+            self.late_errors.append(str(error))
+
+
+def _forget_import(goal: Goal) -> Goal:
+    return Goal(**{**goal.__dict__, "import_id": ""})
+
+
+def _id(live: Body) -> str:
+    metadata = live["metadata"]
+    return "/".join(part for part in (metadata.get("namespace"), metadata["name"]) if part)

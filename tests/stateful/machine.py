@@ -1,0 +1,267 @@
+"""Drawn sequences of what people, clusters and accidents do to one stack."""
+
+from collections.abc import Callable, Mapping
+from itertools import chain, repeat
+from pathlib import Path
+from typing import Any, ClassVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from manifests.labels import LAUNCH, LEDGER, RUN, STACK, WRAPPER
+from tests.apiserver import ApiServer
+from tests.stateful import cluster
+from tests.stateful.checkout import make_run
+from tests.stateful.session import Session
+from tests.stateful.trees import Body
+from tests.stateful.world import AWAY, HOME, World, make_world
+
+WRITES = frozenset({"create", "update", "delete", "program writes"})
+"""Moments at which a write is about to be sent, and can be refused."""
+PEOPLE = st.sampled_from(["ann", "ann", "ann", "bob"])
+"""Most is done by one of them."""
+NAMES = st.sampled_from(["first", "second", "third"])
+NUMBER = st.integers(0, 7)
+ACCIDENTS = st.one_of(
+    st.none(),
+    st.tuples(st.sampled_from(["kill", "deny", "end", "unmark", "switch"]), st.integers(0, 27), NUMBER),
+)
+"""What happens during a command: what, at which moment, and to which launch."""
+CHANGES = st.sampled_from(["args", "args", "memory", "namespace", "naming", "attempt", "remove"])
+KINDS = st.sampled_from(["derived", "generated", "fixed", "pod", "managed"])
+
+
+class Search(RuleBasedStateMachine):
+    """One sequence."""
+
+    servers: ClassVar[Mapping[str, ApiServer]] = {}
+    folder: ClassVar[Path] = Path()
+    people: ClassVar[int] = 2
+    """How many people there are."""
+    noted: ClassVar[list[tuple[World, str]] | None] = None
+    """Takes what is broken instead of failing; the sequence then goes no further."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world: World | None = None
+        self.over = False
+
+    @initialize(profile=st.sampled_from(["owner", "tenant"]), kind=KINDS, number=NUMBER)
+    def begin(self, profile: str, kind: str, number: int) -> None:
+        """An environment with a run."""
+        self.world = make_world(dict(self.servers), self.folder, profile)
+        for person in self.world.people.values():
+            person.runs.append(_run("first", kind, self.world.namespaces[0]))
+        self.world.steps.append(f"an environment of a {profile} with a run {kind}")
+
+    @precondition(lambda self: not self.over)
+    @rule(who=PEOPLE, accident=ACCIDENTS, refresh=st.booleans())
+    def up(self, who: str, accident: tuple[str, int, int] | None, refresh: bool) -> None:
+        """`pulumi up`, perhaps with an accident."""
+        self._do(f"up of {who}, {accident}, refresh={refresh}", lambda: self._up(who, accident, refresh=refresh))
+
+    @precondition(lambda self: not self.over)
+    @rule(who=PEOPLE)
+    def plain_up(self, who: str) -> None:
+        """`pulumi up` without an accident."""
+        self._do(f"up of {who}", lambda: self._up(who, None, refresh=False))
+
+    @precondition(lambda self: not self.over)
+    @rule(who=PEOPLE, name=NAMES, change=CHANGES, kind=KINDS, number=NUMBER, accident=ACCIDENTS)
+    def edited_up(
+        self, who: str, name: str, change: str, kind: str, number: int, accident: tuple[str, int, int] | None
+    ) -> None:
+        """An edit, and `pulumi up`."""
+        told = f"edit of {who}: {name}, {change}, {kind}, {number}"
+        self._do(told, lambda: self._edit(who, name, change, kind, number))
+        self._do(f"up of {who}, {accident}", lambda: self._up(who, accident, refresh=False))
+
+    @precondition(lambda self: not self.over)
+    @rule(who=PEOPLE)
+    def preview(self, who: str) -> None:
+        """`pulumi preview`."""
+        self._do(f"preview of {who}", lambda: self._world.command(self._person(who), "preview"))
+
+    @precondition(lambda self: not self.over and self.people > 1)
+    @rule(turns=st.lists(st.booleans(), min_size=4, max_size=60))
+    def up_at_once(self, turns: list[bool]) -> None:
+        """Two people's `up` at the same time."""
+        steady = chain(turns, repeat(False))
+        self._do(f"up of both, {''.join(str(int(each)) for each in turns)}", lambda: self._world.at_once(steady))
+
+    @precondition(lambda self: not self.over and len(self._world.steps) > 5)
+    @rule(who=PEOPLE)
+    def destroy(self, who: str) -> None:
+        """`trainstack destroy`."""
+        self._do(f"destroy of {who}", lambda: self._world.command(self._person(who), "destroy"))
+
+    @precondition(lambda self: not self.over)
+    @rule(who=PEOPLE, name=NAMES, change=CHANGES, kind=KINDS, number=NUMBER)
+    def edit(self, who: str, name: str, change: str, kind: str, number: int) -> None:
+        """Add a run, or edit one."""
+        self._do(
+            f"edit of {who}: {name}, {change}, {kind}, {number}", lambda: self._edit(who, name, change, kind, number)
+        )
+
+    @precondition(lambda self: not self.over)
+    @rule(who=PEOPLE, number=NUMBER, clear=st.booleans())
+    def stop(self, who: str, number: int, clear: bool) -> None:
+        """Name a run to be stopped, or nobody any more."""
+        self._do(f"stop of {who}: {number}, clear={clear}", lambda: self._stop(who, number, clear))
+
+    @precondition(lambda self: not self.over and self._world.alive())
+    @rule(number=NUMBER, status=st.sampled_from(["running", "succeeded", "succeeded", "failed", "suspended"]))
+    def status(self, number: int, status: cluster.Status) -> None:
+        """A launch runs, waits, or ends."""
+        self._do(f"launch {number} is {status}", lambda: self._world.set_status(self._launch(number), status))
+
+    @precondition(lambda self: not self.over and any(not each.active for each in self._world.alive()))
+    @rule()
+    def expire(self) -> None:
+        """The TTL of what has ended is over."""
+        ended = [each for each in self._world.alive() if not each.active]
+        self._do("ended launches expire", lambda: self._expire(ended))
+
+    @precondition(lambda self: not self.over and self._world.alive())
+    @rule(number=NUMBER, what=st.sampled_from([STACK, RUN, LAUNCH]))
+    def unmark(self, number: int, what: str) -> None:
+        """A person removes a label of a launch."""
+        self._do(f"launch {number} loses {what}", lambda: self._world.unmark(self._launch(number), what))
+
+    @precondition(lambda self: not self.over and self._world.alive())
+    @rule(what=st.sampled_from(["launch", LEDGER, WRAPPER]), number=NUMBER)
+    def remove(self, what: str, number: int) -> None:
+        """A person deletes an object."""
+        self._do(f"{what} {number} is deleted", lambda: self._remove(what, number))
+
+    @precondition(lambda self: not self.over)
+    @rule(
+        who=PEOPLE,
+        what=st.sampled_from(["quota", "quota", "context", "clock", "garbage"]),
+        resource=st.sampled_from([None, "count/configmaps", "count/jobs.batch"]),
+        context=st.sampled_from([HOME, HOME, AWAY]),
+        number=NUMBER,
+    )
+    def surroundings(self, who: str, what: str, resource: str | None, context: str, number: int) -> None:
+        """A quota, the kubeconfig's context, the clock, the garbage collector."""
+        namespace, hours = self._world.namespaces[number % 2], 24 * (number - 4)
+        told, work = {
+            "quota": (f"quota of {namespace}: {resource}", lambda: self._quota(namespace, resource)),
+            "context": (f"{who} uses {context}", lambda: self._world.use_context(self._person(who), context)),
+            "clock": (f"clock of {who}: {hours} h", lambda: self._clock(who, hours)),
+            "garbage": ("garbage is collected", self._world.collect),
+        }[what]
+        self._do(told, work)
+
+    @precondition(lambda self: self.over)
+    @rule()
+    def nothing(self) -> None:
+        """A sequence whose fault was noted goes no further."""
+
+    # What the rules do
+
+    @property
+    def _world(self) -> World:
+        assert self.world is not None
+        return self.world
+
+    def _person(self, who: str) -> str:
+        return who if self.people > 1 else "ann"
+
+    def _do(self, told: str, work: Callable[[], Any]) -> None:
+        if self.over:
+            return
+        self._world.steps.append(told)
+        try:
+            work()
+        except AssertionError as error:
+            if self.noted is None:
+                raise
+            self.noted.append((self._world, str(error)))
+            self.over = True
+
+    def _up(self, who: str, accident: tuple[str, int, int] | None, *, refresh: bool) -> Session:
+        who = self._person(who)
+        if accident is None:
+            return self._world.up(who, refresh=refresh)
+        what, when, number = accident
+        seen = 0
+
+        def strike(index: int, moment: str, name: str) -> str:
+            nonlocal seen
+            counted = what != "deny" or moment in WRITES
+            mine = counted and seen == when
+            seen += counted
+            return self._strike(who, what, number, f"{moment} {name}") if mine else "go"
+
+        return self._world.up(who, strike, refresh=refresh)
+
+    def _strike(self, who: str, what: str, number: int, moment: str) -> str:
+        self._world.steps.append(f"… {what} at {moment}")
+        if what in ("kill", "deny"):
+            return "kill" if what == "kill" else "denied by a webhook"
+        if what == "switch":
+            self._world.use_context(self._person(who), AWAY)
+        elif self._world.alive():
+            launch = self._launch(number)
+            if what == "end":
+                cluster.set_status(self._world.server(launch), launch.path, "succeeded")
+                launch.status = "succeeded"
+            else:
+                self._world.unmark(launch)
+        return "go"
+
+    def _expire(self, ended: list[cluster.Launch]) -> None:
+        for launch in ended:
+            self._world.remove(launch)
+
+    def _launch(self, number: int) -> cluster.Launch:
+        alive = self._world.alive()
+        return alive[number % len(alive)]
+
+    def _edit(self, who: str, name: str, change: str, kind: str, number: int) -> None:
+        person, namespaces = self._world.people[self._person(who)], self._world.namespaces
+        run = person.run(name)
+        if run is None:
+            person.runs.append(_run(name, kind, namespaces[number % 2]))
+        elif change == "remove":
+            person.runs.remove(run)
+        elif change == "args":
+            run["args"] = [str(number)]
+        elif change == "memory":
+            run["resources"]["requests"]["memory"] = f"{64 + number}Mi"
+        elif change == "attempt":
+            run["attempt"] = 1 + number % 3
+        elif change == "naming" and run["kind"] == "Job":
+            run["naming"] = ("derived", "generated", "fixed")[number % 3]
+        elif change == "namespace" and not run["managed"]:
+            run["namespace"] = namespaces[number % 2]
+
+    def _stop(self, who: str, number: int, clear: bool) -> None:
+        person = self._world.people[self._person(who)]
+        person.stop.clear()
+        if not clear and self._world.alive():
+            person.stop.append(self._launch(number).run_id)
+
+    def _remove(self, what: str, number: int) -> None:
+        if what == "launch":
+            self._world.remove(self._launch(number))
+        else:
+            self._world.remove_config_map(what, number)
+
+    def _quota(self, namespace: str, resource: str | None) -> None:
+        server = self._world.servers[HOME]
+        if server.get(f"/api/v1/namespaces/{namespace}"):
+            cluster.set_quota(server, namespace, resource)
+
+    def _clock(self, who: str, hours: int) -> None:
+        self._world.people[self._person(who)].clock_seconds = hours * 3600.0
+
+
+def _run(name: str, kind: str, namespace: str) -> Body:
+    if kind == "pod":
+        return make_run(name, namespace, kind="Pod")
+    if kind == "managed":
+        record = {"record": {"volume": "records"}, "volumes": [{"volume": "records", "mountPath": "/mnt/records"}]}
+        return make_run(name, namespace.replace("-two", "-one"), managed=True, **record)
+    return make_run(name, namespace, naming=kind)

@@ -1,0 +1,281 @@
+"""A stack in the hands of several people on several clusters, and what must hold whatever they do."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+from checks.cluster import paths
+from manifests.labels import LEDGER, RUN, STACK
+from tests.apiserver import ApiServer, Event, User, write_kubeconfig
+from tests.stateful import cluster
+from tests.stateful.checkout import Checkout, make_checkout, make_config
+from tests.stateful.child import Operation
+from tests.stateful.cluster import Launch, Status
+from tests.stateful.session import Session
+
+_NUMBERS = count(1)
+HOME, AWAY = "home", "away"
+"""The contexts of a kubeconfig: two clusters."""
+Strike = Callable[[int, str, str], str]
+
+
+class BrokenError(AssertionError):
+    """An invariant does not hold."""
+
+
+@dataclass
+class World:
+    """Two checkouts of one stack."""
+
+    servers: dict[str, ApiServer]
+    profile: str
+    number: int
+    namespaces: list[str]
+    people: dict[str, Checkout]
+    launches: dict[str, Launch] = field(default_factory=dict)
+    """By uid; those that are gone too."""
+    succeeded: set[tuple[str, str]] = field(default_factory=set)
+    """Server and run id."""
+    forgotten: set[tuple[str, str]] = field(default_factory=set)
+    """Those of which a person removed the ledger."""
+    makers: dict[tuple[str, str, str, str], str] = field(default_factory=dict)
+    """By server, resource, namespace and name: who made the object that is there."""
+    homes: dict[str, str] = field(default_factory=dict)
+    """By checkout: the server that it first wrote to."""
+    offsets: dict[str, int] = field(default_factory=dict)
+    steps: list[str] = field(default_factory=list)
+    """What was done, for who reads a failure."""
+    ended: list[bool] = field(default_factory=list)
+    """Of every finished `up`: whether it went well."""
+
+    # People
+
+    def session(self, who: str, mode: str, *, refresh: bool = False) -> Session:
+        """A command of a person, at its first moment."""
+        person = self.people[who]
+        person.write()
+        variables = {"TRAINSTACK_ENDS": f"destroy:{person.stack}"} if mode == "destroy" else {}
+        operation = Operation(
+            root=person.root,
+            stack=person.stack,
+            mode=mode,
+            state=person.state,
+            kubeconfig=person.kubeconfig,
+            refresh=refresh,
+            clock_seconds=person.clock_seconds,
+            variables=variables,
+        )
+        return Session(operation, self.collect).start()
+
+    def command(self, who: str, mode: str, strike: Strike | None = None, *, refresh: bool = False) -> Session:
+        """Run a person's command to its end, and look whether everything holds."""
+        session = self.session(who, mode, refresh=refresh)
+        try:
+            session.finish(strike)
+        finally:
+            session.close()
+        self.judge({who: session})
+        return session
+
+    def up(self, who: str, strike: Strike | None = None, *, refresh: bool = False) -> Session:
+        """`pulumi up`."""
+        return self.command(who, "up", strike, refresh=refresh)
+
+    def at_once(self, turns: Iterator[bool]) -> dict[str, Session]:
+        """Both people's `up` at the same time; `turns` tells whose next moment it is."""
+        sessions = {who: self.session(who, "up") for who in self.people}
+        try:
+            while running := [who for who, each in sessions.items() if not each.over]:
+                chosen = running[-1] if next(turns) else running[0]
+                sessions[chosen].go_on()
+        finally:
+            for each in sessions.values():
+                each.close()
+        self.judge(sessions)
+        return sessions
+
+    def use_context(self, who: str, context: str) -> None:
+        """`kubectl config use-context`."""
+        person = self.people[who]
+        contexts = {name: server.access(_user(person, self.profile)) for name, server in self.servers.items()}
+        write_kubeconfig(person.kubeconfig, contexts, context)
+
+    # The clusters
+
+    def collect(self) -> None:
+        """What was deleted goes."""
+        for server in self.servers.values():
+            cluster.collect(server, self.namespaces)
+
+    def alive(self) -> list[Launch]:
+        """The launches that are there."""
+        return [each for each in self.launches.values() if not each.gone]
+
+    def server(self, launch: Launch) -> ApiServer:
+        """The one that a launch is on."""
+        return self.servers[launch.server]
+
+    def set_status(self, launch: Launch, status: Status) -> None:
+        """A launch runs, waits, or ends."""
+        cluster.set_status(self.server(launch), launch.path, status)
+        self.look()
+
+    def remove(self, launch: Launch) -> None:
+        """A person, or the TTL, deletes a launch."""
+        launch.by_hand = True
+        cluster.delete(self.server(launch), launch.path)
+        self.look()
+
+    def unmark(self, launch: Launch, label: str = STACK) -> None:
+        """A person removes a label of a launch."""
+        cluster.unmark(self.server(launch), launch.path, label)
+
+    def remove_config_map(self, mark: str, number: int) -> None:
+        """A person deletes a ledger or a wrapper."""
+        for name, server in self.servers.items():
+            stack = self.people["ann"].stack
+            found = cluster.config_maps(server, self.namespaces, stack, mark)
+            if found:
+                chosen = found[number % len(found)]
+                if mark == LEDGER:
+                    self.forgotten.add((name, chosen["metadata"]["labels"].get(RUN, "")))
+                cluster.delete(server, paths.location(chosen))
+                return
+
+    # What must hold
+
+    def look(self) -> None:
+        """Take in what the clusters hold."""
+        for name, server in self.servers.items():
+            here: set[str] = set()
+            for body in cluster.launches(server, self.namespaces):
+                metadata = body["metadata"]
+                uid = metadata["uid"]
+                here.add(uid)
+                if uid not in self.launches:
+                    run_id = metadata.get("labels", {}).get(RUN, "")
+                    self.launches[uid] = Launch(name, uid, run_id, paths.location(body))
+                found = self.launches[uid]
+                found.status = cluster.status_of(body)
+                found.gone = "deletionTimestamp" in metadata
+                if found.status == "succeeded":
+                    self.succeeded.add((name, found.run_id))
+            for each in self.launches.values():
+                if each.server == name and each.uid not in here:
+                    each.gone = True
+
+    def judge(self, sessions: dict[str, Session]) -> None:
+        """Look at what these commands did. Raises BrokenError."""
+        before = {uid: (each.active, each.gone) for uid, each in self.launches.items()}
+        succeeded = set(self.succeeded)
+        self.look()
+        events = {name: self._news(name) for name in self.servers}
+        faults = [
+            *self._crashes(sessions),
+            *self._ended(before, sessions),
+            *self._twice(),
+            *self._again(before, succeeded),
+            *self._trespasses(events),
+            *self._written(events, sessions),
+        ]
+        if faults:
+            raise BrokenError("\n".join([*faults, "after:", *self.steps]))
+
+    def _news(self, name: str) -> list[Event]:
+        server = self.servers[name]
+        offset, self.offsets[name] = self.offsets.get(name, 0), server.offset()
+        users = {each.user for each in self.people.values()}
+        return [each for each in server.events(offset) if each.user in users]
+
+    def _crashes(self, sessions: dict[str, Session]) -> Iterator[str]:
+        for who, session in sessions.items():
+            if session.ended is None:
+                continue
+            if session.operation.mode == "up":
+                self.ended.append(session.ended.ok)
+            if "unhandled exception" in session.ended.text or "stand-in:" in session.ended.text:
+                yield f"crash: {session.operation.mode} of {who}: {session.ended.text}"
+
+    def _ended(self, before: dict[str, tuple[bool, bool]], sessions: dict[str, Session]) -> Iterator[str]:
+        """No active run ends unless it is named."""
+        named = {run for who in sessions for run in self.people[who].stop}
+        ends = any(session.operation.mode == "destroy" for session in sessions.values())
+        for uid, (active, _) in before.items():
+            launch = self.launches[uid]
+            if active and launch.gone and not launch.by_hand and launch.run_id not in named and not ends:
+                yield f"an active run was ended: {launch.path} (run {launch.run_id})"
+
+    def _twice(self) -> Iterator[str]:
+        """No run has two active launches."""
+        active: dict[tuple[str, str], list[str]] = {}
+        for each in self.launches.values():
+            if each.active and each.run_id:
+                active.setdefault((each.server, each.run_id), []).append(each.path)
+        for (_, run_id), found in active.items():
+            if len(found) > 1:
+                yield f"two active launches of run {run_id}: {', '.join(found)}"
+
+    def _again(self, before: dict[str, tuple[bool, bool]], succeeded: set[tuple[str, str]]) -> Iterator[str]:
+        """No run is launched after it has succeeded."""
+        for uid, each in self.launches.items():
+            known = (each.server, each.run_id) in succeeded - self.forgotten
+            if uid not in before and known:
+                yield f"launched after it succeeded: {each.path} (run {each.run_id})"
+
+    def _trespasses(self, events: dict[str, list[Event]]) -> Iterator[str]:
+        """Nobody writes to a cluster, or to an object, that is not the stack's."""
+        owners = {each.user: who for who, each in self.people.items()}
+        for name, news in events.items():
+            for event in news:
+                if not event.wrote:
+                    continue
+                who = owners[event.user]
+                if self.homes.setdefault(who, name) != name:
+                    yield f"{who} wrote to another cluster: {event.verb} {event.resource} {event.name}"
+                key = (name, event.resource, event.namespace, event.name)
+                maker = self.makers.get(key)
+                if event.code == 201 or event.verb == "create":
+                    self.makers[key] = who
+                elif maker not in (None, who):
+                    yield f"{who} wrote to what {maker} made: {event.verb} {event.resource} {event.name}"
+                if event.verb == "delete":
+                    self.makers.pop(key, None)
+
+    def _written(self, events: dict[str, list[Event]], sessions: dict[str, Session]) -> Iterator[str]:
+        """A refused change has written nothing, and a preview only tried."""
+        for who, session in sessions.items():
+            refused = session.ended is not None and not session.ended.ok and session.ended.declared == 0
+            if session.operation.mode != "preview" and not (refused and not session.operation.refresh):
+                continue
+            user = self.people[who].user
+            for event in (each for news in events.values() for each in news if each.user == user and each.wrote):
+                kind = "a preview" if session.operation.mode == "preview" else "a refused change"
+                yield f"{kind} of {who} wrote: {event.verb} {event.resource} {event.name}"
+
+
+def _user(person: Checkout, profile: str) -> User:
+    return User(person.user, ("system:masters",) if profile == "owner" else ())
+
+
+def make_world(servers: dict[str, ApiServer], folder: Path, profile: str) -> World:
+    """Two people with a checkout each, and a state each, of one environment."""
+    number = next(_NUMBERS)
+    stack = f"s{number:04d}"
+    namespaces = [f"{stack}-one", f"{stack}-two"]
+    people = {}
+    for who in ("ann", "bob"):
+        root = folder / f"{stack}-{who}"
+        config = make_config(profile, namespaces)
+        people[who] = make_checkout(who, root, stack, f"{who}-{stack}", config)
+    world = World(servers, profile, number, namespaces, people)
+    for name, server in servers.items():
+        world.offsets[name] = server.offset()
+        if profile == "tenant":
+            for namespace in namespaces:
+                server.make_namespace(namespace)
+            for person in people.values():
+                cluster.admit(server, person.user, namespaces)
+    for who in people:
+        world.use_context(who, HOME)
+    return world
