@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from tests.stateful.trees import Body, copy
+from tests.stateful.trees import Body
 
 ROOT = Path(__file__).parents[2]
 FILES = ("__main__.py", "Pulumi.yaml", "defaults.yaml", "workloads/wrapper/run.py")
@@ -23,6 +23,8 @@ class Checkout:
     stack: str
     user: str
     """Who its commands are, to the API server."""
+    first: str
+    """The namespace of the volume."""
     config: Body = field(default_factory=dict)
     """The stack's file."""
     clock_seconds: float = 0.0
@@ -54,29 +56,32 @@ class Checkout:
         return next((each for each in self.runs if each["name"] == name), None)
 
     def write(self) -> None:
-        """Write the stack's file."""
+        """Write the stack's file. A tenant names the namespaces of its runs, and volumes are declared where needed."""
+        managed = any(each["managed"] for each in self.runs)
+        self.config["trainstack:storage"]["volumes"] = [make_volume(self.first)] if managed else []
+        if self.config["trainstack:environment"]["profile"] == "tenant":
+            used = {each["namespace"] for each in self.runs} or {self.first}
+            self.config["trainstack:environment"]["existing"]["namespaces"] = sorted(used)
         (self.root / f"Pulumi.{self.stack}.yaml").write_text(yaml.safe_dump({"config": self.config}, sort_keys=False))
 
 
-def make_checkout(name: str, root: Path, stack: str, user: str, config: Body) -> Checkout:
-    """A checkout with the program's files and this configuration."""
+def make_checkout(name: str, root: Path, stack: str, profile: str, namespaces: list[str]) -> Checkout:
+    """A checkout with the program's files and a small environment."""
     for file in FILES:
         (root / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / file, root / file)
-    return Checkout(name, root, stack, user, copy(config))
+    return Checkout(name, root, stack, f"{name}-{stack}", namespaces[0], make_config(profile, namespaces))
 
 
-def make_config(profile: str, namespaces: list[str], *runs: Body) -> Body:
+def make_config(profile: str, namespaces: list[str]) -> Body:
     """A small environment without operators."""
-    mine = profile == "owner"
-    named: dict[str, Any] = {"namespaces": [{"name": each} for each in namespaces]} if mine else {}
-    existing = {"storageClasses": ["shared"], **({} if mine else {"namespaces": namespaces})}
+    named: dict[str, Any] = {"namespaces": [{"name": each} for each in namespaces]} if profile == "owner" else {}
     return {
-        "trainstack:environment": {"profile": profile, **named, "existing": existing},
+        "trainstack:environment": {"profile": profile, **named, "existing": {"storageClasses": ["shared"]}},
         "trainstack:operators": dict.fromkeys(("kueue", "trainingOperator", "jobset", "trainer")),
         "trainstack:queues": {"priorityClasses": None},
-        "trainstack:storage": {"volumes": [make_volume(namespaces[0])]},
-        "trainstack:workloads": {"runs": list(runs)},
+        "trainstack:storage": {},
+        "trainstack:workloads": {"runs": []},
     }
 
 

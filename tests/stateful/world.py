@@ -9,7 +9,7 @@ from checks.cluster import paths
 from manifests.labels import LEDGER, RUN, STACK
 from tests.apiserver import ApiServer, Event, User, write_kubeconfig
 from tests.stateful import cluster
-from tests.stateful.checkout import Checkout, make_checkout, make_config
+from tests.stateful.checkout import Checkout, make_checkout
 from tests.stateful.child import Operation
 from tests.stateful.cluster import Launch, Status
 from tests.stateful.session import Session
@@ -263,19 +263,15 @@ def make_world(servers: dict[str, ApiServer], folder: Path, profile: str) -> Wor
     number = next(_NUMBERS)
     stack = f"s{number:04d}"
     namespaces = [f"{stack}-one", f"{stack}-two"]
-    people = {}
-    for who in ("ann", "bob"):
-        root = folder / f"{stack}-{who}"
-        config = make_config(profile, namespaces)
-        people[who] = make_checkout(who, root, stack, f"{who}-{stack}", config)
+    people = {who: make_checkout(who, folder / f"{stack}-{who}", stack, profile, namespaces) for who in ("ann", "bob")}
     world = World(servers, profile, number, namespaces, people)
     for name, server in servers.items():
+        # On the other cluster somebody else has namespaces of these names.
+        for namespace in namespaces if profile == "tenant" or name == AWAY else ():
+            server.make_namespace(namespace)
+        for person in people.values() if profile == "tenant" else ():
+            cluster.admit(server, person.user, namespaces)
         world.offsets[name] = server.offset()
-        if profile == "tenant":
-            for namespace in namespaces:
-                server.make_namespace(namespace)
-            for person in people.values():
-                cluster.admit(server, person.user, namespaces)
     for who in people:
         world.use_context(who, HOME)
     return world

@@ -1,0 +1,99 @@
+"""Sequences that once broke a promise, by name."""
+
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+
+from manifests.labels import STACK
+from tests.apiserver import ApiServer
+from tests.stateful import cluster
+from tests.stateful.checkout import make_run
+from tests.stateful.session import Session
+from tests.stateful.world import AWAY, HOME, World, make_world
+
+
+@pytest.fixture(params=["owner", "tenant"])
+def world(request: pytest.FixtureRequest, servers: dict[str, ApiServer], tmp_path: Path) -> World:
+    """Two checkouts of one environment, with a run."""
+    made = make_world(servers, tmp_path, request.param)
+    for person in made.people.values():
+        person.runs.append(make_run("first", made.namespaces[0]))
+    return made
+
+
+def went_well(session: Session) -> None:
+    """The command did what it was to do."""
+    assert session.ended is not None
+    assert session.ended.ok, session.ended.text
+
+
+def test_nothing_happens_twice(world: World) -> None:
+    """A second `up` and a preview change nothing, and an `up` makes what a preview showed."""
+    went_well(world.command("ann", "preview"))
+    assert not world.alive()
+    went_well(world.up("ann"))
+    assert len(world.alive()) == 1
+    for mode in ("up", "preview"):
+        session = world.command("ann", mode)
+        went_well(session)
+        assert {what for what, _ in session.moments} == {"configure"}
+
+
+def test_an_active_run_does_not_end_because_its_namespace_is_edited(world: World) -> None:
+    """Its old namespace is still looked at."""
+    went_well(world.up("ann"))
+    world.people["ann"].runs[0]["namespace"] = world.namespaces[1]
+    world.up("ann")
+    assert [each.active for each in world.launches.values()] == [True]
+
+
+def test_an_active_run_does_not_end_because_it_lost_a_label(world: World) -> None:
+    """A launch is known by more than the label of its stack."""
+    went_well(world.up("ann"))
+    world.unmark(world.alive()[0], STACK)
+    world.up("ann")
+    world.up("ann", refresh=True)
+
+
+@pytest.mark.parametrize("naming", ["derived", "generated", "fixed"])
+def test_a_run_is_not_launched_again_because_its_ledger_was_refused(world: World, naming: str) -> None:
+    """A quota on ConfigMaps, and a TTL that removes the finished launch, do not make it train again."""
+    person = world.people["ann"]
+    went_well(world.up("ann"))
+    person.runs.append(make_run("second", world.namespaces[0], naming=naming))
+    cluster.set_quota(world.servers[HOME], world.namespaces[0], "count/configmaps")
+    for _ in range(3):
+        world.up("ann", refresh=True)
+        for launch in world.alive():
+            world.set_status(launch, "succeeded")
+            world.remove(launch)
+
+
+@pytest.mark.parametrize("naming", ["derived", "generated", "fixed"])
+def test_two_checkouts_launch_a_run_once(world: World, naming: str) -> None:
+    """Also with states of their own, and at the same time."""
+    for person in world.people.values():
+        person.runs[0]["naming"] = naming
+    world.at_once(cycle([False, True]))
+
+
+def test_another_state_takes_nothing_over(world: World) -> None:
+    """A second checkout with a state of its own writes to none of the first one's objects."""
+    went_well(world.up("ann"))
+    session = world.up("bob")
+    assert session.ended is not None
+    assert not session.ended.ok
+
+
+def test_a_context_that_changes_during_an_up_takes_nothing_elsewhere(world: World) -> None:
+    """What the program looked at is what the engine writes to."""
+    went_well(world.up("ann"))
+    world.people["ann"].runs.append(make_run("second", world.namespaces[0]))
+
+    def switch(index: int, what: str, name: str) -> str:
+        if index == 0:
+            world.use_context("ann", AWAY)
+        return "go"
+
+    world.up("ann", switch)
