@@ -80,7 +80,7 @@ def _ended(status: Status) -> Body:
 
 def collect(server: ApiServer, namespaces: list[str]) -> None:
     """Play the garbage collector: what was deleted in the foreground goes."""
-    for body in [*launches(server, namespaces), *_others(server, namespaces)]:
+    for body in everything(server, namespaces):
         if "foregroundDeletion" in body["metadata"].get("finalizers", []):
             server.send("PATCH", paths.location(body), {"metadata": {"finalizers": None}}, MERGE)
     for name in namespaces:
@@ -89,6 +89,11 @@ def collect(server: ApiServer, namespaces: list[str]) -> None:
             namespace["spec"] = {}
             namespace["metadata"].pop("finalizers", None)
             server.send("PUT", f"/api/v1/namespaces/{name}/finalize", namespace)
+
+
+def everything(server: ApiServer, namespaces: list[str]) -> list[Body]:
+    """The namespaces, and what is in them of the kinds that the search declares."""
+    return [*launches(server, namespaces), *_others(server, namespaces)]
 
 
 def _others(server: ApiServer, namespaces: list[str]) -> Iterator[Body]:

@@ -56,7 +56,7 @@ class Goal:
     before_update: tuple[str, ...] = ()
     after_update: tuple[str, ...] = ()
     before_delete: tuple[str, ...] = ()
-    after_delete: tuple[str, ...] = ()
+    on_error: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -229,7 +229,11 @@ class Engine:
             return goal.resource(inputs=inputs, outputs=live)
         self._begin("create", goal)
         self._hooks(goal.before_create, goal, {"new_inputs": inputs})
-        live = self._step("create", goal, lambda: provider.create(inputs, dry_run=False))
+        try:
+            live = self._step("create", goal, lambda: provider.create(inputs, dry_run=False))
+        except Failed as error:
+            self._error_hooks(goal, "create", error, {"new_inputs": inputs})
+            raise
         made = goal.resource(id=_id(live), inputs=inputs, outputs={**live, "__inputs": inputs})
         self._late_hooks(goal.after_create, goal, {"new_inputs": inputs, "new_outputs": live})
         if old is not None:
@@ -402,6 +406,16 @@ class Engine:
                     self.state.pending = [each for each in self.state.pending if not each.endswith(f" {what.urn}")]
                     self._save()
                 raise Failed(error)
+            self.moment("hook done", f"{name} of {what.name}")
+
+    def _error_hooks(self, what: Goal, operation: str, error: Failed, about: Mapping[str, Any]) -> None:
+        """Tell the program what failed. None of its hooks asks for another try."""
+        failure = {"failed_operation": operation, "errors": [str(error)]}
+        for name in what.on_error:
+            self.moment("hook", f"{name} of {what.name}")
+            given = {"urn": what.urn, "name": what.name, "type": what.type, **about, **failure}
+            if problem := self.run_hook(name, given):
+                raise Failed(f"error hooks execution failed: {problem}")
             self.moment("hook done", f"{name} of {what.name}")
 
     def _late_hooks(self, names: tuple[str, ...], what: Goal, about: Mapping[str, Any]) -> None:

@@ -52,11 +52,12 @@ class Hooks:
         callback = self.callbacks[name]
         channel = self.channels.setdefault(callback.target, grpc.insecure_channel(callback.target))
         fields: Any = {key: as_struct(value) if isinstance(value, dict) else value for key, value in about.items()}
-        request = callback_pb2.CallbackInvokeRequest(
-            token=callback.token, request=resource_pb2.ResourceHookRequest(**fields).SerializeToString()
-        )
+        failed = "failed_operation" in about
+        message = resource_pb2.ErrorHookRequest(**fields) if failed else resource_pb2.ResourceHookRequest(**fields)
+        request = callback_pb2.CallbackInvokeRequest(token=callback.token, request=message.SerializeToString())
         answer = callback_pb2_grpc.CallbacksStub(channel).Invoke(request)
-        return str(resource_pb2.ResourceHookResponse.FromString(answer.response).error)
+        response = resource_pb2.ErrorHookResponse if failed else resource_pb2.ResourceHookResponse
+        return str(response.FromString(answer.response).error)
 
 
 class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
@@ -87,6 +88,10 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
         self.hooks.callbacks[request.name] = request.callback
         if request.on_dry_run:
             self.engine.dry_hooks.add(request.name)
+        return empty_pb2.Empty()
+
+    def RegisterErrorHook(self, request: Any, context: Any) -> Any:  # noqa: N802
+        self.hooks.callbacks[request.name] = request.callback
         return empty_pb2.Empty()
 
     def RegisterResource(self, request: Any, context: Any) -> Any:  # noqa: N802
@@ -164,7 +169,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
     def _goal(self, request: Any) -> Goal:
         hooks = {
             name: tuple(getattr(request.hooks, name))
-            for name in ("before_create", "after_create", "before_update", "after_update", "before_delete")
+            for name in ("before_create", "after_create", "before_update", "after_update", "before_delete", "on_error")
         }
         return Goal(
             urn=self._urn(request),

@@ -98,7 +98,7 @@ class World:
     def use_context(self, who: str, context: str) -> None:
         """`kubectl config use-context`."""
         person = self.people[who]
-        contexts = {name: server.access(_user(person, self.profile)) for name, server in self.servers.items()}
+        contexts = {name: server.access(user_of(person, self.profile)) for name, server in self.servers.items()}
         write_kubeconfig(person.kubeconfig, contexts, context)
 
     # The clusters
@@ -254,20 +254,23 @@ class World:
                 yield f"{kind} of {who} wrote: {event.verb} {event.resource} {event.name}"
 
 
-def _user(person: Checkout, profile: str) -> User:
+def user_of(person: Checkout, profile: str) -> User:
+    """Who a person is to an API server."""
     return User(person.user, ("system:masters",) if profile == "owner" else ())
 
 
-def make_world(servers: dict[str, ApiServer], folder: Path, profile: str) -> World:
-    """Two people with a checkout each, and a state each, of one environment."""
+def make_world(servers: dict[str, ApiServer], folder: Path, profile: str, *, foreign: bool = True) -> World:
+    """Two people with a checkout each, and a state each, of one environment.
+
+    `foreign`: on the other cluster somebody else has namespaces of the same names.
+    """
     number = next(_NUMBERS)
     stack = f"s{number:04d}"
     namespaces = [f"{stack}-one", f"{stack}-two"]
     people = {who: make_checkout(who, folder / f"{stack}-{who}", stack, profile, namespaces) for who in ("ann", "bob")}
     world = World(servers, profile, number, namespaces, people)
     for name, server in servers.items():
-        # On the other cluster somebody else has namespaces of these names.
-        for namespace in namespaces if profile == "tenant" or name == AWAY else ():
+        for namespace in namespaces if profile == "tenant" or (foreign and name == AWAY) else ():
             server.make_namespace(namespace)
         for person in people.values() if profile == "tenant" else ():
             cluster.admit(server, person.user, namespaces)

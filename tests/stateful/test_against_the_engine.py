@@ -1,0 +1,122 @@
+"""The stand-in does to an API server what Pulumi's engine and its Kubernetes provider do."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from checks.cluster import paths
+from manifests.labels import LEDGER
+from tests.apiserver import ApiServer, write_kubeconfig
+from tests.cluster.project import Project
+from tests.stateful import cluster
+from tests.stateful.checkout import make_run
+from tests.stateful.real import Pair
+from tests.stateful.world import AWAY, HOME, make_world, user_of
+
+Step = str | Callable[[Pair], None]
+"""A command, or what happens between two."""
+
+
+def succeed(pair: Pair) -> None:
+    """Every launch ends well."""
+    pair.each_launch(lambda server, body: cluster.set_status(server, paths.location(body), "succeeded"))
+
+
+def expire(pair: Pair) -> None:
+    """Every launch is removed by a TTL."""
+    pair.each_launch(lambda server, body: cluster.delete(server, paths.location(body)))
+
+
+def lose_ledgers(pair: Pair) -> None:
+    """A person deletes every ledger."""
+    stack = pair.world.people["ann"].stack
+    for server in pair.servers.values():
+        for body in cluster.config_maps(server, pair.world.namespaces, stack, LEDGER):
+            cluster.delete(server, paths.location(body))
+
+
+def edit(**changes: object) -> Callable[[Pair], None]:
+    """Change the first run."""
+    return lambda pair: pair.world.people["ann"].runs[0].update(changes)
+
+
+def add(name: str, **changes: object) -> Callable[[Pair], None]:
+    """Another run."""
+
+    def work(pair: Pair) -> None:
+        pair.world.people["ann"].runs.append(make_run(name, pair.world.namespaces[0], **changes))
+
+    return work
+
+
+RECORD = {"record": {"volume": "records"}, "volumes": [{"volume": "records", "mountPath": "/mnt/records"}]}
+SEQUENCES: dict[str, tuple[str, list[Step]]] = {
+    "another launch replaces one of a fixed name": (
+        "owner",
+        [edit(naming="fixed"), "preview", "up", succeed, edit(args=["2"]), "up", "destroy"],
+    ),
+    "generated names, and a pod": (
+        "tenant",
+        [edit(naming="generated"), add("second", kind="Pod"), "up", succeed, edit(args=["2"]), "refresh", "up"],
+    ),
+    "a managed run whose ledger is deleted": (
+        "tenant",
+        [add("second", managed=True, **RECORD), "up", succeed, lose_ledgers, expire, "refresh"],
+    ),
+}
+MORE: dict[str, tuple[str, list[Step]]] = {
+    "a failed launch is launched again": (
+        "owner",
+        ["up", succeed, add("second"), "up", expire, "refresh", edit(attempt=2), "up", "up", "destroy"],
+    ),
+    "naming changes": (
+        "tenant",
+        ["up", succeed, edit(naming="generated"), "up", edit(naming="fixed", args=["3"]), "up", "destroy"],
+    ),
+    "a namespace changes": (
+        "owner",
+        ["up", succeed, lambda pair: edit(namespace=pair.world.namespaces[1])(pair), "preview", "up", "destroy"],
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def copy(servers: dict[str, ApiServer], tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A copy of the project for the real engine."""
+    return Project.copy(tmp_path_factory.mktemp("real"), servers[AWAY])
+
+
+def compare(sequence: tuple[str, list[Step]], servers: dict[str, ApiServer], copy: Project, folder: Path) -> None:
+    """Do the same with both, and compare what was written after each command, and what is there."""
+    profile, steps = sequence
+    world = make_world(servers, folder, profile, foreign=False)
+    ann = world.people["ann"]
+    ann.runs.append(make_run("first", world.namespaces[0]))
+    ann.write()
+    kubeconfig = folder / "away"
+    write_kubeconfig(kubeconfig, {AWAY: servers[AWAY].access(user_of(ann, profile))}, AWAY)
+    copy.write_stack(ann.stack, ann.config)
+    pair = Pair(world, copy.environment(ann.stack, kubeconfig))
+    for number, step in enumerate(steps):
+        if not isinstance(step, str):
+            step(pair)
+            continue
+        done = pair.command("up" if step == "refresh" else step, refresh=step == "refresh")
+        assert done[HOME] == done[AWAY], f"step {number}: {step}"
+        assert pair.objects(HOME) == pair.objects(AWAY), f"step {number}: {step}"
+
+
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_three_sequences_write_the_same(
+    name: str, servers: dict[str, ApiServer], copy: Project, tmp_path: Path
+) -> None:
+    """In the tier that CI runs."""
+    compare(SEQUENCES[name], servers, copy, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MORE)
+def test_more_sequences_write_the_same(name: str, servers: dict[str, ApiServer], copy: Project, tmp_path: Path) -> None:
+    """Longer ones."""
+    compare(MORE[name], servers, copy, tmp_path)
