@@ -17,7 +17,7 @@ unexport KUBECONFIG
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help up down test unit cluster-test test-admission test-plan test-environments test-sweeps faults slow-test lint format tools client-tools machine browser versions lock venv clean
+.PHONY: help up down test unit cluster-test test-admission test-plan test-environments test-sweeps test-stateful faults slow-test lint format tools client-tools machine browser versions lock venv clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,10 @@ test-environments: venv machine tools ## The reference systems, staging, Trainer
 
 test-sweeps: venv machine tools ## Sweeps: all tests of them, a thousand trials on simulated nodes among them
 	@$(PYTHON) -m pytest tests/cluster/test_sweeps.py tests/cluster/test_sweep_faults.py tests/cluster/test_sweep_scale.py
+
+# `make test-stateful TRAINSTACK_SEARCH_SEED=…` draws other sequences, and repeats those of a seed.
+test-stateful: venv machine tools ## 300 drawn sequences of edits, commands and accidents on an API server alone, each step checked
+	@TRAINSTACK_SEARCH_SEED=$(or $(TRAINSTACK_SEARCH_SEED),1) $(PYTHON) -m pytest tests/stateful
 
 # `make faults TRAINSTACK_FAULTS_SEED=…` repeats a series.
 faults: venv machine tools ## Kills, outages and the like at drawn moments: all tests of what must survive them
