@@ -128,7 +128,8 @@ def read_launches(stack: str, namespaces: Sequence[str | None], context: str | N
     none, and may not.
     """
     forbidden: dict[str, tuple[Answer, str]] = {}
-    found = _list(LAUNCH_KINDS, namespaces, f"{labels.STACK}={stack},{labels.RUN}", context, forbidden)
+    selector = f"{labels.STACK}={stack},{labels.RUN},{labels.LAUNCH}"
+    found = _list(LAUNCH_KINDS, namespaces, selector, context, forbidden)
     if forbidden:
         ledgers = _list([("v1", "ConfigMap")], namespaces, f"{labels.STACK}={stack},{labels.LEDGER}", context)
         launched = {str(read_ledger(body).launch["kind"]) for body in ledgers}

@@ -122,6 +122,25 @@ def delete(server: ApiServer, path: str) -> None:
     server.send("DELETE", path, {"propagationPolicy": "Background"})
 
 
+def copy(server: ApiServer, path: str) -> str:
+    """Make another object of the same labels and spec; its uid."""
+    body = server.send("GET", path).checked()
+    spec = {key: value for key, value in body["spec"].items() if key not in ("selector", "nodeName")}
+    labels = _own(body["metadata"]["labels"])
+    if "template" in spec:
+        spec["template"]["metadata"]["labels"] = _own(spec["template"]["metadata"]["labels"])
+    annotations = body["metadata"].get("annotations") or {}
+    metadata: Body = {"generateName": "copy-", "labels": labels, "annotations": annotations}
+    another = {"apiVersion": body["apiVersion"], "kind": body["kind"], "metadata": metadata, "spec": spec}
+    made = server.send("POST", path.rpartition("/")[0], another)
+    return str(made.checked()["metadata"]["uid"])
+
+
+def _own(labels: Body) -> Body:
+    """Without those that the API server adds."""
+    return {key: value for key, value in labels.items() if "controller-uid" not in key and "job-name" not in key}
+
+
 def unmark(server: ApiServer, path: str, label: str) -> None:
     """Remove a label."""
     server.send("PATCH", path, {"metadata": {"labels": {label: None}}}, MERGE)

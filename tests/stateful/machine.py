@@ -90,10 +90,10 @@ class Search(RuleBasedStateMachine):
         self._do(f"up of both, {''.join(str(int(each)) for each in turns)}", lambda: self._world.at_once(steady))
 
     @precondition(lambda self: not self.over and len(self._world.steps) > 5)
-    @rule(who=PEOPLE)
-    def destroy(self, who: str) -> None:
-        """`trainstack destroy`."""
-        self._do(f"destroy of {who}", lambda: self._world.command(self._person(who), "destroy"))
+    @rule(who=PEOPLE, plain=st.booleans())
+    def destroy(self, who: str, plain: bool) -> None:
+        """`pulumi destroy --run-program`; or `trainstack destroy`, which makes sure of the cluster before it."""
+        self._do(f"destroy of {who}, plain={plain}", lambda: self._destroy(self._person(who), plain=plain))
 
     @precondition(lambda self: not self.over)
     @rule(who=PEOPLE, name=NAMES, change=CHANGES, kind=KINDS, number=NUMBER)
@@ -195,6 +195,11 @@ class Search(RuleBasedStateMachine):
             return self._strike(who, what, number, f"{moment} {name}") if mine else "go"
 
         return self._world.up(who, strike, refresh=refresh)
+
+    def _destroy(self, who: str, *, plain: bool) -> None:
+        if not plain:
+            self._world.use_context(who, self._world.homes.get(who, HOME))
+        self._world.command(who, "destroy", plain=plain)
 
     def _strike(self, who: str, what: str, number: int, moment: str) -> str:
         self._world.steps.append(f"… {what} at {moment}")

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from stacks.ending import ENDING
 from tests.apiserver import ApiServer, Body, Event
 from tests.cluster.project import Project
 from tests.stateful import cluster
@@ -38,7 +39,7 @@ class Pair:
         """Run a command by both; whether it went well, and what was written, by server."""
         ann = self.world.people["ann"]
         offsets = {name: server.offset() for name, server in self.servers.items()}
-        session = self.world.session("ann", mode, refresh=refresh).finish()
+        session = self.world.session("ann", mode, refresh=refresh, plain=mode != "destroy").finish()
         assert session.ended is not None
         self.project.write_stack(ann.stack, ann.config)
         with collected(self.servers[AWAY], self.world.namespaces):
@@ -50,7 +51,7 @@ class Pair:
     def _real(self, mode: str, *, refresh: bool) -> bool:
         if mode == "destroy":
             words = ("destroy", "--yes", "--skip-preview", "--run-program")
-            done = self.project.pulumi(*words, environment={"TRAINSTACK_ENDS": f"destroy:{self.project.stack}"})
+            done = self.project.pulumi(*words, environment={ENDING: f"destroy:{self.project.stack}"})
         elif mode == "preview":
             done = self.project.pulumi("preview")
         else:

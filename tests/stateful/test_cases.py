@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from manifests.labels import STACK
+from manifests.labels import LAUNCH, RUN, STACK
 from tests.apiserver import ApiServer
 from tests.stateful import cluster
 from tests.stateful.checkout import make_run
@@ -48,10 +48,21 @@ def test_an_active_run_does_not_end_because_its_namespace_is_edited(world: World
     assert [each.active for each in world.launches.values()] == [True]
 
 
-def test_an_active_run_does_not_end_because_it_lost_a_label(world: World) -> None:
-    """A launch is known by more than the label of its stack."""
+@pytest.mark.parametrize("naming", ["derived", "generated", "fixed"])
+@pytest.mark.parametrize("label", [STACK, RUN, LAUNCH])
+def test_an_active_run_does_not_end_because_it_lost_a_label(world: World, naming: str, label: str) -> None:
+    """A launch is known by more than its labels."""
+    world.people["ann"].runs[0]["naming"] = naming
     went_well(world.up("ann"))
-    world.unmark(world.alive()[0], STACK)
+    world.unmark(world.alive()[0], label)
+    world.up("ann")
+    world.up("ann", refresh=True)
+
+
+def test_a_copy_of_an_active_launch_does_not_end_the_other(world: World) -> None:
+    """Of two active launches of a run none is deleted."""
+    went_well(world.up("ann"))
+    world.copy(world.alive()[0])
     world.up("ann")
     world.up("ann", refresh=True)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from checks.cluster import paths
 from manifests.labels import LEDGER, RUN, STACK
+from stacks.ending import ENDING
 from tests.apiserver import ApiServer, Event, User, write_kubeconfig
 from tests.stateful import cluster
 from tests.stateful.checkout import Checkout, make_checkout
@@ -43,6 +44,8 @@ class World:
     """By server, resource, namespace and name: who made the object that is there."""
     homes: dict[str, str] = field(default_factory=dict)
     """By checkout: the server that it first wrote to."""
+    copies: set[str] = field(default_factory=set)
+    """The uids of launches that people made by hand."""
     offsets: dict[str, int] = field(default_factory=dict)
     steps: list[str] = field(default_factory=list)
     """What was done, for who reads a failure."""
@@ -51,11 +54,11 @@ class World:
 
     # People
 
-    def session(self, who: str, mode: str, *, refresh: bool = False) -> Session:
-        """A command of a person, at its first moment."""
+    def session(self, who: str, mode: str, *, refresh: bool = False, plain: bool = True) -> Session:
+        """A command of a person, at its first moment; `plain`: `pulumi destroy --run-program`, not `trainstack`'s."""
         person = self.people[who]
         person.write()
-        variables = {"TRAINSTACK_ENDS": f"destroy:{person.stack}"} if mode == "destroy" else {}
+        variables = {} if plain else {ENDING: f"destroy:{person.stack}"}
         operation = Operation(
             root=person.root,
             stack=person.stack,
@@ -68,9 +71,11 @@ class World:
         )
         return Session(operation, self.collect).start()
 
-    def command(self, who: str, mode: str, strike: Strike | None = None, *, refresh: bool = False) -> Session:
+    def command(
+        self, who: str, mode: str, strike: Strike | None = None, *, refresh: bool = False, plain: bool = True
+    ) -> Session:
         """Run a person's command to its end, and look whether everything holds."""
-        session = self.session(who, mode, refresh=refresh)
+        session = self.session(who, mode, refresh=refresh, plain=plain)
         try:
             session.finish(strike)
         finally:
@@ -127,6 +132,11 @@ class World:
         cluster.delete(self.server(launch), launch.path)
         self.look()
 
+    def copy(self, launch: Launch) -> None:
+        """A person makes another launch of the same run, by the labels that it has."""
+        self.copies.add(cluster.copy(self.server(launch), launch.path))
+        self.look()
+
     def unmark(self, launch: Launch, label: str = STACK) -> None:
         """A person removes a label of a launch."""
         cluster.unmark(self.server(launch), launch.path, label)
@@ -170,6 +180,9 @@ class World:
         before = {uid: (each.active, each.gone) for uid, each in self.launches.items()}
         succeeded = set(self.succeeded)
         self.look()
+        if any(session.operation.mode == "destroy" for session in sessions.values()):
+            # Ledgers go with their stack.
+            self.forgotten |= succeeded | self.succeeded
         events = {name: self._news(name) for name in self.servers}
         faults = [
             *self._crashes(sessions),
@@ -200,7 +213,7 @@ class World:
     def _ended(self, before: dict[str, tuple[bool, bool]], sessions: dict[str, Session]) -> Iterator[str]:
         """No active run ends unless it is named."""
         named = {run for who in sessions for run in self.people[who].stop}
-        ends = any(session.operation.mode == "destroy" for session in sessions.values())
+        ends = any(session.operation.variables for session in sessions.values())
         for uid, (active, _) in before.items():
             launch = self.launches[uid]
             if active and launch.gone and not launch.by_hand and launch.run_id not in named and not ends:
@@ -210,7 +223,7 @@ class World:
         """No run has two active launches."""
         active: dict[tuple[str, str], list[str]] = {}
         for each in self.launches.values():
-            if each.active and each.run_id:
+            if each.active and each.run_id and each.uid not in self.copies:
                 active.setdefault((each.server, each.run_id), []).append(each.path)
         for (_, run_id), found in active.items():
             if len(found) > 1:
