@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from manifests.labels import STATE
 from stacks.ending import ENDING
 from tests.apiserver import ApiServer, Body, Event
 from tests.cluster.project import Project
@@ -96,6 +97,8 @@ def _comparable(body: Body) -> Body:
     kept = json.loads(_TIME.sub("(a time)", json.dumps(body)))
     for key in _DIFFERENT:
         kept["metadata"].pop(key, None)
+    if STATE in kept["metadata"].get("annotations", {}):
+        kept["metadata"]["annotations"][STATE] = "(a state)"
     for metadata in (kept["metadata"], kept.get("spec", {}).get("template", {}).get("metadata", {})):
         for labels in (metadata.get("labels", {}), kept.get("spec", {}).get("selector", {}).get("matchLabels", {})):
             labels.pop("controller-uid", None)

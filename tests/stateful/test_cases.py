@@ -1,6 +1,6 @@
 """Sequences that once broke a promise, by name."""
 
-from itertools import cycle
+from itertools import cycle, product
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,9 @@ from tests.stateful import cluster
 from tests.stateful.checkout import make_run
 from tests.stateful.session import Session
 from tests.stateful.world import AWAY, HOME, World, make_world
+
+
+NAMINGS = ("derived", "generated", "fixed")
 
 
 @pytest.fixture(params=["owner", "tenant"])
@@ -48,8 +51,18 @@ def test_an_active_run_does_not_end_because_its_namespace_is_edited(world: World
     assert [each.active for each in world.launches.values()] == [True]
 
 
-@pytest.mark.parametrize("naming", ["derived", "generated", "fixed"])
-@pytest.mark.parametrize("label", [STACK, RUN, LAUNCH])
+@pytest.mark.parametrize(
+    ("label", "naming"),
+    [
+        (STACK, "generated"),
+        (RUN, "fixed"),
+        (LAUNCH, "derived"),
+        *(
+            pytest.param(label, naming, marks=pytest.mark.slow)
+            for label, naming in product((STACK, RUN, LAUNCH), NAMINGS)
+        ),
+    ],
+)
 def test_an_active_run_does_not_end_because_it_lost_a_label(world: World, naming: str, label: str) -> None:
     """A launch is known by more than its labels."""
     world.people["ann"].runs[0]["naming"] = naming
@@ -67,7 +80,9 @@ def test_a_copy_of_an_active_launch_does_not_end_the_other(world: World) -> None
     world.up("ann", refresh=True)
 
 
-@pytest.mark.parametrize("naming", ["derived", "generated", "fixed"])
+@pytest.mark.parametrize(
+    "naming", ["generated", *(pytest.param(each, marks=pytest.mark.slow) for each in ("derived", "fixed"))]
+)
 def test_a_run_is_not_launched_again_because_its_ledger_was_refused(world: World, naming: str) -> None:
     """A quota on ConfigMaps, and a TTL that removes the finished launch, do not make it train again."""
     person = world.people["ann"]
@@ -81,7 +96,7 @@ def test_a_run_is_not_launched_again_because_its_ledger_was_refused(world: World
             world.remove(launch)
 
 
-@pytest.mark.parametrize("naming", ["derived", "generated", "fixed"])
+@pytest.mark.parametrize("naming", NAMINGS)
 def test_two_checkouts_launch_a_run_once(world: World, naming: str) -> None:
     """Also with states of their own, and at the same time."""
     for person in world.people.values():
