@@ -12,7 +12,6 @@ from tests.stateful.checkout import make_run
 from tests.stateful.session import Session
 from tests.stateful.world import AWAY, HOME, World, make_world
 
-
 NAMINGS = ("derived", "generated", "fixed")
 
 
