@@ -19,6 +19,8 @@ from checks.rules import (
     pools,
     queues,
     references,
+    resources,
+    slips,
     sweeps,
     tenant,
     volumes,
@@ -43,6 +45,8 @@ RULES: dict[str, Rule] = {
         tenant,
         sweeps,
         loaders,
+        resources,
+        slips,
     )
     for rule in group.RULES
 }

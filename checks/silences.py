@@ -31,11 +31,13 @@ REFUSED = frozenset(
         "name-derived",
         "name-duplicate",
         "namespace-missing",
+        "resources-refused",
         "tenant-cluster-scoped",
         "webhook-silent",
         # Nothing can be built: the change would end a little later.
         "data-missing",
         "dockerfile-missing",
+        "env-reserved",
         "manifest-mismatch",
         "manifest-missing",
         "trainjob-misfit",

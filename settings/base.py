@@ -2,8 +2,10 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
+
+from settings.kubernetes import LabelKey, LabelValue
 
 
 class Section(BaseModel):
@@ -25,7 +27,6 @@ DnsName = Annotated[
 Text = Annotated[str, Field(min_length=1)]
 """Text that says something: what names an image, a file or a program is never empty."""
 
-Labels = dict[str, str]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 """A sha256 in 64 lower-case hexadecimal digits."""
 
@@ -36,11 +37,24 @@ ImageDigest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 class Toleration(Section):
     """A pod's permission to stand on a tainted node.
 
-    Source: https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
+    Source: https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/, and ValidateTolerations
     """
 
-    key: str | None = None
+    key: LabelKey | None = None
     operator: str = Field("Equal", pattern="^(Equal|Exists)$")
-    value: str | None = None
+    value: LabelValue | None = None
     effect: str | None = Field(None, pattern="^(NoSchedule|PreferNoSchedule|NoExecute)$")
-    toleration_seconds: int | None = Field(None, ge=0)
+    toleration_seconds: int | None = Field(None, ge=0, le=2**63 - 1)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Toleration":
+        faults = []
+        if self.operator == "Exists" and self.value:
+            faults.append(f"operator Exists takes no value (got {self.value}): leave out value, or write Equal")
+        if self.operator == "Equal" and self.key is None:
+            faults.append("operator Equal needs a key: add key, or write operator Exists to tolerate every taint")
+        if self.toleration_seconds is not None and self.effect != "NoExecute":
+            faults.append("tolerationSeconds requires effect NoExecute: write it, or leave out tolerationSeconds")
+        if faults:
+            raise ValueError("; ".join(faults))
+        return self

@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from settings.base import DnsName, Section
+from settings.kubernetes import MountPath
 
 _HOST = r"(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*)"
 _USER = r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*@)?"
@@ -30,7 +31,7 @@ class Code(Section):
     """`https://host/path`, `ssh://user@host/path` or `user@host:path`, without any password."""
     revision: Annotated[str, Field(json_schema_extra={"pattern": _COMMIT})]
     """A commit, in 40 (SHA-1) or 64 (SHA-256) hexadecimal digits: part of the run's identity, so nothing that moves."""
-    mount_path: str = Field(pattern="^/")
+    mount_path: MountPath
     """Where the program finds it; usually the `workingDir` too."""
     secret: DnsName | None = None
     """A Secret in the run's namespace: `ssh-privatekey` and `known_hosts`, or `username` and `password`; for https also

@@ -2,9 +2,10 @@
 
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
-from settings.base import Section
+from settings.base import DnsName, Section
+from settings.kubernetes import NonNegative, Port, Positive
 
 
 class Elastic(Section):
@@ -13,13 +14,13 @@ class Elastic(Section):
     Source: https://www.kubeflow.org/docs/components/trainer/legacy-v1/reference/ (ElasticPolicy)
     """
 
-    min_replicas: int = Field(1, ge=1)
-    max_replicas: int = Field(ge=1)
+    min_replicas: Positive = 1
+    max_replicas: Positive
     rdzv_backend: Literal["c10d", "etcd", "etcd-v2"] = "c10d"
-    rdzv_host: str | None = None
+    rdzv_host: DnsName | None = None
     """Of the rendezvous; None: the first worker's, which c10d serves itself."""
-    rdzv_port: int | None = Field(None, ge=1, le=65535)
-    max_restarts: int | None = Field(None, ge=0)
+    rdzv_port: Port | None = None
+    max_restarts: NonNegative | None = None
     """Restarts of the group of workers; None: torchrun's own default."""
 
     @model_validator(mode="before")

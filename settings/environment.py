@@ -1,11 +1,19 @@
 """Section `trainstack:environment`: whose stack this is and which half of the house it declares."""
 
+import re
 from ipaddress import ip_network
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from settings.base import DnsLabel, DnsName, Labels, Section
+from settings.base import DnsLabel, DnsName, Section
+from settings.kubernetes import Labels, Port, unknown_word
+
+_POD_SECURITY = "pod-security.kubernetes.io/"
+_MODES = ("enforce", "warn", "audit")
+_LEVELS = ("privileged", "baseline", "restricted")
+_VERSION = re.compile(r"latest|v1\.(0|[1-9][0-9]*)")
+_PREFIX_LENGTH = re.compile(r"/[0-9]{1,3}$")
 
 
 class Egress(Section):
@@ -15,7 +23,7 @@ class Egress(Section):
     """Addresses, such as `203.0.113.0/24`: a NetworkPolicy knows no names of hosts."""
     namespace: DnsLabel | None = None
     """All pods of a namespace."""
-    ports: tuple[Annotated[int, Field(ge=1, le=65535)], ...] = ()
+    ports: tuple[Port, ...] = ()
     """TCP; none given: all ports of all protocols."""
 
     @field_validator("cidr")
@@ -26,6 +34,8 @@ class Egress(Section):
                 ip_network(text)
             except ValueError as error:
                 raise ValueError(f"is no block of addresses: {error}; write one such as 203.0.113.0/24") from None
+            if not _PREFIX_LENGTH.search(text):
+                raise ValueError(f"{text} has no prefix length; write one such as 203.0.113.0/24")
         return text
 
     @model_validator(mode="after")
@@ -56,6 +66,19 @@ class Namespace(Section):
     adopt: bool = False
     network: NamespaceNetwork = NamespaceNetwork()
 
+    @field_validator("labels")
+    @classmethod
+    def _pod_security(cls, labels: dict[str, str]) -> dict[str, str]:
+        """Source: PolicyToEvaluate of k8s.io/pod-security-admission/api."""
+        for mode in _MODES:
+            level = labels.get(f"{_POD_SECURITY}{mode}")
+            if level is not None and level not in _LEVELS:
+                raise ValueError(f"{_POD_SECURITY}{mode} has an unknown level: {unknown_word(level, _LEVELS)}")
+            version = labels.get(f"{_POD_SECURITY}{mode}-version")
+            if version is not None and not _VERSION.fullmatch(version):
+                raise ValueError(f"{_POD_SECURITY}{mode}-version is {version!r}; write latest, or one such as v1.34")
+        return labels
+
     @property
     def isolated(self) -> bool:
         """Whether policies of ours stand in it."""
@@ -82,7 +105,7 @@ class Environment(Section):
     """`owner` may declare cluster-wide objects; `tenant` has rights in its namespaces only."""
     halves: tuple[Literal["platform", "training"], ...] = ("platform", "training")
     """`platform`: namespaces, classes, queues, operators. `training`: volumes, runs. Both in one stack by default."""
-    platform: str | None = None
+    platform: str | None = Field(None, pattern=r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$")
     """For a stack of the training half alone: the platform's stack, as a Pulumi stack reference
     (`organization/trainstack/dev-platform`), whose outputs say which queues there are: a run in another is refused."""
     namespaces: tuple[Namespace, ...] = ()

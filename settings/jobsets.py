@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Protocol
 from pydantic import Field
 
 from settings.base import DnsLabel, Section
+from settings.kubernetes import NonNegative
 
 JobName = DnsLabel
 """The name of an entry of replicatedJobs."""
@@ -50,7 +51,7 @@ class FailurePolicyRule(Section):
 class FailurePolicy(Section):
     """What the set does when one of its Jobs has failed."""
 
-    max_restarts: int = Field(0, ge=0)
+    max_restarts: NonNegative = 0
     """How often all Jobs are made anew before the set has failed."""
     restart_strategy: Literal["Recreate", "BlockingRecreate"] | None = None
     """None: Recreate. BlockingRecreate waits until everything old is gone."""

@@ -8,6 +8,7 @@ from pydantic import Field
 from settings.base import DnsLabel, DnsName, ImageDigest, Section, Text
 from settings.checks import Checks
 from settings.environment import Environment
+from settings.kubernetes import ImageReference, Registry
 from settings.operators import Operators
 from settings.paths import elements
 from settings.plan import Plan
@@ -23,7 +24,7 @@ from settings.workloads import Resources, Workload, Workloads
 class Loader(Section):
     """The Job through whose pod files go to a volume and back (`trainstack upload`, `ls`, `fetch`)."""
 
-    image: Text = "busybox:1.35"
+    image: ImageReference = "busybox:1.35"
     """busybox, or any image with a shell and GNU's coreutils, findutils and tar."""
     image_pull_secrets: tuple[DnsName, ...] = ()
     """As a run's."""
@@ -49,10 +50,10 @@ class Cluster(Section):
     take_over: tuple[Annotated[str, Field(pattern=r"^([0-9a-f]{32}|none)$")], ...] = ()
     """States of this stack, by their identities (annotation `trainstack.dev/state`), whose objects this state takes
     over: one that is lost, or no longer used. `none`: the objects that bear no identity. To be removed afterwards."""
-    registry: Text = "registry.local"
+    registry: Registry = "registry.local"
     """Where images that this repository builds are pushed and pulled."""
     loader: Loader = Loader()
-    git_image: Text = "alpine/git:2.47.2"
+    git_image: ImageReference = "alpine/git:2.47.2"
     """What checks a workload's `code` out: needs `sh`, `git` 2.29 or later, and `ssh` where it is read by ssh."""
 
 

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from settings.base import DnsName, Section, Sha256, Text
+from settings.kubernetes import ImageReference, NonNegative, Positive
 from settings.quantities import Quantity
 
 
@@ -35,7 +36,7 @@ class Install(Section):
     """The install of an operator."""
 
     manifest: Manifest
-    image: Text | None = None
+    image: ImageReference | None = None
     """Another place, or a digest, for the controller's image; None keeps the release's."""
     image_pull_secrets: tuple[DnsName, ...] = ()
     """Secrets of the operator's namespace with the credentials of registries."""
@@ -45,8 +46,8 @@ class Install(Section):
 class WaitForPodsReady(Section):
     """Kueue's all-or-nothing: a workload whose pods are not all ready in time is evicted and tried again."""
 
-    timeout_seconds: int = Field(300, ge=1)
-    recovery_timeout_seconds: int | None = Field(None, ge=1)
+    timeout_seconds: Positive = 300
+    recovery_timeout_seconds: Positive | None = None
     """None: a replaced pod may take as long as it takes."""
 
 
@@ -60,7 +61,7 @@ class KueueConfiguration(Section):
     """The kinds that Kueue manages; a kind that is not listed starts at once, past every quota."""
     manage_jobs_without_queue_name: bool = False
     wait_for_pods_ready: WaitForPodsReady | None = None
-    retain_finished_seconds: int | None = Field(None, ge=0)
+    retain_finished_seconds: NonNegative | None = None
     """How long finished Workloads stay; None: for ever, which is Kueue's own default."""
 
 
@@ -75,7 +76,7 @@ class TrainingOperator(Install):
 
     schemes: tuple[Literal["pytorchjob", "tfjob", "mpijob", "xgboostjob", "paddlejob", "jaxjob"], ...] = ("pytorchjob",)
     """The kinds that are installed and watched. Each CRD is 200 KB, most of what a preview costs: list those in use."""
-    init_container_image: Text
+    init_container_image: ImageReference
     """The image, with `sh` and `nslookup`, that makes a worker wait for its master's name. Pin it by digest."""
 
 

@@ -7,15 +7,16 @@ from typing import Literal
 
 from pydantic import Field
 
-from settings.base import DnsLabel, DnsName, Labels, Section, Toleration
+from settings.base import DnsLabel, DnsName, Section, Toleration
+from settings.kubernetes import Int32, LabelKey, Labels, LabelValue, ResourceName
 from settings.quantities import Quantity
 
 
 class Taint(Section):
     """A taint of a flavor's nodes."""
 
-    key: str
-    value: str = ""
+    key: LabelKey
+    value: LabelValue = ""
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
 
@@ -40,7 +41,7 @@ class Cohort(Section):
 class ResourceQuota(Section):
     """How much of one resource a queue has on one flavor."""
 
-    name: str
+    name: ResourceName
     """`cpu`, `memory`, `nvidia.com/gpu`, …"""
     nominal_quota: Quantity
     borrowing_limit: Quantity | None = None
@@ -59,7 +60,7 @@ class FlavorQuotas(Section):
 class ResourceGroup(Section):
     """Resources that are assigned together, and the flavors to try, in order."""
 
-    covered_resources: tuple[str, ...] = Field(min_length=1)
+    covered_resources: tuple[ResourceName, ...] = Field(min_length=1)
     flavors: tuple[FlavorQuotas, ...] = Field(min_length=1)
 
 
@@ -67,7 +68,7 @@ class BorrowWithinCohort(Section):
     """Whom a workload that has to borrow may evict in the cohort's other queues. Not with Kueue's fair sharing."""
 
     policy: Literal["Never", "LowerPriority"] = "Never"
-    max_priority_threshold: int | None = None
+    max_priority_threshold: Int32 | None = None
     """The highest priority that may be evicted so; None: any that the policy allows."""
 
 
@@ -116,7 +117,7 @@ class PriorityClass(Section):
     """A WorkloadPriorityClass: orders the queue, without a say in how nodes evict pods."""
 
     name: DnsName
-    value: int
+    value: Int32
     description: str = ""
     adopt: bool = False
 

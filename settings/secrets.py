@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from settings.base import DnsLabel, DnsName, Section
+from settings.kubernetes import SecretKey
 
 IN_PLAIN = "secret_in_plain"
 """The type of pydantic's error for a value that is not encrypted. The message holds nothing of the value."""
@@ -34,10 +35,6 @@ def _encrypted(value: Any) -> Any:
     if given or isinstance(value, Encrypted):
         return value
     raise PydanticCustomError(IN_PLAIN, "a secret stands in plain text")
-
-
-SecretKey = Annotated[str, Field(pattern=r"^[-._A-Za-z0-9]+$", max_length=253)]
-"""A key of a Secret: letters, digits, '-', '_' and '.'."""
 
 
 class SecretValue(Section):

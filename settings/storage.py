@@ -2,13 +2,33 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from settings.base import DnsLabel, DnsName, Labels, Section, Text
-from settings.quantities import Quantity
+from settings.base import DnsLabel, DnsName, Section, Text
+from settings.kubernetes import HostPath, Labels, Provisioner
+from settings.quantities import Quantity, amount
 
 AccessMode = Literal["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"]
 
+
+def _alone(modes: tuple[AccessMode, ...]) -> tuple[AccessMode, ...]:
+    if "ReadWriteOncePod" in modes and len(set(modes)) > 1:
+        raise ValueError("ReadWriteOncePod excludes all other access modes; leave it, or the others, out")
+    return modes
+
+
+def _positive(size: str) -> str:
+    if amount(size) == 0:
+        raise ValueError("a volume's size must be greater than 0; write one such as 10Gi")
+    return size
+
+
+AccessModes = Annotated[tuple[AccessMode, ...], Field(min_length=1), AfterValidator(_alone)]
+"""Source: validateAccessModes in ValidatePersistentVolumeClaimSpec."""
+ClaimPath = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
+"""A claim by `<namespace>/<name>`."""
+Size = Annotated[Quantity, AfterValidator(_positive)]
+"""Source: ValidatePositiveQuantityValue."""
 
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 """The provisioner of a class whose volumes are made by hand."""
@@ -18,9 +38,9 @@ class StorageClass(Section):
     """A kind of storage. Source: https://kubernetes.io/docs/concepts/storage/storage-classes/"""
 
     name: DnsName
-    provisioner: Text
+    provisioner: Provisioner
     """`kubernetes.io/no-provisioner` for volumes that are declared by hand."""
-    parameters: dict[str, str] = Field(default_factory=dict)
+    parameters: dict[Text, str] = Field(default_factory=dict)
     reclaim_policy: Literal["Delete", "Retain"] = "Retain"
     """What becomes of the data when a claim goes. Kubernetes' own default is Delete; here nothing is lost unasked."""
     volume_binding_mode: Literal["Immediate", "WaitForFirstConsumer"] = "WaitForFirstConsumer"
@@ -33,13 +53,13 @@ class PersistentVolume(Section):
 
     name: DnsName
     storage_class: DnsName
-    size: Quantity
-    access_modes: tuple[AccessMode, ...] = Field(min_length=1)
-    host_path: str = Field(pattern="^/")
+    size: Size
+    access_modes: AccessModes
+    host_path: HostPath
     """A folder of the node. It must be there: what the kubelet makes itself belongs to root, mode 0755."""
     host_path_type: Literal["", "Directory", "DirectoryOrCreate"] = "Directory"
     """What is looked for before a pod mounts it; empty: nothing, as Kubernetes itself does where nothing is said."""
-    node: str | None = None
+    node: DnsName | None = Field(None, max_length=63)
     """The one node that holds the path; None where every node does."""
     labels: Labels = Field(default_factory=dict)
     adopt: bool = False
@@ -51,8 +71,8 @@ class Volume(Section):
     name: DnsLabel
     namespace: DnsLabel
     storage_class: DnsName
-    size: Quantity
-    access_modes: tuple[AccessMode, ...] = Field(min_length=1)
+    size: Size
+    access_modes: AccessModes
     labels: Labels = Field(default_factory=dict)
     selector: Labels = Field(default_factory=dict)
     """Labels that a static volume must bear to be bound to this claim."""
@@ -69,5 +89,5 @@ class Storage(Section):
     classes: tuple[StorageClass, ...] = ()
     persistent_volumes: tuple[PersistentVolume, ...] = ()
     volumes: tuple[Volume, ...] = ()
-    discard: tuple[Annotated[str, Field(pattern=r"^[a-z0-9-]+/[a-z0-9-]+$")], ...] = ()
+    discard: tuple[ClaimPath, ...] = ()
     """Claims, as `<namespace>/<name>`, that this change may delete or replace although their data goes with them."""

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from settings.base import DnsLabel, Section
 from settings.hyperparams import Expansion
+from settings.kubernetes import NonNegative, Parallelism, Positive
 from settings.space import Space
 from settings.workloads import Workload
 
@@ -22,11 +23,11 @@ class Sweep(Section):
     run: Workload
     """What each trial runs: as an entry of `workloads.runs`, over `workloads/<from>/workload.yaml`. It has the sweep's
     name; `activeDeadlineSeconds` is of each trial."""
-    parallelism: int | None = Field(None, ge=1)
+    parallelism: Parallelism | None = None
     """Trials at once. Form `indexed` needs it; of form `jobs` None leaves it to the queue."""
-    active_deadline_seconds: int | None = Field(None, ge=1)
+    active_deadline_seconds: Positive | None = None
     """Of form `indexed`: the time for all its trials together."""
-    max_failed_indexes: int | None = Field(None, ge=0)
+    max_failed_indexes: NonNegative | None = None
     """Of form `indexed`: with more failed trials than this the others are stopped. None: they go on."""
     max_gpu_hours: float | None = Field(None, ge=0)
     """What all trials together may cost at most, if each takes its whole deadline; more is refused. None: no limit."""
@@ -64,6 +65,8 @@ def _faults_of_indexed(sweep: Sweep) -> Iterator[str]:
         yield f"form indexed makes one Job, and a {run.kind} is none: set run.kind to Job, or form to jobs"
     if not run.managed:
         yield "it is the wrapper that gives each index its set: leave out run.managed, or set form to jobs"
+    if run.restart_policy != "Never":
+        yield "the retries of form indexed are new pods (backoffLimit counts them): leave out run.restartPolicy"
     if run.completions != 1 or run.parallelism != 1:
         yield "the indices are the trials: leave out run.completions and run.parallelism"
     if sweep.parallelism is None:

@@ -48,6 +48,11 @@ _PATTERNS = {
     r"^v[0-9]+\.[0-9]+\.[0-9]+$": "write a version such as v1.2.3",
     r"^https://": "write an address that begins with https://",
     "^(auto|cpu|gpu|[1-9][0-9]*)$": 'write a number in quotes, such as "2", or one of auto, cpu, gpu',
+    r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$": "write <organization>/<project>/<stack>",
+    r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-a-z0-9]*[a-z0-9])?$": "write <namespace>/<name> of a claim",
+    r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$": (
+        "use letters, digits, '_', ',' and ':', with a letter at the beginning and a letter, digit or '_' at the end"
+    ),
     "^/": "write an absolute path, beginning with /",
     "^[^/]": "write a relative path, without / at its beginning",
 }
@@ -76,7 +81,7 @@ def _findings(
     kind, steps, context = detail["type"], detail["loc"], detail.get("ctx", {})
     if steps[-1:] == ("[key]",):
         path, node, _ = at(tree, steps[:-1], known)
-        yield Finding(node.where, path, f"unknown key {steps[-2]}", _choices(context))
+        yield Finding(node.where, path, *_of_key(kind, str(steps[-2]), context))
         return
     path, node, found = at(tree, steps, known)
     if kind == "missing":
@@ -145,6 +150,18 @@ def _missing(
         yield base
     else:
         yield Finding(node.where, path, "is missing", f"add `{steps[-1]}:`{values}")
+
+
+def _of_key(kind: str, key: str, context: Mapping[str, Any]) -> tuple[str, str]:
+    """What is wrong with the key of a map that may have any key of a form, and the remedy."""
+    if kind == "value_error":
+        problem, _, remedy = str(context["error"]).partition("; ")
+        return problem, remedy
+    if kind == "string_pattern_mismatch":
+        return f"the key {key} has the wrong form", _pattern(context)
+    if kind == "string_too_short":
+        return "the key is empty", "name it, or take it out"
+    return f"unknown key {key}", _choices(context)
 
 
 def _choices(context: Mapping[str, Any]) -> str:

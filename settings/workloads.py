@@ -6,10 +6,23 @@ from typing import Literal
 from pydantic import Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from settings.base import DnsLabel, DnsName, Labels, Section, Text, Toleration
+from settings.base import DnsLabel, DnsName, Section, Text, Toleration
 from settings.code import Code
 from settings.elastic import Elastic
 from settings.jobsets import DependsOn, FailurePolicy, Network, SuccessPolicy, faults_of_jobs
+from settings.kubernetes import (
+    AbsolutePath,
+    Annotations,
+    ContainerResource,
+    EnvName,
+    ImageReference,
+    Int64,
+    Labels,
+    MountPath,
+    NonNegative,
+    Parallelism,
+    Positive,
+)
 from settings.quantities import Quantity
 from settings.secrets import SecretValue
 
@@ -21,7 +34,7 @@ class Image(Section):
 
     build: Text | None = None
     """A folder of this repository with a Dockerfile; its content names the image's tag."""
-    name: Text | None = None
+    name: ImageReference | None = None
     """A reference such as `pytorch/pytorch:2.0.1-cuda11.7-cudnn8-devel` or `repository@sha256:…`."""
 
     @model_validator(mode="after")
@@ -36,15 +49,15 @@ class Mount(Section):
 
     volume: DnsLabel
     """The claim's name, in the run's namespace."""
-    mount_path: str = Field(pattern="^/")
+    mount_path: MountPath
     read_only: bool = False
 
 
 class Resources(Section):
     """What a container asks for, and the most it gets; a limit alone counts as the request."""
 
-    requests: dict[str, Quantity] = Field(default_factory=dict)
-    limits: dict[str, Quantity] = Field(default_factory=dict)
+    requests: dict[ContainerResource, Quantity] = Field(default_factory=dict)
+    limits: dict[ContainerResource, Quantity] = Field(default_factory=dict)
 
 
 class Data(Section):
@@ -71,16 +84,16 @@ class PodOverrides(Section):
     """What a role may say differently from the workload. None takes the workload's."""
 
     args: tuple[str, ...] | None = None
-    env: dict[str, str] | None = None
+    env: dict[EnvName, str] | None = None
     volumes: tuple[Mount, ...] | None = None
     resources: Resources | None = None
-    annotations: Labels | None = None
+    annotations: Annotations | None = None
 
 
 class Role(PodOverrides):
     """One role of a distributed job."""
 
-    replicas: int = Field(1, ge=1)
+    replicas: Positive = 1
     restart_policy: Literal["Never", "OnFailure", "Always", "ExitCode"] = "OnFailure"
 
 
@@ -88,14 +101,14 @@ class ReplicatedJob(PodOverrides):
     """Jobs of a JobSet that are alike."""
 
     name: DnsLabel
-    replicas: int = Field(1, ge=1)
+    replicas: Positive = 1
     """How many Jobs."""
-    parallelism: int = Field(1, ge=1)
+    parallelism: Parallelism = 1
     """Pods of each Job at once."""
-    completions: int | None = Field(None, ge=1)
+    completions: Positive | None = None
     """Pods of each Job that must succeed; None: as many as stand at once."""
     command: tuple[str, ...] | None = None
-    backoff_limit: int | None = Field(None, ge=0)
+    backoff_limit: NonNegative | None = None
     restart_policy: Literal["Never", "OnFailure"] = "OnFailure"
     depends_on: tuple[DependsOn, ...] = ()
 
@@ -129,13 +142,13 @@ class Workload(Section):
     command: tuple[str, ...] = ()
     """The program; empty: the image's own, which only an unmanaged workload may use."""
     args: tuple[str, ...] = ()
-    working_dir: Text | None = None
-    env: dict[str, str] = Field(default_factory=dict)
-    secret_env: dict[str, SecretValue] = Field(default_factory=dict)
+    working_dir: AbsolutePath | None = None
+    env: dict[EnvName, str] = Field(default_factory=dict)
+    secret_env: dict[EnvName, SecretValue] = Field(default_factory=dict)
     """Variables whose values are a Secret's. The run is named after where they stand, not after what they are."""
-    seed: int | None = None
+    seed: Int64 | None = None
     """Part of the run's identity; the program gets it as TRAINSTACK_SEED."""
-    attempt: int = Field(1, ge=1)
+    attempt: Positive = 1
     """Raise it to train again what has run already."""
     depends_on: tuple[DnsLabel, ...] = ()
     """Workloads of the same namespace whose runs must have ended well before this one is launched: a run that fills a
@@ -152,27 +165,27 @@ class Workload(Section):
     node_selector: Labels = Field(default_factory=dict)
     tolerations: tuple[Toleration, ...] = ()
     labels: Labels = Field(default_factory=dict)
-    annotations: Labels = Field(default_factory=dict)
+    annotations: Annotations = Field(default_factory=dict)
     """Annotations of the pods."""
-    run_as_user: int | None = Field(None, ge=1)
+    run_as_user: Positive | None = None
     """The user id of the pods; None: the image's own, which a `restricted` namespace accepts only if not root."""
     security: Literal["restricted", "baseline"] = "restricted"
     """The Pod Security level that the pods are built for."""
     service_account: DnsName | None = None
     """The ServiceAccount that the pods act as, whose token they then have; None: they have no token. An unmanaged
     workload with security `baseline` says nothing of it, and its cluster gives it one."""
-    active_deadline_seconds: int | None = Field(None, ge=1)
-    expected_duration_seconds: int | None = Field(None, ge=1)
+    active_deadline_seconds: Positive | None = None
+    expected_duration_seconds: Positive | None = None
     """How long the run takes from its admission to its end, as far as one knows: `trainstack plan` reckons with it,
     and nothing else reads it. None: as long as earlier runs of it took, else its deadline."""
-    ttl_seconds_after_finished: int | None = Field(None, ge=0)
+    ttl_seconds_after_finished: NonNegative | None = None
     """None: the finished object stays. Removed or not, a run is launched once."""
-    backoff_limit: int = Field(0, ge=0)
-    completions: int = Field(1, ge=1)
+    backoff_limit: NonNegative = 0
+    completions: Positive = 1
     """Of a Job: pods until this many have succeeded."""
-    parallelism: int = Field(1, ge=1)
+    parallelism: Parallelism = 1
     """Of a Job: pods at once."""
-    min_parallelism: int | None = Field(None, ge=1)
+    min_parallelism: Parallelism | None = None
     """Of a Job in a queue: with so few pods at once it may begin where the quota has no place for `parallelism`, and
     then keeps to what it was given. None: it waits for all.
 

@@ -7,7 +7,6 @@ success policy)
 from manifests.labels import SKIP_AWAIT, Manifest
 from settings.sweeps import Sweep
 from workloads import names
-from workloads.errors import WorkloadError
 from workloads.identity import digest
 from workloads.launch import Launch
 from workloads.metadata import launch_metadata
@@ -29,11 +28,6 @@ def batch(sweep: Sweep, stack: str, launch: Launch, count: int) -> Manifest:
     Raises WorkloadError.
     """
     run = sweep.run
-    if run.restart_policy != "Never":
-        raise WorkloadError(
-            f"sweep {sweep.name}: run.restartPolicy is {run.restart_policy}, and the retries of form indexed are new "
-            "pods; leave it out (backoffLimit says how many)"
-        )
     (pod,) = pods(run)
     template = pod_template(run, pod, launch, container=CONTAINER, restart_policy=run.restart_policy)
     if run.active_deadline_seconds is not None:

@@ -6,7 +6,7 @@ from manifests import labels
 from manifests.labels import Manifest
 from settings.workloads import Mount, Workload
 from workloads.checkout import checkout_container, checkout_mount, checkout_volumes
-from workloads.errors import WorkloadError
+from workloads.errors import ReservedVariableError, WorkloadError
 from workloads.identity import canonical
 from workloads.in_sweep import sweep_definition, sweep_env, sweep_labels, sweep_mounts, sweep_volumes
 from workloads.launch import Launch
@@ -124,7 +124,7 @@ def _container(
     given = [*given, *sweep_env(launch)]
     taken = sorted({each["name"] for each in given} & {*pod.env, *workload.secret_env})
     if taken:
-        raise WorkloadError(
+        raise ReservedVariableError(
             f"workload {workload.name}: env sets {', '.join(taken)}, which a {workload.kind} is given; drop it or "
             "choose another name"
         )
@@ -168,7 +168,7 @@ def _wrapper_env(workload: Workload, pod: Pod, launch: Launch) -> list[Manifest]
         told["TRAINSTACK_SEED"] = str(workload.seed)
     taken = sorted({*told, *_SET_BY_WRAPPER} & {*pod.env, *workload.secret_env})
     if taken:
-        raise WorkloadError(
+        raise ReservedVariableError(
             f"workload {workload.name}: env sets {', '.join(taken)}, which a managed workload is given; drop it or "
             "choose another name"
         )

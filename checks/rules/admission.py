@@ -6,8 +6,8 @@ from checks.admission.verdict import Cause, Lack, Verdict
 from checks.finding import Finding
 from checks.scene import Rule, Scene
 
-_OF_QUOTA: tuple[Cause, ...] = ("quota", "taint", "affinity", "topology", "pod-refused")
-"""What other rules do not tell of: those find what is missing, closed or on hold."""
+_OF_QUOTA: tuple[Cause, ...] = ("quota", "taint", "affinity", "topology")
+"""What other rules do not tell of: they find what is missing, closed or on hold, and what the API server refuses."""
 
 _OTHERWISE: Mapping[Cause, str] = {
     "affinity": "let its pods select and tolerate the nodes of one of the queue's flavors",

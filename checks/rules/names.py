@@ -1,22 +1,22 @@
 """Names: each its own, and none too long for what is named after it."""
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from checks.finding import Finding
 from checks.scene import Rule, Scene, each
 from manifests.labels import LIMIT, PRIORITY
 from workloads import names
-from workloads.errors import WorkloadError
+from workloads.build import manifest
+from workloads.errors import ReservedVariableError, WorkloadError
+from workloads.identity import Facts
+from workloads.in_sweep import NUMBER
+from workloads.launch import Launch
 
 _ANY_DIGEST = "0" * 64
 """Stands for digests that only a build knows: names of all digests are of one length."""
-_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-_.A-Za-z0-9]*[A-Za-z0-9])?")
-_VALUE = re.compile(r"([A-Za-z0-9]([-_.A-Za-z0-9]*[A-Za-z0-9])?)?")
-"""Source: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set"""
-_MOST = 253
-"""Characters of the domain in a key."""
+_ANY = Facts(image="-", data_digest=None, wrapper="-", git_image="-", commit="")
+"""What the names of variables do not depend on."""
 
 
 def name_derived(scene: Scene) -> Iterator[Finding]:
@@ -31,17 +31,27 @@ def name_derived(scene: Scene) -> Iterator[Finding]:
 
 
 def label_invalid(scene: Scene) -> Iterator[Finding]:
-    """Keys and values of labels, selectors and taints, and names that become labels, are what Kubernetes takes."""
-    for path, labels in _labels(scene):
-        for key, value in labels.items():
-            if not _KEY.fullmatch(key) or len(key.rpartition("/")[2]) > LIMIT or len(key.partition("/")[0]) > _MOST:
-                message = f"{key} is no key of a label"
-                remedy = f"write up to {LIMIT} letters, digits, '-', '_' and '.', perhaps after a domain's name and '/'"
-                yield Finding("label-invalid", "error", path, message, remedy)
-            if not _VALUE.fullmatch(value) or len(value) > LIMIT:
-                message = f"{value} is no value of a label ({key})"
-                remedy = f"write up to {LIMIT} letters, digits, '-', '_' and '.', with a letter or digit at both ends"
-                yield Finding("label-invalid", "error", path, message, remedy)
+    """A priority class that a run names fits into the label from which Kueue reads it."""
+    for path, run in scene.runs():
+        if run.priority is not None and len(run.priority) > LIMIT:
+            message = f"{run.priority} has {len(run.priority)} characters, and the label {PRIORITY} holds {LIMIT}"
+            yield Finding("label-invalid", "error", f"{path}.priority", message, "name a class with a shorter name")
+
+
+def env_reserved(scene: Scene) -> Iterator[Finding]:
+    """No run sets an environment variable that its pods are given."""
+    for path, run in scene.runs():
+        try:
+            manifest(run, scene.settings.stack, Launch(run_id=run.name, name=run.name, facts=_ANY))
+        except ReservedVariableError as error:
+            message, _, remedy = str(error).rpartition("; ")
+            yield Finding("env-reserved", "error", f"{path}.env", message, remedy)
+        except WorkloadError:
+            continue  # Other rules report it.
+    for path, sweep in each("sweeps.sweeps", scene.settings.sweeps.sweeps):
+        if sweep.form == "jobs" and NUMBER in {*sweep.run.env, *sweep.run.secret_env}:
+            message = f"sweep {sweep.name}: env sets {NUMBER}, which its trials are given"
+            yield Finding("env-reserved", "error", f"{path}.run.env", message, "drop it or choose another name")
 
 
 def name_duplicate(scene: Scene) -> Iterator[Finding]:
@@ -51,28 +61,6 @@ def name_duplicate(scene: Scene) -> Iterator[Finding]:
             if count > 1:
                 message = f"{name} is there {count} times"
                 yield Finding("name-duplicate", "error", path, message, "rename or drop all but one")
-
-
-def _labels(scene: Scene) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """The labels and selectors of an environment, and what becomes one, with their paths."""
-    settings = scene.settings
-    storage, queues = settings.storage, settings.queues
-    for path, namespace in each("environment.namespaces", settings.environment.namespaces):
-        yield f"{path}.labels", namespace.labels
-    for path, static in each("storage.persistentVolumes", storage.persistent_volumes):
-        yield f"{path}.labels", static.labels
-    for path, claim in each("storage.volumes", storage.volumes):
-        yield f"{path}.labels", claim.labels
-        yield f"{path}.selector", claim.selector
-    for path, flavor in each("queues.flavors", queues.flavors):
-        yield f"{path}.nodeLabels", flavor.node_labels
-        for index, taint in enumerate(flavor.node_taints):
-            yield f"{path}.nodeTaints[{index}]", {taint.key: taint.value}
-    for path, run in scene.runs():
-        yield f"{path}.labels", run.labels
-        yield f"{path}.nodeSelector", run.node_selector
-        # Kueue reads a run's priority from a label.
-        yield f"{path}.priority", {PRIORITY: run.priority or ""}
 
 
 def _lists(scene: Scene) -> Iterator[tuple[str, Iterable[str]]]:
@@ -94,4 +82,4 @@ def _lists(scene: Scene) -> Iterator[tuple[str, Iterable[str]]]:
     yield "plan.prices", (one.name for one in settings.plan.prices)
 
 
-RULES: tuple[Rule, ...] = (name_derived, label_invalid, name_duplicate)
+RULES: tuple[Rule, ...] = (name_derived, label_invalid, env_reserved, name_duplicate)

@@ -32,7 +32,7 @@ _FRAMEWORKS = (
 """The integrations of Kueue v0.15.2. Source: FrameworkName in its pkg/controller/jobs."""
 _SCHEMES = {"PyTorchJob": "pytorchjob"}
 """The training operator's name of each kind that is its own."""
-_SETTING = {"training-operator": "trainingOperator"}
+SETTING_OF_INSTALL = {"training-operator": "trainingOperator"}
 """Where a release's name is not the setting's."""
 
 
@@ -66,7 +66,7 @@ def version_clash(scene: Scene) -> Iterator[Finding]:
     installs = scene.settings.operators.installs
     versions = {name: found for name, install in installs.items() if (found := version(install.manifest.version))}
     for clash in clashes(versions, [run for _, run in scene.runs()]):
-        path = f"operators.{_SETTING.get(clash.operators[0], clash.operators[0])}.manifest.version"
+        path = f"operators.{SETTING_OF_INSTALL.get(clash.operators[0], clash.operators[0])}.manifest.version"
         yield Finding("version-clash", clash.severity, path, clash.message, clash.remedy)
 
 
@@ -129,7 +129,7 @@ def manifest_mismatch(scene: Scene) -> Iterator[Finding]:
 
 def _manifests(scene: Scene) -> Iterator[tuple[str, Manifest]]:
     for name, install in scene.settings.operators.installs.items():
-        yield f"operators.{_SETTING.get(name, name)}.manifest", install.manifest
+        yield f"operators.{SETTING_OF_INSTALL.get(name, name)}.manifest", install.manifest
 
 
 RULES: tuple[Rule, ...] = (

@@ -8,7 +8,7 @@ from checks.run_pods import pod_sets
 from checks.scene import Rule, Scene, each
 from settings.errors import nearest
 
-_ALWAYS_THERE = ("default", "kube-node-lease", "kube-public", "kube-system")
+ALWAYS_THERE = ("default", "kube-node-lease", "kube-public", "kube-system")
 """The namespaces that every cluster has."""
 
 
@@ -108,7 +108,7 @@ def namespace_unknown(scene: Scene) -> Iterator[Finding]:
     """Volumes, local queues, teams and runs stand in namespaces that the stack or the cluster has."""
     settings = scene.settings
     environment = settings.environment
-    early = {one.name for one in environment.namespaces} | {*environment.existing.namespaces, *_ALWAYS_THERE}
+    early = {one.name for one in environment.namespaces} | {*environment.existing.namespaces, *ALWAYS_THERE}
     known = early | ({"kueue-system"} if settings.operators.kueue else set())
     known |= {"kubeflow"} if settings.operators.training_operator else set()
     known |= {"jobset-system"} if settings.operators.jobset else set()

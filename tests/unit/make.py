@@ -24,6 +24,9 @@ from settings.storage import Storage, StorageClass, Volume
 from settings.sweeps import Sweep, Sweeps
 from settings.workloads import Image, Mount, Record, Resources, Role, Workload, Workloads
 
+CIPHERTEXT = "v1:mEllewlEmDQ=:zRBUashAhE/c2+zN2piMTWYrywE="
+"""A value in the form that the engine writes."""
+
 
 def make_quota(name: str, nominal: str, **changes: Any) -> ResourceQuota:
     """So much of one resource."""
@@ -78,7 +81,7 @@ def make_mount(**changes: Any) -> Mount:
 
 def make_secret(**changes: Any) -> Secret:
     """The Secret `git` of a user and a password."""
-    values = {"username": Encrypted(secure="v1:a"), "password": Encrypted(secure="v1:b")}
+    values = {"username": Encrypted(secure=CIPHERTEXT), "password": Encrypted(secure=CIPHERTEXT)}
     base = {"name": "git", "namespace": "research", "type": "kubernetes.io/basic-auth", "values": values}
     return Secret(**{**base, **changes})
 

@@ -179,7 +179,7 @@ CASES = {
         "name a cohort, or leave borrowingLimit out",
     ),
     "lending-over-nominal": Case(
-        quotas(("cpu", "1"), ("memory", "3"), lending_limit="2"),
+        quotas(("cpu", "1"), ("memory", "3Gi"), lending_limit="2"),
         "queues.clusterQueues[research].resourceGroups[0].flavors[cpu].resources[cpu].lendingLimit",
         "is more than the nominal quota (2 of 1)",
         "lend at most 1",
@@ -366,6 +366,7 @@ CASES = {
     ),
     "sweep-cost": Case(
         make_settings(
+            queues=make_queues(local_queues=()),
             sweeps=make_sweeps(
                 form="indexed",
                 parallelism=1,
@@ -373,7 +374,7 @@ CASES = {
                 run=make_run(
                     name="search", queue=None, active_deadline_seconds=1800, backoff_limit=1, resources=TWO_GPUS
                 ),
-            )
+            ),
         ),
         "sweeps.sweeps[search].maxGpuHours",
         "4 sets of 2 GPUs for at most 1800 s each, 2 times where it fails, cost up to 8.0 GPU hours, and 3 are allowed",

@@ -6,12 +6,13 @@ from settings.environment import Environment, Namespace
 from settings.jobsets import DependsOn
 from settings.model import Cluster, Loader, Settings
 from settings.operators import Install, Operators
-from settings.queues import PriorityClass, ResourceFlavor, Taint
+from settings.queues import PriorityClass
 from settings.secrets import Secrets
 from settings.storage import PersistentVolume, StorageClass
 from settings.workloads import Data, ReplicatedJob, Resources
 from tests.unit.checks.cases import CASES, Case
 from tests.unit.checks.pool_cases import POOL, POOL_CASES
+from tests.unit.checks.slip_cases import SLIP_CASES
 from tests.unit.make import (
     make_cluster_queue,
     make_distributed,
@@ -88,6 +89,7 @@ LONG = "p" * 64
 
 MORE: dict[str, list[Case]] = {
     **POOL_CASES,
+    **SLIP_CASES,
     "queue-unknown": [
         Case(
             make_settings(cluster=Cluster(loader=Loader(queue="reserch"))),
@@ -116,12 +118,6 @@ MORE: dict[str, list[Case]] = {
     ],
     "never-fits": [
         Case(
-            make_settings(make_run(resources=Resources(requests={"cpu": "2"}, limits={"cpu": "1"}))),
-            "workloads.runs[train].resources",
-            "container training requests more cpu than its limit allows",
-            "let the requests be within the limits",
-        ),
-        Case(
             make_settings(make_run(annotations={"kueue.x-k8s.io/podset-required-topology": "rack"})),
             "workloads.runs[train]",
             "the pod asks for a topology, and flavor cpu has none",
@@ -132,7 +128,12 @@ MORE: dict[str, list[Case]] = {
         Case(
             make_settings(
                 make_run(
-                    data=Data(manifest="workloads/digits/data.json", volume="training", path="data", prepare="a.b"),
+                    data=Data(
+                        manifest="workloads/digits/data.json",
+                        volume="training",
+                        path="data",
+                        prepare="review",
+                    ),
                     resources=Resources(requests={"cpu": "2", "memory": "1Gi"}),
                 ),
                 cluster=Cluster(loader=Loader(resources=Resources(requests={"cpu": "1"}))),
@@ -283,69 +284,12 @@ MORE: dict[str, list[Case]] = {
     ],
     "label-invalid": [
         Case(
-            make_settings(make_run(labels={"team name": "x"})),
-            "workloads.runs[train].labels",
-            "team name is no key of a label",
-            "write up to 63 letters, digits, '-', '_' and '.', perhaps after a domain's name and '/'",
-        ),
-        *(
-            Case(
-                settings,
-                path,
-                f"{value} is no value of a label ({key})",
-                "write up to 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends",
-            )
-            for settings, path, key, value in (
-                (
-                    make_settings(
-                        make_run(priority=LONG),
-                        queues=make_queues(priority_classes=(PriorityClass(name=LONG, value=1),)),
-                    ),
-                    "workloads.runs[train].priority",
-                    "kueue.x-k8s.io/priority-class",
-                    LONG,
-                ),
-                (
-                    make_settings(make_run(node_selector={"pool": "a b"})),
-                    "workloads.runs[train].nodeSelector",
-                    "pool",
-                    "a b",
-                ),
-                (
-                    make_settings(
-                        environment=Environment(namespaces=(Namespace(name="research", labels={"team": "-a"}),))
-                    ),
-                    "environment.namespaces[research].labels",
-                    "team",
-                    "-a",
-                ),
-                (
-                    make_settings(storage=make_storage(volumes=(make_volume(labels={"a": "b/c"}),))),
-                    "storage.volumes[training].labels",
-                    "a",
-                    "b/c",
-                ),
-                (
-                    make_settings(queues=make_queues(flavors=(ResourceFlavor(name="cpu", node_labels={"a": "x,y"}),))),
-                    "queues.flavors[cpu].nodeLabels",
-                    "a",
-                    "x,y",
-                ),
-                (
-                    make_settings(
-                        queues=make_queues(
-                            flavors=(
-                                ResourceFlavor(
-                                    name="cpu", node_taints=(Taint(key="k", value="v w", effect="PreferNoSchedule"),)
-                                ),
-                            )
-                        )
-                    ),
-                    "queues.flavors[cpu].nodeTaints[0]",
-                    "k",
-                    "v w",
-                ),
-            )
+            make_settings(
+                make_run(priority=LONG), queues=make_queues(priority_classes=(PriorityClass(name=LONG, value=1),))
+            ),
+            "workloads.runs[train].priority",
+            f"{LONG} has 64 characters, and the label kueue.x-k8s.io/priority-class holds 63",
+            "name a class with a shorter name",
         ),
     ],
     "silence-unknown": [

@@ -40,7 +40,7 @@ def preempting(policy: str) -> Settings:
 
 def spare(**limits: str) -> Settings:
     """An environment with one more cluster queue, to which no local queue leads, in the same cohort."""
-    quotas = tuple(make_quota(name, "1", **limits) for name in SPARE)
+    quotas = tuple(make_quota(name, "1Gi" if name == "memory" else "1", **limits) for name in SPARE)
     group = ResourceGroup(covered_resources=tuple(SPARE), flavors=(FlavorQuotas(name="cpu", resources=quotas),))
     queues = (make_cluster_queue(), make_cluster_queue(name="spare", resource_groups=(group,)))
     return make_settings(queues=make_queues(cluster_queues=queues))

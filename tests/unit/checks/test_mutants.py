@@ -20,6 +20,8 @@ from checks.rules import (
     pools,
     queues,
     references,
+    resources,
+    slips,
     sweeps,
     tenant,
     volumes,
@@ -30,6 +32,7 @@ from tests.unit.checks import (
     test_loader_rules,
     test_preflight,
     test_silences,
+    test_slips,
     test_sweep_rules,
 )
 from tests.unit.checks.admission import test_shapes
@@ -38,13 +41,29 @@ from tests.unit.checks.mutants import Judge, functions, mutants, noticed_by
 from tests.unit.checks.node_cases import every_live_case
 
 MODULES = (
-    *(references, queues, pools, admission, operators, volumes, names, files, images, pods, tenant, sweeps, loaders),
+    *(
+        references,
+        queues,
+        pools,
+        admission,
+        operators,
+        volumes,
+        names,
+        files,
+        images,
+        pods,
+        tenant,
+        sweeps,
+        loaders,
+        resources,
+        slips,
+    ),
     *(platform, storage, queueing, nodes),
     *(silences, versions, shapes),
 )
 TESTS = (
     *(test_preflight, test_against_cluster, test_live_verdicts),
-    *(test_silences, test_shapes, test_sweep_rules, test_loader_rules),
+    *(test_silences, test_slips, test_shapes, test_sweep_rules, test_loader_rules),
 )
 """Tests of rules beside their cases."""
 RECENT: dict[str, list[Judge]] = {}

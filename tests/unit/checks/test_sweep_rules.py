@@ -9,7 +9,15 @@ from checks.preflight import check
 from checks.rules.sweeps import gpu_hours, gpus
 from settings.hyperparams import Expansion
 from settings.workloads import Resources, Role
-from tests.unit.make import make_distributed, make_expansion, make_run, make_settings, make_sweep, make_sweeps
+from tests.unit.make import (
+    make_distributed,
+    make_expansion,
+    make_queues,
+    make_run,
+    make_settings,
+    make_sweep,
+    make_sweeps,
+)
 
 EMPTY = Path("/nonexistent")
 GPU = Resources(requests={"cpu": "1"}, limits={"nvidia.com/gpu": "1"})
@@ -73,7 +81,10 @@ def test_a_cost_within_the_limit_is_no_finding() -> None:
     run = make_run(name="search", queue=None, active_deadline_seconds=1800, backoff_limit=3, resources=GPU)
     sweep = make_sweep(run=run, max_gpu_hours=2.0)
     assert gpu_hours(sweep) == 2
-    assert check(make_settings(sweeps=make_sweeps(run=run, max_gpu_hours=2.0)), EMPTY) == []
+    assert (
+        check(make_settings(queues=make_queues(local_queues=()), sweeps=make_sweeps(run=run, max_gpu_hours=2.0)), EMPTY)
+        == []
+    )
 
 
 def test_gpus_of_all_pods_are_counted() -> None:

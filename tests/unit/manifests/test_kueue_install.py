@@ -112,7 +112,9 @@ def test_a_namespace_that_the_environment_declares_is_left_to_it() -> None:
 def test_the_controller_is_adapted_and_hardened() -> None:
     """Image and requests as declared, one replica, fit for a `restricted` namespace; limits stay the release's."""
     declared = Kueue(
-        manifest=make_manifest(), image="kueue@sha256:0", requests=ControllerResources(cpu="50m", memory="1Gi")
+        manifest=make_manifest(),
+        image=f"kueue@sha256:{'0' * 64}",
+        requests=ControllerResources(cpu="50m", memory="1Gi"),
     )
     (deployment,) = kueue(make_release(), declared, "dev").deployments
     template = deployment["spec"]["template"]
@@ -121,7 +123,7 @@ def test_the_controller_is_adapted_and_hardened() -> None:
         "containers": [
             {
                 "name": "manager",
-                "image": "kueue@sha256:0",
+                "image": f"kueue@sha256:{'0' * 64}",
                 "imagePullPolicy": "IfNotPresent",
                 "resources": {"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "50m", "memory": "1Gi"}},
                 "securityContext": {

@@ -49,7 +49,7 @@ def test_the_controller_is_hardened_and_asks_for_less(install: Any) -> None:
     """And restarts when its configuration changes, which it reads once."""
     declared = Install(
         manifest=make_manifest(),
-        image="controller@sha256:0",
+        image=f"controller@sha256:{'0' * 64}",
         image_pull_secrets=("registry",),
         requests=ControllerResources(cpu="50m"),
     )
@@ -61,7 +61,7 @@ def test_the_controller_is_hardened_and_asks_for_less(install: Any) -> None:
     assert template["spec"]["containers"] == [
         {
             "name": "manager",
-            "image": "controller@sha256:0",
+            "image": f"controller@sha256:{'0' * 64}",
             "imagePullPolicy": "IfNotPresent",
             "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}},
             "securityContext": {

@@ -50,7 +50,7 @@ def make_release() -> list[dict[str, Any]]:
 def make_init_container() -> dict[str, Any]:
     """The init container as the operator makes it from our template."""
     text = INIT_TEMPLATE
-    values = {"InitContainerImage": "busybox@sha256:0", "MaxTries": "3", "MasterAddr": "digits-0-0-master-0"}
+    values = {"InitContainerImage": f"busybox@sha256:{'0' * 64}", "MaxTries": "3", "MasterAddr": "digits-0-0-master-0"}
     for key, value in values.items():
         text = text.replace("{{." + key + "}}", value)
     (container,) = yaml.safe_load(text)
@@ -86,7 +86,7 @@ def test_only_the_listed_kinds_are_installed_watched_and_validated() -> None:
 
 def test_the_controller_is_adapted_and_hardened() -> None:
     """Kinds, our init container, requests, and all that a `restricted` namespace asks for."""
-    declared = make_training_operator(image="operator@sha256:0", requests=ControllerResources(cpu="50m"))
+    declared = make_training_operator(image=f"operator@sha256:{'0' * 64}", requests=ControllerResources(cpu="50m"))
     (deployment,) = training_operator(make_release(), declared, "dev").deployments
     template = deployment["spec"]["template"]
     assert template["spec"] == {
@@ -100,7 +100,7 @@ def test_the_controller_is_adapted_and_hardened() -> None:
                     "--pytorch-init-container-max-tries=1800",
                     "--pytorch-init-container-template-file=/etc/config/initContainer.yaml",
                 ],
-                "image": "operator@sha256:0",
+                "image": f"operator@sha256:{'0' * 64}",
                 "imagePullPolicy": "IfNotPresent",
                 "resources": {"requests": {"cpu": "50m"}},
                 "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
@@ -143,7 +143,7 @@ def test_the_init_container_passes_html_template_and_pod_security() -> None:
     """`<` would begin a tag; quotes in plain text are left alone."""
     assert "<" not in INIT_TEMPLATE
     container = make_init_container()
-    assert (container["name"], container["image"]) == ("init-pytorch", "busybox@sha256:0")
+    assert (container["name"], container["image"]) == ("init-pytorch", f"busybox@sha256:{'0' * 64}")
     assert container["command"][3:] == ["wait-for-master", "digits-0-0-master-0"]
     assert violations({"containers": [container]}) == []
 

@@ -29,5 +29,5 @@ def test_what_may_stand_in_another_file_is_not_asked_for() -> None:
     assert run["properties"]["seed"] == {
         "default": None,
         "description": "Part of the run's identity; the program gets it as TRAINSTACK_SEED.",
-        "anyOf": [{"type": "integer"}, {"type": "null"}],
+        "anyOf": [{"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1}, {"type": "null"}],
     }

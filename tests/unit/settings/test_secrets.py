@@ -97,7 +97,7 @@ def test_environments_share_no_secrets(tmp_path: Path) -> None:
     [
         ({"values": {}}, "the Secret holds nothing"),
         ({"type": "kubernetes.io/ssh-auth"}, "a Secret of type kubernetes.io/ssh-auth lacks ssh-privatekey"),
-        ({"values": {"a b": {"secure": "v1:a"}}}, "should match pattern"),
+        ({"values": {"a b": {"secure": "v1:a"}}}, "is not a valid key of a Secret"),
     ],
 )
 def test_a_secret_holds_what_its_type_is_for(changes: dict[str, Any], message: str) -> None:

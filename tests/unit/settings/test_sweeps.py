@@ -128,6 +128,9 @@ REFUSED = {
         f"{HERE}: unknown key space; write it into sweeps/search/space.yaml, for all environments"
     ),
     "name: search, from: train, run: {from: train, namespace: a}": f"{HERE}: unknown key from; did you mean form?",
+    f"{INDEXED}, restartPolicy: OnFailure}}": (
+        f"{HERE}: the retries of form indexed are new pods (backoffLimit counts them); leave out run.restartPolicy"
+    ),
     "name: search, form: indexed, run: {from: train, namespace: a}": (
         f"{HERE}: form indexed is admitted as a gang; give parallelism"
     ),

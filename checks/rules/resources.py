@@ -1,0 +1,113 @@
+"""Amounts of resources: those that the API server refuses, and those that are surely slips of a unit.
+
+Source: ValidateContainerResourceRequirements in k8s.io/kubernetes/pkg/apis/core/validation.
+"""
+
+from collections.abc import Iterator
+
+from checks.finding import Finding
+from checks.rules.operators import SETTING_OF_INSTALL
+from checks.run_pods import pod_sets
+from checks.scene import Rule, Scene, each
+from settings.kubernetes import HUGE_PAGES, is_extended
+from settings.paths import child
+from settings.quantities import amount
+from settings.queues import ClusterQueue
+from settings.workloads import Resources
+
+_OF_BYTES = ("memory", "ephemeral-storage", "storage")
+_LEAST_BYTES = 2**20
+"""No program, volume or quota needs less than 1Mi: a smaller amount lacks its unit, or has `m` for `Mi`."""
+_MOST_CORES = 1024
+"""More than a node has."""
+
+
+def resources_refused(scene: Scene) -> Iterator[Finding]:
+    """A container requests no more than its limit, and devices and huge pages exactly their limit."""
+    for path, resources in _resources(scene):
+        for name, quantity in resources.requests.items():
+            fault = _against_limit(name, quantity, resources.limits.get(name))
+            if fault is not None:
+                yield Finding("resources-refused", "error", child(f"{path}.requests", name), *fault)
+        names = {*resources.requests, *resources.limits}
+        if any(name.startswith(HUGE_PAGES) for name in names) and not names & {"cpu", "memory"}:
+            message = "huge pages require a request of cpu or memory"
+            yield Finding("resources-refused", "error", path, message, "add requests of cpu and memory")
+        for path_of_amount, name, quantity in _listed(path, resources):
+            if is_extended(name) and amount(quantity).denominator != 1:
+                message = f"{quantity} of {name} is not a whole number, and devices are counted in whole pieces"
+                yield Finding("resources-refused", "error", path_of_amount, message, "write a whole number")
+
+
+def amount_odd(scene: Scene) -> Iterator[Finding]:
+    """Amounts have the size that they suggest: mebibytes where bytes are written, millicores where cores are."""
+    for path, name, quantity in _amounts(scene):
+        exact = amount(quantity)
+        if (name in _OF_BYTES or name.startswith(HUGE_PAGES)) and 0 < exact < _LEAST_BYTES:
+            message = f"{quantity} of {name} is less than 1Mi (a plain number is bytes, and m thousandths)"
+            yield Finding("amount-odd", "warning", path, message, "write a unit, such as 512Mi or 10Gi")
+        elif is_extended(name) and exact.denominator != 1:
+            message = f"{quantity} of {name} is not a whole number, and devices are requested in whole pieces"
+            yield Finding("amount-odd", "warning", path, message, "write a whole number")
+    for path, resources in _resources(scene):
+        for path_of_amount, name, quantity in _listed(path, resources):
+            if name == "cpu" and amount(quantity) > _MOST_CORES:
+                message = f"{quantity} are more cores than a node has"
+                yield Finding("amount-odd", "warning", path_of_amount, message, "write 500m for half a core")
+
+
+def _against_limit(name: str, request: str, limit: str | None) -> tuple[str, str] | None:
+    """What the API server has against a request, and the remedy; None where it takes it."""
+    exact = is_extended(name) or name.startswith(HUGE_PAGES)
+    if exact and limit is None:
+        return f"{name} is requested without a limit, which must be equal to the request", f"add {name} to the limits"
+    if limit is not None and amount(request) > amount(limit):
+        return f"{request} of {name} is more than the limit of {limit}", "lower the request, or raise the limit"
+    if exact and limit is not None and amount(request) != amount(limit):
+        return f"{request} of {name} is not equal to the limit of {limit}", "write the same amount in both"
+    return None
+
+
+def _resources(scene: Scene) -> Iterator[tuple[str, Resources]]:
+    """What each container requests, with its path."""
+    for path, run in scene.runs():
+        for pods in pod_sets(path, run):
+            yield pods.resources_path, pods.resources
+    yield "cluster.loader.resources", scene.settings.cluster.loader.resources
+
+
+def _listed(path: str, resources: Resources) -> Iterator[tuple[str, str, str]]:
+    """The path, the resource and the amount of each request and limit."""
+    for kind, amounts in (("requests", resources.requests), ("limits", resources.limits)):
+        for name, quantity in amounts.items():
+            yield child(f"{path}.{kind}", name), name, quantity
+
+
+def _amounts(scene: Scene) -> Iterator[tuple[str, str, str]]:
+    """The same of everything that has an amount, but for devices of containers."""
+    settings = scene.settings
+    for path, resources in _resources(scene):
+        yield from (one for one in _listed(path, resources) if not is_extended(one[1]))
+    for path, run in scene.runs():
+        if run.shared_memory is not None:
+            yield f"{path}.sharedMemory", "memory", run.shared_memory
+    for path, static in each("storage.persistentVolumes", settings.storage.persistent_volumes):
+        yield f"{path}.size", "storage", static.size
+    for path, claim in each("storage.volumes", settings.storage.volumes):
+        yield f"{path}.size", "storage", claim.size
+    for name, install in settings.operators.installs.items():
+        if install.requests.memory is not None:
+            path = f"operators.{SETTING_OF_INSTALL.get(name, name)}.requests.memory"
+            yield path, "memory", install.requests.memory
+    for path, queue in each("queues.clusterQueues", settings.queues.cluster_queues):
+        yield from _quotas(path, queue)
+
+
+def _quotas(path: str, queue: ClusterQueue) -> Iterator[tuple[str, str, str]]:
+    for index, group in enumerate(queue.resource_groups):
+        for where, flavor in each(f"{path}.resourceGroups[{index}].flavors", group.flavors):
+            for place, quota in each(f"{where}.resources", flavor.resources):
+                yield f"{place}.nominalQuota", quota.name, quota.nominal_quota
+
+
+RULES: tuple[Rule, ...] = (resources_refused, amount_odd)

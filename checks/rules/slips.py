@@ -1,0 +1,176 @@
+"""What Kubernetes takes and nobody means."""
+
+import re
+from base64 import b64decode
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+from checks.finding import Finding
+from checks.kinds import framework_of
+from checks.rules.operators import SETTING_OF_INSTALL
+from checks.rules.references import ALWAYS_THERE
+from checks.run_pods import pod_sets
+from checks.scene import Rule, Scene, each
+from manifests.labels import POD_SECURITY
+from manifests.namespaces import enforced
+from settings.operators import KueueConfiguration
+from settings.paths import child
+
+_RUN_ID = re.compile(r"(?P<name>[a-z0-9]([-a-z0-9]*[a-z0-9])?)-[0-9a-f]{10}")
+_SHORTEST_CIPHERTEXT = 16
+"""Bytes: the tag by which AES-GCM authenticates a value, which every secrets provider of the engine appends."""
+_SYSTEM_FOLDERS = ("/bin", "/dev", "/etc", "/lib", "/proc", "/sbin", "/sys", "/usr")
+_ALIKE = 0.8
+"""How much of two names is equal where one is taken for a slip of the other, from 0 to 1."""
+
+
+def queue_left_out(scene: Scene) -> Iterator[Finding]:
+    """A run of a kind that Kueue manages names a queue where its namespace has one; else it starts past every quota."""
+    kueue = scene.settings.operators.kueue
+    configuration = kueue.configuration if kueue else KueueConfiguration()
+    queues = scene.settings.queues.local_queues
+    for path, run in scene.runs():
+        names = [queue.name for queue in queues if queue.namespace == run.namespace]
+        held = configuration.manage_jobs_without_queue_name
+        if run.queue is None and names and framework_of(run) in configuration.frameworks and not held:
+            message = f"names no queue, and namespace {run.namespace} has one: it starts at once, past every quota"
+            yield Finding("queue-left-out", "warning", path, message, f"add `queue: {names[0]}`")
+
+
+def namespace_privileged(scene: Scene) -> Iterator[Finding]:
+    """No namespace of the stack takes privileged pods, which may do on a node whatever root may."""
+    for path, namespace in each("environment.namespaces", scene.settings.environment.namespaces):
+        if enforced(namespace) == "privileged":
+            message = "enforces Pod Security privileged: its pods may take over their nodes"
+            place = child(f"{path}.labels", f"{POD_SECURITY}enforce")
+            yield Finding("namespace-privileged", "warning", place, message, "write baseline or restricted")
+
+
+def prepare_missing(scene: Scene) -> Iterator[Finding]:
+    """What prepares a run's data is a module of the repository, as `python -m` finds it."""
+    for path, run in scene.runs():
+        module = run.data.prepare if run.data else None
+        if module is not None:
+            file = scene.root.joinpath(*module.split("."))
+            if not re.fullmatch(r"\w+(\.\w+)*", module):
+                message, remedy = f"{module} is not the name of a module", "write one such as workloads.digits.prepare"
+            elif not file.with_name(f"{file.name}.py").is_file() and not (file / "__main__.py").is_file():
+                message = f"there is no module {module}"
+                remedy = f"write {module.replace('.', '/')}.py, or leave out prepare and bring the data yourself"
+            else:
+                continue
+            yield Finding("prepare-missing", "warning", f"{path}.data.prepare", message, remedy)
+
+
+def path_upward(scene: Scene) -> Iterator[Finding]:
+    """Paths lead downward: what contains `..` leaves the folder, or the volume, that it begins in."""
+    for path, text in _paths(scene):
+        if ".." in text.split("/"):
+            message = f"{text} contains '..'"
+            yield Finding("path-upward", "warning", path, message, "write the path that is meant, without '..'")
+
+
+def mount_hides_system(scene: Scene) -> Iterator[Finding]:
+    """No volume covers a folder that the container's system needs."""
+    for path, run in scene.runs():
+        for pods in pod_sets(path, run):
+            for index, mount in enumerate(pods.mounts):
+                if mount.mount_path.rstrip("/") in _SYSTEM_FOLDERS:
+                    message = f"{mount.mount_path} is a folder of the image's system, which the volume hides"
+                    place = f"{pods.mounts_path}[{index}].mountPath"
+                    yield Finding("mount-hides-system", "warning", place, message, "mount it below /mnt or /data")
+
+
+def secret_undecryptable(scene: Scene) -> Iterator[Finding]:
+    """Encrypted values have the form of a ciphertext. They are never repeated: one may be the secret itself."""
+    for path, secret in each("secrets.secrets", scene.settings.secrets.secrets):
+        for key, value in secret.values.items():
+            if not _is_ciphertext(value.secure):
+                message = "is not a ciphertext of the engine, which could not decrypt it"
+                remedy = (
+                    "set it with `pulumi config set --secret --path`; if the file holds the secret, change the secret"
+                )
+                yield Finding("secret-undecryptable", "warning", child(f"{path}.values", key), message, remedy)
+
+
+def stop_unknown(scene: Scene) -> Iterator[Finding]:
+    """Entries of `stop` have the form of a run id, of no name that is nearly a declared one's."""
+    settings = scene.settings
+    names = {*(run.name for run in settings.workloads.runs), *(sweep.name for sweep in settings.sweeps.sweeps)}
+    for index, word in enumerate(settings.workloads.stop):
+        found = _RUN_ID.fullmatch(word)
+        close = _slip_of(found["name"], names) if found else None
+        if found is None:
+            message, remedy = (
+                f"{word} is not a run id",
+                "write the id that `trainstack status` shows, name and 10 digits",
+            )
+        elif close is not None:
+            message, remedy = f"no run is named {found['name']}", f"did you mean {close}{word[-11:]}?"
+        else:
+            continue
+        yield Finding("stop-unknown", "warning", f"workloads.stop[{index}]", message, remedy)
+
+
+def discard_unknown(scene: Scene) -> Iterator[Finding]:
+    """Entries of `discard` are of namespaces that are known, and of no name that is nearly a declared claim's."""
+    storage, environment = scene.settings.storage, scene.settings.environment
+    known = {claim.namespace for claim in storage.volumes} | {one.name for one in environment.namespaces}
+    known |= {*environment.existing.namespaces, *ALWAYS_THERE}
+    for index, word in enumerate(storage.discard):
+        namespace, _, name = word.partition("/")
+        close = _slip_of(name, {claim.name for claim in storage.volumes if claim.namespace == namespace})
+        if namespace not in known or close is not None:
+            message = f"no claim is {word}" if namespace in known else f"no namespace is {namespace}"
+            remedy = f"did you mean {namespace}/{close}?" if close else "correct it, or take the entry out"
+            yield Finding("discard-unknown", "warning", f"storage.discard[{index}]", message, remedy)
+
+
+def _paths(scene: Scene) -> Iterator[tuple[str, str]]:
+    """The paths that an environment names, with where it names them."""
+    for path, run in scene.runs():
+        if run.working_dir is not None:
+            yield f"{path}.workingDir", run.working_dir
+        if run.image.build is not None:
+            yield f"{path}.image.build", run.image.build
+        if run.code is not None:
+            yield f"{path}.code.mountPath", run.code.mount_path
+        if run.record is not None:
+            yield f"{path}.record.path", run.record.path
+        if run.data is not None:
+            yield f"{path}.data.path", run.data.path
+            yield f"{path}.data.manifest", run.data.manifest
+        for pods in pod_sets(path, run):
+            yield from ((f"{pods.mounts_path}[{i}].mountPath", mount.mount_path) for i, mount in enumerate(pods.mounts))
+    for name, install in scene.settings.operators.installs.items():
+        if install.manifest.path is not None:
+            yield f"operators.{SETTING_OF_INSTALL.get(name, name)}.manifest.path", install.manifest.path
+
+
+def _is_ciphertext(text: str) -> bool:
+    """Whether it has the form that the engine writes: `v1:<nonce>:<ciphertext>`, or of its service base64 alone."""
+    try:
+        return len(b64decode(text.removeprefix("v1:").rpartition(":")[2], validate=True)) >= _SHORTEST_CIPHERTEXT
+    except ValueError:
+        return False
+
+
+def _slip_of(word: str, known: set[str]) -> str | None:
+    """The known name that is nearly the word; None where the word is known, or like none.
+
+    Names that differ in their digits (`digits`, `digits-2`) are meant to differ.
+    """
+    alike = get_close_matches(word, sorted(known), 1, _ALIKE) if word not in known else []
+    return next((name for name in alike if re.sub(r"\D", "", name) == re.sub(r"\D", "", word)), None)
+
+
+RULES: tuple[Rule, ...] = (
+    queue_left_out,
+    namespace_privileged,
+    prepare_missing,
+    path_upward,
+    mount_hides_system,
+    secret_undecryptable,
+    stop_unknown,
+    discard_unknown,
+)

@@ -1,0 +1,270 @@
+"""Environments with one fault: of amounts of resources, of reserved variables, and slips that Kubernetes takes."""
+
+from settings.environment import Environment, Namespace
+from settings.model import Settings
+from settings.operators import ControllerResources, Operators
+from settings.queues import LocalQueue
+from settings.secrets import Encrypted, Secrets
+from settings.storage import PersistentVolume
+from settings.workloads import Data, Resources, Workload, Workloads
+from tests.unit.checks.cases import Case
+from tests.unit.make import (
+    make_cluster_queue,
+    make_group,
+    make_mount,
+    make_queues,
+    make_run,
+    make_secret,
+    make_settings,
+    make_storage,
+    make_sweeps,
+    make_training_operator,
+    make_volume,
+)
+
+UNQUEUED = make_queues(local_queues=(LocalQueue(name="other", namespace="default", cluster_queue="research"),))
+"""The queues of an environment in which the namespace of the runs has none."""
+GPU = "nvidia.com/gpu"
+POOL = "queues.clusterQueues[research].resourceGroups[0].flavors[cpu].resources"
+
+
+def free(**changes: object) -> Settings:
+    """An environment with a run that is not queued."""
+    return make_settings(make_run(queue=None, priority=None, **changes), queues=UNQUEUED)
+
+
+def requesting(requests: dict[str, str], limits: dict[str, str]) -> Settings:
+    """An environment with a run of these resources that is not queued."""
+    return free(resources=Resources(requests=requests, limits=limits))
+
+
+def with_quota(**amounts: str) -> Settings:
+    """An environment whose cluster queue has 2 cpu, and these amounts of other resources."""
+    listed = {"cpu": "2", "memory": "8Gi", **{name.replace("gpu", GPU): amount for name, amount in amounts.items()}}
+    queue = make_cluster_queue(resource_groups=(make_group(("cpu", listed)),))
+    return make_settings(queues=make_queues(cluster_queues=(queue,)))
+
+
+def stopping(word: str) -> Settings:
+    """An environment with a run `train` that would stop this."""
+    return make_settings().model_copy(update={"workloads": Workloads(runs=(make_run(),), stop=(word,))})
+
+
+def discarding(word: str) -> Settings:
+    """An environment with the claim `research/training` that would discard this."""
+    return make_settings(storage=make_storage(discard=(word,)))
+
+
+def data_of(prepare: str) -> Workload:
+    """A run that reads data which this module prepares."""
+    return make_run(data=Data(manifest="LICENSE", volume="training", path="data", prepare=prepare))
+
+
+def secret_of(text: str) -> Settings:
+    """An environment with a Secret of which one value is encrypted as this text."""
+    secret = make_secret(type="Opaque", values={"token": Encrypted(secure=text)})
+    return make_settings(secrets=Secrets(secrets=(secret,)))
+
+
+STATIC = PersistentVolume(
+    name="disk", storage_class="manual", size="2", access_modes=("ReadWriteMany",), host_path="/data"
+)
+RESOURCES = "workloads.runs[train].resources"
+_UNIT = ("write a unit, such as 512Mi or 10Gi", "warning")
+_LITTLE = "is less than 1Mi (a plain number is bytes, and m thousandths)"
+_RESET = "set it with `pulumi config set --secret --path`; if the file holds the secret, change the secret"
+
+SLIP_CASES: dict[str, list[Case]] = {
+    "env-reserved": [
+        Case(
+            free(env={"TRAINSTACK_RUN": "x"}),
+            "workloads.runs[train].env",
+            "workload train: env sets TRAINSTACK_RUN, which a managed workload is given",
+            "drop it or choose another name",
+        ),
+        Case(
+            make_settings(sweeps=make_sweeps(run=make_run(name="search", env={"JOB_ID": "x"}))),
+            "sweeps.sweeps[search].run.env",
+            "sweep search: env sets JOB_ID, which its trials are given",
+            "drop it or choose another name",
+        ),
+    ],
+    "resources-refused": [
+        Case(
+            make_settings(make_run(resources=Resources(requests={"cpu": "2"}, limits={"cpu": "1"}))),
+            f"{RESOURCES}.requests.cpu",
+            "2 of cpu is more than the limit of 1",
+            "lower the request, or raise the limit",
+        ),
+        Case(
+            requesting({"cpu": "1", GPU: "1"}, {}),
+            f'{RESOURCES}.requests["{GPU}"]',
+            f"{GPU} is requested without a limit, which must be equal to the request",
+            f"add {GPU} to the limits",
+        ),
+        Case(
+            requesting({"cpu": "1", "hugepages-2Mi": "2Mi"}, {"hugepages-2Mi": "4Mi"}),
+            f"{RESOURCES}.requests.hugepages-2Mi",
+            "2Mi of hugepages-2Mi is not equal to the limit of 4Mi",
+            "write the same amount in both",
+        ),
+        Case(
+            requesting({"cpu": "1"}, {GPU: "500m"}),
+            f'{RESOURCES}.limits["{GPU}"]',
+            f"500m of {GPU} is not a whole number, and devices are counted in whole pieces",
+            "write a whole number",
+        ),
+        Case(
+            requesting({}, {"hugepages-2Mi": "2Mi"}),
+            RESOURCES,
+            "huge pages require a request of cpu or memory",
+            "add requests of cpu and memory",
+        ),
+    ],
+    "amount-odd": [
+        Case(requesting({"memory": "512"}, {}), f"{RESOURCES}.requests.memory", f"512 of memory {_LITTLE}", *_UNIT),
+        Case(
+            requesting({"cpu": "1"}, {"hugepages-2Mi": "2k"}),
+            f"{RESOURCES}.limits.hugepages-2Mi",
+            f"2k of hugepages-2Mi {_LITTLE}",
+            *_UNIT,
+        ),
+        Case(free(shared_memory="64m"), "workloads.runs[train].sharedMemory", f"64m of memory {_LITTLE}", *_UNIT),
+        Case(
+            make_settings(storage=make_storage(volumes=(make_volume(size="2"),))),
+            "storage.volumes[training].size",
+            f"2 of storage {_LITTLE}",
+            *_UNIT,
+        ),
+        Case(
+            make_settings(storage=make_storage(persistent_volumes=(STATIC,))),
+            "storage.persistentVolumes[disk].size",
+            f"2 of storage {_LITTLE}",
+            *_UNIT,
+        ),
+        Case(
+            make_settings(
+                operators=Operators(training_operator=make_training_operator(requests=ControllerResources(memory="64")))
+            ),
+            "operators.trainingOperator.requests.memory",
+            f"64 of memory {_LITTLE}",
+            *_UNIT,
+        ),
+        Case(with_quota(memory="8"), f"{POOL}[memory].nominalQuota", f"8 of memory {_LITTLE}", *_UNIT),
+        Case(
+            with_quota(gpu="1500m"),
+            f"{POOL}[{GPU}].nominalQuota",
+            f"1500m of {GPU} is not a whole number, and devices are requested in whole pieces",
+            "write a whole number",
+            "warning",
+        ),
+        Case(
+            requesting({}, {"cpu": "2000"}),
+            f"{RESOURCES}.limits.cpu",
+            "2k are more cores than a node has",
+            "write 500m for half a core",
+            "warning",
+        ),
+    ],
+    "queue-left-out": [
+        Case(
+            make_settings(make_run(queue=None), operators=operators),
+            "workloads.runs[train]",
+            "names no queue, and namespace research has one: it starts at once, past every quota",
+            "add `queue: research`",
+            "warning",
+        )
+        for operators in (make_settings().operators, Operators())
+    ],
+    "namespace-privileged": [
+        Case(
+            make_settings(
+                environment=Environment(
+                    namespaces=(
+                        Namespace(name="research", labels={"pod-security.kubernetes.io/enforce": "privileged"}),
+                    )
+                )
+            ),
+            'environment.namespaces[research].labels["pod-security.kubernetes.io/enforce"]',
+            "enforces Pod Security privileged: its pods may take over their nodes",
+            "write baseline or restricted",
+            "warning",
+        )
+    ],
+    "prepare-missing": [
+        Case(
+            make_settings(data_of("workloads.digits.prepair")),
+            "workloads.runs[train].data.prepare",
+            "there is no module workloads.digits.prepair",
+            "write workloads/digits/prepair.py, or leave out prepare and bring the data yourself",
+            "warning",
+        ),
+        Case(
+            make_settings(data_of("workloads/digits/prepare")),
+            "workloads.runs[train].data.prepare",
+            "workloads/digits/prepare is not the name of a module",
+            "write one such as workloads.digits.prepare",
+            "warning",
+        ),
+    ],
+    "path-upward": [
+        Case(
+            free(working_dir="/opt/../digits"),
+            "workloads.runs[train].workingDir",
+            "/opt/../digits contains '..'",
+            "write the path that is meant, without '..'",
+            "warning",
+        )
+    ],
+    "mount-hides-system": [
+        Case(
+            free(volumes=(make_mount(mount_path="/etc/"),)),
+            "workloads.runs[train].volumes[0].mountPath",
+            "/etc/ is a folder of the image's system, which the volume hides",
+            "mount it below /mnt or /data",
+            "warning",
+        )
+    ],
+    "secret-undecryptable": [
+        Case(
+            secret_of(text),
+            "secrets.secrets[git].values.token",
+            "is not a ciphertext of the engine, which could not decrypt it",
+            _RESET,
+            "warning",
+        )
+        for text in ("hunter2", "v1:YWJj")
+    ],
+    "stop-unknown": [
+        Case(
+            stopping("train"),
+            "workloads.stop[0]",
+            "train is not a run id",
+            "write the id that `trainstack status` shows, name and 10 digits",
+            "warning",
+        ),
+        Case(
+            stopping("trian-0123456789"),
+            "workloads.stop[0]",
+            "no run is named trian",
+            "did you mean train-0123456789?",
+            "warning",
+        ),
+    ],
+    "discard-unknown": [
+        Case(
+            discarding("reserch/old"),
+            "storage.discard[0]",
+            "no namespace is reserch",
+            "correct it, or take the entry out",
+            "warning",
+        ),
+        Case(
+            discarding("research/trainin"),
+            "storage.discard[0]",
+            "no claim is research/trainin",
+            "did you mean research/training?",
+            "warning",
+        ),
+    ],
+}

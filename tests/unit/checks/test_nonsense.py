@@ -1,0 +1,121 @@
+"""Edits of the committed files that nobody means are refused or warned of, with file, line and remedy."""
+
+import json
+import re
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from checks.finding import Finding
+from checks.preflight import examine
+from settings.errors import SettingsError
+from settings.load import load_with_places
+from tests.unit.checks.cases import ROOT
+
+TABLE = Path(__file__).with_name("nonsense.yaml")
+Edit = tuple[str, str, Any, str, str]
+ROWS: list[Edit] = [tuple(row) for row in yaml.safe_load(TABLE.read_text(encoding="utf-8"))]
+OUTCOMES = {"refused": ["error"], "warned": ["warning"], "legal": []}
+_STEP = re.compile(r'\["(?P<quoted>[^"]+)"\]|\[(?P<element>[^\]]+)\]|\.?(?P<key>[^.\[]+)')
+
+
+@pytest.mark.parametrize("edit", [pytest.param(row, id=f"{row[1]}={json.dumps(row[2])[:60]}") for row in ROWS])
+def test_an_edit_that_nobody_means_is_found(edit: Edit, tmp_path: Path) -> None:
+    """With the outcome of the table, at the edited place of the edited file, and with a remedy."""
+    file, path, value, outcome, words = edit
+    stack = "dev" if file.startswith("workloads/") else file.split(".")[1]
+    prefix = "workloads.runs[digits]." if file.startswith("workloads/") else ""
+    content = yaml.safe_load((ROOT / file).read_text(encoding="utf-8"))
+    change(content if prefix else content["config"], path if prefix else f"trainstack:{path}", value)
+    known = {replace(each, where=None) for each in unedited(stack)}
+    found = [
+        each for each in findings(edited(tmp_path, file, content), stack) if replace(each, where=None) not in known
+    ]
+    severities = {each.severity for each in found}
+    if outcome == "legal":
+        assert not found
+        return
+    assert severities >= {*OUTCOMES[outcome]}, found
+    assert (outcome == "refused") == ("error" in severities), found
+    meant = [each for each in found if words in text(each)]
+    assert meant, [text(each) for each in found]
+    for each in meant:
+        assert each.where is not None
+        assert (each.where.file, each.where.line > 0, bool(each.remedy)) == (file, True, True), text(each)
+        assert related(each.path, prefix + path), text(each)
+
+
+def test_the_table_is_large_and_each_edit_is_in_it_once() -> None:
+    """Of all outcomes."""
+    keys = [json.dumps(row[:3]) for row in ROWS]
+    assert len(keys) == len(set(keys)) >= 127
+    assert {row[3] for row in ROWS} == {*OUTCOMES}
+
+
+def related(path: str, edited_path: str) -> bool:
+    """Whether one is within the other."""
+    return path.startswith(edited_path) or edited_path.startswith(path)
+
+
+def text(finding: Finding) -> str:
+    """A finding without its path, so that an expectation is about the message, the remedy or the rule."""
+    return f"[{finding.id}] {finding.message}; {finding.remedy}"
+
+
+def edited(folder: Path, file: str, content: object) -> Path:
+    """The project with one file that is another one."""
+    for entry in ("defaults.yaml", "settings", "docs", "sweeps", ".trainstack", "pins"):
+        if (ROOT / entry).exists():
+            (folder / entry).symlink_to(ROOT / entry)
+    for each in ROOT.glob("Pulumi.*.yaml"):
+        (folder / each.name).symlink_to(each)
+    (folder / "workloads").mkdir()
+    for each in (ROOT / "workloads").iterdir():
+        (folder / "workloads" / each.name).symlink_to(each)
+    target = folder / file
+    if file.startswith("workloads/"):
+        original = target.parent.resolve()
+        target.parent.unlink()
+        target.parent.mkdir()
+        for each in original.iterdir():
+            (target.parent / each.name).symlink_to(each)
+    target.unlink()
+    target.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    return folder
+
+
+def change(content: Any, path: str, value: object) -> None:
+    """Set the value at a path; maps and keys that are not there are made, and a null value deletes the key."""
+    steps = [found["quoted"] or found["element"] or found["key"] for found in _STEP.finditer(path)]
+    for step in steps[:-1]:
+        content = content.setdefault(step, {}) if isinstance(content, dict) else element(content, step)
+    if value is None:
+        del content[steps[-1]]
+    else:
+        content[steps[-1]] = value
+
+
+def element(listed: list[Any], step: str) -> Any:
+    """An element by its index or name."""
+    return listed[int(step)] if step.isdigit() else next(each for each in listed if each["name"] == step)
+
+
+@cache
+def unedited(stack: str) -> tuple[Finding, ...]:
+    """What is found in the committed environment: release manifests and pins that this machine lacks."""
+    return findings(ROOT, stack)
+
+
+def findings(root: Path, stack: str) -> tuple[Finding, ...]:
+    """What `trainstack check` prints."""
+    try:
+        loaded = load_with_places(root, stack)
+    except SettingsError as error:
+        return tuple(
+            Finding("settings", "error", one.path, one.message, one.remedy, one.where) for one in error.findings
+        )
+    return tuple(examine(loaded.settings, root, loaded.places).findings)

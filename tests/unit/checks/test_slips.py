@@ -1,0 +1,27 @@
+"""What looks like a slip and is none has no finding."""
+
+from checks.preflight import check
+from settings.secrets import Secrets
+from tests.unit.checks.cases import ROOT
+from tests.unit.checks.slip_cases import GPU, data_of, discarding, free, requesting, stopping
+from tests.unit.make import make_secret, make_settings
+
+
+def test_what_is_meant_is_no_slip() -> None:
+    """Ids of runs and claims that are not declared any more; modules and packages; devices at their limit."""
+    meant = (
+        stopping("train-0123456789"),
+        stopping("gone-0123456789"),
+        stopping("train-2-0123456789"),
+        discarding("research/training"),
+        discarding("research/old"),
+        discarding("default/old"),
+        make_settings(data_of("workloads.digits.prepare")),
+        make_settings(data_of("review")),
+        make_settings(secrets=Secrets(secrets=(make_secret(),))),
+        requesting({"cpu": "1", GPU: "1"}, {"cpu": "2", GPU: "1"}),
+        requesting({"cpu": "500m"}, {"memory": "1Gi", "hugepages-2Mi": "2Mi"}),
+        free(env={"MINE": "x"}, working_dir="/opt/..digits"),
+    )
+    for settings in meant:
+        assert check(settings, ROOT) == []
