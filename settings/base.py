@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 from settings.kubernetes import LabelKey, LabelValue
@@ -32,6 +32,17 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 ImageDigest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 """What an image's content is called in a registry: `sha256:` and 64 lower-case hexadecimal digits."""
+
+
+def _unique(names: tuple[str, ...]) -> tuple[str, ...]:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"{', '.join(twice)} is listed more than once; list it once")
+    return names
+
+
+UniqueNames = Annotated[tuple[DnsName, ...], AfterValidator(_unique)]
+"""Names of a list that the API server keeps as a map, such as imagePullSecrets."""
 
 
 class Toleration(Section):

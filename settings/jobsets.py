@@ -92,6 +92,9 @@ def faults_of_jobs(jobs: Sequence[Job], success: SuccessPolicy | None, failure: 
     for name in sorted(known):
         if sum(job.name == name for job in jobs) > 1:
             yield f"replicatedJobs has several entries called {name}: give each a name of its own"
+    for job in jobs:
+        if len({before.name for before in job.depends_on}) < len(job.depends_on):
+            yield f"{job.name} names an entry of dependsOn more than once: name it once"
     for where, names in named.items():
         yield from (
             f"{where} names {name}, which is none of replicatedJobs: correct the name"

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from settings.base import DnsLabel, DnsName, ImageDigest, Section, Text
+from settings.base import DnsLabel, DnsName, ImageDigest, Section, Text, UniqueNames
 from settings.checks import Checks
 from settings.environment import Environment
 from settings.kubernetes import ImageReference, Registry
@@ -26,7 +26,7 @@ class Loader(Section):
 
     image: ImageReference = "busybox:1.35"
     """busybox, or any image with a shell and GNU's coreutils, findutils and tar."""
-    image_pull_secrets: tuple[DnsName, ...] = ()
+    image_pull_secrets: UniqueNames = ()
     """As a run's."""
     queue: DnsLabel | None = None
     """The LocalQueue; None: that of the runs that mount the volume, else the namespace's first, if it has one."""

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from settings.base import DnsName, Section, Sha256, Text
+from settings.base import Section, Sha256, Text, UniqueNames
 from settings.kubernetes import ImageReference, NonNegative, Positive
 from settings.quantities import Quantity
 
@@ -38,7 +38,7 @@ class Install(Section):
     manifest: Manifest
     image: ImageReference | None = None
     """Another place, or a digest, for the controller's image; None keeps the release's."""
-    image_pull_secrets: tuple[DnsName, ...] = ()
+    image_pull_secrets: UniqueNames = ()
     """Secrets of the operator's namespace with the credentials of registries."""
     requests: ControllerResources = ControllerResources()
 

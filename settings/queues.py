@@ -24,9 +24,9 @@ class ResourceFlavor(Section):
     """A kind of node that quota is counted on."""
 
     name: DnsName
-    node_labels: Labels = Field(default_factory=dict)
-    node_taints: tuple[Taint, ...] = ()
-    tolerations: tuple[Toleration, ...] = ()
+    node_labels: Labels = Field(default_factory=dict, max_length=8)
+    node_taints: tuple[Taint, ...] = Field((), max_length=8)
+    tolerations: tuple[Toleration, ...] = Field((), max_length=8)
     adopt: bool = False
 
 
@@ -54,14 +54,14 @@ class FlavorQuotas(Section):
     """A queue's quota on one flavor."""
 
     name: DnsName
-    resources: tuple[ResourceQuota, ...] = Field(min_length=1)
+    resources: tuple[ResourceQuota, ...] = Field(min_length=1, max_length=64)
 
 
 class ResourceGroup(Section):
     """Resources that are assigned together, and the flavors to try, in order."""
 
-    covered_resources: tuple[ResourceName, ...] = Field(min_length=1)
-    flavors: tuple[FlavorQuotas, ...] = Field(min_length=1)
+    covered_resources: tuple[ResourceName, ...] = Field(min_length=1, max_length=64)
+    flavors: tuple[FlavorQuotas, ...] = Field(min_length=1, max_length=64)
 
 
 class BorrowWithinCohort(Section):
@@ -96,7 +96,7 @@ class ClusterQueue(Section):
     namespaces: tuple[DnsLabel, ...] | None = None
     """The namespaces that may use it; None: all."""
     queueing_strategy: Literal["BestEffortFIFO", "StrictFIFO"] = "BestEffortFIFO"
-    resource_groups: tuple[ResourceGroup, ...] = Field(min_length=1)
+    resource_groups: tuple[ResourceGroup, ...] = Field(min_length=1, max_length=16)
     preemption: Preemption = Preemption()
     flavor_fungibility: FlavorFungibility | None = None
     """None: Kueue's own defaults, which are those of its fields."""
@@ -118,7 +118,7 @@ class PriorityClass(Section):
 
     name: DnsName
     value: Int32
-    description: str = ""
+    description: str = Field("", max_length=2048)
     adopt: bool = False
 
 

@@ -34,6 +34,7 @@ _BOUNDS = {
     "greater_than": ("gt", "must be above {:g}", "raise it"),
     "string_too_long": ("max_length", "is longer than {} characters", "shorten it"),
     "string_too_short": ("min_length", "must have at least {} character", "write it, or leave the key out"),
+    "too_long": ("max_length", "must have at most {} elements", "take some out"),
     "too_short": ("min_length", "must have at least {} element", "add one"),
 }
 _NOT_IN_FILES: dict[type[BaseModel], tuple[str, ...]] = {Settings: ("stack", "pins"), Sweep: FROM_FILES}

@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from settings.base import DnsLabel, DnsName, Section, Text, Toleration
+from settings.base import DnsLabel, DnsName, Section, Text, Toleration, UniqueNames
 from settings.code import Code
 from settings.elastic import Elastic
 from settings.jobsets import DependsOn, FailurePolicy, Network, SuccessPolicy, faults_of_jobs
@@ -110,7 +110,7 @@ class ReplicatedJob(PodOverrides):
     command: tuple[str, ...] | None = None
     backoff_limit: NonNegative | None = None
     restart_policy: Literal["Never", "OnFailure"] = "OnFailure"
-    depends_on: tuple[DependsOn, ...] = ()
+    depends_on: tuple[DependsOn, ...] = Field((), max_length=5)
 
 
 class Workload(Section):
@@ -137,7 +137,7 @@ class Workload(Section):
     `pytorch`, which its operator prescribes."""
     image: Image
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
-    image_pull_secrets: tuple[DnsName, ...] = ()
+    image_pull_secrets: UniqueNames = ()
     """Secrets of the run's namespace with the credentials of registries."""
     command: tuple[str, ...] = ()
     """The program; empty: the image's own, which only an unmanaged workload may use."""

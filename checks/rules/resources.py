@@ -37,13 +37,17 @@ def resources_refused(scene: Scene) -> Iterator[Finding]:
             if is_extended(name) and amount(quantity).denominator != 1:
                 message = f"{quantity} of {name} is not a whole number, and devices are counted in whole pieces"
                 yield Finding("resources-refused", "error", path_of_amount, message, "write a whole number")
+            page = name.removeprefix(HUGE_PAGES)
+            if page != name and amount(quantity) % amount(page) != 0:
+                message = f"{quantity} of {name} is not a multiple of {page}"
+                yield Finding("resources-refused", "error", path_of_amount, message, f"write a multiple of {page}")
 
 
 def amount_odd(scene: Scene) -> Iterator[Finding]:
     """Amounts have the size that they suggest: mebibytes where bytes are written, millicores where cores are."""
     for path, name, quantity in _amounts(scene):
         exact = amount(quantity)
-        if (name in _OF_BYTES or name.startswith(HUGE_PAGES)) and 0 < exact < _LEAST_BYTES:
+        if name in _OF_BYTES and 0 < exact < _LEAST_BYTES:
             message = f"{quantity} of {name} is less than 1Mi (a plain number is bytes, and m thousandths)"
             yield Finding("amount-odd", "warning", path, message, "write a unit, such as 512Mi or 10Gi")
         elif is_extended(name) and exact.denominator != 1:

@@ -115,6 +115,12 @@ SLIP_CASES: dict[str, list[Case]] = {
             "write a whole number",
         ),
         Case(
+            requesting({"cpu": "1"}, {"hugepages-2Mi": "3Mi"}),
+            f"{RESOURCES}.limits.hugepages-2Mi",
+            "3Mi of hugepages-2Mi is not a multiple of 2Mi",
+            "write a multiple of 2Mi",
+        ),
+        Case(
             requesting({}, {"hugepages-2Mi": "2Mi"}),
             RESOURCES,
             "huge pages require a request of cpu or memory",
@@ -123,12 +129,6 @@ SLIP_CASES: dict[str, list[Case]] = {
     ],
     "amount-odd": [
         Case(requesting({"memory": "512"}, {}), f"{RESOURCES}.requests.memory", f"512 of memory {_LITTLE}", *_UNIT),
-        Case(
-            requesting({"cpu": "1"}, {"hugepages-2Mi": "2k"}),
-            f"{RESOURCES}.limits.hugepages-2Mi",
-            f"2k of hugepages-2Mi {_LITTLE}",
-            *_UNIT,
-        ),
         Case(free(shared_memory="64m"), "workloads.runs[train].sharedMemory", f"64m of memory {_LITTLE}", *_UNIT),
         Case(
             make_settings(storage=make_storage(volumes=(make_volume(size="2"),))),

@@ -1,0 +1,58 @@
+"""What becomes of environments that are drawn: loaded, checked, built, and sent as dry runs."""
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import hypothesis
+
+from checks.preflight import examine
+from settings.errors import SettingsError
+from settings.load import load_with_places
+from settings.model import Settings
+from tests.dryrun.draws import Config
+from tests.dryrun.server import Manifest, Server
+from workloads.render import Inputs, everything
+
+SEED = 20260
+SUPPRESSED = list(hypothesis.HealthCheck)
+"""The course is one for all drawn environments, and a loaded machine draws slowly."""
+
+
+@dataclass
+class Course:
+    """A project's folder for the drawn environments, and the API server that is asked about their objects."""
+
+    folder: Path
+    server: Server
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def refusals(self, config: Config) -> list[str]:
+        """Why the API server refuses what check accepts; empty where they agree, or where check refuses."""
+        built = self.accepted(config)
+        return [] if built is None else self.server.refusals(built)
+
+    def accepted(self, config: Config) -> list[Manifest] | None:
+        """The objects of an environment that check accepts; None where it refuses."""
+        text = json.dumps({"config": {f"trainstack:{name}": each for name, each in config.items()}})
+        (self.folder / "Pulumi.drawn.yaml").write_text(text, encoding="utf-8")
+        self.counts["drawn"] += 1
+        try:
+            settings = load_with_places(self.folder, "drawn").settings
+        except SettingsError:
+            self.counts["refused as files"] += 1
+            return None
+        stopping = [finding.id for finding in examine(settings, self.folder).findings if finding.stops]
+        if stopping:
+            self.counts["refused by rules"] += 1
+            self.counts.update({f"refused by {', '.join(stopping)} alone": self._taken(settings)})
+            return None
+        self.counts["accepted"] += 1
+        return everything(settings, Inputs(wrapper="print()", commit="abc"))
+
+    def _taken(self, settings: Settings) -> bool:
+        try:
+            return not self.server.refusals(everything(settings, Inputs(wrapper="print()", commit="abc")))
+        except ValueError:
+            return False

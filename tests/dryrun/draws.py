@@ -1,0 +1,346 @@
+"""Environments with drawn values: mostly what the API takes, and often what it nearly takes."""
+
+import copy
+from typing import Any
+
+from hypothesis import strategies as st
+
+from tests.unit.make import CIPHERTEXT
+
+Config = dict[str, Any]
+Change = tuple[tuple[str | int, ...], Any]
+"""The place of a value in the sections, and the value."""
+
+_ODD = "aZ09-_./:=@$ ,~é\n\t'\"{}\0"
+_LONG = ("a" * 63, "a" * 64, "a" * 253, "a" * 254, "a" * 300, f"{'b' * 63}/{'a' * 63}", f"{'b' * 64}.c/{'a' * 64}")
+_WORDS = (
+    *("", "a", "A", "0", "-", "a-b", "-a", "a-", "a.b", "a..b", ".a", "..", ".", "a_b", "a/b", "a/b/c", "/a", "a/"),
+    *(
+        "A/b",
+        "example.org/Name_1",
+        "example_org/a",
+        "kubernetes.io/x",
+        "a=b",
+        "1A",
+        "a b",
+        " a",
+        "a:b",
+        "team",
+        "x" * 5,
+    ),
+)
+words = st.one_of(st.sampled_from(_WORDS), st.text(_ODD, max_size=6), st.sampled_from(_LONG))
+names = st.one_of(st.sampled_from(("n", "n-1", "n.m", "a" * 40, "N", "n_1", "1n", "n-", "a" * 63, "a" * 64)), words)
+few_labels = st.dictionaries(words, words, max_size=3)
+many_labels = st.integers(0, 10).map(lambda count: {f"key-{number}": "x" for number in range(count)})
+labels = st.one_of(few_labels, few_labels, many_labels)
+paths = st.one_of(
+    st.sampled_from(("/", "/mnt", "/mnt/", "//mnt", "/mnt/../a", "/a:b", "a", "", "/..", "/a/..b", "/" + "a" * 5000)),
+    words.map(lambda word: f"/{word}"),
+)
+integers = st.one_of(
+    st.integers(-2, 5),
+    st.sampled_from((-(2**31) - 1, -(2**31), 2**31 - 1, 2**31, 10**12, 2**63 - 1, 2**63, 99999, 100001)),
+)
+booleans = st.booleans()
+quantities = st.one_of(
+    st.sampled_from(
+        ("0", "1", "2", "500m", "1.5", "1Gi", "512", "1e3", "1e30", "0.1m", "1n", "9Ei", "10E", "-1", "1 Gi", "1gb", "")
+    ),
+    st.integers(-1, 2**62),
+)
+_IMAGES = (
+    *("busybox", "busybox:1.35", "a/b:c", "registry.example.org:5000/a/b@sha256:" + "0" * 64, "a b", " a", "a ", "A"),
+    *("http://a/b", "a@sha256:0", "a:", "a:b:c", "a//b", "a" * 300),
+)
+images = st.one_of(st.sampled_from(_IMAGES), words)
+_RESOURCES = ("cpu", "memory", "ephemeral-storage", "nvidia.com/gpu", "hugepages-2Mi", "hugepages-", "gpu", "storage")
+resource_names = st.one_of(st.sampled_from(_RESOURCES), st.sampled_from(_RESOURCES), words)
+amounts = st.dictionaries(resource_names, quantities, max_size=3)
+same = st.dictionaries(resource_names, quantities, max_size=2).map(lambda each: {"requests": each, "limits": each})
+resources = st.one_of(st.fixed_dictionaries({}, optional={"requests": amounts, "limits": amounts}), same)
+many_tolerations = st.integers(0, 10).map(
+    lambda count: [{"key": f"key-{number}", "operator": "Exists"} for number in range(count)]
+)
+few_tolerations = st.lists(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "key": words,
+            "operator": st.sampled_from(("Equal", "Exists", "Exists", "In")),
+            "value": words,
+            "effect": st.sampled_from(("NoSchedule", "NoExecute", "PreferNoSchedule", "")),
+            "tolerationSeconds": integers,
+        },
+    ),
+    max_size=2,
+)
+tolerations = st.one_of(few_tolerations, few_tolerations, many_tolerations)
+modes = st.lists(
+    st.sampled_from(("ReadWriteOnce", "ReadWriteMany", "ReadOnlyMany", "ReadWriteOncePod", "ReadWrite")), max_size=3
+)
+env = st.dictionaries(words, words, max_size=3)
+secret_env = st.dictionaries(words, st.fixed_dictionaries({"secret": names, "key": words}), max_size=2)
+mounts = st.lists(
+    st.fixed_dictionaries({"volume": st.sampled_from(("data", "more", "code-1")), "mountPath": paths},
+                          optional={"readOnly": booleans}),
+    max_size=3,
+)  # fmt: skip
+few_taints = st.lists(
+    st.fixed_dictionaries(
+        {"key": words, "effect": st.sampled_from(("NoSchedule", "NoExecute"))}, optional={"value": words}
+    ),
+    max_size=2,
+)
+many_taints = st.integers(0, 10).map(
+    lambda count: [{"key": f"key-{number}", "effect": "NoSchedule"} for number in range(count)]
+)
+taints = st.one_of(few_taints, many_taints)
+code = st.fixed_dictionaries(
+    {"git": st.just("https://git.example.org/a/b.git"), "revision": st.just("a" * 40), "mountPath": paths},
+    optional={"secret": names},
+)
+egress = st.lists(
+    st.fixed_dictionaries(
+        {"cidr": st.sampled_from(("10.0.0.0/8", "10.0.0.1", "10.0.0.1/8", "::/0", "0.0.0.0/0", "10.0.0.0/255.0.0.0",
+                                  "::ffff:10.0.0.0/104", "fe80::%1/64", "010.0.0.0/8", "10.0.0.0/08"))},
+        optional={"ports": st.lists(integers, max_size=2)},
+    ),
+    min_size=1, max_size=2,
+)  # fmt: skip
+_LEVEL = st.sampled_from(("restricted", "baseline", "privileged", "restrictd", ""))
+pod_security = st.fixed_dictionaries(
+    {},
+    optional={
+        "pod-security.kubernetes.io/enforce": _LEVEL,
+        "pod-security.kubernetes.io/warn": _LEVEL,
+        "pod-security.kubernetes.io/audit-version": st.sampled_from(("latest", "v1.34", "v1.034", "1.34", "v2.0", "")),
+        "kubernetes.io/metadata.name": words,
+    },
+)
+first = st.fixed_dictionaries({"name": st.sampled_from(("a", "b")), "status": st.sampled_from(("Ready", "Complete"))})
+replicated = st.lists(
+    st.fixed_dictionaries(
+        {"name": st.one_of(st.sampled_from(("a", "b")), names)},
+        optional={
+            "replicas": integers,
+            "parallelism": integers,
+            "completions": integers,
+            "backoffLimit": integers,
+            "dependsOn": st.lists(first, max_size=2),
+        },
+    ),
+    min_size=1,
+    max_size=3,
+)
+elastic = st.fixed_dictionaries(
+    {"maxReplicas": integers},
+    optional={"minReplicas": integers, "rdzvHost": words, "rdzvPort": integers, "maxRestarts": integers},
+)
+
+OF_RUNS = {
+    "container": names,
+    "image": st.fixed_dictionaries({"name": images}),
+    "imagePullPolicy": st.sampled_from(("Always", "Never", "IfNotPresent", "always", "")),
+    "imagePullSecrets": st.lists(names, max_size=2),
+    "command": st.lists(words, max_size=3),
+    "args": st.lists(words, max_size=3),
+    "workingDir": st.one_of(paths, words),
+    "env": env,
+    "secretEnv": secret_env,
+    "seed": integers,
+    "attempt": integers,
+    "code": code,
+    "volumes": mounts,
+    "sharedMemory": quantities,
+    "resources": resources,
+    "nodeSelector": labels,
+    "tolerations": tolerations,
+    "labels": labels,
+    "annotations": labels,
+    "runAsUser": integers,
+    "security": st.sampled_from(("restricted", "baseline", "privileged")),
+    "serviceAccount": names,
+    "activeDeadlineSeconds": integers,
+    "ttlSecondsAfterFinished": integers,
+    "backoffLimit": integers,
+    "completions": integers,
+    "parallelism": integers,
+    "minParallelism": integers,
+    "restartPolicy": st.sampled_from(("Never", "OnFailure", "Always", "")),
+    "naming": st.sampled_from(("derived", "fixed", "generated")),
+    "name": names,
+    "queue": names,
+}
+OF_KINDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
+    "pytorch": {
+        "elastic": elastic,
+        "nprocPerNode": st.one_of(words, integers),
+        "cleanPodPolicy": st.sampled_from(("None", "Running", "All", "Any")),
+    },
+    "jobset": {
+        "replicatedJobs": replicated,
+        "network": st.fixed_dictionaries(
+            {}, optional={"subdomain": names, "enableDNSHostnames": booleans, "publishNotReadyAddresses": booleans}
+        ),
+        "successPolicy": st.fixed_dictionaries(
+            {"operator": st.sampled_from(("All", "Any"))},
+            optional={"targetReplicatedJobs": st.lists(st.sampled_from(("a", "b")), max_size=3)},
+        ),
+        "failurePolicy": st.fixed_dictionaries(
+            {"maxRestarts": integers},
+            optional={
+                "rules": st.lists(
+                    st.fixed_dictionaries(
+                        # JobSet's webhook, which is not asked, gives a rule its name.
+                        {"action": st.sampled_from(("FailJobSet", "RestartJobSet")), "name": words},
+                        optional={
+                            "onJobFailureMessagePatterns": st.lists(words, max_size=2),
+                            "targetReplicatedJobs": st.lists(st.sampled_from(("a", "b")), max_size=2),
+                        },
+                    ),
+                    max_size=3,
+                )
+            },
+        ),
+    },
+}
+ROLES = {
+    "replicas": integers,
+    "restartPolicy": st.sampled_from(("Never", "OnFailure", "Always", "ExitCode")),
+    "env": env,
+    "annotations": labels,
+    "resources": resources,
+    "volumes": mounts,
+}
+RUNS = ("job", "pod", "loader", "pytorch", "jobset", "train")
+OF_SECTIONS: dict[tuple[str | int, ...], st.SearchStrategy[Any]] = {
+    ("environment", "namespaces", 1, "name"): names,
+    ("environment", "namespaces", 1, "labels"): st.one_of(labels, pod_security),
+    ("environment", "namespaces", 1, "network"): st.fixed_dictionaries({"egress": egress}),
+    ("storage", "classes", 1, "name"): names,
+    ("storage", "classes", 1, "provisioner"): words,
+    ("storage", "classes", 1, "parameters"): labels,
+    ("storage", "persistentVolumes", 0, "name"): names,
+    ("storage", "persistentVolumes", 0, "storageClass"): names,
+    ("storage", "persistentVolumes", 0, "size"): quantities,
+    ("storage", "persistentVolumes", 0, "accessModes"): modes,
+    ("storage", "persistentVolumes", 0, "hostPath"): paths,
+    ("storage", "persistentVolumes", 0, "node"): names,
+    ("storage", "persistentVolumes", 0, "labels"): labels,
+    ("storage", "volumes", 3, "name"): names,
+    ("storage", "volumes", 3, "size"): quantities,
+    ("storage", "volumes", 3, "accessModes"): modes,
+    ("storage", "volumes", 3, "labels"): labels,
+    ("storage", "volumes", 3, "selector"): labels,
+    ("queues", "flavors", 1, "name"): names,
+    ("queues", "flavors", 1, "nodeLabels"): labels,
+    ("queues", "flavors", 1, "nodeTaints"): taints,
+    ("queues", "flavors", 1, "tolerations"): tolerations,
+    ("queues", "cohorts", 1, "name"): names,
+    ("queues", "clusterQueues", 1, "name"): names,
+    ("queues", "clusterQueues", 1, "namespaces"): st.lists(st.sampled_from(("research", "default")), max_size=3),
+    ("queues", "clusterQueues", 1, "resourceGroups", 0, "coveredResources", 0): resource_names,
+    ("queues", "clusterQueues", 1, "preemption"): st.fixed_dictionaries(
+        {"reclaimWithinCohort": st.sampled_from(("Any", "Never"))},
+        optional={
+            "borrowWithinCohort": st.fixed_dictionaries(
+                {"policy": st.sampled_from(("LowerPriority", "Never"))}, optional={"maxPriorityThreshold": integers}
+            )
+        },
+    ),
+    ("queues", "localQueues", 1, "name"): names,
+    ("queues", "priorityClasses", 0, "name"): names,
+    ("queues", "priorityClasses", 0, "value"): integers,
+    ("queues", "priorityClasses", 0, "description"): st.one_of(words, st.just("x" * 3000)),
+    ("tenants", "teams", 0, "name"): names,
+    ("tenants", "teams", 0, "groups"): st.lists(words, min_size=1, max_size=2),
+    ("tenants", "teams", 0, "users"): st.lists(words, max_size=2),
+    ("tenants", "teams", 0, "serviceAccount"): names,
+    ("secrets", "secrets", 0, "name"): names,
+    **{("workloads", "runs", index, key): drawn for index in range(len(RUNS)) for key, drawn in OF_RUNS.items()},
+    **{
+        ("workloads", "runs", RUNS.index(run), key): drawn
+        for run, fields in OF_KINDS.items()
+        for key, drawn in fields.items()
+    },
+    **{("workloads", "runs", RUNS.index("pytorch"), "roles", "Worker", key): drawn for key, drawn in ROLES.items()},
+}
+"""What is drawn, by its place. Things that others name stay as they are; beside them is one that nothing names."""
+
+
+def _volume(name: str, **changes: Any) -> Config:
+    base = {"name": name, "namespace": "research", "storageClass": "shared", "size": "2Gi"}
+    return {**base, "accessModes": ["ReadWriteMany"], **changes}
+
+
+def _queue(name: str) -> Config:
+    quota = {"name": "cpu", "nominalQuota": 4000}
+    group = {"coveredResources": ["cpu"], "flavors": [{"name": "cpu", "resources": [quota]}]}
+    return {"name": name, "cohort": "lab", "resourceGroups": [group]}
+
+
+def _run(name: str, kind: str, **changes: Any) -> Config:
+    base = {"name": name, "kind": kind, "namespace": "research", "image": {"name": "busybox:1.35"}}
+    program = {"command": ["sh"], "volumes": [{"volume": "data", "mountPath": "/mnt/data"}]}
+    recorded = {"record": {"volume": "data"}} if changes.get("managed", True) else {}
+    return {**base, **program, **recorded, **changes}
+
+
+BASE: Config = {
+    "environment": {"namespaces": [{"name": "research"}, {"name": "spare"}]},
+    "storage": {
+        "classes": [{"name": "shared", "provisioner": "a.b/c"}, {"name": "spare", "provisioner": "a.b/c"}],
+        "persistentVolumes": [
+            {"name": "disk", "storageClass": "manual", "size": "1Gi", "accessModes": ["ReadWriteMany"],
+             "hostPath": "/mnt/disk"},
+        ],
+        "volumes": [_volume("data"), _volume("more"), _volume("code-1"), _volume("spare")],
+    },
+    "queues": {
+        "flavors": [{"name": "cpu"}, {"name": "spare"}],
+        "cohorts": [{"name": "lab"}, {"name": "spare"}],
+        "clusterQueues": [_queue("research"), _queue("spare")],
+        "localQueues": [
+            {"name": "research", "namespace": "research", "clusterQueue": "research"},
+            {"name": "spare", "namespace": "research", "clusterQueue": "spare"},
+        ],
+        "priorityClasses": [{"name": "spare", "value": 1}],
+    },
+    "tenants": {"teams": [{"name": "vision", "namespace": "research", "groups": ["vision"]}]},
+    "secrets": {
+        "secrets": [
+            {"name": "git", "namespace": "research", "values": {"a": {"secure": CIPHERTEXT}}}
+        ]
+    },
+    "workloads": {
+        "runs": [
+            _run("job", "Job"),
+            _run("pod", "Pod", managed=False),
+            _run("loader", "DataLoader", managed=False),
+            _run("pytorch", "PyTorchJob", roles={"Master": {}, "Worker": {}}),
+            _run("jobset", "JobSet", managed=False, replicatedJobs=[{"name": "a"}, {"name": "b"}]),
+            _run("train", "TrainJob", roles={"Master": {}}),
+        ]
+    },
+}  # fmt: skip
+
+
+@st.composite
+def changes(draw: st.DrawFn) -> list[Change]:
+    """One to three places with a drawn value each."""
+    places = draw(st.lists(st.sampled_from(list(OF_SECTIONS)), min_size=1, max_size=3, unique=True))
+    return [(place, draw(OF_SECTIONS[place])) for place in places]
+
+
+def changed(listed: list[Change]) -> Config:
+    """The environment with these values; a covered resource is the one that its flavor has, too."""
+    config = copy.deepcopy(BASE)
+    for place, value in listed:
+        holder: Any = config
+        for step in place[:-1]:
+            holder = holder[step]
+        holder[place[-1]] = value
+        if place[-2:-1] == ("coveredResources",):
+            config["queues"]["clusterQueues"][1]["resourceGroups"][0]["flavors"][0]["resources"][0]["name"] = value
+    return config

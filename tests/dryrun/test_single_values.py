@@ -1,0 +1,140 @@
+"""One value at a time, in both directions: whether `trainstack check` accepts it, and whether the API server does.
+
+The objects are built once, of a known value, in whose place the drawn one is then put: so the API server is asked about
+values that do not load, too.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import pytest
+from hypothesis import strategies as st
+
+from tests.dryrun import draws
+from tests.dryrun.course import SEED, SUPPRESSED, Course
+from tests.dryrun.server import dry_run_server
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+EACH = 150
+"""Drawn values of each field."""
+WORD, PATH, SIZE, NUMBER = "known-value", "/known-value", "12321Mi", 12321
+_JOB = ("workloads", "runs", draws.RUNS.index("job"))
+_FLAVOR, _SPARE = ("queues", "flavors", 1), ("storage", "volumes", 3)
+
+
+def as_key(value: Any) -> Any:
+    """A map with the value as its key."""
+    return {value: "x"}
+
+
+def as_label(value: Any) -> Any:
+    """A map with the value as the value of a label."""
+    return {"a": value}
+
+
+def as_it_is(value: Any) -> Any:
+    """The value."""
+    return value
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field, and what is drawn for it."""
+
+    place: tuple[str | int, ...]
+    known: Any
+    drawn: st.SearchStrategy[Any]
+    wrapped: Callable[[Any], Any] = as_it_is
+    """What stands at the place, made of the value."""
+
+    def config(self, value: Any) -> draws.Config:
+        """The environment with this value."""
+        return draws.changed([(self.place, self.wrapped(value))])
+
+
+FIELDS = {
+    "env": Field((*_JOB, "env"), WORD, draws.words, as_key),
+    "label key": Field((*_JOB, "labels"), WORD, draws.words, as_key),
+    "label value": Field((*_JOB, "labels"), WORD, draws.words, as_label),
+    "annotation key": Field((*_JOB, "annotations"), WORD, draws.words, as_key),
+    "node selector key": Field((*_JOB, "nodeSelector"), WORD, draws.words, as_key),
+    "node selector value": Field((*_JOB, "nodeSelector"), WORD, draws.words, as_label),
+    "toleration key": Field((*_JOB, "tolerations"), WORD, draws.words, lambda value: [{"key": value, "value": "x"}]),
+    "toleration value": Field((*_JOB, "tolerations"), WORD, draws.words, lambda value: [{"key": "x", "value": value}]),
+    "container": Field((*_JOB, "container"), WORD, draws.names),
+    "pull secret": Field((*_JOB, "imagePullSecrets"), WORD, draws.names, lambda value: [value]),
+    "service account": Field((*_JOB, "serviceAccount"), WORD, draws.names),
+    "image": Field((*_JOB, "image", "name"), WORD, draws.images),
+    "working directory": Field((*_JOB, "workingDir"), PATH, draws.paths),
+    "mount path": Field((*_JOB, "volumes", 0, "mountPath"), PATH, draws.paths),
+    "limit": Field(
+        (*_JOB, "resources"), "example.org/known", draws.resource_names, lambda value: {"limits": {"cpu": 1, value: 2}}
+    ),
+    "memory": Field((*_JOB, "resources"), SIZE, draws.quantities, lambda value: {"limits": {"memory": value}}),
+    "shared memory": Field((*_JOB, "sharedMemory"), SIZE, draws.quantities),
+    "run as user": Field((*_JOB, "runAsUser"), NUMBER, draws.integers),
+    "deadline": Field((*_JOB, "activeDeadlineSeconds"), NUMBER, draws.integers),
+    "ttl": Field((*_JOB, "ttlSecondsAfterFinished"), NUMBER, draws.integers),
+    "backoff limit": Field((*_JOB, "backoffLimit"), NUMBER, draws.integers),
+    "class name": Field(("storage", "classes", 1, "name"), WORD, draws.names),
+    "provisioner": Field(("storage", "classes", 1, "provisioner"), WORD, draws.words),
+    "host path": Field(("storage", "persistentVolumes", 0, "hostPath"), PATH, draws.paths),
+    "claim name": Field((*_SPARE, "name"), WORD, draws.names),
+    "claim size": Field((*_SPARE, "size"), SIZE, draws.quantities),
+    "namespace": Field(("environment", "namespaces", 1, "name"), WORD, draws.names),
+    "priority": Field(("queues", "priorityClasses", 0, "value"), NUMBER, draws.integers),
+    "flavor label": Field((*_FLAVOR, "nodeLabels"), WORD, draws.words, as_key),
+}
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Course]:
+    """An API server, and a project for the drawn environments."""
+    folder: Path = tmp_path_factory.mktemp("single")
+    with dry_run_server(tmp_path_factory.mktemp("server")) as server:
+        yield Course(folder, server)
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_no_value_is_accepted_that_the_api_server_refuses(name: str, course: Course) -> None:
+    """The values that check alone refuses are printed."""
+    field = FIELDS[name]
+    sound = course.accepted(field.config(field.known)) or []
+    # What is in a namespace that is not there yet cannot be asked about.
+    built = [body for body in sound if holds(body, field.known) and body["metadata"].get("namespace") != field.known]
+    assert built
+    counts: Counter[str] = Counter()
+    stricter: set[str] = set()
+
+    @hypothesis.seed(SEED)
+    @hypothesis.settings(max_examples=EACH, deadline=None, database=None, suppress_health_check=SUPPRESSED)
+    @hypothesis.given(field.drawn)
+    def agree(value: Any) -> None:
+        taken = course.accepted(field.config(value)) is not None
+        refusals = course.server.refusals([put(body, field.known, value) for body in built])
+        counts[f"check {'accepts' if taken else 'refuses'}, server {'refuses' if refusals else 'accepts'}"] += 1
+        if not taken and not refusals:
+            stricter.add(repr(value)[:50])
+        assert not (taken and refusals), (value, refusals)
+
+    agree()
+    print(f"\n{name}: {dict(counts)}; refused by check alone: {', '.join(sorted(stricter)) or 'none'}")
+
+
+def put(body: Any, known: Any, value: Any) -> Any:
+    """The object with the value wherever the known one stood."""
+    if isinstance(body, dict):
+        return {put(key, known, value): put(each, known, value) for key, each in body.items()}
+    if isinstance(body, list):
+        return [put(each, known, value) for each in body]
+    return value if type(body) is type(known) and body == known else body
+
+
+def holds(body: Any, known: Any) -> bool:
+    """Whether the known value stands anywhere in it."""
+    return bool(put(body, known, f"{known} replaced") != body)
