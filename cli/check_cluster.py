@@ -24,7 +24,8 @@ def with_cluster(found: Checked, session: Session, loaded: Loaded) -> Checked:
         live = _on_cluster(session, loaded)
     except ClusterError as error:
         message, _, remedy = str(error).partition("; ")
-        unreachable = Finding("cluster-unreachable", "error", "cluster", message, remedy)
+        path = "cluster" if loaded.settings.cluster.context is None else "cluster.context"
+        unreachable = Finding("cluster-unreachable", "error", path, message, remedy, loaded.where(path))
         return Checked([*found.findings, unreachable], found.verdicts)
     # What the files cannot tell, the cluster has been asked.
     told = [finding for finding in found.findings if finding.severity != "unknown"]

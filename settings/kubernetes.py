@@ -44,8 +44,8 @@ _LONGEST_REPOSITORY = 255
 
 
 def shown(text: str) -> str:
-    """A value for a message: in quotes, of a long one the beginning."""
-    return repr(text if len(text) <= 70 else f"{text[:67]}...")
+    """A value for a message: in quotes, of a long one the beginning, without what separates problem and remedy."""
+    return repr(text if len(text) <= 70 else f"{text[:67]}...").replace("; ", ";\\x20")
 
 
 def is_qualified_name(text: str) -> bool:
