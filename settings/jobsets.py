@@ -92,7 +92,11 @@ def faults_of_jobs(jobs: Sequence[Job], success: SuccessPolicy | None, failure: 
     for name in sorted(known):
         if sum(job.name == name for job in jobs) > 1:
             yield f"replicatedJobs has several entries called {name}: give each a name of its own"
-    for job in jobs:
+    for index, job in enumerate(jobs):
+        earlier = {each.name for each in jobs[:index]}
+        # Source: validateCreate of JobSet's webhook.
+        for name in sorted({before.name for before in job.depends_on} & known - earlier):
+            yield f"{job.name} depends on {name}, which is not listed before it: list {name} first"
         if len({before.name for before in job.depends_on}) < len(job.depends_on):
             yield f"{job.name} names an entry of dependsOn more than once: name it once"
     for where, names in named.items():

@@ -89,12 +89,17 @@ def edited(folder: Path, file: str, content: object) -> Path:
 
 
 def change(content: Any, path: str, value: object) -> None:
-    """Set the value at a path; maps and keys that are not there are made, and a null value deletes the key."""
+    """Set the value at a path, making maps on the way.
+
+    A null value deletes the key, and a map at the name of no element becomes a new element.
+    """
     steps = [found["quoted"] or found["element"] or found["key"] for found in _STEP.finditer(path)]
     for step in steps[:-1]:
         content = content.setdefault(step, {}) if isinstance(content, dict) else element(content, step)
     if value is None:
         del content[steps[-1]]
+    elif isinstance(content, list) and isinstance(value, dict):
+        content.append({"name": steps[-1], **value})
     else:
         content[steps[-1]] = value
 
