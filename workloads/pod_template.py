@@ -102,6 +102,12 @@ def mount_of(pod: Pod, volume: str) -> Mount | None:
     return next((mount for mount in pod.volumes if mount.volume == volume), None)
 
 
+def _mount_to_write(pod: Pod, volume: str) -> Mount | None:
+    """The mount of a claim that a role's pods write to, where it is mounted more than once; else its only one."""
+    writable = (mount for mount in pod.volumes if mount.volume == volume and not mount.read_only)
+    return next(writable, None) or mount_of(pod, volume)
+
+
 def _container(
     workload: Workload, pod: Pod, launch: Launch, name: str, port: Manifest | None, given: Sequence[Manifest]
 ) -> Manifest:
@@ -212,14 +218,14 @@ def _record_path(workload: Workload, pod: Pod) -> str:
             f"workload {workload.name}: it is managed and has no `record`; name the volume on which its runs are kept"
         )
     recorder = pods(workload)[0]
-    mount = mount_of(recorder, workload.record.volume)
+    mount = _mount_to_write(recorder, workload.record.volume)
     if mount is None or mount.read_only:
         state = "does not mount" if mount is None else "mounts read-only"
         raise WorkloadError(
             f"workload {workload.name}: its {recorder.role.lower()} {state} volume {workload.record.volume}, on which "
             "its runs are recorded; mount it under `volumes` without `readOnly`"
         )
-    here = mount_of(pod, workload.record.volume) or mount
+    here = _mount_to_write(pod, workload.record.volume) or mount
     return f"{here.mount_path.rstrip('/')}/{workload.record.path}"
 
 

@@ -266,6 +266,12 @@ def test_a_variable_that_is_given_cannot_be_set() -> None:
     assert environment(make_run(env={"TRAINSTACK_DATA_TIMEOUT": "60"}))["TRAINSTACK_DATA_TIMEOUT"] == "60"
 
 
+def test_a_run_is_recorded_where_its_volume_is_mounted_to_write() -> None:
+    """The same claim may be mounted read-only first, for data."""
+    mounts = (make_mount(mount_path="/data", read_only=True), make_mount(mount_path="/out"))
+    assert environment(make_run(volumes=mounts))["TRAINSTACK_RECORD"] == "/out/runs"
+
+
 @pytest.mark.parametrize(
     ("volumes", "state"), [((), "does not mount"), ((make_mount(read_only=True),), "mounts read-only")]
 )
