@@ -1,12 +1,12 @@
 """An API server that is asked whether it would take objects: etcd, kube-apiserver and the operators' definitions."""
 
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import yaml
 
@@ -28,6 +28,8 @@ _INVALID = (400, 422)
 """What the API server answers to an object that it would refuse whatever else it held."""
 _APPLY = "application/apply-patch+yaml"
 """As the engine's provider sends objects: a server-side apply."""
+_IN_URLS = re.compile(r"[A-Za-z0-9][-.A-Za-z0-9]*")
+"""Names that are a part of a path as they are; an object of any other name, or of none yet, is posted."""
 _SECONDS = 60
 """How long the API server may take until it serves the kinds."""
 
@@ -58,9 +60,9 @@ class Server:
         self.asked += 1
         path = collection(body["apiVersion"], body["kind"], body["metadata"].get("namespace"))
         query = {"dryRun": "All", "fieldValidation": "Strict", "fieldManager": "trainstack"}
-        if "name" in body["metadata"]:
-            path, forced = f"{path}/{quote(body['metadata']['name'])}", {"force": "true"}
-            answer = self._server.send("PATCH", path, _complete(body), _APPLY, **query, **forced)
+        name = body["metadata"].get("name", "")
+        if _IN_URLS.fullmatch(name):
+            answer = self._server.send("PATCH", f"{path}/{name}", _complete(body), _APPLY, **query, force="true")
         else:
             answer = self._server.send("POST", path, _complete(body), **query)
         if answer.code in _INVALID or answer.code >= 500:
