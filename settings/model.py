@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from settings.base import DnsLabel, DnsName, ImageDigest, Section, Text, UniqueNames
+from settings.base import DnsLabel, ImageDigest, Section, Text, UniqueNames
 from settings.checks import Checks
 from settings.environment import Environment
 from settings.kubernetes import ImageReference, Registry
