@@ -32,7 +32,7 @@ test: venv machine tools lint unit cluster-test ## What CI runs: lint, unit test
 
 # Bytecode is kept whatever the environment says: compiling the tests takes each process five seconds.
 unit: venv ## Tests that need no cluster
-	@PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n auto tests/unit
+	@PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n auto -m "not slow" tests/unit
 
 cluster-test: venv machine tools
 	@$(PYTHON) -m pytest tests -m "not slow" --ignore tests/unit

@@ -7,6 +7,7 @@ no constraint takes much time or memory. It is interpreted, never run as Python.
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
@@ -20,6 +21,8 @@ GREATEST_NUMBER = 10**308
 """Of whatever a constraint computes, above or below 0: nearly the greatest float."""
 _MOST_LEVELS = 50
 """Operations within operations, which are read by recursion."""
+_NESTED = re.compile(rf"(?:(?:[-+~(\[]|\bnot\b)\s*){{{_MOST_LEVELS + 1}}}")
+"""Too many signs, brackets or `not` in a row: the parser would recurse as deep before they are counted."""
 
 _Given = Mapping[str, Value]
 _Compiled = Callable[[_Given], Any]
@@ -75,6 +78,8 @@ def _read(text: str) -> tuple[_Compiled, frozenset[str]]:
         raise ConstraintError(
             f"{text[:50]!r}… has {len(text)} characters, and a constraint has at most {MOST_CHARACTERS}"
         )
+    if _NESTED.search(text):
+        raise ConstraintError(f"{text[:50]!r}… is nested more than {_MOST_LEVELS} deep")
     try:
         body = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -21,6 +21,9 @@ OWN = "a" * 32
 def _loop() -> Iterator[None]:
     """The SDK takes the thread's event loop, which another test may have ended."""
     loop = asyncio.new_event_loop()
+    # Outputs of a program that failed are collected unread. asyncio would report each in the middle of another test,
+    # and print its traceback by the parser that this other test may be using, which CPython 3.11 cannot bear.
+    loop.set_exception_handler(lambda *_: None)
     asyncio.set_event_loop(loop)
     yield
     asyncio.set_event_loop(None)

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import pytest
 import typer
 
-from cli import engine
+from cli import engine, frozen
 from cli.session import Session
+from tests.unit.make import make_settings
 from toolchain import tools
 
 ADVICE = (
@@ -38,6 +39,9 @@ def test_a_locked_state_names_doctor_first(
     program.chmod(0o755)
     (tmp_path / "Pulumi.dev.yaml").touch()
     monkeypatch.setattr(tools, "engine", lambda _root: SimpleNamespace(pulumi=program, environment={}))
+    # The engine's kubeconfig, and the settings that name its context, are of no interest to a lock.
+    monkeypatch.setattr(frozen, "variables", lambda _context: {})
+    monkeypatch.setattr(Session, "settings", make_settings())
     with pytest.raises(typer.Exit):
         CALLS[call](Session(tmp_path, "dev"))
     told = capfd.readouterr().err
@@ -49,4 +53,6 @@ def test_a_locked_state_names_doctor_first(
 def test_another_failure_names_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only what the engine prints of one is taken for a lock."""
     monkeypatch.setattr(tools, "engine", lambda _root: SimpleNamespace(pulumi=Path("/bin/false"), environment={}))
+    monkeypatch.setattr(frozen, "variables", lambda _context: {})
+    monkeypatch.setattr(Session, "settings", make_settings())
     assert engine.pulumi(Session(tmp_path, "dev"), "up", check=False) == 1
