@@ -1,9 +1,12 @@
 """The claim to a launch: taken in the cluster before the launch is made, in one step that only one `up` can win."""
 
 import asyncio
+import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pulumi
@@ -39,13 +42,17 @@ def claim_hooks(claim: Claim, launch: Mapping[str, Any], context: str | None) ->
     """
     metadata = launch["metadata"]
     name = f"{metadata['namespace']}/{metadata['labels'][LAUNCH]}"
+    taken: list[Mapping[str, str]] = []
 
     async def take(_: pulumi.ResourceHookArgs) -> None:
-        await asyncio.to_thread(lambda: run(_take(claim, context)))
+        taken.append(await asyncio.to_thread(lambda: run(_take(claim, context))))
 
     async def release(args: pulumi.ErrorHookArgs) -> bool:
-        if args.failed_operation == "create":
-            await asyncio.to_thread(lambda: run(_release(claim, launch, context)))
+        # The engine also calls this for a refused dry run, in a preview, which takes no claim. An error here would
+        # replace the refusal in its report; the claim then stays, as after a kill.
+        if args.failed_operation == "create" and taken:
+            with suppress(ClusterError):
+                await asyncio.to_thread(lambda: run(_release(claim, launch, taken[-1], context)))
         return False
 
     return pulumi.ResourceHookBinding(
@@ -54,7 +61,8 @@ def claim_hooks(claim: Claim, launch: Mapping[str, Any], context: str | None) ->
     )
 
 
-async def _take(claim: Claim, context: str | None) -> None:
+async def _take(claim: Claim, context: str | None) -> Mapping[str, str]:
+    """Write the claim; its UID and resource version, by which it is told from any other."""
     api, path = await connect(context), paths.location(claim.ledger)
     body = claim_config_map(claim.ledger, utc_now())
     if claim.version is None:
@@ -77,17 +85,17 @@ async def _take(claim: Claim, context: str | None) -> None:
             f"the launch of {claim.ledger['data']['run']} cannot be claimed ({status}: {said(text)}), so it is not "
             f"launched; ConfigMap {name} records it"
         )
+    metadata = json.loads(text)["metadata"]
+    return {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
 
 
-async def _release(claim: Claim, launch: Mapping[str, Any], context: str | None) -> None:
-    """Delete the claim of a launch that was not made. One that took an earlier ledger's place stays."""
-    if claim.version is not None or "name" not in launch["metadata"]:
+async def _release(claim: Claim, launch: Mapping[str, Any], taken: Mapping[str, str], context: str | None) -> None:
+    """Delete the claim that was taken for a launch that was not made. One in an earlier ledger's place stays."""
+    if claim.version is not None:
         return
-    api, path = await connect(context), paths.location(claim.ledger)
-    if (await get(api, paths.location(launch), metadata_only=True)).status != NOT_FOUND:
-        return
-    live = await get(api, path)
-    if live.found and "launched" not in live.body["data"]:
-        metadata = live.body["metadata"]
-        preconditions = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
-        await send(api, "DELETE", path, {"preconditions": preconditions}, "application/json")
+    api, metadata = await connect(context), launch["metadata"]
+    collection = paths.collection(launch["apiVersion"], launch["kind"], metadata["namespace"])
+    selector = quote(f"{LAUNCH}={metadata['labels'][LAUNCH]}")
+    answer = await get(api, f"{collection}?labelSelector={selector}", metadata_of_items=True)
+    if answer.found and not answer.body.get("items"):
+        await send(api, "DELETE", paths.location(claim.ledger), {"preconditions": taken}, "application/json")

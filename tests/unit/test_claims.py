@@ -1,0 +1,139 @@
+"""What the engine's calls of a launch's hooks do to its claim, by a stand-in for the API server."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import pulumi
+import pytest
+
+from checks.cluster.client import Answer, ClusterError
+from components import claims
+from components.claims import Claim, claim_hooks
+from manifests.labels import LAUNCH
+
+LEDGER = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "run-a-1", "namespace": "lab"},
+    "data": {"run": "a-1", "launched": "true"},
+}
+NAMED = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"name": "a-1-0", "namespace": "lab", "labels": {LAUNCH: "a-1-0"}},
+}
+GENERATED = {**NAMED, "metadata": {"generateName": "a-", "namespace": "lab", "labels": {LAUNCH: "a-1-0"}}}
+TAKEN = {"uid": "u1", "resourceVersion": "7"}
+
+
+class Cluster:
+    """Answers writes with one status, and a list of launches with some."""
+
+    def __init__(self, status: int = 201, launches: tuple[str, ...] = ()) -> None:
+        self.status, self.launches, self.reachable = status, launches, True
+        self.sent: list[tuple[str, str, Mapping[str, Any]]] = []
+
+    async def send(self, _: object, verb: str, path: str, body: Mapping[str, Any], __: str) -> tuple[int, str]:
+        """Keep what is written."""
+        self.sent.append((verb, path, body))
+        return self.status, json.dumps({"metadata": TAKEN, "message": "no"})
+
+    async def get(self, _: object, path: str, **__: bool) -> Answer:
+        """List the launches."""
+        if not self.reachable:
+            raise ClusterError("no answer")
+        assert path.startswith("/apis/batch/v1/namespaces/lab/jobs?labelSelector=")
+        return Answer(200, {"items": [{"metadata": {"name": name}} for name in self.launches] or None})
+
+    def deleted(self) -> list[Mapping[str, Any]]:
+        """The conditions of what was deleted."""
+        return [body["preconditions"] for verb, _, body in self.sent if verb == "DELETE"]
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """A cluster that takes every claim and has no launch."""
+    made = Cluster()
+
+    async def connect(_: object) -> None:
+        pass
+
+    monkeypatch.setattr(claims, "connect", connect)
+    monkeypatch.setattr(claims, "send", made.send)
+    monkeypatch.setattr(claims, "get", made.get)
+    # Without an engine to register them with.
+    monkeypatch.setattr(pulumi, "ResourceHook", lambda _, callback: callback)
+    monkeypatch.setattr(pulumi, "ErrorHook", lambda _, callback: callback)
+    return made
+
+
+def hooks(
+    launch: Mapping[str, Any] = NAMED, version: str | None = None
+) -> tuple[Callable[[], None], Callable[[str], bool]]:
+    """The two hooks, to be called as the engine does."""
+    binding: Any = claim_hooks(Claim(ledger=LEDGER, version=version), launch, None)
+    (take,), (release,) = binding.before_create, binding.on_error
+
+    def wait(result: Awaitable[Any]) -> Any:
+        async def ended() -> Any:
+            return await result
+
+        return asyncio.run(ended())
+
+    def failed(operation: str) -> bool:
+        args = pulumi.ErrorHookArgs(urn="", id="", name="", type="", failed_operation=operation, errors=["refused"])
+        return bool(wait(release(args)))
+
+    return lambda: wait(take(None)), failed
+
+
+@pytest.mark.parametrize("launch", [NAMED, GENERATED], ids=["named", "generated"])
+def test_the_claim_of_a_refused_launch_is_deleted_as_it_was_taken(cluster: Cluster, launch: Mapping[str, Any]) -> None:
+    """Also where the API server would have chosen the name."""
+    take, failed = hooks(launch)
+    take()
+    assert failed("create") is False
+    assert cluster.deleted() == [TAKEN]
+
+
+def test_a_launch_that_was_made_keeps_its_claim(cluster: Cluster) -> None:
+    """The engine also reports one as failed that it could not wait for."""
+    cluster.launches = ("a-1-0",)
+    take, failed = hooks()
+    take()
+    assert failed("create") is False
+    assert cluster.deleted() == []
+
+
+def test_only_who_took_a_claim_gives_it_up(cluster: Cluster) -> None:
+    """A preview takes none, and its refused dry run calls the hook too: the claim is another `up`'s."""
+    _, failed = hooks()
+    assert failed("create") is False
+    assert cluster.sent == []
+
+
+def test_a_failed_edit_or_deletion_keeps_the_claim(cluster: Cluster) -> None:
+    """The launch is there."""
+    take, failed = hooks()
+    take()
+    assert [failed("update"), failed("delete")] == [False, False]
+    assert cluster.deleted() == []
+
+
+def test_a_cluster_that_is_gone_does_not_hide_the_refusal(cluster: Cluster) -> None:
+    """The engine reports the error of the hook in place of the launch's."""
+    take, failed = hooks()
+    take()
+    cluster.reachable = False
+    assert failed("create") is False
+
+
+def test_a_claim_in_an_earlier_ledger_s_place_stays(cluster: Cluster) -> None:
+    """What the ledger held is gone already."""
+    cluster.status = 200
+    take, failed = hooks(version="5")
+    take()
+    assert failed("create") is False
+    assert cluster.deleted() == []
