@@ -16,7 +16,7 @@ from checks.cluster.client import NOT_FOUND, ClusterError, connect, get, run
 from checks.cluster.webhooks import said
 from checks.launches import utc_now
 from components.removal import send
-from manifests.labels import LAUNCH, OWNER
+from manifests.labels import LAUNCH, LEDGER, OWNER, STACK
 from workloads.records import claim_config_map
 
 
@@ -74,11 +74,12 @@ async def _take(claim: Claim, context: str | None) -> Mapping[str, str]:
         where = f"{path}?fieldManager={OWNER}"
         status, text = await send(api, "PATCH", where, body, "application/merge-patch+json")
     name = claim.ledger["metadata"]["name"]
-    if status in (httpx.codes.CONFLICT, NOT_FOUND):
+    if status == httpx.codes.CONFLICT or (status == NOT_FOUND and claim.version is not None):
         raise ClusterError(
             f"another `up` claims the launch of {claim.ledger['data']['run']} at this moment (ConfigMap {name} was "
             "written since this `up` read it); it is not launched a second time. Run `up` again when the other one "
-            "has ended"
+            f"has ended. If there is no other one, somebody removed labels of the ConfigMap: its {LEDGER} and {STACK} "
+            f"have to be {claim.ledger['metadata']['labels'][LEDGER]} and {claim.ledger['metadata']['labels'][STACK]}"
         )
     if status not in (httpx.codes.OK, httpx.codes.CREATED):
         raise ClusterError(

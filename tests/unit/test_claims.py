@@ -11,12 +11,12 @@ import pytest
 from checks.cluster.client import Answer, ClusterError
 from components import claims
 from components.claims import Claim, claim_hooks
-from manifests.labels import LAUNCH
+from manifests.labels import LAUNCH, LEDGER, STACK
 
-LEDGER = {
+RECORD = {
     "apiVersion": "v1",
     "kind": "ConfigMap",
-    "metadata": {"name": "run-a-1", "namespace": "lab"},
+    "metadata": {"name": "run-a-1", "namespace": "lab", "labels": {LEDGER: "run", STACK: "dev"}},
     "data": {"run": "a-1", "launched": "true"},
 }
 NAMED = {
@@ -73,7 +73,7 @@ def hooks(
     launch: Mapping[str, Any] = NAMED, version: str | None = None
 ) -> tuple[Callable[[], None], Callable[[str], bool]]:
     """The two hooks, to be called as the engine does."""
-    binding: Any = claim_hooks(Claim(ledger=LEDGER, version=version), launch, None)
+    binding: Any = claim_hooks(Claim(ledger=RECORD, version=version), launch, None)
     (take,), (release,) = binding.before_create, binding.on_error
 
     def wait(result: Awaitable[Any]) -> Any:
@@ -137,3 +137,32 @@ def test_a_claim_in_an_earlier_ledger_s_place_stays(cluster: Cluster) -> None:
     take()
     assert failed("create") is False
     assert cluster.deleted() == []
+
+
+@pytest.mark.parametrize(
+    ("status", "version", "message"),
+    [
+        (409, None, "another `up` claims the launch"),
+        (409, "5", "another `up` claims the launch"),
+        (404, "5", "another `up` claims the launch"),
+        (404, None, "cannot be claimed (404: no)"),
+        (403, "5", "cannot be claimed (403: no)"),
+    ],
+)
+def test_another_up_is_named_only_where_the_ledger_was_written(
+    cluster: Cluster, status: int, version: str | None, message: str
+) -> None:
+    """A new ledger that is not found lacks its namespace."""
+    cluster.status = status
+    take, _ = hooks(version=version)
+    with pytest.raises(ClusterError) as raised:
+        take()
+    assert message in str(raised.value)
+
+
+def test_a_ledger_that_was_not_found_by_its_labels_is_named_with_them(cluster: Cluster) -> None:
+    """Somebody removed them: no other `up` ever ends."""
+    cluster.status = 409
+    take, _ = hooks()
+    with pytest.raises(ClusterError, match=f"its {LEDGER} and {STACK} have to be run and dev"):
+        take()
