@@ -87,12 +87,9 @@ def decide(
 
     """
     name, found = planned.sweep.name, _Found()
-    for claim in claims:
-        if refusal := launches.may_have_ended(claim, now):
-            found.refusals.append(refusal)
-            found.known |= {claim.ledger.run_id, *claim.ledger.trials}
     _batches(planned, live, ledgers, files, stop, now, found)
     again = _jobs(planned, live, ledgers, stop, now, found)
+    _claimed(planned, claims, now, found)
     unknown = dict.fromkeys(run_id for run_id in planned.trials if run_id not in found.known)
     new = [run_id for run_id in planned.trials if run_id in again or (run_id in unknown and not held)]
     waiting: tuple[str, ...] = ()
@@ -210,6 +207,15 @@ def _jobs(
     others = [each for run_id, here in objects.items() if run_id not in planned.trials for each in here]
     _out(planned, others, remembered, stop, now, found)
     return again
+
+
+def _claimed(planned: PlannedSweep, claims: Sequence[Claim], now: datetime, found: _Found) -> None:
+    """Judge claims by those of their trials that the sweep still has, and that no other launch has taken."""
+    for claim in claims:
+        trials = {claim.ledger.run_id, *claim.ledger.trials} & ({*planned.trials} - found.known)
+        if trials and (refusal := launches.may_have_ended(claim, now)):
+            found.refusals.append(refusal)
+            found.known |= trials
 
 
 def _out(

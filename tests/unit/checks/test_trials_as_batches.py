@@ -2,15 +2,17 @@
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from checks.launches import Phase
-from checks.sweeps import stoppable
-from tests.unit.checks.sweep_cases import Cluster, ids, launched, name_of_file, quiet
+from checks.sweeps import decide, stoppable
+from tests.unit.checks.sweep_cases import NOW, Cluster, ids, launched, name_of_file, quiet
 from tests.unit.checks.test_trials_as_jobs import ADDED, MORE_MEMORY, OTHER_PROGRAM, PHASES, SETS
 from tests.unit.make import make_expansion
 from tests.unit.workloads.sweeps import make_indexed, make_planned
+from workloads.records import Claim, Ledger
 
 
 def test_all_new_trials_are_one_job_and_are_launched_once() -> None:
@@ -43,6 +45,29 @@ def test_a_value_that_is_added_is_a_further_job_of_the_new_trials() -> None:
     assert [each.trials for each in second.launches] == [tuple(ids(before)), (ids(after)[0],)]
     assert len(second.files) == 2
     quiet(cluster.up(after), second)
+
+
+def make_claim(ledger: Ledger) -> Claim:
+    """A claim that an interrupted `up` has left, older than its launch's TTL."""
+    spec = {**ledger.launch["spec"], "ttlSecondsAfterFinished": 600}
+    return Claim(replace(ledger, launch={**ledger.launch, "spec": spec}), NOW - timedelta(hours=1))
+
+
+def test_a_claim_stands_against_its_own_trials_alone() -> None:
+    """Not once they were launched in another Job, with a value that was added, and not when they are edited."""
+    cluster, before, after = Cluster(), make_indexed(), make_indexed(expansion=make_expansion(*ADDED))
+    (batch,) = decide(before, [], [], {}, (), NOW).launches
+    claim = make_claim(batch)
+    (refusal,) = decide(before, [], [], {}, (), NOW, claims=[claim]).refusals
+    assert f"kubectl delete configmap -n research run-{batch.run_id}" in refusal
+    first = cluster.up(after)
+    live, ledgers = list(cluster.live.values()), list(cluster.ledgers.values())
+    again = decide(after, live, ledgers, cluster.files, (), NOW, claims=[claim])
+    assert (again.refusals, again.launches) == ((), first.launches)
+    cluster.remove_objects()
+    assert decide(after, [], ledgers, cluster.files, (), NOW, claims=[claim]).refusals == ()
+    edited = make_indexed(run=OTHER_PROGRAM)
+    assert decide(edited, [], [], {}, (), NOW, claims=[claim]).refusals == ()
 
 
 def test_another_form_runs_nothing_again() -> None:
