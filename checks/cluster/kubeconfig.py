@@ -97,6 +97,8 @@ def _merge(files: list[Path]) -> dict[str, Any]:
         if not file.is_file():
             continue
         content = yaml.safe_load(file.read_bytes()) or {}
+        if not isinstance(content, dict):
+            raise TypeError(f"{file} is no mapping")
         result["current-context"] = result["current-context"] or content.get("current-context") or ""
         for several, kind in (("clusters", "cluster"), ("users", "user"), ("contexts", "context")):
             for each in content.get(several) or ():

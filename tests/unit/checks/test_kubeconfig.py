@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from checks.cluster import kubeconfig
+from checks.cluster.client import PermanentError, reach
 from cli import frozen
 
 
@@ -94,3 +95,13 @@ def test_the_copy_is_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.Mon
     assert frozen.frozen("b") == copy
     frozen.remove()
     assert not copy.parent.exists()
+
+
+@pytest.mark.parametrize("text", ["a word\n", "- a\n", "contexts: [a]\n", "users: {a: b}\n", "contexts: 1\n"])
+def test_a_file_of_another_form_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """KUBECONFIG may name any file."""
+    file = tmp_path / "config"
+    file.write_text(text)
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    with pytest.raises(PermanentError, match=f"{file} is not a usable kubeconfig"):
+        reach(None)
