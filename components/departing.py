@@ -46,7 +46,8 @@ def after_those(departing: Mapping[str, Mapping[str, Any]], gone: Callable[[Mapp
         if pulumi.runtime.is_dry_run():
             metadata = not_tried(metadata)
         props = {**args.props, "metadata": metadata}
-        return pulumi.ResourceTransformationResult(props, pulumi.ResourceOptions.merge(args.opts, opts))
+        # First this hook, then the object's own: a launch is claimed when its place is free.
+        return pulumi.ResourceTransformationResult(props, pulumi.ResourceOptions.merge(opts, args.opts))
 
     if waiting:
         pulumi.runtime.register_stack_transformation(wait)

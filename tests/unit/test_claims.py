@@ -11,15 +11,16 @@ import pytest
 from checks.cluster.client import Answer, ClusterError
 from components import claims
 from components.claims import Claim, claim_hooks
+from components.departing import after_those
 from manifests.labels import LAUNCH, LEDGER, STACK
 
-RECORD = {
+RECORD: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "ConfigMap",
     "metadata": {"name": "run-a-1", "namespace": "lab", "labels": {LEDGER: "run", STACK: "dev"}},
     "data": {"run": "a-1", "launched": "true"},
 }
-NAMED = {
+NAMED: dict[str, Any] = {
     "apiVersion": "batch/v1",
     "kind": "Job",
     "metadata": {"name": "a-1-0", "namespace": "lab", "labels": {LAUNCH: "a-1-0"}},
@@ -166,3 +167,26 @@ def test_a_ledger_that_was_not_found_by_its_labels_is_named_with_them(cluster: C
     take, _ = hooks()
     with pytest.raises(ClusterError, match=f"its {LEDGER} and {STACK} have to be run and dev"):
         take()
+
+
+def test_a_launch_is_claimed_when_its_place_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wait that fails leaves no claim: the engine calls no error hook where it did not get to the launch."""
+    transformations: list[Any] = []
+    monkeypatch.setattr(pulumi.runtime, "register_stack_transformation", transformations.append)
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
+    monkeypatch.setattr(pulumi, "ResourceHook", lambda name, _: name)
+    monkeypatch.setattr(pulumi, "ErrorHook", lambda name, _: name)
+    after_those({"u0": NAMED}, lambda _: None)
+    claimed = pulumi.ResourceOptions(hooks=claim_hooks(Claim(ledger=RECORD, version=None), NAMED, None))
+    props = {**NAMED, "metadata": {**NAMED["metadata"], "annotations": {}}}
+    args: Any = pulumi.ResourceTransformationArgs(
+        resource=None,  # type: ignore[arg-type]  # not looked at
+        type_="kubernetes:batch/v1:Job",
+        name="lab/a-1-0",
+        props=props,
+        opts=claimed,
+    )
+    result = transformations[0](args)
+    assert result.opts.hooks.before_create == ["kubernetes:batch/v1:Job::lab/a-1-0-is-gone", "lab/a-1-0-claim"]
+    assert result.opts.hooks.on_error == ["lab/a-1-0-release"]
+    assert result.opts.delete_before_replace
