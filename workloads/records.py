@@ -130,10 +130,14 @@ def ledger_config_map(stack: str, ledger: Ledger) -> Manifest:
 
 
 def claim_config_map(ledger: Mapping[str, Any], now: datetime) -> Manifest:
-    """The claim that comes before a launch, from the ledger that will complete it."""
+    """The claim that comes before a launch, from the ledger that will complete it.
+
+    It keeps the ledger's annotations: one names the state that owns it, without which it would be another state's.
+    """
+    annotations = {**ledger["metadata"].get("annotations", {}), CLAIM: now.isoformat(timespec="seconds")}
     return {
         **ledger,
-        "metadata": {**ledger["metadata"], "annotations": {CLAIM: now.isoformat(timespec="seconds")}},
+        "metadata": {**ledger["metadata"], "annotations": annotations},
         "data": {**ledger["data"], _LAUNCHED: None},
     }
 

@@ -5,6 +5,9 @@ from typing import Any
 
 import pytest
 
+from checks.ownership import identity
+from checks.states import OwnState, of_others
+from manifests.labels import with_state
 from settings.workloads import ReplicatedJob, Workload
 from tests.unit.make import make_distributed, make_run
 from tests.unit.workloads.launches import make_launch
@@ -79,6 +82,14 @@ def test_a_claim_is_its_ledger_without_the_confirmation() -> None:
     posted["metadata"]["annotations"]["trainstack.dev/claim"] = "yesterday"
     with pytest.raises(WorkloadError, match=r"run-train-1: annotation trainstack.dev/claim is 'yesterday'"):
         read_claim(posted)
+
+
+def test_a_claim_belongs_to_the_state_that_made_it() -> None:
+    """An interrupted `up` leaves it outside the state, which recognises it by this annotation alone."""
+    ledger = ledger_config_map("dev", make_ledger())
+    claim = claim_config_map({**ledger, "metadata": with_state(ledger["metadata"], "a" * 32)}, NOW)
+    assert of_others({identity(claim): claim["metadata"]}, OwnState("a" * 32), "dev") == {}
+    assert of_others({identity(claim): claim["metadata"]}, OwnState("b" * 32), "dev") == {"a" * 32: (identity(claim),)}
 
 
 def test_a_ledger_that_no_config_map_can_hold_is_refused_beforehand() -> None:
