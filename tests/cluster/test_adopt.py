@@ -119,7 +119,7 @@ def without_our_mark(body: Manifest) -> Manifest:
         if key not in ("app.kubernetes.io/managed-by", "trainstack.dev/stack")
     }
     held = metadata.pop("annotations", {})
-    theirs = {key: each for key, each in held.items() if not key.startswith("pulumi.com/")}
+    theirs = {key: each for key, each in held.items() if not key.startswith(("pulumi.com/", "trainstack.dev/"))}
     return {**body, "metadata": {**metadata, **({"annotations": theirs} if theirs else {})}}
 
 

@@ -108,7 +108,8 @@ def somebody_makes(project: Project) -> dict[tuple[str, str, str], Manifest]:
     """Objects of the names that the stack would use, by kind, namespace and name; made with plain kubectl."""
     done = project.pulumi("preview", "--json")
     assert done.code == 0, done.text
-    planned = [step["newState"].get("inputs", {}) for step in json.loads(done.out)["steps"]]
+    steps = json.loads(done.out)["steps"]
+    planned = [step["newState"].get("inputs", {}) for step in steps if step["op"] == "create"]
     made = {}
     for manifest in planned:
         # A namespace that is adopted gets no policies of ours.
