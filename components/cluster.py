@@ -41,9 +41,10 @@ def remember(here: Cluster, state: str, stack: str, profile: str, *, expected: b
 
 
 def _same(
-    memory: pulumi.Resource, here: Cluster, stack: str, remembered: Mapping[str, str], *, expected: bool
+    memory: pulumi.Resource, here: Cluster, stack: str, remembered: Mapping[str, str] | None, *, expected: bool
 ) -> pulumi.Resource:
-    if not expected and (refusal := another(remembered, here, stack)):
+    # A `destroy` that runs the program makes no memory where the state has none.
+    if not expected and (refusal := another(remembered or {}, here, stack)):
         raise pulumi.RunError(refusal)
     return memory
 
