@@ -14,6 +14,7 @@ from tests.stateful.checkout import Checkout, make_checkout
 from tests.stateful.child import Operation
 from tests.stateful.cluster import Launch, Status
 from tests.stateful.session import Session
+from tests.stateful.state import State
 
 _NUMBERS = count(1)
 HOME, AWAY = "home", "away"
@@ -91,7 +92,7 @@ class World:
         """Both people's `up` at the same time; `turns` tells whose next moment it is."""
         # Two first `up`s that both read an empty cluster may write to each other's objects (docs/roadmap.md). Runs are
         # launched once all the same, and each of the two is refused from then on.
-        racing = not self.homes
+        racing = not any(_holds_objects(person) for person in self.people.values())
         sessions = {who: self.session(who, "up") for who in self.people}
         try:
             while running := [who for who, each in sessions.items() if not each.over]:
@@ -179,7 +180,7 @@ class World:
                     each.gone = True
 
     def judge(self, sessions: dict[str, Session], *, racing: bool = False) -> None:
-        """Look at what these commands did; `racing`: nobody had written anything before. Raises BrokenError."""
+        """Look at what these commands did; `racing`: neither state held an object before. Raises BrokenError."""
         before = {uid: (each.active, each.gone) for uid, each in self.launches.items()}
         succeeded = set(self.succeeded)
         self.look()
@@ -268,6 +269,11 @@ class World:
             for event in (each for news in events.values() for each in news if each.user == user and each.wrote):
                 kind = "a preview" if session.operation.mode == "preview" else "a refused change"
                 yield f"{kind} of {who} wrote: {event.verb} {event.resource} {event.name}"
+
+
+def _holds_objects(person: Checkout) -> bool:
+    resources = State.load(person.state).resources
+    return any(each.type.startswith("kubernetes:") and not each.external for each in resources)
 
 
 def user_of(person: Checkout, profile: str) -> User:
