@@ -103,6 +103,12 @@ def test_two_checkouts_launch_a_run_once(world: World, naming: str) -> None:
     world.at_once(cycle([False, True]))
 
 
+def test_a_destroy_of_what_was_never_up_is_no_crash(world: World) -> None:
+    """The state does not remember a cluster."""
+    world.command("ann", "destroy")
+    world.command("ann", "destroy", plain=False)
+
+
 def test_another_state_takes_nothing_over(world: World) -> None:
     """A second checkout with a state of its own writes to none of the first one's objects."""
     went_well(world.up("ann"))
