@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from manifests.labels import LAUNCH, RUN, STACK
+from manifests.labels import LAUNCH, RUN, STACK, STATE
 from tests.apiserver import ApiServer, Body, api_server
 from tests.cluster.project import Project, eventually
 from workloads.records import claim_config_map
@@ -226,7 +226,9 @@ def test_of_two_active_launches_neither_is_deleted(server: ApiServer, checkout: 
     job = the_job(server, "doubled")
     labels = {**job["metadata"]["labels"], LAUNCH: f"{job['metadata']['labels'][RUN]}-000000"}
     pod = job["spec"]["template"]["spec"]
-    copied = {"metadata": {"name": "doubled-copy", "labels": labels}, "spec": {"template": {"spec": pod}}}
+    annotations = {STATE: job["metadata"]["annotations"][STATE]}
+    metadata = {"name": "doubled-copy", "labels": labels, "annotations": annotations}
+    copied = {"metadata": metadata, "spec": {"template": {"spec": pod}}}
     server.send("POST", f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs", copied).checked()
     project.write_stack("doubled", make_config("doubled", resources={"requests": {"cpu": 1}}))
     done = project.up()
