@@ -257,7 +257,7 @@ def test_a_stack_whose_state_was_lost_takes_its_running_objects_back(lab: Projec
         assert project.pulumi("stack", "init").code == 0
         done = project.up()
         assert done.code != 0
-        (lost,) = re.findall(r"takeOver: \[([0-9a-f]{32})\]", " ".join(done.text.split()))
+        (lost,) = {*re.findall(r"takeOver: \[([0-9a-f]{32})\]", " ".join(done.text.split()))}
         project.edit_stack(lambda config: config.update({"trainstack:cluster": {"takeOver": [lost]}}))
         done = project.up()
         assert done.code == 0, done.text
