@@ -96,9 +96,9 @@ def elsewhere(here: Cluster, found: str) -> str:
     if name is None or here.facts[name] == found:
         return ""
     return (
-        f"the Kubernetes provider reached another cluster ({_fact(name, found)}) than the one that was checked before "
-        f"({_fact(name, here.facts[name])}, {_way(here)}): the kubeconfig was changed in between. Nothing is changed; "
-        "run the command again, with the kubeconfig and the context of the stack's own cluster"
+        f"the Kubernetes provider reached another cluster ({_fact(name, found)}) than the one that was checked "
+        f"({_fact(name, here.facts[name])}, {_way(here)}): the kubeconfig changed in between. Nothing was changed; "
+        "run the command again with the kubeconfig and the context of the stack's own cluster"
     )
 
 

@@ -272,8 +272,8 @@ def _twice(active: Sequence[LiveLaunch], now: datetime) -> str:
     run_id = active[0].run_id
     return (
         f"run {run_id} has {len(active)} active launches, and this change would delete all but one: {listed}. Delete "
-        f"the ones that may go (kubectl delete {active[-1].kind.lower()} -n {active[-1].namespace} "
-        f"{active[-1].name}), or let them be stopped: trainstack:workloads: stop: [{run_id}]"
+        f"those that are not needed (kubectl delete {active[-1].kind.lower()} -n {active[-1].namespace} "
+        f"{active[-1].name}), or stop them with this change: trainstack:workloads: stop: [{run_id}]"
     )
 
 
@@ -281,8 +281,8 @@ def without_labels(launch: LiveLaunch, now: datetime) -> str:
     """The refusal of a change while a launch lacks the labels by which it is found."""
     labels = " ".join(f"{key}={value}" for key, value in sorted(launch.lost_labels.items()))
     return (
-        f"{_state(launch, now)}, and somebody removed or changed its labels {', '.join(sorted(launch.lost_labels))}. "
-        "Without them the stack loses sight of it, so nothing is changed. Restore them: kubectl label --overwrite "
+        f"{_state(launch, now)}, and its labels {', '.join(sorted(launch.lost_labels))} were removed or changed. "
+        "Without them the stack cannot find it, so nothing was changed. Restore them: kubectl label --overwrite "
         f"{launch.kind.lower()} -n {launch.namespace} {launch.name} {labels}"
     )
 

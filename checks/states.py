@@ -93,7 +93,7 @@ def judge(
         if owner in take_over:
             notes.append(f"{_several(rest)}: taken over from {_state(owner)} (cluster.takeOver)")
         elif all(who in retained for who in rest):
-            notes.append(f"{_several(rest)}: left by an earlier `destroy` of {_state(owner)}, and taken back")
+            notes.append(f"{_several(rest)}: left by an earlier `destroy` of {_state(owner)}; taken back")
         else:
             refused[owner] = rest
     return Verdict(_refusal(refused, own, stack) if refused else "", tuple(notes))
@@ -115,10 +115,10 @@ def taken_away(
 def _refusal(refused: Mapping[str, Sequence[Identity]], own: OwnState, stack: str) -> str:
     objects = "; ".join(f"{_state(owner)} owns {_several(several)}" for owner, several in refused.items())
     return (
-        f"objects of stack {stack!r} belong to another state of it than this one ({own.identity}): {objects}. Nothing "
-        "is changed. Work with the state that owns them: use its backend (PULUMI_BACKEND_URL, or the checkout that has "
-        f"it), or bring it here with `pulumi stack export` there and `pulumi stack import -s {stack}` here. If that "
-        f"state is lost or no longer used, take its objects over: write `{entry(refused)}` "
+        f"objects of stack {stack!r} belong to another state of that stack, not to this one ({own.identity}): "
+        f"{objects}. Nothing was changed. Work with the state that owns them: use its backend (PULUMI_BACKEND_URL, or "
+        f"the checkout that has it), or run `pulumi stack export` there and `pulumi stack import -s {stack}` here. If "
+        f"that state is lost or no longer used, take over its objects: add `{entry(refused)}` "
         f"into Pulumi.{stack}.yaml and run the command again; `adopt: true` takes over a single object"
     )
 

@@ -96,7 +96,7 @@ def adopt(
 
 def _must_be_a_name(namespace: str) -> None:
     if not _NAMESPACE.fullmatch(namespace):
-        fail(f"{namespace!r} is not a namespace's name: lower-case letters, digits and '-', at most 63 characters")
+        fail(f"{namespace!r} is not a valid namespace name; use at most 63 lower-case letters, digits and '-'")
 
 
 def _before(root: Path, file: str, stack: str, namespace: str) -> tuple[str, Loaded]:

@@ -70,7 +70,7 @@ def send(
         told.write(bytes(2 * tarfile.BLOCKSIZE))
         told.close()
         if found := Frames(script.output, "answer to the upload").next():
-            raise BrokenConnectionError(f"the loader's tar has printed {found}")
+            raise BrokenConnectionError(f"the loader's tar printed {found}")
     return sent
 
 

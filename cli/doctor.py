@@ -31,8 +31,8 @@ _LOCKS_ELSEWHERE = "locks: the state is in no folder; the engine's next command 
 def doctor(*, stack: StackOption = "dev", as_json: JsonOption = False) -> None:
     """Tell what an interrupted `up` or `destroy` left behind, with the commands that mend it. Changes nothing.
 
-    Looks at locks and files of the state, at operations without an end, and holds the state against the cluster;
-    names data loaders of killed commands, too. Ends with 1 when it finds something.
+    Checks the state's locks and files, finds unfinished operations, compares the state with the cluster, and lists the
+    data loaders of killed commands. Exits with 1 if it finds something.
 
     Examples:
 

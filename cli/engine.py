@@ -112,7 +112,7 @@ def ensure_stack(session: Session) -> None:
 
 def _unreadable(session: Session, said: str, done: str = "read") -> NoReturn:
     if _is_locked(said):
-        fail(f"{_see_doctor(session)}. The engine's own words: {said}")
+        fail(f"{_see_doctor(session)}. The engine's message: {said}")
     fail(f"the state of stack {session.stack!r} cannot be {done}: {said}{_remedy(said)}")
 
 
@@ -123,7 +123,7 @@ def _is_locked(said: str) -> bool:
 def _see_doctor(session: Session) -> str:
     return (
         f"the stack {session.stack} is locked; `trainstack doctor -s {session.stack}` names the lock's owner and the "
-        "remedy. Delete no lock whose owner still works: two engines would write one state"
+        "remedy. Do not delete a lock while its owner is running: two engines would write the same state"
     )
 
 

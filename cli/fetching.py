@@ -33,8 +33,8 @@ def refuse_unreadable(loader: Loader, folder: str, files: Mapping[str, Stat]) ->
     """End the command when one of the files, that are still there, had no digest since it cannot be read."""
     if names := unreadable(loader, folder, files):
         fail(
-            f"{len(names)} files in {folder} on the volume cannot be read, {names[0]!r} for one. What arrived whole "
-            "stays; make them readable for the data loader's user, or see to the disk, and run the same command again"
+            f"{len(names)} files in {folder} on the volume cannot be read, {names[0]!r} for one. Complete files "
+            "stay; make them readable for the data loader's user, or check the disk, and run the same command again"
         )
 
 
@@ -152,7 +152,7 @@ class Fetch(Transfer):
         if finished:
             fail(
                 f"{len(finished)} files of a finished run were written to while they were fetched, {finished[0]!r} for "
-                "one; see who does that, and run the same command again"
+                "one; find the writer, and run the same command again"
             )
         self.brought.changed += tuple(new)
 

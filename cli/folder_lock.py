@@ -40,7 +40,7 @@ def _lock(handle: int, folder: Path) -> bool:
         else:
             return waited
         if not named and time.monotonic() - began > _SILENT_SECONDS:
-            err.print(f"  waiting for {_holder(handle)}, which fetches into {str(folder)!r} too", markup=False)
+            err.print(f"  waiting for {_holder(handle)}, which is also fetching into {str(folder)!r}", markup=False)
             named = True
         time.sleep(_PAUSE_SECONDS)
 

@@ -61,7 +61,7 @@ class Frames:
     def _frame(self) -> list[str]:
         count = next(self._fields, b"")
         if not count.isdigit() or len(count) > _MOST_DIGITS or not int(count):
-            found = f"found {os.fsdecode(count[:40])!r} instead of a frame" if count else "the answer has no end"
+            found = f"found {os.fsdecode(count[:40])!r} instead of a frame" if count else "the answer has no last frame"
             raise BrokenConnectionError(f"the {self._what} was cut off: {found}")
         fields = [os.fsdecode(field) for _, field in zip(range(int(count)), self._fields, strict=False)]
         if len(fields) < int(count):

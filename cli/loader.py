@@ -176,8 +176,8 @@ def _remove(namespace: str, marks: Mapping[str, Guard], context: str | None) -> 
         return
     said = done.stderr.decode(errors="replace").strip()
     err.print(
-        f"data loader {namespace}/{[*marks][-1]} could not be deleted ({said}); it is tried again for a minute, and "
-        f"one that runs ends by itself after {IDLE_SECONDS // 60} minutes",
+        f"data loader {namespace}/{[*marks][-1]} could not be deleted ({said}); it is retried for a minute, and "
+        f"a running loader ends by itself after {IDLE_SECONDS // 60} minutes",
         style="yellow",
         markup=False,
     )
@@ -200,7 +200,7 @@ def _remove_abandoned(settings: Settings, namespace: str) -> None:
     for each in waiting_loaders(jobs):
         words = ("delete", "job", each.name, "-n", namespace, "--wait=false", "--ignore-not-found")
         if each.abandoned(now) and not kubectl(*words, context=context).returncode:
-            err.print(f"removed data loader {namespace}/{each.name}, which a killed command had left", markup=False)
+            err.print(f"removed data loader {namespace}/{each.name}, left by a killed command", markup=False)
 
 
 def loader_job(settings: Settings, namespace: str, volume: str, mark: str) -> Manifest:

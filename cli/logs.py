@@ -88,7 +88,7 @@ def _moment(since: str | None) -> datetime | None:
         try:
             return utc_now() - timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
         except OverflowError:
-            return fail(f"--since {since}: longer ago than the calendar goes; leave it out for all lines")
+            return fail(f"--since {since}: out of range; omit it to print all lines")
     try:
         moment = datetime.fromisoformat(since)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)

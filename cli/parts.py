@@ -191,7 +191,7 @@ def send(
         told.write(b"whole\n")
         told.flush()
         if found := heard.next():
-            raise BrokenConnectionError(f"the loader has sent {found} after the last chunk")
+            raise BrokenConnectionError(f"the loader sent {found} after the last chunk")
 
 
 def receive(loader: Loader, folder: str, target: Path, partial: Path, name: str, state: Stat, meter: Meter) -> None:

@@ -45,8 +45,8 @@ def _lines(role: str, made: Rights) -> list[str]:
 def rights(stack: StackOption = "dev", *, as_json: JsonOption = False) -> None:
     """Write the roles of who deploys an environment and of who uses it: the rights they need, and no others.
 
-    Printed is what each role could be used for beyond that, such as every Secret of a namespace by a pod that mounts
-    it. Nothing is applied. Commit the file; whoever administers the cluster applies it, and binds the roles to people.
+    Prints what each role could be used for beyond that, such as reading every Secret of a namespace through a pod that
+    mounts it. Applies nothing. Commit the file; a cluster administrator applies it and binds the roles to people.
 
     Examples:
 

@@ -145,7 +145,7 @@ def _read(loader: Loader, folder: str, run_ids: Sequence[str], found: dict[str, 
                         "readable for the data loader's user, or check the disk, and run the same command again"
                     )
         if frames.end != [str(len(run_ids))]:
-            raise BrokenConnectionError(f"the {what} has read {frames.end} of {len(run_ids)} run ids")
+            raise BrokenConnectionError(f"the {what} ended after {frames.end} of {len(run_ids)} run ids")
         if run:
             found[run] = parts.record()
             advance(1)

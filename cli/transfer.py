@@ -48,19 +48,19 @@ def upload(loader: Loader, source: Path, folder: str, last: str | None = None) -
 def fetch(loader: Loader, path: str, target: Path | None = None) -> Brought:
     """Bring a folder of the volume, or one file, to a folder of this machine; None: of the folder's name, or here.
 
-    Files called DONE come when all others are here and checked. Links are told, not followed. The number of files and
-    of their bytes that are here is compared with a count on the volume that does not use the list. Another fetch into
-    the same folder is waited for.
+    Files called DONE are fetched last, when all others are complete and checked. Links are reported, not followed. The
+    number of local files and bytes is compared with a count on the volume that does not use the list. The function
+    waits for another fetch into the same folder.
 
     Raises through `fail` when there is no such folder, when a file there cannot be read, or when what arrived is not
-    what was sent or counted. What arrived whole stays.
+    what was sent or counted. Complete files stay.
     """
     try:
         with ExitStack() as held:
             job = Fetch(loader=loader, path=path, target=target, held=held)
             return persevering(loader, job.attempt, lambda: job.arrived)
     except OSError as error:
-        mend = "free some space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "mend that"
+        mend = "free some space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "fix the cause"
         fail(f"{error}. What arrived whole stays; {mend}, and run the same command again")
 
 
@@ -141,13 +141,13 @@ class _Upload(Transfer):
         if wanted.others:
             fail(
                 f"{len(wanted.others)} entries of {self.source} cannot be sent, {wanted.others[0]!r} for one; nothing "
-                "is sent. What can: files, folders and links to files. Rename or remove the others"
+                "is sent. Only files, folders and links to files can be sent; rename or remove the others"
             )
         names = (*files, *wanted.folders, folder)
         if reserved := [name for name in names if PARTIAL in name.split("/")]:
             fail(
                 f"{reserved[0]!r} cannot be sent from {str(self.source)!r} to {folder!r}: {PARTIAL} is reserved for "
-                "files that have not arrived whole; nothing is sent. If an interrupted fetch has left that folder, run "
+                "files that have not arrived whole; nothing is sent. If an interrupted fetch left that folder, run "
                 "that fetch again or remove the folder; otherwise rename it"
             )
         if not wanted.files:

@@ -133,7 +133,7 @@ class _Listed:
                 lines = [line for message in told for line in message.split("\n")]
                 self.faults += [line for line in lines if not line.endswith(_GONE)]
             case _:
-                raise BrokenConnectionError(f"the list of the volume's files holds an unknown frame, {what!r}")
+                raise BrokenConnectionError(f"the list of the volume's files contains an unknown frame, {what!r}")
 
     def tree(self) -> Tree:
         """What is listed, with parts of unfinished uploads apart from files."""
@@ -159,7 +159,7 @@ def remote(loader: Loader, folder: str) -> Tree:
             listed.take(kind, told)
     if listed.faults:
         fail(
-            f"not all of {folder} on the volume can be listed: {listed.faults[0]}. Mend that and run the same command "
+            f"not all of {folder} on the volume can be listed: {listed.faults[0]}. Fix the cause and run the command "
             "again"
         )
     return listed.tree()
@@ -178,7 +178,7 @@ def remote_total(loader: Loader, folder: str) -> tuple[int, int]:
     match [field.strip() for field in frames.end]:
         case [count, size] if count.isdecimal() and size.isdecimal():
             return int(count), int(size)
-    raise BrokenConnectionError(f"the {what} has printed {frames.end}")
+    raise BrokenConnectionError(f"the {what} printed {frames.end}")
 
 
 def total(tree: Tree) -> tuple[int, int]:
@@ -207,7 +207,7 @@ def remote_digests(loader: Loader, folder: str, files: Mapping[str, Stat]) -> di
                     found.update(digests)
                     advance(sum(files[name].size for name in digests))
             if frames.end != [str(len(names))]:
-                raise BrokenConnectionError(f"the {what} has read {frames.end} of {len(names)} names")
+                raise BrokenConnectionError(f"the {what} ended after {frames.end} of {len(names)} names")
     return found
 
 
@@ -237,7 +237,7 @@ def _batch(told: Sequence[str], read: Callable[[str], T]) -> dict[str, T]:
 def _stat(line: str) -> Stat:
     match = _STAT_LINE.fullmatch(line)
     if match is None:
-        raise BrokenConnectionError(f"the loader's stat has printed {line!r}")
+        raise BrokenConnectionError(f"the loader's stat printed {line!r}")
     return Stat(size=int(match["size"]), stamp=match["stamp"])
 
 
@@ -245,5 +245,5 @@ def _digest(line: str) -> str:
     # GNU's sha256sum begins a line with a backslash where it escapes the name.
     match = _SUM_LINE.match(line)
     if match is None:
-        raise BrokenConnectionError(f"the loader's sha256sum has printed {line!r}")
+        raise BrokenConnectionError(f"the loader's sha256sum printed {line!r}")
     return match["digest"]

@@ -76,15 +76,15 @@ async def _take(claim: Claim, context: str | None) -> Mapping[str, str]:
     name = claim.ledger["metadata"]["name"]
     if status == httpx.codes.CONFLICT or (status == NOT_FOUND and claim.version is not None):
         raise ClusterError(
-            f"another `up` claims the launch of {claim.ledger['data']['run']} at this moment (ConfigMap {name} was "
-            "written since this `up` read it); it is not launched a second time. Run `up` again when the other one "
-            f"has ended. If there is no other one, somebody removed labels of the ConfigMap: its {LEDGER} and {STACK} "
-            f"have to be {claim.ledger['metadata']['labels'][LEDGER]} and {claim.ledger['metadata']['labels'][STACK]}"
+            f"another `up` is claiming the launch of {claim.ledger['data']['run']} (ConfigMap {name} was written after "
+            "this `up` read it); it is not launched a second time. Run `up` again when the other one has ended. If there "
+            f"is no other one, labels of the ConfigMap were removed: restore {LEDGER}="
+            f"{claim.ledger['metadata']['labels'][LEDGER]} and {STACK}={claim.ledger['metadata']['labels'][STACK]}"
         )
     if status not in (httpx.codes.OK, httpx.codes.CREATED):
         raise ClusterError(
             f"the launch of {claim.ledger['data']['run']} cannot be claimed ({status}: {said(text)}), so it is not "
-            f"launched; ConfigMap {name} records it"
+            f"launched; ConfigMap {name} would record it"
         )
     metadata = json.loads(text)["metadata"]
     return {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}

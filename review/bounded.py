@@ -39,7 +39,7 @@ def bounded(
             raise BoundError(f"takes more than {seconds:g} s")
         result: Result = ours.recv()
     except (EOFError, OSError):
-        raise BoundError(f"takes more than {size_bytes >> 20} MiB of memory, or breaks its process") from None
+        raise BoundError(f"takes more than {size_bytes >> 20} MiB of memory, or its process failed") from None
     else:
         return result
     finally:

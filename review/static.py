@@ -39,7 +39,7 @@ def reviewed(base: Path, head: Path, stack: str, pull: int | None) -> Report:
     try:
         return bounded(static, base, head, stack, pull)
     except BoundError as error:
-        message = f"Pulumi.{stack}.yaml, with the files that it names, is not reviewed: that {error}"
+        message = f"Pulumi.{stack}.yaml, with the files that it names, is not reviewed: its review {error}"
         return Report(kind="static", stack=stack, pull=pull, error=message)
 
 
@@ -109,7 +109,7 @@ def _resolved(path: Path) -> Path:
     try:
         return path.resolve()
     except (OSError, RuntimeError) as error:
-        raise UnsafeError(f"{path.name}: a link that leads nowhere ({error}); nothing was read") from None
+        raise UnsafeError(f"{path.name}: the link cannot be resolved ({error}); nothing was read") from None
 
 
 def _objects(root: Path, stack: str) -> tuple[Objects, Settings | None]:

@@ -76,7 +76,7 @@ def holds(text: str, parameters: Mapping[str, Value]) -> bool:
 def _read(text: str) -> tuple[_Compiled, frozenset[str]]:
     if len(text) > MOST_CHARACTERS:
         raise ConstraintError(
-            f"{text[:50]!r}… has {len(text)} characters, and a constraint has at most {MOST_CHARACTERS}"
+            f"{text[:50]!r}… has {len(text)} characters, but a constraint has at most {MOST_CHARACTERS}"
         )
     if _NESTED.search(text):
         raise ConstraintError(f"{text[:50]!r}… is nested more than {_MOST_LEVELS} deep")
@@ -174,7 +174,7 @@ def _computed(compute: _Operator, left: _Compiled, right: _Compiled) -> _Compile
     def computed(given: _Given) -> float:
         value: float = compute(_number(left(given)), _number(right(given)))
         if not -GREATEST_NUMBER <= value <= GREATEST_NUMBER:
-            raise OverflowError("a number goes beyond 10^308")
+            raise OverflowError("a number exceeds 10^308")
         return value
 
     return computed
@@ -183,5 +183,5 @@ def _computed(compute: _Operator, left: _Compiled, right: _Compiled) -> _Compile
 def _number(value: Value) -> float:
     """The value, of which there is arithmetic: text has none, so that no text grows."""
     if isinstance(value, str):
-        raise TypeError(f"{value[:50]!r} is text, and only numbers are computed with")
+        raise TypeError(f"{value[:50]!r} is text, and arithmetic is on numbers only")
     return value

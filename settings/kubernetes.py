@@ -102,13 +102,13 @@ def _absolute_path(text: str) -> str:
     if not text.startswith("/"):
         raise ValueError(f"{shown(text)} is not an absolute path; write an absolute path, beginning with /")
     if "\0" in text:
-        raise ValueError("holds a NUL character, which no path has; take it out")
+        raise ValueError("holds a NUL character, which a path must not contain; remove it")
     return text
 
 
 def _mount_path(text: str) -> str:
     if ":" in _absolute_path(text):
-        raise ValueError(f"{shown(text)} holds ':', which a mount path must not contain; take it out")
+        raise ValueError(f"{shown(text)} holds ':', which a mount path must not contain; remove it")
     if not text.strip("/"):
         raise ValueError("a volume mounted at / would hide the image's files; write a folder such as /mnt/data")
     return text
@@ -116,7 +116,7 @@ def _mount_path(text: str) -> str:
 
 def _host_path(text: str) -> str:
     if ".." in _absolute_path(text).split("/"):
-        raise ValueError(f"{shown(text)} contains '..', which a hostPath must not; write the folder's own path")
+        raise ValueError(f"{shown(text)} contains '..', which a hostPath must not contain; write the path without '..'")
     return text
 
 
@@ -163,7 +163,7 @@ def _resource_remedy(text: str) -> str:
 def _registry(text: str) -> str:
     host, *path = text.split("/")
     if "://" in text:
-        raise ValueError(f"{shown(text)} has a scheme, and a registry's name has none; leave out {_scheme(text)}")
+        raise ValueError(f"{shown(text)} has a scheme, but a registry name has none; leave out {_scheme(text)}")
     if not _HOST.fullmatch(host) or not all(_COMPONENT.fullmatch(part) for part in path):
         raise ValueError(f"{shown(text)} is not a valid registry name; write one such as registry.example.org/team")
     return text
@@ -172,7 +172,7 @@ def _registry(text: str) -> str:
 def _image(text: str) -> str:
     """Source: the grammar of github.com/distribution/reference, which the kubelet applies."""
     if "://" in text:
-        raise ValueError(f"{shown(text)} has a scheme, and an image reference has none; leave out {_scheme(text)}")
+        raise ValueError(f"{shown(text)} has a scheme, but an image reference has none; leave out {_scheme(text)}")
     rest, at, digest = text.partition("@")
     if at and not _DIGEST.fullmatch(digest):
         raise ValueError(

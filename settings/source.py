@@ -126,7 +126,7 @@ def _read(root: Path, file: str, findings: list[Finding]) -> Node:
     except NotADirectoryError as error:
         raise FileNotFoundError(*error.args) from error
     except OSError as error:
-        remedy = "put a regular file there that you may read, with the settings alone"
+        remedy = "replace it with a readable, regular file that contains only settings"
         findings.append(Finding(start, "", f"the file cannot be read: {error.strerror or error}", remedy))
         return Node(None, start)
     except yaml.MarkedYAMLError as error:

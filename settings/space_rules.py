@@ -58,7 +58,7 @@ def _sizes(space: Space) -> Iterator[Fault]:
     for key, most in (("parameters", MOST_PARAMETERS), ("constraints", MOST_CONSTRAINTS), ("sets", MOST_SETS)):
         count = len(getattr(space, key))
         if count > most:
-            yield Fault((key,), f"has {count} entries, and a sweep has at most {most}", "leave some out")
+            yield Fault((key,), f"has {count} entries, but a sweep has at most {most}", "remove some")
 
 
 def _parameters(space: Space) -> Iterator[Fault]:

@@ -31,10 +31,10 @@ def fault(stack: str) -> Finding | None:
         return None
     shown = stack if len(stack) <= _SHOWN else f"{stack[:_SHOWN]}…"
     if len(stack) > LIMIT:
-        message = f"the environment's name has {len(stack)} characters, and labels hold at most {LIMIT}"
-        return Finding(Place(file_of(shown)), "", message, "give it a shorter name")
+        message = f"the environment's name has {len(stack)} characters, but a label value has at most {LIMIT}"
+        return Finding(Place(file_of(shown)), "", message, "use a shorter name")
     remedy = "use lower-case letters, digits, '-' and '.', with a letter or digit at both ends of each part"
-    return Finding(Place(file_of(shown)), "", f"{stack!r} is not a good name for an environment", remedy)
+    return Finding(Place(file_of(shown)), "", f"{stack!r} is not a valid environment name", remedy)
 
 
 def stacks(root: Path) -> tuple[str, ...]:

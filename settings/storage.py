@@ -13,7 +13,7 @@ AccessMode = Literal["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWrit
 
 def _alone(modes: tuple[AccessMode, ...]) -> tuple[AccessMode, ...]:
     if "ReadWriteOncePod" in modes and len(set(modes)) > 1:
-        raise ValueError("ReadWriteOncePod excludes all other access modes; leave it, or the others, out")
+        raise ValueError("ReadWriteOncePod excludes all other access modes; remove it or the others")
     return modes
 
 

@@ -34,7 +34,7 @@ _BOUNDS = {
     "greater_than": ("gt", "must be above {:g}", "raise it"),
     "string_too_long": ("max_length", "is longer than {} characters", "shorten it"),
     "string_too_short": ("min_length", "must have at least {} character", "write it, or leave the key out"),
-    "too_long": ("max_length", "must have at most {} elements", "take some out"),
+    "too_long": ("max_length", "must have at most {} elements", "remove some"),
     "too_short": ("min_length", "must have at least {} element", "add one"),
 }
 _NOT_IN_FILES: dict[type[BaseModel], tuple[str, ...]] = {Settings: ("stack", "pins"), Sweep: FROM_FILES}
@@ -161,7 +161,7 @@ def _of_key(kind: str, key: str, context: Mapping[str, Any]) -> tuple[str, str]:
     if kind == "string_pattern_mismatch":
         return f"the key {key} has the wrong form", _pattern(context)
     if kind == "string_too_short":
-        return "the key is empty", "name it, or take it out"
+        return "the key is empty", "name it or remove it"
     return f"unknown key {key}", _choices(context)
 
 

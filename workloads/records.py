@@ -116,8 +116,8 @@ def ledger_config_map(stack: str, ledger: Ledger) -> Manifest:
     }
     if (size := sum(len(key) + len(value) for key, value in data.items())) > _MOST_BYTES:
         raise WorkloadError(
-            f"workload {ledger.workload}: the ledger of {ledger.run_id} would hold {size} bytes, and a ConfigMap holds "
-            f"at most {_MOST_BYTES}; nothing is launched that cannot be recorded. Shorten its arguments, environment "
+            f"workload {ledger.workload}: the ledger of {ledger.run_id} would hold {size} bytes, but a ConfigMap has "
+            f"at most {_MOST_BYTES}; a run that cannot be recorded is not launched. Shorten its arguments, environment "
             "or annotations, or put long values into files of the image or of a volume"
         )
     name = ledger_name(ledger.run_id)
@@ -152,7 +152,7 @@ def read_claim(config_map: Mapping[str, Any]) -> Claim | None:
     except ValueError as error:
         metadata = config_map["metadata"]
         raise WorkloadError(
-            f"ConfigMap {metadata['namespace']}/{metadata['name']}: annotation {CLAIM} is {since!r}, which is no time: "
+            f"ConfigMap {metadata['namespace']}/{metadata['name']}: annotation {CLAIM} is {since!r}, not a valid time: "
             "it was edited. Restore it"
         ) from error
 
@@ -186,18 +186,18 @@ def read_ledger(config_map: Mapping[str, Any]) -> Ledger:
 def _object(value: Any) -> Mapping[str, Any]:
     """The value, if it can be a manifest. Raises TypeError for any other."""
     if not isinstance(value, dict) or not isinstance(value["kind"], str) or not isinstance(value["metadata"], dict):
-        raise TypeError(f"no manifest: {str(value)[:100]}")
+        raise TypeError(f"not a manifest: {str(value)[:100]}")
     return value
 
 
 def _list(text: str) -> list[Any]:
     value = json.loads(text)
     if not isinstance(value, list):
-        raise TypeError(f"no list: {text[:100]}")
+        raise TypeError(f"not a list: {text[:100]}")
     return value
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"no run id: {str(value)[:100]}")
+        raise TypeError(f"not a run id: {str(value)[:100]}")
     return value

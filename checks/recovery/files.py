@@ -58,8 +58,8 @@ def files_troubles(files: StateFiles, mending: Mending) -> Iterator[Trouble]:
             files.checkpoint,
             "it is no JSON. The state of one step before is beside it, and what happened since is found in the cluster"
             if files.backup
-            else "it is no JSON, and neither is its backup. Restore it from a copy if there is one; in a new state the "
-            "first `up` names the identity of the lost one, whose objects are taken over with `cluster.takeOver`",
+            else "neither it nor its backup is valid JSON. Restore it from a copy if there is one. With a new state, "
+            "the first `up` prints the identity of the lost one; `cluster.takeOver` takes over its objects",
             (f"mv -- {file} {kept}", f"cp -- {before} {file}", mending.refresh, mending.up)
             if files.backup
             else (f"mv -- {file} {kept}", f"pulumi stack init {mending.stack}", mending.up),

@@ -53,12 +53,12 @@ def loader_troubles(waiting: Collection[WaitingLoader], now: datetime) -> Iterat
     """Loaders that wait for longer than usual: each may be what a killed command left."""
     for each in sorted(waiting, key=lambda each: (each.namespace, each.name)):
         if now - each.created > _USUAL_START:
-            held = f"queue {each.held_by} holds it back" if each.held_by else "its pod has not started"
+            held = f"queue {each.held_by} has not admitted it" if each.held_by else "its pod has not started"
             yield Trouble(
                 "loader-waiting",
                 f"Job {each.namespace}/{each.name}",
-                f"a command made this data loader at {each.created:%Y-%m-%d %H:%M:%S} UTC, and {held}. A command that "
-                "still waits for it shows why; if it was killed, delete the loader",
+                f"a command created this data loader at {each.created:%Y-%m-%d %H:%M:%S} UTC, and {held}. A command "
+                "that is still waiting for it prints the reason; if it was killed, delete the loader",
                 (f"kubectl delete job {each.name} -n {each.namespace}",),
             )
 

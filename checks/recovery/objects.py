@@ -163,8 +163,8 @@ def _of_another(identity: Identity, state: str, stack: str, how: str) -> Trouble
     return Trouble(
         "object-of-another-state",
         name(identity),
-        f"{how} owns it ({whose}). `up` refuses to change it. If that state is lost or no longer used, write "
-        f"`{entry([state])}` into Pulumi.{stack}.yaml and run `up`; else work with that state",
+        f"{how} owns it ({whose}). `up` refuses to change it. If that state is lost or no longer used, add "
+        f"`{entry([state])}` into Pulumi.{stack}.yaml and run `up`; otherwise work with that state",
         (),
     )
 

@@ -34,8 +34,8 @@ def label_invalid(scene: Scene) -> Iterator[Finding]:
     """A priority class that a run names fits into the label from which Kueue reads it."""
     for path, run in scene.runs():
         if run.priority is not None and len(run.priority) > LIMIT:
-            message = f"{run.priority} has {len(run.priority)} characters, and the label {PRIORITY} holds {LIMIT}"
-            yield Finding("label-invalid", "error", f"{path}.priority", message, "name a class with a shorter name")
+            message = f"{run.priority} has {len(run.priority)} characters, but the label {PRIORITY} has at most {LIMIT}"
+            yield Finding("label-invalid", "error", f"{path}.priority", message, "use a class with a shorter name")
 
 
 def env_reserved(scene: Scene) -> Iterator[Finding]:
@@ -50,7 +50,7 @@ def env_reserved(scene: Scene) -> Iterator[Finding]:
             continue  # Other rules report it.
     for path, sweep in each("sweeps.sweeps", scene.settings.sweeps.sweeps):
         if sweep.form == "jobs" and NUMBER in {*sweep.run.env, *sweep.run.secret_env}:
-            message = f"sweep {sweep.name}: env sets {NUMBER}, which its trials are given"
+            message = f"sweep {sweep.name}: env sets {NUMBER}, which is reserved for its trials"
             yield Finding("env-reserved", "error", f"{path}.run.env", message, "drop it or choose another name")
 
 

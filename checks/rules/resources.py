@@ -35,7 +35,7 @@ def resources_refused(scene: Scene) -> Iterator[Finding]:
             yield Finding("resources-refused", "error", path, message, "add requests of cpu and memory")
         for path_of_amount, name, quantity in _listed(path, resources):
             if is_extended(name) and amount(quantity).denominator != 1:
-                message = f"{quantity} of {name} is not a whole number, and devices are counted in whole pieces"
+                message = f"{quantity} of {name} is not a whole number of devices"
                 yield Finding("resources-refused", "error", path_of_amount, message, "write a whole number")
             page = name.removeprefix(HUGE_PAGES)
             if page != name and amount(quantity) % amount(page) != 0:
@@ -48,10 +48,10 @@ def amount_odd(scene: Scene) -> Iterator[Finding]:
     for path, name, quantity in _amounts(scene):
         exact = amount(quantity)
         if name in _OF_BYTES and 0 < exact < _LEAST_BYTES:
-            message = f"{quantity} of {name} is less than 1Mi (a plain number is bytes, and m thousandths)"
+            message = f"{quantity} of {name} is less than 1Mi (without a unit, an amount is in bytes; m is thousandths)"
             yield Finding("amount-odd", "warning", path, message, "write a unit, such as 512Mi or 10Gi")
         elif is_extended(name) and exact.denominator != 1:
-            message = f"{quantity} of {name} is not a whole number, and devices are requested in whole pieces"
+            message = f"{quantity} of {name} is not a whole number of devices"
             yield Finding("amount-odd", "warning", path, message, "write a whole number")
     for path, resources in _resources(scene):
         for path_of_amount, name, quantity in _listed(path, resources):

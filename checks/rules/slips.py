@@ -33,7 +33,7 @@ def queue_left_out(scene: Scene) -> Iterator[Finding]:
         names = [queue.name for queue in queues if queue.namespace == run.namespace]
         held = configuration.manage_jobs_without_queue_name
         if run.queue is None and names and framework_of(run) in configuration.frameworks and not held:
-            message = f"names no queue, and namespace {run.namespace} has one: it starts at once, past every quota"
+            message = f"sets no queue although namespace {run.namespace} has one: it would start outside every quota"
             yield Finding("queue-left-out", "warning", path, message, f"add `queue: {names[0]}`")
 
 
@@ -41,7 +41,7 @@ def namespace_privileged(scene: Scene) -> Iterator[Finding]:
     """No namespace of the stack takes privileged pods, which may do on a node whatever root may."""
     for path, namespace in each("environment.namespaces", scene.settings.environment.namespaces):
         if enforced(namespace) == "privileged":
-            message = "enforces Pod Security privileged: its pods may take over their nodes"
+            message = "enforces Pod Security level privileged: its pods can take over their nodes"
             place = child(f"{path}.labels", f"{POD_SECURITY}enforce")
             yield Finding("namespace-privileged", "warning", place, message, "write baseline or restricted")
 
@@ -56,7 +56,7 @@ def prepare_missing(scene: Scene) -> Iterator[Finding]:
                 message, remedy = f"{module} is not the name of a module", "write one such as workloads.digits.prepare"
             elif not file.with_name(f"{file.name}.py").is_file() and not (file / "__main__.py").is_file():
                 message = f"there is no module {module}"
-                remedy = f"write {module.replace('.', '/')}.py, or leave out prepare and bring the data yourself"
+                remedy = f"write {module.replace('.', '/')}.py, or leave out prepare and upload the data"
             else:
                 continue
             yield Finding("prepare-missing", "warning", f"{path}.data.prepare", message, remedy)
@@ -67,7 +67,7 @@ def path_upward(scene: Scene) -> Iterator[Finding]:
     for path, text in _paths(scene):
         if ".." in text.split("/"):
             message = f"{text} contains '..'"
-            yield Finding("path-upward", "warning", path, message, "write the path that is meant, without '..'")
+            yield Finding("path-upward", "warning", path, message, "write the path without '..'")
 
 
 def mount_hides_system(scene: Scene) -> Iterator[Finding]:
@@ -76,7 +76,7 @@ def mount_hides_system(scene: Scene) -> Iterator[Finding]:
         for pods in pod_sets(path, run):
             for index, mount in enumerate(pods.mounts):
                 if mount.mount_path.rstrip("/") in _SYSTEM_FOLDERS:
-                    message = f"{mount.mount_path} is a folder of the image's system, which the volume hides"
+                    message = f"{mount.mount_path} is a system folder of the image, and the volume would hide its files"
                     place = f"{pods.mounts_path}[{index}].mountPath"
                     yield Finding("mount-hides-system", "warning", place, message, "mount it below /mnt or /data")
 
@@ -86,10 +86,8 @@ def secret_undecryptable(scene: Scene) -> Iterator[Finding]:
     for path, secret in each("secrets.secrets", scene.settings.secrets.secrets):
         for key, value in secret.values.items():
             if not _is_ciphertext(value.secure):
-                message = "is not a ciphertext of the engine, which could not decrypt it"
-                remedy = (
-                    "set it with `pulumi config set --secret --path`; if the file holds the secret, change the secret"
-                )
+                message = "is not a ciphertext of the engine, so it cannot be decrypted"
+                remedy = "set it with `pulumi config set --secret --path`; if the file holds the secret, rotate it"
                 yield Finding("secret-undecryptable", "warning", child(f"{path}.values", key), message, remedy)
 
 
@@ -122,7 +120,7 @@ def discard_unknown(scene: Scene) -> Iterator[Finding]:
         close = _slip_of(name, {claim.name for claim in storage.volumes if claim.namespace == namespace})
         if namespace not in known or close is not None:
             message = f"no claim is {word}" if namespace in known else f"no namespace is {namespace}"
-            remedy = f"did you mean {namespace}/{close}?" if close else "correct it, or take the entry out"
+            remedy = f"did you mean {namespace}/{close}?" if close else "correct the entry or remove it"
             yield Finding("discard-unknown", "warning", f"storage.discard[{index}]", message, remedy)
 
 

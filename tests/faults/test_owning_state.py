@@ -95,7 +95,12 @@ def refused(done: Done, *identities: str) -> None:
     """The command names the states, and what to do."""
     text = " ".join(done.text.split())
     assert done.code != 0, text
-    for expected in ("belong to another state of it", "Nothing is changed", "pulumi stack import", *identities):
+    for expected in (
+        "belong to another state of that stack",
+        "Nothing was changed",
+        "pulumi stack import",
+        *identities,
+    ):
         assert expected in text, text
     assert "Traceback" not in text
 

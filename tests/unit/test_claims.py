@@ -143,9 +143,9 @@ def test_a_claim_in_an_earlier_ledger_s_place_stays(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("status", "version", "message"),
     [
-        (409, None, "another `up` claims the launch"),
-        (409, "5", "another `up` claims the launch"),
-        (404, "5", "another `up` claims the launch"),
+        (409, None, "another `up` is claiming the launch"),
+        (409, "5", "another `up` is claiming the launch"),
+        (404, "5", "another `up` is claiming the launch"),
         (404, None, "cannot be claimed (404: no)"),
         (403, "5", "cannot be claimed (403: no)"),
     ],
@@ -165,7 +165,7 @@ def test_a_ledger_that_was_not_found_by_its_labels_is_named_with_them(cluster: C
     """Somebody removed them: no other `up` ever ends."""
     cluster.status = 409
     take, _ = hooks()
-    with pytest.raises(ClusterError, match=f"its {LEDGER} and {STACK} have to be run and dev"):
+    with pytest.raises(ClusterError, match=f"restore {LEDGER}=run and {STACK}=dev"):
         take()
 
 

@@ -288,8 +288,8 @@ MORE: dict[str, list[Case]] = {
                 make_run(priority=LONG), queues=make_queues(priority_classes=(PriorityClass(name=LONG, value=1),))
             ),
             "workloads.runs[train].priority",
-            f"{LONG} has 64 characters, and the label kueue.x-k8s.io/priority-class holds 63",
-            "name a class with a shorter name",
+            f"{LONG} has 64 characters, but the label kueue.x-k8s.io/priority-class has at most 63",
+            "use a class with a shorter name",
         ),
     ],
     "silence-unknown": [

@@ -71,8 +71,8 @@ STATIC = PersistentVolume(
 )
 RESOURCES = "workloads.runs[train].resources"
 _UNIT = ("write a unit, such as 512Mi or 10Gi", "warning")
-_LITTLE = "is less than 1Mi (a plain number is bytes, and m thousandths)"
-_RESET = "set it with `pulumi config set --secret --path`; if the file holds the secret, change the secret"
+_LITTLE = "is less than 1Mi (without a unit, an amount is in bytes; m is thousandths)"
+_RESET = "set it with `pulumi config set --secret --path`; if the file holds the secret, rotate it"
 
 SLIP_CASES: dict[str, list[Case]] = {
     "env-reserved": [
@@ -85,7 +85,7 @@ SLIP_CASES: dict[str, list[Case]] = {
         Case(
             make_settings(sweeps=make_sweeps(run=make_run(name="search", env={"JOB_ID": "x"}))),
             "sweeps.sweeps[search].run.env",
-            "sweep search: env sets JOB_ID, which its trials are given",
+            "sweep search: env sets JOB_ID, which is reserved for its trials",
             "drop it or choose another name",
         ),
     ],
@@ -111,7 +111,7 @@ SLIP_CASES: dict[str, list[Case]] = {
         Case(
             requesting({"cpu": "1"}, {GPU: "500m"}),
             f'{RESOURCES}.limits["{GPU}"]',
-            f"500m of {GPU} is not a whole number, and devices are counted in whole pieces",
+            f"500m of {GPU} is not a whole number of devices",
             "write a whole number",
         ),
         Case(
@@ -154,7 +154,7 @@ SLIP_CASES: dict[str, list[Case]] = {
         Case(
             with_quota(gpu="1500m"),
             f"{POOL}[{GPU}].nominalQuota",
-            f"1500m of {GPU} is not a whole number, and devices are requested in whole pieces",
+            f"1500m of {GPU} is not a whole number of devices",
             "write a whole number",
             "warning",
         ),
@@ -170,7 +170,7 @@ SLIP_CASES: dict[str, list[Case]] = {
         Case(
             make_settings(make_run(queue=None), operators=operators),
             "workloads.runs[train]",
-            "names no queue, and namespace research has one: it starts at once, past every quota",
+            "sets no queue although namespace research has one: it would start outside every quota",
             "add `queue: research`",
             "warning",
         )
@@ -186,7 +186,7 @@ SLIP_CASES: dict[str, list[Case]] = {
                 )
             ),
             'environment.namespaces[research].labels["pod-security.kubernetes.io/enforce"]',
-            "enforces Pod Security privileged: its pods may take over their nodes",
+            "enforces Pod Security level privileged: its pods can take over their nodes",
             "write baseline or restricted",
             "warning",
         )
@@ -196,7 +196,7 @@ SLIP_CASES: dict[str, list[Case]] = {
             make_settings(data_of("workloads.digits.prepair")),
             "workloads.runs[train].data.prepare",
             "there is no module workloads.digits.prepair",
-            "write workloads/digits/prepair.py, or leave out prepare and bring the data yourself",
+            "write workloads/digits/prepair.py, or leave out prepare and upload the data",
             "warning",
         ),
         Case(
@@ -212,7 +212,7 @@ SLIP_CASES: dict[str, list[Case]] = {
             free(working_dir="/opt/../digits"),
             "workloads.runs[train].workingDir",
             "/opt/../digits contains '..'",
-            "write the path that is meant, without '..'",
+            "write the path without '..'",
             "warning",
         )
     ],
@@ -220,7 +220,7 @@ SLIP_CASES: dict[str, list[Case]] = {
         Case(
             free(volumes=(make_mount(mount_path="/etc/"),)),
             "workloads.runs[train].volumes[0].mountPath",
-            "/etc/ is a folder of the image's system, which the volume hides",
+            "/etc/ is a system folder of the image, and the volume would hide its files",
             "mount it below /mnt or /data",
             "warning",
         )
@@ -229,7 +229,7 @@ SLIP_CASES: dict[str, list[Case]] = {
         Case(
             secret_of(text),
             "secrets.secrets[git].values.token",
-            "is not a ciphertext of the engine, which could not decrypt it",
+            "is not a ciphertext of the engine, so it cannot be decrypted",
             _RESET,
             "warning",
         )
@@ -256,7 +256,7 @@ SLIP_CASES: dict[str, list[Case]] = {
             discarding("reserch/old"),
             "storage.discard[0]",
             "no namespace is reserch",
-            "correct it, or take the entry out",
+            "correct the entry or remove it",
             "warning",
         ),
         Case(

@@ -60,8 +60,9 @@ def test_the_doctor_names_a_loader_that_waits_with_what_removes_it() -> None:
     assert list(loader_troubles(waiting, CREATED + timedelta(seconds=20))) == []
     (trouble,) = loader_troubles(waiting, CREATED + timedelta(minutes=1))
     assert str(trouble) == (
-        "[loader-waiting] Job lab/loader-1: a command made this data loader at 2026-11-22 12:00:00 UTC, and queue "
-        "research holds it back. A command that still waits for it shows why; if it was killed, delete the loader"
+        "[loader-waiting] Job lab/loader-1: a command created this data loader at 2026-11-22 12:00:00 UTC, and queue "
+        "research has not admitted it. A command that is still waiting for it prints the reason; if it was killed, "
+        "delete the loader"
     )
     assert trouble.commands == ("kubectl delete job loader-1 -n lab",)
     (pending,) = loader_troubles([make_waiting(None)], CREATED + timedelta(minutes=1))

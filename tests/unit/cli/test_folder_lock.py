@@ -60,7 +60,7 @@ def test_the_second_fetch_waits_for_the_first(
         assert first.result().changed == ("c",)
         assert (second.result().sent, second.result().changed) == (1, ())
     assert f"waiting for process {os.getpid()} (" in said
-    assert f"which fetches into {str(target)!r} too" in said
+    assert f"which is also fetching into {str(target)!r}" in said
     assert sorted(path.name for path in target.iterdir()) == ["a", "b", "c"]
 
 
