@@ -35,7 +35,7 @@ class Cluster:
 
 
 def fact_of(namespace: Mapping[str, Any]) -> str:
-    """What a namespace's metadata tells of its cluster: its UID, or what our local cluster has in its place."""
+    """The identity of a cluster in a namespace's metadata: its UID, or the local cluster's substitute for it."""
     return str((namespace.get("annotations") or {}).get(LOCAL_CLUSTER) or namespace["uid"])
 
 
@@ -85,7 +85,7 @@ def another(remembered: Mapping[str, str], here: Cluster, stack: str) -> str:
 
 
 def elsewhere(here: Cluster, found: str) -> str:
-    """Say that the provider works on another cluster than the one that was read; empty where it is the same.
+    """The error if the provider works on another cluster than the one that was read; empty if it is the same.
 
     Args:
         here: the cluster that was read.

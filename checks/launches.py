@@ -54,7 +54,7 @@ class LiveLaunch:
     sweep: OfSweep | None = None
     """None: it is no sweep's."""
     lost_labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels by which launches are found, as they were recorded, where the live object has them no more."""
+    """Recorded labels by which launches are found and that the live object no longer has."""
 
     @property
     def active(self) -> bool:
@@ -288,7 +288,7 @@ def without_labels(launch: LiveLaunch, now: datetime) -> str:
 
 
 def may_have_ended(claim: Claim, now: datetime) -> str:
-    """The refusal to launch what its TTL may have removed already; empty where it cannot have."""
+    """The refusal of a launch that its TTL may already have removed; empty if that is impossible."""
     ledger, ttl_seconds = claim.ledger, _ttl_seconds(claim.ledger.launch)
     if ttl_seconds is None or now - claim.since < timedelta(seconds=ttl_seconds):
         return ""

@@ -1,4 +1,4 @@
-"""Launches as the engine's state or a ledger records them: by these one is found whose labels somebody removed."""
+"""Launches as the engine's state or a ledger records them, to find those whose labels were removed."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ RUNS, SWEEP = "trainstack:training:Runs", "trainstack:training:Sweep"
 _FOUND_BY = (STACK, RUN, LAUNCH)
 """The labels without which a launch is not listed."""
 _REMEMBERED = "trainstack.dev/"
-"""What our labels begin with."""
+"""The prefix of our labels."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,11 +29,11 @@ class RecordedLaunch:
     uid: str
     """Empty where it is not known: a ledger is written without it."""
     labels: Mapping[str, str]
-    """Those that it was made with, as far as they are known."""
+    """The labels at its creation, as far as they are known."""
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """What it takes to find it."""
+        """The identity by which it is found."""
         metadata = {"namespace": self.namespace, "name": self.name}
         return {"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata}
 
@@ -45,7 +45,7 @@ class RecordedLaunch:
         return own == self.name or (metadata.get("labels") or {}).get(LAUNCH) == own
 
     def lost(self, body: Mapping[str, Any]) -> Mapping[str, str]:
-        """The labels that the live object should have to be found, and has not."""
+        """The labels for finding launches that the live object lacks."""
         live = body["metadata"].get("labels") or {}
         return {key: self.labels[key] for key in _FOUND_BY if key in self.labels and live.get(key) != self.labels[key]}
 
@@ -65,7 +65,7 @@ class StateResource:
     type: str
     """The type token, such as `kubernetes:batch/v1:Job`."""
     parent_type: str
-    """That of its parent; empty where the stack itself is the parent."""
+    """The parent's type token; empty if the parent is the stack itself."""
     name: str
     """Its Pulumi name."""
     outputs: Mapping[str, Any]

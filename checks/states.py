@@ -16,7 +16,7 @@ NO_ID = "none"
 """What `cluster.takeOver` calls the objects that bear the stack's mark and no identity: a release before this wrote
 them."""
 _NAMED_AT_ONCE = 5
-"""Of many objects so many are named."""
+"""Objects that a message lists before it counts the rest."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class OwnState:
     """The state of the running operation."""
 
     identity: str
-    """Made once, kept in the state, on every object that it declares."""
+    """Generated once, stored in the state, and set on every object that it declares."""
     held: frozenset[Identity] = frozenset()
     """The objects in the state."""
 
@@ -34,7 +34,7 @@ class Verdict:
     """What the objects of other states mean for a change."""
 
     refusal: str = ""
-    """Why nothing may be changed, with the remedies; empty where nothing is in the way."""
+    """Why the change is refused, with the remedies; empty if it is allowed."""
     notes: tuple[str, ...] = ()
     """Warnings."""
 
@@ -102,7 +102,7 @@ def judge(
 def taken_away(
     others: Mapping[str, Sequence[Identity]], own: OwnState, stack: str, take_over: Collection[str] = ()
 ) -> str:
-    """Say that this state holds objects that another one owns now, so that it deletes none; empty without such."""
+    """The refusal to delete objects that another state now owns; empty if there are none."""
     held = {
         owner: [who for who in several if who in own.held]
         for owner, several in others.items()

@@ -13,7 +13,7 @@ from rich.console import Console, RenderableType
 
 
 def _console(*, stderr: bool = False, width: int | None = None) -> Console:
-    """A console that prints data as it is: `:cat:` stays five letters, `[bold]` stays in brackets."""
+    """A console that prints data verbatim, without markup such as `:cat:` or `[bold]`."""
     return Console(stderr=stderr, width=width, soft_wrap=width is None, highlight=False, emoji=False, markup=False)
 
 

@@ -14,7 +14,7 @@ from cli.session import Session
 from toolchain import tools
 
 _LOCKED = ("the stack is currently locked by", "another update is currently in progress")
-"""What the engine prints of a locked state, in lower case: of one in a folder or bucket, and of a service's."""
+"""The engine's messages about a locked state, in lower case: in a folder or bucket, and in a service."""
 
 
 def environment(session: Session) -> dict[str, str]:

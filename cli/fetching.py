@@ -16,7 +16,7 @@ from cli.tries import Brought, Transfer
 from cli.volume_trees import remote, remote_digests, remote_total, total, unreadable
 
 DONE = "_SUCCESS"
-"""The file that says of the folder around it that it is complete: fetched when all else is there and checked."""
+"""The file that marks its folder as complete: fetched after all other files are complete and checked."""
 _COUNTS = 3
 """How often the files of a folder that somebody writes to are counted."""
 
@@ -30,7 +30,7 @@ def differs(wanted: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
 
 
 def refuse_unreadable(loader: Loader, folder: str, files: Mapping[str, Stat]) -> None:
-    """End the command when one of the files, that are still there, had no digest since it cannot be read."""
+    """End the command if one of the files still exists but had no digest because it cannot be read."""
     if names := unreadable(loader, folder, files):
         fail(
             f"{len(names)} files in {folder} on the volume cannot be read, {names[0]!r} for one. Complete files "
@@ -47,7 +47,7 @@ def _size(path: Path) -> int | None:
 
 
 def _differ(path: str, one: str, found: tuple[int, int], other: str, wanted: tuple[int, int]) -> str:
-    """Describe a difference that nobody's writing explains; the figures are numbers of files and of bytes."""
+    """Describe a difference that no concurrent write explains; the figures are numbers of files and bytes."""
     return (
         f"what was fetched of {path} is not verified: {one} {found[0]} of {found[1]} bytes, {other} {wanted[0]} of "
         f"{wanted[1]} bytes. Run the same command again, and report it if that does not help"
@@ -83,7 +83,7 @@ class Fetch(Transfer):
         self.verified.update((name, left[name]) for name in alike if name in digests and digests[name] == found[name])
         rest = {name: state for name, state in left.items() if (name, state) not in self.verified | set(marks.items())}
         if rest:
-            # What says that all is here must not lie beside less than all.
+            # A marker of completeness must not exist in an incomplete folder.
             for name, state in marks.items():
                 inside(target, name).unlink(missing_ok=True)
                 self.verified.discard((name, state))
@@ -98,7 +98,7 @@ class Fetch(Transfer):
         return self.brought
 
     def _lock(self, target: Path) -> bool:
-        """Have the folder for this command alone; whether another one had it before. Raises OSError."""
+        """Lock the folder for this command; return whether another command held it before. Raises OSError."""
         if self.locked:
             return False
         target.mkdir(parents=True, exist_ok=True)

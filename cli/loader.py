@@ -195,7 +195,7 @@ def _remove_abandoned(settings: Settings, namespace: str) -> None:
     try:
         jobs = read_loaders(settings.stack, [namespace], context)
     except ClusterError:
-        return  # the loader's own start fails in the same way, and says why
+        return  # the loader's own start fails in the same way, and reports the cause
     now = utc_now()
     for each in waiting_loaders(jobs):
         words = ("delete", "job", each.name, "-n", namespace, "--wait=false", "--ignore-not-found")

@@ -1,4 +1,4 @@
-"""A data loader's guard: a shell of its own that deletes the loader when the command that made it is killed.
+"""A data loader's guard: a separate shell that deletes the loader if the command that created it is killed.
 
 No code of a process runs after SIGKILL, and nothing in a cluster ends a Job that a queue holds back. The guard waits at
 the other end of a pipe, which the kernel closes with the command.
@@ -41,5 +41,5 @@ def set_guard(delete: Sequence[str], kubeconfig: Path, pauses: Sequence[int] = P
 
 
 def dismiss(guard: Guard) -> None:
-    """End a guard whose loader has been deleted, or was never made."""
+    """End a guard whose loader has been deleted, or was never created."""
     guard.communicate(b"done\n")

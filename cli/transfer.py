@@ -46,7 +46,7 @@ def upload(loader: Loader, source: Path, folder: str, last: str | None = None) -
 
 
 def fetch(loader: Loader, path: str, target: Path | None = None) -> Brought:
-    """Bring a folder of the volume, or one file, to a folder of this machine; None: of the folder's name, or here.
+    """Fetch a folder of the volume, or one file, to a folder of this machine; None: of the folder's name, or here.
 
     Files called DONE are fetched last, when all others are complete and checked. Links are reported, not followed. The
     number of local files and bytes is compared with a count on the volume that does not use the list. The function

@@ -18,9 +18,9 @@ from cli.progress import bar
 PARTIAL = ".trainstack-partial"
 """The folder of what has not arrived whole, below the one it belongs to. Reserved: nothing of this name is sent."""
 PART = re.compile(r"[0-9a-f]{32}-[0-9a-f]{32}(\.[0-9a-f]{8}-[0-9]+)?")
-"""What a part is called in that folder. Whatever else lies in such a folder on a volume is a file like any other."""
+"""The name of a part in that folder. Anything else in such a folder on a volume is an ordinary file."""
 SMALL = "small"
-"""What a fetched file is called while it is written in that folder, before it gets its name."""
+"""The temporary name of a fetched file in that folder, while it is written."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +117,7 @@ def partial(target: Path, wanted: Tree) -> Path:
 
 
 def discard(partial: Path) -> None:
-    """Remove what lies there of files that have not arrived whole; anything else stays."""
+    """Remove the parts of incomplete files there; anything else stays."""
     if not partial.is_dir() or partial.is_symlink():
         return
     for path in partial.iterdir():

@@ -80,7 +80,7 @@ def _proven(read: pulumi.Resource, here: Cluster, metadata: Mapping[str, Any]) -
 
 
 def mark_and_order(state: str, gates: Sequence[pulumi.Input[pulumi.Resource]]) -> None:
-    """Have every object that is declared from now on bear the identity of the state, and come after these gates."""
+    """Add the state's identity to all objects that are declared from now on, and make them depend on these gates."""
 
     def mark(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
         if not args.type_.startswith(_OBJECTS) or args.opts.id is not None:

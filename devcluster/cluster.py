@@ -51,7 +51,7 @@ class Cluster:
     """The supervisor: `nsenter --target PID --all` is a shell inside the cluster."""
 
     def shown(self) -> dict[str, str | int]:
-        """What a program gets to read: without the place of credentials."""
+        """The fields for programs, without the location of credentials."""
         plain = {"state": str(self.state), "kubeconfig": str(self.kubeconfig), "registry": self.registry.address}
         return asdict(self) | plain
 

@@ -91,7 +91,7 @@ def _fresh_folders(layout: Layout, volumes: Path, registry: Path) -> None:
         layout.log.rename(layout.previous_log)
     layout.make()
     registry.mkdir(parents=True, exist_ok=True)
-    # Whoever may not pull an image may not read it from the disk either.
+    # An account that may not pull an image may not read it from the disk either.
     registry.chmod(0o700)
     for name in (config.SHARED_FOLDER, config.NODE_FOLDER):
         # Made here, because the kubelet would make them for root only.

@@ -1,7 +1,7 @@
-"""A piece of work in a process of its own, whose time and memory end: for files that somebody else wrote.
+"""Work in a separate process with limited time and memory, for files from untrusted authors.
 
-The readers of settings have limits of their own, with messages that name file and line. These are behind them: whatever
-files are combined to, the review ends, and reports that environment as not reviewed.
+The readers of settings have limits of their own, with messages that name file and line. These are a second line of
+defence: whatever files are combined to, the review ends, and reports that environment as not reviewed.
 """
 
 import multiprocessing
@@ -19,7 +19,7 @@ BYTES = 2 << 30
 
 
 class BoundError(Exception):
-    """The work took more than it may, or its process ended without a result."""
+    """The work exceeded its limits, or its process ended without a result."""
 
 
 def bounded(
@@ -54,5 +54,5 @@ def _run(to: Connection, size_bytes: int, work: Callable[..., object], arguments
     try:
         to.send(work(*arguments))
     except MemoryError:
-        # Whoever waits sees that there is no result.
+        # The waiting process finds that there is no result.
         to.close()

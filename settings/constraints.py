@@ -91,7 +91,7 @@ def _read(text: str) -> tuple[_Compiled, frozenset[str]]:
 
 
 class _Compiler:
-    """Makes a function of a set's values of an expression."""
+    """Compiles an expression to a function of a set's values."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -145,7 +145,7 @@ class _Compiler:
         return compared
 
     def _listed(self, node: ast.expr, level: int) -> _Compiled:
-        """What stands after `in`."""
+        """The operand after `in`."""
         if not isinstance(node, ast.List | ast.Tuple):
             raise self._strange(node)
         elements = [self.of(each, level + 1) for each in node.elts]
@@ -181,7 +181,7 @@ def _computed(compute: _Operator, left: _Compiled, right: _Compiled) -> _Compile
 
 
 def _number(value: Value) -> float:
-    """The value, of which there is arithmetic: text has none, so that no text grows."""
+    """The value as an operand of arithmetic. Text is refused, so that no text grows."""
     if isinstance(value, str):
         raise TypeError(f"{value[:50]!r} is text, and arithmetic is on numbers only")
     return value

@@ -1,4 +1,4 @@
-"""Reading files that anybody may have written: regular ones only, up to a size, and none that blocks the reader."""
+"""Read files from untrusted authors: regular files only, up to a size, without blocking the reader."""
 
 import errno
 import os
@@ -10,7 +10,7 @@ MOST_BYTES = 2 << 20
 
 
 class FileError(OSError):
-    """A file that is there and is not read: its kind or its size."""
+    """A file that exists but is not read, because of its kind or size."""
 
     def __init__(self, file: Path, problem: str) -> None:
         super().__init__(errno.EINVAL, problem, str(file))

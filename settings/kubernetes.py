@@ -1,4 +1,4 @@
-"""Values as the Kubernetes API takes them: what the API server would refuse does not load.
+"""Values in the forms that the Kubernetes API accepts: a value that the API server would refuse does not load.
 
 Each type names the function of k8s.io/apimachinery/pkg/util/validation, or of k8s.io/kubernetes/pkg/apis, whose rule
 it follows.

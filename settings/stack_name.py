@@ -38,7 +38,7 @@ def fault(stack: str) -> Finding | None:
 
 
 def stacks(root: Path) -> tuple[str, ...]:
-    """The environments of the project at `root`, sorted; without files whose name is not a stack's."""
+    """The environments of the project at `root`, sorted; files with invalid stack names are left out."""
     return tuple(name for name in _named(root) if fault(name) is None)
 
 

@@ -1,4 +1,4 @@
-"""What the engine's state holds of this stack, as the program itself can read it before it declares anything."""
+"""This stack's state in the engine, as the program can read it before it declares anything."""
 
 from collections.abc import Iterable, Mapping
 from uuid import uuid4

@@ -113,7 +113,7 @@ def decide(
     staying = [each for each in declared if ownership.identity(each) not in going]
     departing = {going[who]: each for each in declared if (who := ownership.identity(each)) in going}
     marks = {who: metadata.get("labels") or {} for who, metadata in there.items()}
-    # Those are refused by their own words.
+    # Other messages refuse these.
     labelled = [each for each in declared if ownership.identity(each) not in decided.unlabelled]
     foreign = ownership.refusals(labelled, marks, adopted, stack)
     endangered, discarded = volumes_with_data(settings, loaded.places)

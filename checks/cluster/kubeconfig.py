@@ -14,9 +14,9 @@ from typing import Any
 import yaml
 
 VARIABLE = "KUBECONFIG"
-"""A file, or several that are merged, separated as PATH is."""
+"""One file, or several to merge, separated like PATH."""
 ORIGIN = "TRAINSTACK_KUBECONFIG_ORIGIN"
-"""Set where KUBECONFIG names a private copy: the person's own files, for messages."""
+"""Set if KUBECONFIG is a private copy: the user's own files, for messages."""
 
 _PATHS = {"cluster": ("certificate-authority",), "user": ("client-certificate", "client-key", "tokenFile")}
 """The fields that hold files, which are relative to the kubeconfig that names them."""
@@ -35,7 +35,7 @@ def kubeconfig_path() -> str:
 
 
 def shown_path() -> str:
-    """The person's own file (or files), for messages."""
+    """The user's own file (or files), for messages."""
     return os.environ.get(ORIGIN) or kubeconfig_path()
 
 
@@ -78,7 +78,7 @@ def chosen(context: str | None) -> dict[str, Any]:
 
 
 def forget() -> None:
-    """Read the files again next time: the local cluster was made anew."""
+    """Read the files again next time: the local cluster was created again."""
     with _READING:
         _merged.clear()
 
@@ -91,7 +91,7 @@ def _read(files: str) -> dict[str, Any]:
 
 
 def _merge(files: list[Path]) -> dict[str, Any]:
-    """As kubectl merges: the first file to name something wins, and files that are not there count for nothing."""
+    """Merge as kubectl does: the first file that has an entry wins, and missing files are ignored."""
     result: dict[str, Any] = {"current-context": "", "clusters": {}, "users": {}, "contexts": {}}
     for file in files:
         if not file.is_file():

@@ -14,7 +14,7 @@ def read_loaders(stack: str, namespaces: Sequence[str | None], context: str | No
 
     Raises ClusterError as `client.read` does.
     """
-    # A loader bears a launch's label and no run's: it is no run.
+    # A loader has a launch's label but no run's label: it is not a run.
     selector = quote(f"{STACK}={stack},{LAUNCH},!{RUN}")
     asked = [f"{paths.collection('batch/v1', 'Job', each)}?labelSelector={selector}" for each in namespaces]
     return [job for answer in read(asked, context).values() for job in answer.body.get("items") or ()]

@@ -58,7 +58,7 @@ class State:
 
     @property
     def own(self) -> OwnState:
-        """By what its objects are told from those of another state."""
+        """The identity that distinguishes its objects from those of another state."""
         return OwnState(self.identity, frozenset(each.identity for each in self.objects))
 
 

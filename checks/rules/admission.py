@@ -7,7 +7,7 @@ from checks.finding import Finding
 from checks.scene import Rule, Scene
 
 _OF_QUOTA: tuple[Cause, ...] = ("quota", "taint", "affinity", "topology")
-"""What other rules do not tell of: they find what is missing, closed or on hold, and what the API server refuses."""
+"""What other rules do not report: they find what is missing, closed or on hold, and what the API server refuses."""
 
 _OTHERWISE: Mapping[Cause, str] = {
     "affinity": "let its pods select and tolerate the nodes of one of the queue's flavors",

@@ -1,4 +1,4 @@
-"""Amounts of resources: those that the API server refuses, and those that are surely slips of a unit.
+"""Amounts of resources: those that the API server refuses, and those with an apparent mistake in the unit.
 
 Source: ValidateContainerResourceRequirements in k8s.io/kubernetes/pkg/apis/core/validation.
 """
@@ -61,7 +61,7 @@ def amount_odd(scene: Scene) -> Iterator[Finding]:
 
 
 def _against_limit(name: str, request: str, limit: str | None) -> tuple[str, str] | None:
-    """What the API server has against a request, and the remedy; None where it takes it."""
+    """Why the API server would refuse a request, and the remedy; None if it accepts it."""
     exact = is_extended(name) or name.startswith(HUGE_PAGES)
     if exact and limit is None:
         return f"{name} is requested without a limit, which must be equal to the request", f"add {name} to the limits"

@@ -1,4 +1,4 @@
-"""What Kubernetes takes and nobody means."""
+"""Valid settings that are almost certainly mistakes."""
 
 import re
 from base64 import b64decode
