@@ -77,8 +77,8 @@ async def _take(claim: Claim, context: str | None) -> Mapping[str, str]:
     if status == httpx.codes.CONFLICT or (status == NOT_FOUND and claim.version is not None):
         raise ClusterError(
             f"another `up` is claiming the launch of {claim.ledger['data']['run']} (ConfigMap {name} was written after "
-            "this `up` read it); it is not launched a second time. Run `up` again when the other one has ended. If there "
-            f"is no other one, labels of the ConfigMap were removed: restore {LEDGER}="
+            "this `up` read it); it is not launched a second time. Run `up` again when the other one has ended. If "
+            f"there is no other one, labels of the ConfigMap were removed: restore {LEDGER}="
             f"{claim.ledger['metadata']['labels'][LEDGER]} and {STACK}={claim.ledger['metadata']['labels'][STACK]}"
         )
     if status not in (httpx.codes.OK, httpx.codes.CREATED):
