@@ -105,7 +105,8 @@ def recorded(project: Project) -> dict[tuple[str, str], str]:
     return {
         (each["type"].rpartition(":")[2], each["id"]): each["outputs"]["metadata"]["uid"]
         for each in deployment.get("resources", ())
-        if each["type"].startswith("kubernetes:")
+        # The namespace that the provider proves its cluster by is read, and is not the stack's.
+        if each["type"].startswith("kubernetes:") and not each.get("external")
     }
 
 
