@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 from checks.recovery.trouble import Mending
+from checks.states import MEMORY
 from devcluster.cluster import Cluster
 from devcluster.images import helpers, operators
-from manifests.labels import STACK
+from manifests.labels import STACK, STATE
 from tests.cluster.project import Project, emptied
 from tests.faults import engine, kills
 from tests.faults.bucket import bucket
@@ -204,10 +205,15 @@ def test_a_sidecar_that_a_kill_left_empty_is_found_and_removed(victim: Project) 
 
 
 def test_a_marked_object_that_nobody_knows_is_found_and_removed(victim: Project) -> None:
-    """Whatever made it; what else bears the mark is in the state."""
+    """Whatever made it; what else bears the mark is in the state. Of another state's object no deletion is printed."""
     words = ("configmap", "strange", "-n", kills.NAMESPACE)
     assert victim.kubectl("create", *words).code == 0
     assert victim.kubectl("label", *words, f"{STACK}={victim.stack}").code == 0
+    (trouble,) = doctor(victim)["troubles"]
+    assert (trouble["id"], trouble["commands"]) == ("object-of-another-state", [])
+    resources = json.loads(victim.pulumi("stack", "export").out)["deployment"]["resources"]
+    (own,) = (each["outputs"]["output"] for each in resources if each["urn"].endswith(f"::{MEMORY}"))
+    assert victim.kubectl("annotate", *words, f"{STATE}={own}").code == 0
     found = doctor(victim)
     assert [(each["id"], each["what"]) for each in found["troubles"]] == [
         ("object-orphaned", f"ConfigMap {kills.NAMESPACE}/strange")
