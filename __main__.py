@@ -30,7 +30,6 @@ root, stack = Path(__file__).parent, pulumi.get_stack()
 try:
     if way := ending(stack):
         end(root, stack, way)
-    if way:
         program = None
     else:
         state = read_engine_state()

@@ -17,7 +17,7 @@ from checks.cluster.webhooks import said
 from checks.launches import utc_now
 from components.removal import send
 from manifests.labels import LAUNCH, LEDGER, OWNER, STACK
-from workloads.records import claim_config_map
+from workloads.records import LAUNCHED, claim_config_map
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,11 +66,12 @@ async def _take(claim: Claim, context: str | None) -> Mapping[str, str]:
     api, path = await connect(context), paths.location(claim.ledger)
     body = claim_config_map(claim.ledger, utc_now())
     if claim.version is None:
-        body["data"] = {key: value for key, value in body["data"].items() if value is not None}
         where = f"{path.rpartition('/')[0]}?fieldManager={OWNER}"
         status, text = await send(api, "POST", where, body, "application/json")
     else:
         body["metadata"] = {**body["metadata"], "resourceVersion": claim.version}
+        # A merge patch removes what is null.
+        body["data"] = {**body["data"], LAUNCHED: None}
         where = f"{path}?fieldManager={OWNER}"
         status, text = await send(api, "PATCH", where, body, "application/merge-patch+json")
     name = claim.ledger["metadata"]["name"]

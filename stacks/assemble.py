@@ -8,6 +8,7 @@ import pulumi
 
 from checks.cluster.names import wait_until_free, wait_until_replaceable
 from checks.cluster.webhooks import wait_until_runtime_is_seen
+from checks.ownership import identity
 from checks.platform import unknown_queues
 from checks.teardown.plan import protected
 from components.claims import Claim
@@ -105,7 +106,7 @@ class _Launched(Protocol):
 def _launches(program: Program, those: _Launched, generating: pulumi.ProviderResource | None) -> Launches:
     context = program.settings.cluster.context
     ledgers = {ledger.launch_name: _ledger(program, ledger) for ledger in those.ledgers}
-    versions = program.decided.ledger_versions
+    versions = program.decided.config_map_versions
     return Launches(
         launches=[each.launch for each in those.launches],
         companions={each.launch_name: each.companions for each in those.launches},
@@ -113,7 +114,7 @@ def _launches(program: Program, those: _Launched, generating: pulumi.ProviderRes
         live=program.decided.live,
         seen=partial(wait_until_runtime_is_seen, context=context),
         generating=generating,
-        claims={launch: Claim(ledger=each, version=versions.get(_place(each))) for launch, each in ledgers.items()},
+        claims={launch: Claim(ledger=each, version=versions.get(identity(each))) for launch, each in ledgers.items()},
         context=context,
         name_is_free=partial(wait_until_free, context=context),
     )
@@ -123,10 +124,6 @@ def _ledger(program: Program, ledger: Ledger) -> Manifest:
     """The ledger with the identity of the state, since a claim is written before the engine declares the ledger."""
     manifest = ledger_config_map(program.settings.stack, ledger)
     return {**manifest, "metadata": with_state(manifest["metadata"], program.state.identity)}
-
-
-def _place(manifest: Mapping[str, Any]) -> tuple[str, str]:
-    return manifest["metadata"]["namespace"], manifest["metadata"]["name"]
 
 
 def _generating(program: Program, known: pulumi.Output[pulumi.Resource]) -> pulumi.ProviderResource | None:

@@ -34,8 +34,8 @@ class Decided:
     """Runs, by run id, and sweeps, by name, that are not launched yet, and the run ids they depend on."""
     live: Mapping[str, str]
     """The launches that are in the cluster, by name: their objects, as `<namespace>/<name>`."""
-    ledger_versions: Mapping[tuple[str, str], str]
-    """By namespace and name, the resource versions of the ledgers that are in the cluster."""
+    config_map_versions: Mapping[Identity, str]
+    """The resource versions of the ConfigMaps of runs that are in the cluster, ledgers and claims among them."""
     unlabelled: frozenset[Identity]
     """The launches that are in the cluster without the labels of this stack."""
     refusals: tuple[str, ...]
@@ -93,7 +93,9 @@ def runs_and_sweeps(settings: Settings, inputs: render.Inputs, live: Runs) -> De
         sweeps=tuple(trials),
         waiting=held,
         live={each.launch: f"{each.namespace}/{each.name}" for each in live.live},
-        ledger_versions=live.versions,
+        config_map_versions={
+            who: str(metadata["resourceVersion"]) for who, metadata in live.metadata.items() if who[0] == "ConfigMap"
+        },
         unlabelled=frozenset((run.kind, run.namespace, run.name) for run in live.live if run.lost_labels),
         refusals=(
             *decision.refusals,

@@ -18,7 +18,7 @@ LEDGER_OF_RUN = "run"
 """The value of the label LEDGER on a run's ledger."""
 LEDGER_OF_BATCH = "batch"
 """The same of the Indexed Job of many trials."""
-_LAUNCHED = "launched"
+LAUNCHED = "launched"
 """The key that completes a claim; its value is always `true`."""
 _MOST_BYTES = 1 << 20
 """What the API server accepts as the data of a ConfigMap (MaxSecretSize in Kubernetes' core validation)."""
@@ -112,7 +112,7 @@ def ledger_config_map(stack: str, ledger: Ledger) -> Manifest:
         "launch": canonical(ledger.launch),
         **({"companions": canonical(ledger.companions)} if ledger.companions else {}),
         **({"trials": canonical(ledger.trials)} if ledger.trials else {}),
-        _LAUNCHED: "true",
+        LAUNCHED: "true",
     }
     if (size := sum(len(key) + len(value) for key, value in data.items())) > _MOST_BYTES:
         raise WorkloadError(
@@ -138,23 +138,24 @@ def claim_config_map(ledger: Mapping[str, Any], now: datetime) -> Manifest:
     return {
         **ledger,
         "metadata": {**ledger["metadata"], "annotations": annotations},
-        "data": {**ledger["data"], _LAUNCHED: None},
+        "data": {key: value for key, value in ledger["data"].items() if key != LAUNCHED},
     }
 
 
 def read_claim(config_map: Mapping[str, Any]) -> Claim | None:
     """The claim that a ledger still is; None of one whose launch was made. Raises WorkloadError as `read_ledger`."""
     since = (config_map["metadata"].get("annotations") or {}).get(CLAIM)
-    if since is None or _LAUNCHED in (config_map.get("data") or {}):
+    if since is None or LAUNCHED in (config_map.get("data") or {}):
         return None
     try:
-        return Claim(read_ledger(config_map), datetime.fromisoformat(since))
+        claimed = datetime.fromisoformat(since)
     except ValueError as error:
         metadata = config_map["metadata"]
         raise WorkloadError(
             f"ConfigMap {metadata['namespace']}/{metadata['name']}: annotation {CLAIM} is {since!r}, not a valid time: "
             "it was edited. Restore it"
         ) from error
+    return Claim(read_ledger(config_map), claimed)
 
 
 def read_ledger(config_map: Mapping[str, Any]) -> Ledger:

@@ -32,8 +32,6 @@ class Runs:
     """The parameter files of sweeps that launches may still mount, by name."""
     claims: tuple[Claim, ...] = ()
     """Ledgers of launches that were claimed, and that neither the cluster nor the engine's state has."""
-    versions: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """The resource versions of all ledgers and claims, by namespace and name."""
     metadata: Mapping[Identity, Mapping[str, Any]] = field(default_factory=dict)
     """Of all these objects, also of those that are being deleted."""
 
@@ -83,12 +81,6 @@ def read_runs(settings: Settings, recorded: Sequence[RecordedLaunch] = ()) -> Ru
         wrapper_sources(wrappers),
         {str(body["metadata"]["name"]): body.get("data") or {} for body in files},
         tuple(open_claims),
-        {
-            (str(body["metadata"]["namespace"]), str(body["metadata"]["name"])): str(
-                body["metadata"]["resourceVersion"]
-            )
-            for body in config_maps
-        },
         {identity(body): body["metadata"] for body in (*bodies, *config_maps, *wrappers, *files)},
     )
 

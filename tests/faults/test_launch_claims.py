@@ -154,7 +154,6 @@ def test_a_claim_of_a_killed_up(server: ApiServer, checkout: Project, ttl_second
     steps = json.loads(project.pulumi("preview", "--json").out)["steps"]
     (ledger,) = [step["newState"]["inputs"] for step in steps if f"run-{name}-" in step["urn"]]
     claim = claim_config_map(ledger, datetime.now(UTC))
-    claim["data"] = {key: value for key, value in claim["data"].items() if value is not None}
     server.send("POST", f"/api/v1/namespaces/{NAMESPACE}/configmaps", claim).checked()
     done = project.up()
     assert (done.code == 0) is launched, done.text
