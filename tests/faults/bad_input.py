@@ -9,7 +9,6 @@ import hashlib
 import os
 import random
 import shutil
-import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ import yaml
 from settings.spaces import sweeps
 from settings.stack_name import stacks
 from tests.faults.hostile import FRAGMENTS, LOOKALIKES, damaged
+from tests.odd_files import make_huge, make_socket
 
 ROOT = Path(__file__).resolve().parents[2]
 SEARCH = "search"
@@ -32,27 +32,12 @@ _HOLE = "Hole{}Hole"
 """Stands in the written text for what a writer of YAML would not write."""
 
 
-def _socket(path: Path) -> None:
-    # The path of a socket has 107 characters at most: it is bound by its name, from the folder's own descriptor.
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        with socket.socket(socket.AF_UNIX) as opened:
-            opened.bind(f"/proc/self/fd/{folder}/{path.name}")
-    finally:
-        os.close(folder)
-
-
-def _sparse(path: Path) -> None:
-    with path.open("wb") as file:
-        file.truncate(1 << 40)
-
-
 NO_FILES: dict[str, Callable[[Path], object]] = {
     "a FIFO": os.mkfifo,
     "a directory": Path.mkdir,
-    "a socket": _socket,
+    "a socket": make_socket,
     "a device": lambda path: path.symlink_to("/dev/zero"),
-    "1 TiB": _sparse,
+    "1 TiB": make_huge,
     "a link to itself": lambda path: path.symlink_to(path.name),
     "a link to nothing": lambda path: path.symlink_to("nothing"),
 }

@@ -14,6 +14,7 @@ import pytest
 from manifests.labels import LAUNCH, RUN, STACK, STATE
 from tests.apiserver import ApiServer, Body, api_server
 from tests.cluster.project import Project, eventually
+from tests.stateful.checkout import make_run
 from workloads.records import claim_config_map
 
 NAMESPACE, MOVED = "team", "team-b"
@@ -39,21 +40,11 @@ def checkout(server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Pro
 
 def make_config(name: str, **run: Any) -> dict[str, Any]:
     """A tenant's environment with one run."""
-    workload = {
-        "name": name,
-        "kind": "Job",
-        "namespace": NAMESPACE,
-        "managed": False,
-        "image": {"name": "busybox:1.35"},
-        "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "64Mi"}},
-        "runAsUser": 1000,
-        **run,
-    }
     existing = {"namespaces": [NAMESPACE, MOVED]}
     return {
         "trainstack:environment": {"profile": "tenant", "halves": ["training"], "existing": existing},
         "trainstack:queues": {"priorityClasses": None},
-        "trainstack:workloads": {"runs": [workload]},
+        "trainstack:workloads": {"runs": [make_run(name, **{"namespace": NAMESPACE, **run})]},
     }
 
 

@@ -10,6 +10,7 @@ import pytest
 from manifests.labels import STATE
 from tests.apiserver import ApiServer, Body, api_server
 from tests.cluster.project import Done, Project
+from tests.stateful.checkout import make_run
 
 RUNS = "team"
 """The namespace of the run: it is there before."""
@@ -42,15 +43,6 @@ def checkouts(server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> tu
 
 def make_config(stack: str, **cluster: Any) -> dict[str, Any]:
     """A namespace, a class, a volume and a run that stays active."""
-    run = {
-        "name": stack,
-        "kind": "Job",
-        "namespace": RUNS,
-        "managed": False,
-        "image": {"name": "busybox:1.35"},
-        "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "64Mi"}},
-        "runAsUser": 1000,
-    }
     volume = {"name": "data", "namespace": stack, "size": "1Gi", "accessModes": ["ReadWriteOnce"]}
     return {
         "trainstack:environment": {"namespaces": [{"name": stack}], "existing": {"namespaces": [RUNS]}},
@@ -59,7 +51,7 @@ def make_config(stack: str, **cluster: Any) -> dict[str, Any]:
             "volumes": [{**volume, "storageClass": stack}],
         },
         "trainstack:queues": {"priorityClasses": None},
-        "trainstack:workloads": {"runs": [run]},
+        "trainstack:workloads": {"runs": [make_run(stack, RUNS)]},
         "trainstack:cluster": cluster,
     }
 

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,30 +13,14 @@ from settings.files import MOST_BYTES, FileError, read_bytes
 from settings.load import load
 from settings.merge import plain
 from settings.source import read
-
-
-def _socket(path: Path) -> None:
-    # The path of a socket has 107 characters at most.
-    here = Path.cwd()
-    os.chdir(path.parent)
-    try:
-        with socket.socket(socket.AF_UNIX) as opened:
-            opened.bind(path.name)
-    finally:
-        os.chdir(here)
-
-
-def _huge(path: Path) -> None:
-    with path.open("wb") as file:
-        file.truncate(1 << 40)
-
+from tests.odd_files import make_huge, make_socket
 
 STRANGE: dict[str, Callable[[Path], object]] = {
     "a FIFO": os.mkfifo,
     "a directory": Path.mkdir,
-    "a socket": _socket,
+    "a socket": make_socket,
     "a character device": lambda path: path.symlink_to("/dev/zero"),
-    "larger than": _huge,
+    "larger than": make_huge,
     os.strerror(errno.ELOOP): lambda path: path.symlink_to(path.name),
 }
 
