@@ -34,6 +34,23 @@ ImageDigest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 """What an image's content is called in a registry: `sha256:` and 64 lower-case hexadecimal digits."""
 
 
+_MOST_PATH_BYTES, _MOST_NAME_BYTES = 1024, 255
+"""Of a path within the repository, and of each name in it: file systems of Linux hold no longer name."""
+
+
+def _file_path(text: str) -> str:
+    longest = max(len(name.encode()) for name in text.split("/"))
+    if longest > _MOST_NAME_BYTES or len(text.encode()) > _MOST_PATH_BYTES:
+        raise ValueError(
+            f"a path has at most {_MOST_PATH_BYTES} bytes, and each name in it at most {_MOST_NAME_BYTES}; shorten it"
+        )
+    return text
+
+
+FilePath = Annotated[Text, AfterValidator(_file_path)]
+"""A file, a folder or a module of the repository; whether it exists is a rule's question."""
+
+
 def _unique(names: tuple[str, ...]) -> tuple[str, ...]:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

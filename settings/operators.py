@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from settings.base import Section, Sha256, Text, UniqueNames
+from settings.base import FilePath, Section, Sha256, UniqueNames
 from settings.kubernetes import ImageReference, NonNegative, Positive
 from settings.quantities import Quantity
 
@@ -13,7 +13,7 @@ class Manifest(Section):
     """A release manifest: where it is and what its bytes must be. Nothing is written unless they match."""
 
     version: str = Field(pattern=r"^v[0-9]+\.[0-9]+\.[0-9]+$")
-    path: Text | None = None
+    path: FilePath | None = None
     """A file, relative to the project."""
     url: str | None = Field(None, pattern="^https://")
     sha256: Sha256

@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from settings.base import DnsLabel, DnsName, Section, Text, Toleration, UniqueNames
+from settings.base import DnsLabel, DnsName, FilePath, Section, Toleration, UniqueNames
 from settings.code import Code
 from settings.elastic import Elastic
 from settings.jobsets import DependsOn, FailurePolicy, Network, SuccessPolicy, faults_of_jobs
@@ -32,7 +32,7 @@ RoleName = Literal["Master", "Worker"]
 class Image(Section):
     """The image of a workload: built from this repository, or somebody's by name."""
 
-    build: Text | None = None
+    build: FilePath | None = None
     """A folder of this repository with a Dockerfile; its content names the image's tag."""
     name: ImageReference | None = None
     """A reference such as `pytorch/pytorch:2.0.1-cuda11.7-cudnn8-devel` or `repository@sha256:…`."""
@@ -63,12 +63,12 @@ class Resources(Section):
 class Data(Section):
     """The files a run reads: named by the digest of their manifest, so other data is another run."""
 
-    manifest: Text
+    manifest: FilePath
     """A file of this repository: the manifest.json of the prepared folder, as committed."""
     volume: DnsLabel
     path: str = Field(pattern=r"^[^/]")
     """The folder on the volume."""
-    prepare: Text | None = None
+    prepare: FilePath | None = None
     """A Python module of this repository that writes the files into the folder given as its argument: `trainstack up`
     runs it on the person's machine where the volume lacks them. None: somebody brings them (`trainstack upload`)."""
 

@@ -7,12 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from settings.errors import Finding, SettingsError
 from settings.files import MOST_BYTES, FileError, read_bytes
 from settings.load import load
 from settings.merge import plain
 from settings.source import read
+from settings.workloads import Image
 from tests.odd_files import make_huge, make_socket
 
 STRANGE: dict[str, Callable[[Path], object]] = {
@@ -72,3 +74,10 @@ def test_long_values_take_little_time(tmp_path: Path, text: str, fault: str | No
     plain(read(tmp_path, "f.yaml", findings))
     assert time.process_time() - began < 10
     assert [fault in each.message for each in findings] == ([True] if fault else []) if fault else findings == []
+
+
+@pytest.mark.parametrize("path", ["x" * 256, "a/" + "ü" * 128, "a/" * 600])
+def test_a_path_that_no_file_can_have_is_refused(path: str) -> None:
+    """To look for the file would fail."""
+    with pytest.raises(ValidationError, match="a path has at most 1024 bytes, and each name in it at most 255"):
+        Image(build=path)
