@@ -14,7 +14,7 @@ from typing import Any
 
 from checks.kinds import KINDS
 from checks.ownership import identity
-from manifests.labels import LAUNCH, OWNER
+from manifests.labels import LAUNCH, is_field_manager
 from settings.quantities import amount
 
 Step = str | int | tuple[tuple[str, Any], ...]
@@ -67,9 +67,36 @@ def overwritten(manifest: Mapping[str, Any], live: Mapping[str, Any], fields: Se
     )
 
 
+def inherited(fields: Sequence[Mapping[str, Any]], manager: str) -> list[Mapping[str, Any]]:
+    """An object's `managedFields` once the fields of all other states are this state's.
+
+    The latest set that another state applied becomes this state's own, so that a later change removes what it no longer
+    declares. Sets that were not applied are dropped: nothing removes their fields anyway.
+
+    Args:
+        fields: as they are.
+        manager: the field manager of this state.
+
+    """
+    of_others = [each for each in fields if is_field_manager(each["manager"]) and each["manager"] != manager]
+    applied = [each for each in of_others if each["operation"] == "Apply"]
+    own = any(each["manager"] == manager and each["operation"] == "Apply" for each in fields)
+    renamed = [] if own or not applied else [max(applied, key=lambda each: str(each.get("time", "")))]
+    return [
+        *(each for each in fields if each not in of_others),
+        *({**each, "manager": manager} for each in renamed),
+    ]
+
+
+def of_other_states(metadata: Mapping[str, Any], manager: str) -> bool:
+    """Whether another state than the one with this field manager has set fields of a live object."""
+    fields = metadata.get("managedFields") or ()
+    return any(is_field_manager(each["manager"]) and each["manager"] != manager for each in fields)
+
+
 def _ours(manager: str) -> bool:
-    """Whether it is we, or the engine's provider under one of its own names."""
-    return manager == OWNER or manager.startswith("pulumi-")
+    """Whether it is a state of ours, or the engine's provider under one of its own names."""
+    return is_field_manager(manager) or manager.startswith("pulumi-")
 
 
 def _owned(fields: Mapping[str, Any], declared: object, path: Path) -> Iterator[Path]:

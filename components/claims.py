@@ -16,7 +16,7 @@ from checks.cluster.client import NOT_FOUND, ClusterError, connect, get, run
 from checks.cluster.webhooks import said
 from checks.launches import utc_now
 from components.removal import send
-from manifests.labels import LAUNCH, LEDGER, OWNER, STACK
+from manifests.labels import FIELD_MANAGER, LAUNCH, LEDGER, STACK
 from workloads.records import LAUNCHED, claim_config_map
 
 
@@ -65,15 +65,14 @@ async def _take(claim: Claim, context: str | None) -> Mapping[str, str]:
     """Write the claim; its UID and resource version, by which it is told from any other."""
     api, path = await connect(context), paths.location(claim.ledger)
     body = claim_config_map(claim.ledger, utc_now())
+    query = f"?fieldManager={body['metadata']['annotations'][FIELD_MANAGER]}"
     if claim.version is None:
-        where = f"{path.rpartition('/')[0]}?fieldManager={OWNER}"
-        status, text = await send(api, "POST", where, body, "application/json")
+        status, text = await send(api, "POST", path.rpartition("/")[0] + query, body, "application/json")
     else:
         body["metadata"] = {**body["metadata"], "resourceVersion": claim.version}
         # A merge patch removes what is null.
         body["data"] = {**body["data"], LAUNCHED: None}
-        where = f"{path}?fieldManager={OWNER}"
-        status, text = await send(api, "PATCH", where, body, "application/merge-patch+json")
+        status, text = await send(api, "PATCH", path + query, body, "application/merge-patch+json")
     name = claim.ledger["metadata"]["name"]
     if status == httpx.codes.CONFLICT or (status == NOT_FOUND and claim.version is not None):
         raise ClusterError(

@@ -11,7 +11,7 @@ from typing import Any
 import pulumi
 
 from checks.recorded import type_token
-from manifests.labels import FIELD_MANAGER, LAUNCH, MANAGED_BY, OWNER
+from manifests.labels import LAUNCH, MANAGED_BY
 
 PROVIDER_VERSION = "4.25.0"
 """The release of pulumi-kubernetes that every object is declared to; the plugin of that version serves it."""
@@ -24,12 +24,10 @@ class Object(pulumi.CustomResource):
     """
 
     def __init__(self, manifest: Mapping[str, Any], opts: pulumi.ResourceOptions | None = None) -> None:
-        """Declare it as it stands in the manifest, its fields owned by us whichever state declares them."""
-        metadata = manifest["metadata"]
-        annotations = {**metadata.get("annotations", {}), FIELD_MANAGER: OWNER}
+        """Declare it."""
         super().__init__(
             *called(manifest),
-            {**manifest, "metadata": {**metadata, "annotations": annotations}},
+            {**manifest},
             pulumi.ResourceOptions.merge(pulumi.ResourceOptions(version=PROVIDER_VERSION), opts),
         )
 

@@ -13,7 +13,7 @@ from kr8s.asyncio import Api
 from checks.cluster import paths
 from checks.cluster.client import NOT_FOUND, ClusterError, connect, get, run
 from checks.cluster.webhooks import said
-from manifests.labels import OWNER
+from manifests.labels import FIELD_MANAGER
 
 _PAUSE_SECONDS = 0.5
 
@@ -45,7 +45,7 @@ async def _hold_and_drain(queue: Mapping[str, Any], context: str | None) -> None
         "metadata": metadata,
         "spec": {**queue["spec"], "stopPolicy": "HoldAndDrain"},
     }
-    query = f"?fieldManager={OWNER}&force=true"
+    query = f"?fieldManager={metadata['annotations'][FIELD_MANAGER]}&force=true"
     status, text = await send(api, "PATCH", path + query, _whole_numbers(wanted), "application/apply-patch+yaml")
     if status not in (httpx.codes.OK, NOT_FOUND):
         raise ClusterError(

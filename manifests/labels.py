@@ -3,6 +3,7 @@
 Each constant says what it means, what its values may be, and who reads it.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -88,10 +89,9 @@ SKIP_AWAIT = "pulumi.com/skipAwait"
 than any `up` should, and on claims, whose check hangs on updates. Read by the Kubernetes provider."""
 
 FIELD_MANAGER = "pulumi.com/patchFieldManager"
-"""Annotation, always `trainstack`: who owns the fields that we declare under server-side apply. By itself the provider
-makes up a name for every resource of every state, which conflicts with its own fields on an object whose state was
-lost, or that an interrupted `up` left behind. Read by the Kubernetes provider; written where objects are declared to
-it."""
+"""Annotation: who owns the fields that we declare under server-side apply, as `field_manager` names it. Without it the
+provider generates a name for every resource, which conflicts with its own fields on an object that an interrupted `up`
+left behind. Read by the Kubernetes provider; written where objects are declared to it."""
 
 RETAIN = "trainstack.dev/retain"
 """Annotation, `"false"`, on claims that go with their stack, or when no setting names them any more; on others there is
@@ -118,8 +118,19 @@ HOSTNAME = "kubernetes.io/hostname"
 
 
 def with_state(metadata: Mapping[str, Any], identity: str) -> Manifest:
-    """An object's metadata with the identity of the state that declares it."""
-    return {**metadata, "annotations": {**metadata.get("annotations", {}), STATE: identity}}
+    """An object's metadata with the identity and the field manager of the state that declares it."""
+    own = {STATE: identity, FIELD_MANAGER: field_manager(identity)}
+    return {**metadata, "annotations": {**metadata.get("annotations", {}), **own}}
+
+
+def field_manager(identity: str) -> str:
+    """The field manager of a state. Two states differ in STATE alone, so the API server refuses the second writer."""
+    return f"{OWNER}-{identity}"
+
+
+def is_field_manager(name: str) -> bool:
+    """Whether a state of some stack has this field manager, or a release before field managers had states."""
+    return re.fullmatch(rf"{OWNER}(-[0-9a-f]{{32}})?", name) is not None
 
 
 def mark(stack: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ from checks.teardown.plan import protected
 from components.claims import Claim
 from components.cluster import mark_and_order, prove, remember
 from components.departing import after_those
+from components.field_managers import take_fields_over
 from components.launches import Launches
 from components.objects import PROVIDER_VERSION
 from components.runs import RunsArgs
@@ -49,6 +50,7 @@ def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Map
     after: tuple[pulumi.Input[pulumi.Resource], ...] = ()
     everything: tuple[pulumi.Resource, ...] = ()
     after_those(program.departing, partial(wait_until_replaceable, context=settings.cluster.context))
+    take_fields_over(program.taken, program.state.identity, settings.cluster.context)
     hooks = teardown(settings, program.retained, program.recorded)
     sealed = SecretsArgs(stack=settings.stack, secrets=settings.secrets, values=secrets) if secrets else None
     if "platform" in halves:

@@ -5,12 +5,12 @@ nothing has been written.
 """
 
 import subprocess
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from checks import downgrades, identity, ownership
+from checks import downgrades, identity, managers, ownership
 from checks.admission.words import lines
 from checks.cluster.identity import read_cluster
 from checks.cluster.rights import lacking
@@ -20,6 +20,7 @@ from checks.preflight import examine
 from checks.recorded import RecordedLaunch
 from checks.states import OwnState
 from manifests import secrets, storage
+from manifests.labels import field_manager
 from manifests.operators import OperatorManifests, in_order
 from manifests.retained import Retained, retained
 from settings.load import load_with_places
@@ -51,6 +52,8 @@ class Program:
     """The launches in the engine's state."""
     departing: Mapping[str, Mapping[str, Any]]
     """Those manifests whose namesakes are being deleted, by the UIDs of these."""
+    taken: tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...]
+    """The manifests of live objects with fields of other states, each with the live metadata."""
     retained: tuple[Retained, ...]
     """What `destroy` leaves in the cluster."""
     notes: tuple[str, ...]
@@ -136,6 +139,7 @@ def decide(
         decided=decided,
         recorded=tuple(recorded),
         departing=departing,
+        taken=tuple(_with_fields_of_other_states(staying, there, state)),
         retained=kept,
         notes=(
             *(str(each) for each in findings if not each.silenced and each.id not in answered),
@@ -152,6 +156,16 @@ def decide(
         ),
         verdicts=tuple(lines(checked.verdicts)),
     )
+
+
+def _with_fields_of_other_states(
+    manifests: Iterable[Mapping[str, Any]], live: Mapping[Identity, Mapping[str, Any]], state: OwnState
+) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    manager = field_manager(state.identity)
+    for manifest in manifests:
+        metadata = live.get(ownership.identity(manifest))
+        if metadata is not None and managers.of_other_states(metadata, manager):
+            yield manifest, metadata
 
 
 def _declared(settings: Settings, inputs: render.Inputs, decided: Decided) -> Iterator[Mapping[str, Any]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from checks.admission.model import Snapshot
 from checks.admission.reading import declared_objects, read_snapshot
-from manifests.labels import OWNER, RUN
+from manifests.labels import RUN, is_field_manager
 from settings.model import Settings
 
 Body = Mapping[str, Any]
@@ -68,7 +68,7 @@ def _goes(live: Body, key: str) -> bool:
     """Whether a field goes once the environment does not say it any more: nobody else has set it."""
     fields = live["metadata"].get("managedFields") or ()
     held = [each["manager"] for each in fields if f"f:{key}" in each.get("fieldsV1", {}).get("f:spec", {})]
-    return set(held) == {OWNER}
+    return bool(held) and all(map(is_field_manager, held))
 
 
 def _is_of(body: Body, runs: Collection[tuple[str, str]]) -> bool:

@@ -2,12 +2,13 @@
 
 import threading
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from manifests.labels import STATE
+from manifests.labels import STATE, field_manager, is_field_manager
 from tests.apiserver import ApiServer, Body, api_server
 from tests.cluster.project import Done, Project
 from tests.stateful.checkout import make_run
@@ -68,6 +69,13 @@ def objects(server: ApiServer, stack: str) -> dict[tuple[str, str], Body]:
 def states(server: ApiServer, stack: str) -> set[str | None]:
     """The identities on all objects of a stack."""
     return {each.get("annotations", {}).get(STATE) for each in objects(server, stack).values()}
+
+
+def managers(server: ApiServer, stack: str) -> set[str]:
+    """The field managers of our states on the objects of a stack that can be edited."""
+    live = (each for (kind, _), each in objects(server, stack).items() if kind != "Job")
+    names = (entry["manager"] for each in live for entry in each["managedFields"])
+    return {each for each in names if is_field_manager(each)}
 
 
 def path_of(kind: str, metadata: Mapping[str, Any]) -> str:
@@ -143,20 +151,47 @@ def test_a_second_checkout_changes_nothing(server: ApiServer, checkouts: tuple[P
     assert states(server, "shared") == {identity}
 
 
+def test_of_two_first_ups_at_once_each_writes_only_what_it_created(
+    server: ApiServer, checkouts: tuple[Project, Project]
+) -> None:
+    """Both find an empty cluster; the API server refuses the second writer of an object."""
+    several = [each.other("racing", make_config("racing")) for each in checkouts]
+    with ThreadPoolExecutor() as pool:
+        done = [*pool.map(Project.up, several)]
+    assert any(each.code != 0 for each in done), [each.text for each in done]
+    live = objects(server, "racing")
+    assert live
+    for metadata in live.values():
+        of_states = {each["manager"] for each in metadata["managedFields"] if is_field_manager(each["manager"])}
+        assert of_states == {field_manager(metadata["annotations"][STATE])}
+    for project, before in zip(several, done, strict=True):
+        again = project.up()
+        assert (again.code == 0) == (before.code == 0), again.text
+        if before.code != 0:
+            refused(again)
+
+
 def test_a_state_takes_over_another_ones_objects(server: ApiServer, checkouts: tuple[Project, Project]) -> None:
     """By the printed setting: all objects stay the same, the active run too; then the first one refuses."""
-    first, second = (each.other("taken", make_config("taken")) for each in checkouts)
+    labelled = make_config("taken")
+    labelled["trainstack:environment"]["namespaces"][0]["labels"] = {"example.org/team": "vision"}
+    first, second = (each.other("taken", labelled) for each in checkouts)
     succeeded(first.up())
     (old,) = states(server, "taken")
     assert old is not None
     uids = {who: metadata["uid"] for who, metadata in objects(server, "taken").items()}
-    second.write_stack("taken", make_config("taken", takeOver=[old]))
+    second.write_stack("taken", {**labelled, "trainstack:cluster": {"takeOver": [old]}})
     assert f"taken over from state {old}" in succeeded(second.up())
     (new,) = states(server, "taken")
     assert new not in (old, None)
     assert {who: metadata["uid"] for who, metadata in objects(server, "taken").items()} == uids
     assert "remove the entry" in succeeded(second.up("--expect-no-changes"))
+    assert managers(server, "taken") == {field_manager(new)}
+    # The fields are this state's own: what it no longer declares goes.
+    assert "example.org/team" in objects(server, "taken")["Namespace", "taken"]["labels"]
     second.write_stack("taken", make_config("taken"))
+    succeeded(second.up("--refresh"))
+    assert "example.org/team" not in objects(server, "taken")["Namespace", "taken"]["labels"]
     succeeded(second.up("--refresh", "--expect-no-changes"))
     before = server.offset()
     for done in (first.up(), first.trainstack("destroy", "--yes"), first.trainstack("teardown", "--yes")):

@@ -14,7 +14,6 @@ from tests.stateful.checkout import Checkout, make_checkout
 from tests.stateful.child import Operation
 from tests.stateful.cluster import Launch, Status
 from tests.stateful.session import Session
-from tests.stateful.state import State
 
 _NUMBERS = count(1)
 HOME, AWAY = "home", "away"
@@ -90,9 +89,6 @@ class World:
 
     def at_once(self, turns: Iterator[bool]) -> dict[str, Session]:
         """Both people's `up` at the same time; `turns` tells whose next moment it is."""
-        # Two first `up`s that both read an empty cluster may write to each other's objects (docs/roadmap.md). Runs are
-        # launched once all the same, and each of the two is refused from then on.
-        racing = not any(_holds_objects(person) for person in self.people.values())
         sessions = {who: self.session(who, "up") for who in self.people}
         try:
             while running := [who for who, each in sessions.items() if not each.over]:
@@ -101,7 +97,7 @@ class World:
         finally:
             for each in sessions.values():
                 each.close()
-        self.judge(sessions, racing=racing)
+        self.judge(sessions)
         return sessions
 
     def use_context(self, who: str, context: str) -> None:
@@ -179,8 +175,8 @@ class World:
                 if each.server == name and each.uid not in here:
                     each.gone = True
 
-    def judge(self, sessions: dict[str, Session], *, racing: bool = False) -> None:
-        """Look at what these commands did; `racing`: neither state held an object before. Raises BrokenError."""
+    def judge(self, sessions: dict[str, Session]) -> None:
+        """Look at what these commands did. Raises BrokenError."""
         before = {uid: (each.active, each.gone) for uid, each in self.launches.items()}
         succeeded = set(self.succeeded)
         self.look()
@@ -193,7 +189,7 @@ class World:
             *self._ended(before, sessions),
             *self._twice(),
             *self._again(before, succeeded),
-            *self._trespasses(events, racing=racing),
+            *self._trespasses(events),
             *self._written(events, sessions),
         ]
         if faults:
@@ -240,7 +236,7 @@ class World:
             if uid not in before and known:
                 yield f"launched after it succeeded: {each.path} (run {each.run_id})"
 
-    def _trespasses(self, events: dict[str, list[Event]], *, racing: bool) -> Iterator[str]:
+    def _trespasses(self, events: dict[str, list[Event]]) -> Iterator[str]:
         """Nobody writes to a cluster, or to an object, that is not the stack's."""
         owners = {each.user: who for who, each in self.people.items()}
         for name, news in events.items():
@@ -254,7 +250,7 @@ class World:
                 maker = self.makers.get(key)
                 if event.code == 201 or event.verb == "create":
                     self.makers[key] = who
-                elif maker not in (None, who) and not racing:
+                elif maker not in (None, who):
                     yield f"{who} wrote to what {maker} made: {event.verb} {event.resource} {event.name}"
                 if event.verb == "delete":
                     self.makers.pop(key, None)
@@ -269,11 +265,6 @@ class World:
             for event in (each for news in events.values() for each in news if each.user == user and each.wrote):
                 kind = "a preview" if session.operation.mode == "preview" else "a refused change"
                 yield f"{kind} of {who} wrote: {event.verb} {event.resource} {event.name}"
-
-
-def _holds_objects(person: Checkout) -> bool:
-    resources = State.load(person.state).resources
-    return any(each.type.startswith("kubernetes:") and not each.external for each in resources)
 
 
 def user_of(person: Checkout, profile: str) -> User:

@@ -12,12 +12,12 @@ from checks.cluster.client import Answer, ClusterError
 from components import claims
 from components.claims import Claim, claim_hooks
 from components.departing import after_those
-from manifests.labels import LAUNCH, LEDGER, STACK
+from manifests.labels import LAUNCH, LEDGER, STACK, with_state
 
 RECORD: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "ConfigMap",
-    "metadata": {"name": "run-a-1", "namespace": "lab", "labels": {LEDGER: "run", STACK: "dev"}},
+    "metadata": with_state({"name": "run-a-1", "namespace": "lab", "labels": {LEDGER: "run", STACK: "dev"}}, "a" * 32),
     "data": {"run": "a-1", "launched": "true"},
 }
 NAMED: dict[str, Any] = {

@@ -11,7 +11,7 @@ from pulumi.runtime import mocks
 from checks.identity import CA, Cluster
 from components.cluster import mark_and_order, prove, remember
 from components.objects import Object
-from manifests.labels import STATE
+from manifests.labels import FIELD_MANAGER, STATE
 
 HERE = Cluster({"kube-system": "here"}, "lab", "https://lab:6443")
 OWN = "a" * 32
@@ -78,6 +78,7 @@ def test_every_object_bears_the_identity_of_the_state() -> None:
     declare(registered)
     assert registered.seen["state-identity"]["inputs"] == {"input": OWN}
     assert registered.seen["lab/x"]["inputs"]["metadata"]["annotations"][STATE] == OWN
+    assert registered.seen["lab/x"]["inputs"]["metadata"]["annotations"][FIELD_MANAGER] == f"trainstack-{OWN}"
     assert registered.seen["lab/x"]["inputs"]["metadata"]["annotations"]["kept"] == "yes"
     read = registered.seen["cluster-identity"]
     assert (read["type"], read["read"]) == ("kubernetes:core/v1:Namespace", "kube-system")

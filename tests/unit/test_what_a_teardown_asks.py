@@ -12,6 +12,7 @@ import pytest
 from checks.cluster.client import ClusterError, RightsError
 from checks.cluster.teardown import read_ours, read_scene
 from components.removal import delete, hold_and_drain, until
+from manifests.labels import with_state
 from settings.environment import Environment, Namespace
 from stacks import teardown
 from tests.unit.make import make_settings
@@ -170,7 +171,7 @@ def test_a_tenant_asks_for_its_own_namespace_alone(server: Server) -> None:
 QUEUE = {
     "apiVersion": "kueue.x-k8s.io/v1beta2",
     "kind": "ClusterQueue",
-    "metadata": {"name": "q", "labels": MARKED},
+    "metadata": with_state({"name": "q", "labels": MARKED}, "a" * 32),
     "spec": {"stopPolicy": "None", "weight": 2.0, "groups": [{"share": 0.5}]},
 }
 
@@ -179,7 +180,7 @@ def test_a_queue_is_held_by_its_own_field_manager(server: Server) -> None:
     """As it was declared but for that; by its uid, so that no other is made. One that is gone is left so."""
     hold_and_drain(QUEUE, None)
     ((verb, path, sent),) = server.sent
-    assert (verb, path) == ("PATCH", f"{QUEUES}/q?fieldManager=trainstack&force=true")
+    assert (verb, path) == ("PATCH", f"{QUEUES}/q?fieldManager=trainstack-{'a' * 32}&force=true")
     spec = {"stopPolicy": "HoldAndDrain", "weight": 2, "groups": [{"share": 0.5}]}
     assert sent == {**QUEUE, "metadata": {**QUEUE["metadata"], "uid": "q"}, "spec": spec}  # type: ignore[dict-item]
     assert isinstance(sent["spec"]["weight"], int)

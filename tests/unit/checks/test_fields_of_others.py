@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from checks.cluster.client import Answer
-from checks.managers import held, overwritten
+from checks.managers import held, inherited, of_other_states, overwritten
 from checks.ownership import identity
+from manifests.labels import field_manager
 from manifests.secrets import secret
 from settings.secrets import Encrypted, Secret, Secrets
 from stacks import guards
@@ -141,3 +142,46 @@ def test_a_secret_of_the_environment_is_a_warning_since_its_value_is_not_known(m
     refusals, notes = guards.fields_of_others(settings, [manifest], live, {identity(manifest)})
     assert refusals == ()
     assert notes[0].endswith('and "None" is declared, which wins (adopt: true)')
+
+
+OWN, OTHER, EARLIER = (field_manager(each) for each in ("a" * 32, "b" * 32, "c" * 32))
+
+
+def make_entry(manager: str, time: str = "2026-01-01T00:00:00Z", operation: str = "Apply") -> dict[str, Any]:
+    """One entry of `managedFields`."""
+    return {"manager": manager, "operation": operation, "time": time, "fieldsV1": {"f:spec": {}}}
+
+
+@pytest.mark.parametrize(
+    ("managers", "expected"),
+    [
+        ([], False),
+        ([OWN, "kubectl-edit", "trainstack-devcluster", "manager"], False),
+        ([OWN, OTHER], True),
+        # A release before states had field managers.
+        (["trainstack"], True),
+    ],
+)
+def test_the_fields_of_another_state_are_known_by_its_field_manager(managers: list[str], *, expected: bool) -> None:
+    """Every state has one of its own; other tools' do not count."""
+    assert of_other_states({"managedFields": [make_entry(each) for each in managers]}, OWN) == expected
+
+
+def test_an_object_without_managed_fields_has_none_of_another_state() -> None:
+    """The API server may not have any."""
+    assert not of_other_states({}, OWN)
+
+
+def test_the_latest_set_that_another_state_applied_is_inherited() -> None:
+    """What only created or patched the object is dropped, and so are older sets; other tools keep theirs."""
+    edit = make_entry("kubectl-edit", operation="Update")
+    latest = make_entry(OTHER, "2026-03-01T00:00:00Z")
+    claim = make_entry(OTHER, "2026-04-01T00:00:00Z", "Update")
+    fields = [make_entry(EARLIER), edit, latest, claim]
+    assert inherited(fields, OWN) == [edit, {**latest, "manager": OWN}]
+
+
+def test_what_the_state_applied_itself_is_kept() -> None:
+    """One manager cannot have two sets that it applied."""
+    own = make_entry(OWN)
+    assert inherited([make_entry(OTHER, "2026-03-01T00:00:00Z"), own], OWN) == [own]

@@ -1,0 +1,94 @@
+"""The fields of an object that this state takes over from another state become its own, before the engine writes it.
+
+Each state is a field manager of its own, so the API server refuses the engine's server-side apply to an object of
+another state. Where a change may take an object over, its fields change hands first, in one step that only one of two
+`up`s can win.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import httpx
+import pulumi
+
+from checks.cluster import paths
+from checks.cluster.client import NOT_FOUND, ClusterError, connect, get, run
+from checks.cluster.webhooks import said
+from checks.managers import inherited, of_other_states
+from checks.ownership import identity, shown
+from checks.states import owner_of
+from components.objects import called, not_tried
+from components.removal import in_a_thread, send
+from manifests.labels import STATE, field_manager
+
+_TRIES = 10
+"""How often a change of the object by others, its controllers mostly, is followed by another try."""
+
+
+def take_fields_over(
+    taken: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]], state: str, context: str | None
+) -> None:
+    """Transfer the fields of these objects before the engine creates or updates them. Call it before they are declared.
+
+    In a preview the API server is not asked to try the change: it would report the conflict that `up` resolves.
+
+    Args:
+        taken: the manifests, each with the metadata of the live object as this change was decided upon.
+        state: the identity of this state.
+        context: the kubeconfig's context.
+
+    """
+    waiting = {called(manifest): (manifest, owner_of(metadata)) for manifest, metadata in taken}
+
+    def transfer(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
+        if (args.type_, args.name) not in waiting:
+            return None
+        manifest, owner = waiting[args.type_, args.name]
+
+        async def before(_: pulumi.ResourceHookArgs) -> None:
+            await in_a_thread(lambda: run(_transfer(manifest, owner, state, context)))
+
+        hook = pulumi.ResourceHook(f"{args.type_}::{args.name}-fields", before)
+        binding = pulumi.ResourceHookBinding(before_create=[hook], before_update=[hook])
+        given: Any = args.props["metadata"]
+        metadata = not_tried(given) if pulumi.runtime.is_dry_run() else given
+        return pulumi.ResourceTransformationResult(
+            {**args.props, "metadata": metadata},
+            pulumi.ResourceOptions.merge(pulumi.ResourceOptions(hooks=binding), args.opts),
+        )
+
+    if waiting:
+        pulumi.runtime.register_stack_transformation(transfer)
+
+
+async def _transfer(manifest: Mapping[str, Any], owner: str, state: str, context: str | None) -> None:
+    api, path = await connect(context), paths.location(manifest)
+    manager, name = field_manager(state), shown(identity(manifest))
+    for _ in range(_TRIES):
+        answer = await get(api, path, metadata_only=True)
+        if answer.status == NOT_FOUND:
+            return
+        if not answer.found:
+            raise ClusterError(f"the cluster answered {answer.status} to get {path}")
+        metadata = answer.body["metadata"]
+        now = owner_of(metadata)
+        if now not in (owner, state):
+            raise ClusterError(
+                f"{name}: state {now} of this stack took it over while this `up` was running. It is not written. Run "
+                "`up` again, which names the remedies"
+            )
+        if not of_other_states(metadata, manager):
+            return
+        change = {
+            "resourceVersion": metadata["resourceVersion"],
+            "annotations": {STATE: state},
+            "managedFields": inherited(metadata["managedFields"], manager),
+        }
+        status, text = await send(
+            api, "PATCH", f"{path}?fieldManager={manager}", {"metadata": change}, "application/merge-patch+json"
+        )
+        if status == httpx.codes.OK:
+            return
+        if status != httpx.codes.CONFLICT:
+            raise ClusterError(f"{name} cannot be taken over ({status}: {said(text)})")
+    raise ClusterError(f"{name} changed {_TRIES} times while this `up` tried to take it over; run `up` again")
