@@ -3,12 +3,11 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
 
 from kr8s.asyncio import Api
 
 from checks.cluster import paths
-from checks.cluster.client import FORBIDDEN, NOT_FOUND, ClusterError, get
+from checks.cluster.client import FORBIDDEN, NOT_FOUND, PAGE, ClusterError, get_list
 from checks.cluster.snapshot import run_namespaces
 from manifests import queues
 from settings.model import Settings
@@ -31,8 +30,6 @@ NAMESPACED: Mapping[str, str] = {
     "Workload": queues.API_VERSION,
 }
 """Kinds of namespaces, likewise."""
-_PAGE = 500
-"""Objects of one answer: finished Workloads stay for ever where nobody says otherwise."""
 DEPLOYMENTS = "/apis/apps/v1/deployments"
 _AUTOSCALERS = ("cluster-autoscaler", "karpenter")
 
@@ -60,17 +57,13 @@ async def _all(api: Api, kind: str, version: str, namespaces: Sequence[str | Non
     """Every object of a kind; none of one that is not served, and None where that may not be read."""
     found: list[Body] = []
     for namespace in namespaces:
-        path, more = paths.collection(version, kind, namespace), ""
-        while True:
-            answer = await get(api, f"{path}?limit={_PAGE}{more}")
-            if answer.status == FORBIDDEN:
-                return None
-            if not answer.found and answer.status != NOT_FOUND:
-                raise ClusterError(f"the cluster answered {answer.status} to list {path}; try again")
-            # Items of a list do not say what they are.
-            found += [{"apiVersion": version, "kind": kind, **item} for item in answer.body.get("items") or ()]
-            token = (answer.body.get("metadata") or {}).get("continue")
-            if not token:
-                break
-            more = f"&continue={quote(token)}"
+        path = paths.collection(version, kind, namespace)
+        # Finished Workloads stay for ever where nobody says otherwise.
+        answer = await get_list(api, f"{path}?limit={PAGE}")
+        if answer.status == FORBIDDEN:
+            return None
+        if not answer.found and answer.status != NOT_FOUND:
+            raise ClusterError(f"the cluster answered {answer.status} to list {path}; try again")
+        # Items of a list do not say what they are.
+        found += [{"apiVersion": version, "kind": kind, **item} for item in answer.body.get("items") or ()]
     return tuple(found)

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import httpx
 import kr8s.asyncio
@@ -27,6 +28,8 @@ NOT_FOUND = 404
 """The status of an answer that there is no such object, or no such kind."""
 FORBIDDEN = 403
 """The status of an answer to somebody who lacks the right."""
+PAGE = 500
+"""Objects in one answer to a list of a kind of which a namespace may hold thousands."""
 _AT_ONCE = 16
 _CONNECTING = threading.Lock()
 _TIMEOUT_SECONDS = 10
@@ -80,6 +83,14 @@ def read(
 
     """
     return run(_read(paths, context, metadata_only=metadata_only, metadata_of_items=metadata_of_items))
+
+
+def read_lists(paths: Sequence[str], context: str | None) -> dict[str, Answer]:
+    """GET every list, metadata alone, and return the answers by path, each with the objects of all its pages.
+
+    The paths set a `limit`. Raises ClusterError as `read` does.
+    """
+    return run(_read_lists(paths, context))
 
 
 def read_text(path: str, context: str | None) -> str:
@@ -194,6 +205,12 @@ async def get_all(
     return dict(zip(asked, answers, strict=True))
 
 
+async def _read_lists(paths: Sequence[str], context: str | None) -> dict[str, Answer]:
+    api = await connect(context)
+    answers = await asyncio.gather(*(get_list(api, path, metadata_of_items=True) for path in paths))
+    return dict(zip(paths, answers, strict=True))
+
+
 async def _read_text(path: str, context: str | None) -> str:
     status, text = await get_text(await connect(context), path)
     return text if status == httpx.codes.OK else ""
@@ -206,6 +223,16 @@ async def get(
     accept = _METADATA_ONLY if metadata_only else _METADATA_OF_ITEMS if metadata_of_items else "application/json"
     status, text = await _fetch(api, path, accept)
     return Answer(status, json.loads(text) if status == httpx.codes.OK else {})
+
+
+async def get_list(api: kr8s.asyncio.Api, path: str, *, metadata_of_items: bool = False) -> Answer:
+    """GET a list whose path sets a `limit`, page by page; the first page that is refused is the answer."""
+    answer = await get(api, path, metadata_of_items=metadata_of_items)
+    items = list(answer.body.get("items") or ())
+    while token := (answer.body.get("metadata") or {}).get("continue"):
+        answer = await get(api, f"{path}&continue={quote(token)}", metadata_of_items=metadata_of_items)
+        items += answer.body.get("items") or ()
+    return Answer(answer.status, {**answer.body, "items": items}) if answer.found else answer
 
 
 async def get_text(api: kr8s.asyncio.Api, path: str) -> tuple[int, str]:

@@ -151,7 +151,7 @@ def test_a_long_list_is_read_to_its_end(site: Bench, owner: Person, monkeypatch:
     """In as many answers as it takes. What other tests have deleted may be on its way out between two readings."""
 
     def read(most: int) -> Snapshot:
-        monkeypatch.setattr(admission, "_PAGE", most)
+        monkeypatch.setattr(admission, "PAGE", most)
         return read_snapshot(environment())
 
     until("one by one it is what it is in one answer", lambda: read(1) == read(10**6))
