@@ -123,7 +123,7 @@ def merged(state: Iterable[RecordedLaunch], ledgers: Iterable[Ledger]) -> list[R
     The state has the uid; the ledger has the labels that the launch was made with, where a refresh of the state has
     read what is left of them. A ledger alone does not know a name that the API server chose.
     """
-    found = {_place(launch): launch for launch in map(_of_ledger, ledgers) if launch.name}
+    found = {_place(launch): launch for launch in map(launch_of, ledgers) if launch.name}
     for launch in state:
         made_with = found[_place(launch)].labels if _place(launch) in found else {}
         found[_place(launch)] = replace(launch, labels={**launch.labels, **made_with})
@@ -134,7 +134,8 @@ def _place(launch: RecordedLaunch) -> tuple[str, str, str]:
     return launch.kind, launch.namespace, launch.name
 
 
-def _of_ledger(ledger: Ledger) -> RecordedLaunch:
+def launch_of(ledger: Ledger) -> RecordedLaunch:
+    """The launch that a ledger records."""
     metadata = ledger.launch["metadata"]
     return RecordedLaunch(
         api_version=ledger.launch["apiVersion"],

@@ -6,18 +6,28 @@ from typing import Any
 from urllib.parse import quote
 
 from checks.cluster import paths
-from checks.cluster.client import FORBIDDEN, NOT_FOUND, Answer, ClusterError, RightsError, read
+from checks.cluster.client import FORBIDDEN, NOT_FOUND, PAGE, Answer, ClusterError, RightsError, read, read_lists
 from checks.kinds import KINDS
 from checks.launches import LiveLaunch, live_launch
 from checks.ownership import Identity, identity
-from checks.recorded import RecordedLaunch, merged
+from checks.recorded import RecordedLaunch, launch_of, merged
 from manifests import labels
 from settings.model import Settings
+from workloads.names import ledger_name
 from workloads.parameter_file import Data
 from workloads.records import Claim, Ledger, read_claim, read_ledger, wrapper_sources
 
 LAUNCH_KINDS = tuple((facts.api_version, kind) for kind, facts in KINDS.items())
 # The pods of a Job bear its run too, but not the stack's mark: they are the Job's.
+_ONE_BY_ONE = 20
+"""Recorded launches of one kind in one namespace that are read one by one. If there are more, a list tells first which
+of them still exist."""
+_NAMED_AT_ONCE = 5
+"""Ledgers that a message lists before it counts the rest."""
+_ASK_FOR_RIGHT = (
+    "ask the platform's owner for that right (`trainstack:tenants` in the platform's environment gives a team all that "
+    "it needs, and so do the roles of `trainstack rights`), or take another kubeconfig"
+)
 
 
 @dataclass(frozen=True)
@@ -96,7 +106,10 @@ def launch_namespaces(settings: Settings, recorded: Sequence[RecordedLaunch]) ->
 def read_unlabelled(
     recorded: Iterable[RecordedLaunch], labelled: Sequence[Mapping[str, Any]], context: str | None
 ) -> list[LiveLaunch]:
-    """The recorded launches that exist, are not being deleted, and are not among those that were found by label."""
+    """The recorded launches that exist, are not being deleted, and are not among those that were found by label.
+
+    Raises RightsError where the user may not read whether one of them exists.
+    """
     known = {identity(body) for body in labelled}
     by_path = {
         paths.location(launch.manifest): launch
@@ -104,30 +117,84 @@ def read_unlabelled(
         if (launch.kind, launch.namespace, launch.name) not in known
     }
     found = []
-    for path, answer in read(list(by_path), context).items():
-        if not there(path, answer):
-            continue
-        launch, body = by_path[path], {**by_path[path].manifest, **answer.body}
+    for path, read_body in _read_existing(by_path, context).items():
+        launch, body = by_path[path], {**by_path[path].manifest, **read_body}
         if "deletionTimestamp" not in body["metadata"] and launch.is_same(body["metadata"]):
             found.append(live_launch(launch.with_labels(body), launch.lost(body)))
     return found
 
 
+def _read_existing(launches: Mapping[str, RecordedLaunch], context: str | None) -> dict[str, dict[str, Any]]:
+    """Those of the launches' objects that exist, whole, by path.
+
+    A stack may remember thousands of launches whose objects went long ago.
+    """
+    gone, unlistable = _look_for_many(launches, context)
+    answers = _read([path for path in launches if path not in gone], context)
+    denied = [path for path, answer in answers.items() if answer.status == FORBIDDEN and path not in unlistable]
+    answers |= _read_by_list(denied, context)
+    if unknown := [launches[path] for path, answer in answers.items() if answer.status == FORBIDDEN]:
+        raise _unknown(unknown)
+    return {path: answer.body for path, answer in answers.items() if there(path, answer)}
+
+
+def _look_for_many(launches: Iterable[str], context: str | None) -> tuple[set[str], set[str]]:
+    """Which of the launches' objects are gone, and which belong to a list that may not be read; both by path.
+
+    Only where there are many of one kind in one namespace: the list also has every other object of that kind there.
+    """
+    by_list: dict[str, list[str]] = {}
+    for path in launches:
+        by_list.setdefault(f"{path.rpartition('/')[0]}?limit={PAGE}", []).append(path)
+    asked = [path for path, several in by_list.items() if len(several) > _ONE_BY_ONE]
+    gone: set[str] = set()
+    unlistable: set[str] = set()
+    for path, answer in (read_lists(asked, context) if asked else {}).items():
+        if answer.status == FORBIDDEN:
+            unlistable.update(by_list[path])
+            continue
+        items = answer.body["items"] if there(path, answer) else ()
+        names = {str(item["metadata"]["name"]) for item in items}
+        gone.update(each for each in by_list[path] if each.rpartition("/")[2] not in names)
+    return gone, unlistable
+
+
+def _read_by_list(objects: Iterable[str], context: str | None) -> dict[str, Answer]:
+    """The answers that GETs of these objects would have, for a user who may list a kind and not get it.
+
+    The roles of `trainstack rights` allow `list` for every kind of launch, and `get` only for those that are declared.
+    """
+    asked = {}
+    for path in objects:
+        where, _, name = path.rpartition("/")
+        asked[f"{where}?fieldSelector={quote(f'metadata.name={name}')}"] = path
+    found = {}
+    for path, answer in _read(list(asked), context).items():
+        items = answer.body.get("items") or ()
+        one = Answer(answer.status, items[0]) if items else Answer(NOT_FOUND, {})
+        found[asked[path]] = one if answer.found else answer
+    return found
+
+
+def _read(asked: Sequence[str], context: str | None) -> dict[str, Answer]:
+    """Like `read`, which connects to the cluster even if nothing is asked."""
+    return read(asked, context) if asked else {}
+
+
 def read_launches(stack: str, namespaces: Sequence[str | None], context: str | None) -> list[dict[str, Any]]:
     """The stack's live launches of every kind, whole, sorted by name.
 
-    A tenant may lack rights on a kind that it does not use: where none of its ledgers is of that kind it has launched
-    none, and may not.
+    A tenant may lack rights on a kind that it does not use: where none of a namespace's ledgers is of that kind it has
+    launched none there, and may not.
     """
-    forbidden: dict[str, tuple[Answer, str]] = {}
+    forbidden: set[tuple[str, str]] = set()
     selector = f"{labels.STACK}={stack},{labels.RUN},{labels.LAUNCH}"
     found = _list(LAUNCH_KINDS, namespaces, selector, context, forbidden)
     if forbidden:
         ledgers = _list([("v1", "ConfigMap")], namespaces, f"{labels.STACK}={stack},{labels.LEDGER}", context)
-        launched = {str(read_ledger(body).launch["kind"]) for body in ledgers}
-        for path, (answer, kind) in forbidden.items():
-            if kind in launched:
-                there(path, answer)
+        launched = [launch_of(read_ledger(body)) for body in ledgers]
+        if unknown := [launch for launch in launched if (launch.kind, launch.namespace) in forbidden]:
+            raise _unknown(unknown)
     return found
 
 
@@ -136,19 +203,23 @@ def _list(
     namespaces: Sequence[str | None],
     selector: str,
     context: str | None,
-    forbidden: dict[str, tuple[Answer, str]] | None = None,
+    forbidden: set[tuple[str, str]] | None = None,
 ) -> list[dict[str, Any]]:
-    """What bears the labels. `forbidden` takes, by path, what may not be read in a namespace; else that fails."""
+    """What bears the labels. `forbidden` takes kind and namespace of what may not be read in one; else that fails."""
     asked = {
-        f"{paths.collection(api_version, kind, namespace)}?labelSelector={quote(selector)}": (api_version, kind)
+        f"{paths.collection(api_version, kind, namespace)}?labelSelector={quote(selector)}": (
+            api_version,
+            kind,
+            namespace,
+        )
         for api_version, kind in kinds
         for namespace in namespaces
     }
     found = []
     for path, answer in read(list(asked), context).items():
-        api_version, kind = asked[path]
-        if forbidden is not None and answer.status == FORBIDDEN and _in_namespace(path):
-            forbidden[path] = (answer, kind)
+        api_version, kind, namespace = asked[path]
+        if forbidden is not None and answer.status == FORBIDDEN and namespace is not None:
+            forbidden.add((kind, namespace))
             continue
         if not there(path, answer):
             continue
@@ -173,16 +244,40 @@ def there(path: str, answer: Answer) -> bool:
     """Whether there is something. What may not be read is not nothing: a change must not be decided upon that."""
     if not answer.found and answer.status != NOT_FOUND:
         where, _, query = path.partition("?")
+        told = (
+            f"the cluster answered {answer.status} to {'list' if query else 'get'} {where}, so it is not known what is "
+            "there, and nothing is changed"
+        )
+        if answer.status != FORBIDDEN:
+            raise ClusterError(f"{told}; try again")
         remedy = (
-            "ask the platform's owner for that right (`trainstack:tenants` in the platform's environment gives a team "
-            "all that it needs), or take another kubeconfig"
+            _ASK_FOR_RIGHT
             if _in_namespace(where)
             else "ask its owner for that right, take another kubeconfig, or, where an environment may use only its own "
             "namespaces, say `profile: tenant`"
         )
-        problem = RightsError if answer.status == FORBIDDEN else ClusterError
-        raise problem(
-            f"the cluster answered {answer.status} to {'list' if query else 'get'} {where}, so it is not known what is "
-            f"there, and nothing is changed; {remedy}"
-        )
+        raise RightsError(f"{told}; {remedy}")
     return answer.found
+
+
+def _unknown(launches: Iterable[RecordedLaunch]) -> RightsError:
+    """The refusal of a change while it is not known whether these launches still exist: none may be made twice."""
+    ledgers: dict[tuple[str, str, str], set[str]] = {}
+    for launch in launches:
+        plural = paths.collection(launch.api_version, launch.kind, None).rpartition("/")[2]
+        resource = f"{plural}.{launch.api_version.rpartition('/')[0]}".strip(".")
+        ledger = ledger_name(launch.labels.get(labels.RUN, launch.name))
+        ledgers.setdefault((resource, launch.namespace, launch.kind), set()).add(ledger)
+    return RightsError(
+        "\n".join(
+            f"the cluster answered 403 to list {resource} in namespace {namespace}, so it is not known whether any "
+            f"{kind} that a ledger of that namespace records still exists, and nothing is changed; "
+            f"{_ASK_FOR_RIGHT}. The ledgers: {_several(sorted(names))}"
+            for (resource, namespace, kind), names in sorted(ledgers.items())
+        )
+    )
+
+
+def _several(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED_AT_ONCE
+    return ", ".join(names[:_NAMED_AT_ONCE]) + (f" and {more} more" if more > 0 else "")

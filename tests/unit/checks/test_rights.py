@@ -10,6 +10,7 @@ from checks.cluster.client import Answer, ClusterError
 from checks.cluster.existing import read_existing
 from checks.cluster.rights import lacking, uncreatable
 from checks.cluster.snapshot import read_launches
+from checks.kinds import KINDS
 from workloads.records import Ledger, ledger_config_map
 
 TEAM = "system:serviceaccount:vision:vision"
@@ -109,22 +110,25 @@ def make_answers(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, Answer])
 
 def make_ledger(kind: str) -> dict[str, Any]:
     """The ledger of a launch of this kind."""
-    launch = "a-0123456789-abcdef"
-    manifest = {"kind": kind, "metadata": {"name": launch}}
+    launch, labels = "a-0123456789-abcdef", {"trainstack.dev/run": "a-0123456789"}
+    manifest = {"apiVersion": KINDS[kind].api_version, "kind": kind, "metadata": {"name": launch, "labels": labels}}
     run = {"run_id": "a-0123456789", "workload": "a", "namespace": "vision", "attempt": 1}
     return ledger_config_map("vision", Ledger(**run, launch_name=launch, launch=manifest))  # type: ignore[arg-type]
 
 
 def test_a_kind_that_a_tenant_never_launched_may_be_out_of_its_sight(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that it has launched may not: whether it runs is not known then. Nor may it be for who looks everywhere."""
+    """One of which it has a ledger may not: whether that run still exists is not known. Nor may it for an owner."""
     forbidden = {"pytorchjobs": Answer(403, {})}
     make_answers(monkeypatch, {**forbidden, "configmaps": Answer(200, {"items": [make_ledger("Job")]})})
     assert read_launches("vision", ["vision"], None) == []
     with pytest.raises(ClusterError, match="say `profile: tenant`"):
         read_launches("vision", [None], None)
     make_answers(monkeypatch, {**forbidden, "configmaps": Answer(200, {"items": [make_ledger("PyTorchJob")]})})
-    with pytest.raises(ClusterError, match="the platform's owner for that right"):
+    refused = "403 to list pytorchjobs.kubeflow.org in namespace vision.*platform's owner.*: run-a-0123456789$"
+    with pytest.raises(ClusterError, match=refused):
         read_launches("vision", ["vision"], None)
+    # In another namespace nothing was launched.
+    assert read_launches("vision", ["audio"], None) == []
 
 
 def test_what_is_there_is_read_whole_and_what_may_not_be_read_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

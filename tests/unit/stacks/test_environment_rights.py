@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from cli.rights import FOLDER, text
 from cli.session import Session
@@ -49,6 +50,22 @@ def test_the_written_roles_are_current(stack: str) -> None:
 def test_no_role_is_of_an_environment_that_is_gone() -> None:
     """Each file has its environment."""
     assert {file.stem for file in (ROOT / FOLDER).iterdir()} <= {*stacks(ROOT)}
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / FOLDER).iterdir()), ids=lambda file: file.stem)
+def test_every_written_role_may_list_launches_of_every_kind(file: Path) -> None:
+    """A ledger may be of a kind that the environment declares no more, and many launches are looked for in a list."""
+    roles = [each for each in yaml.safe_load_all(file.read_text(encoding="utf-8")) if each["kind"].endswith("Role")]
+    for name in {each["metadata"]["name"] for each in roles if each["metadata"]["name"].startswith("trainstack-")}:
+        held = {grant for each in roles if each["metadata"]["name"] == name for grant in granted_by(each)}
+        needed = {
+            grant
+            for namespace in {each.namespace for each in held if each.namespace}
+            for kind in LAUNCHES.values()
+            for grant in grants(*kind, ("list",), namespace)
+        }
+        assert needed
+        assert {each for each in needed if not any(has.covers(each) for has in held)} == set()
 
 
 def make_tenant(*runs: Any, **changes: Any) -> Settings:
