@@ -12,6 +12,10 @@ from checks.states import MEMORY, OwnState
 _READ = "pulumi:pulumi:readStackResourceOutputs"
 """A function of the engine's built-in provider: the outputs of every resource of a stack, by URN."""
 _STASH = "pulumi:index:Stash"
+_NAMESPACE = "kubernetes:core/v1:Namespace"
+_PROOF = "-identity"
+"""How the Pulumi names end of the namespaces that the stack only reads, by which a provider proves which cluster it
+reaches (components/cluster.py). The engine's answer does not tell what is only read; these have no parent."""
 
 
 def read_engine_state() -> tuple[StateResource, ...]:
@@ -34,6 +38,8 @@ def own_state(resources: Iterable[StateResource]) -> OwnState:
 
 def _object(resource: StateResource) -> Identity | None:
     metadata = resource.outputs.get("metadata")
+    if resource.type == _NAMESPACE and not resource.parent_type and resource.name.endswith(_PROOF):
+        return None
     if not resource.type.startswith("kubernetes:") or not isinstance(metadata, Mapping) or "name" not in metadata:
         return None
     return resource.type.rpartition(":")[2], metadata.get("namespace"), str(metadata["name"])

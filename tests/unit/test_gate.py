@@ -9,9 +9,11 @@ import pytest
 from pulumi.runtime import mocks
 
 from checks.identity import CA, Cluster
+from checks.recorded import StateResource
 from components.cluster import mark_and_order, prove, remember
 from components.objects import Object
 from manifests.labels import FIELD_MANAGER, STATE
+from stacks.engine_state import own_state
 
 HERE = Cluster({"kube-system": "here"}, "lab", "https://lab:6443")
 OWN = "a" * 32
@@ -86,6 +88,14 @@ def test_every_object_bears_the_identity_of_the_state() -> None:
     names = list(registered.seen)
     assert names.index("state-identity") < names.index("cluster-of-owner") < names.index("cluster-identity")
     assert names[-1] == "lab/x"
+
+
+def test_the_namespace_that_is_read_is_not_held_by_the_state() -> None:
+    """The engine gives its type, name and outputs, and not that it is external."""
+    registered = Registered("here")
+    declare(registered)
+    state = [StateResource(each["type"], "", name, each["inputs"]) for name, each in registered.seen.items()]
+    assert own_state(state).held == {("ConfigMap", "lab", "x")}
 
 
 def test_on_another_cluster_no_object_is_registered() -> None:

@@ -1,0 +1,43 @@
+"""What a state holds, by the engine's answer about its resources."""
+
+from typing import Any
+
+import pytest
+
+from checks.recorded import StateResource
+from stacks.engine_state import own_state
+
+OWN = "a" * 32
+
+
+def make_namespace(name: str, live: str, *, parent_type: str = "") -> StateResource:
+    """A namespace in the state."""
+    return StateResource("kubernetes:core/v1:Namespace", parent_type, name, {"metadata": {"name": live}})
+
+
+def make_stash(name: str, output: Any) -> StateResource:
+    """What the state remembers."""
+    return StateResource("pulumi:index:Stash", "", name, {"output": output})
+
+
+def test_a_state_knows_its_identity_and_its_objects() -> None:
+    """Without metadata there is no object yet; without an identity the state gets one."""
+    claim = StateResource(
+        "kubernetes:core/v1:PersistentVolumeClaim",
+        "trainstack:training:Storage",
+        "lab/data",
+        {"metadata": {"name": "data", "namespace": "lab"}},
+    )
+    own = own_state([make_stash("other", "x"), make_stash("state-identity", OWN), claim])
+    assert own.identity == OWN
+    assert own.held == {("PersistentVolumeClaim", "lab", "data")}
+    fresh = own_state([StateResource("kubernetes:core/v1:ConfigMap", "", "lab/x", {})])
+    assert (len(fresh.identity), fresh.held) == (32, frozenset())
+
+
+@pytest.mark.parametrize("provider", ["cluster", "cluster-generating"])
+def test_a_namespace_that_a_provider_only_reads_is_not_held(provider: str) -> None:
+    """A declared namespace of the same Pulumi name is a component's."""
+    read = make_namespace(f"{provider}-identity", "kube-system")
+    declared = make_namespace(f"{provider}-identity", "lab", parent_type="trainstack:platform:Namespaces")
+    assert own_state([read, declared]).held == {("Namespace", None, "lab")}
