@@ -9,7 +9,7 @@ from checks.recorded import recorded_launches
 from settings.errors import SettingsError
 from settings.load import SECRETS, SECTIONS
 from stacks.assemble import assemble
-from stacks.ending import ending
+from stacks.ending import EndingError, ending
 from stacks.engine_state import own_state, read_engine_state
 from stacks.program import Refused, decide
 from stacks.teardown import end
@@ -28,13 +28,13 @@ engine = {key: value for key, value in values.items() if value is not None}
 
 root, stack = Path(__file__).parent, pulumi.get_stack()
 try:
-    if way := ending(stack):
+    if way := ending(root, stack):
         end(root, stack, way)
         program = None
     else:
         state = read_engine_state()
         program = decide(root, stack, engine, own_state(state), recorded_launches(stack, state))
-except (SettingsError, Refused, ClusterError, ValueError) as error:
+except (SettingsError, Refused, ClusterError, EndingError, ValueError) as error:
     raise pulumi.RunError(str(error)) from error
 
 if program is not None:

@@ -27,7 +27,7 @@ from devcluster.images import ensure_images, git, helpers, operators, workload
 from reports.errors import ReportError
 from reports.runs import read_metrics
 from settings.workloads import Workload
-from stacks.ending import ENDING
+from stacks.ending import permission
 from toolchain import tools
 from toolchain.digests import sha256
 from toolchain.errors import ToolchainError
@@ -109,7 +109,8 @@ def destroy(
             typer.confirm(f"Destroy everything of {stack} but what it retains?", abort=True, err=True)
         # The state names hooks, without which the engine destroys nothing; here they do nothing.
         words = ("destroy", "--yes", "--skip-preview", "--run-program")
-        pulumi(session, *words, variables={ENDING: f"destroy:{stack}"})
+        with permission(session.root, stack, "destroy") as variables:
+            pulumi(session, *words, variables=variables)
     except (ToolchainError, ClusterError) as error:
         fail(str(error))
     for each in state.get("retained", []):

@@ -18,7 +18,7 @@ from cli.console import err, fail, out, show_json, step
 from cli.engine import pulumi, resources
 from cli.same_cluster import ensure_own_objects, ensure_same_cluster
 from cli.session import JsonOption, Session, StackOption
-from stacks.ending import ENDING
+from stacks.ending import permission
 from toolchain.errors import ToolchainError
 
 _DEADLINE_SECONDS = 60
@@ -85,7 +85,8 @@ def teardown(
 def _take_down(session: Session, plan: Plan, *, as_json: bool) -> None:
     stack = session.stack
     words = ("destroy", "--yes", "--skip-preview", "--run-program")
-    code = pulumi(session, *words, check=False, variables={ENDING: f"teardown:{stack}"}, aside=as_json)
+    with permission(session.root, stack, "teardown") as variables:
+        code = pulumi(session, *words, check=False, variables=variables, aside=as_json)
     rest = _await_gone(session, plan, 0 if code else _DEADLINE_SECONDS)
     now = utc_now()
     told = [explained(each, now) for each in rest]

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import yaml
 
-from stacks.ending import ENDING
+from stacks.ending import permission
 
 ROOT = Path(__file__).parents[2]
 LOCAL = (".venv", ".trainstack", "results", ".git")
@@ -154,7 +154,8 @@ class Project:
         done = self.pulumi("stack", "rm", "--yes")
         if done.code:
             words = ("destroy", "--yes", "--skip-preview", "--run-program", "--remove")
-            done = self.pulumi(*words, seconds=seconds, environment={ENDING: f"destroy:{self.stack}"})
+            with permission(self.root, self.stack, "destroy") as variables:
+                done = self.pulumi(*words, seconds=seconds, environment=variables)
         assert done.code == 0, done.text
         (self.root / f"Pulumi.{self.stack}.yaml").unlink(missing_ok=True)
 

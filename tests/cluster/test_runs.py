@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from manifests.labels import is_field_manager
 from tests.cluster.lab import (
     HELD,
     MOUNT,
@@ -128,7 +129,7 @@ def waiting_in_the_queue(project: Project) -> None:
     for body in held.values():
         spec = body["spec"].get("runPolicy", body["spec"])
         assert spec["suspend"] is True
-        (ours,) = (each for each in body["metadata"]["managedFields"] if each["manager"] == "trainstack")
+        (ours,) = (each for each in body["metadata"]["managedFields"] if is_field_manager(each["manager"]))
         declared = ours["fieldsV1"]["f:spec"]
         assert "f:suspend" not in declared.get("f:runPolicy", declared)
 

@@ -4,12 +4,13 @@ import json
 import os
 import random
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from stacks.ending import ENDING
+from stacks.ending import permission
 from tests.cluster.lab import bare, platform_config, volume
 from tests.cluster.project import Project
 from tests.faults import engine
@@ -77,8 +78,11 @@ def run(
 ) -> Ended:
     """Run an operation to its end, and at a moment call `strike` with its session, once this says that it did it."""
     # A destroy is that of `trainstack destroy`, which active runs do not stop.
-    ending = {ENDING: f"destroy:{project.stack}"} if operation == "destroy" else {}
-    return engine.run(project, *WORDS[operation], log=log, moment=moment, strike=strike, environment=ending)
+    permitted: AbstractContextManager[Mapping[str, str]] = nullcontext({})
+    if operation == "destroy":
+        permitted = permission(project.root, project.stack, "destroy")
+    with permitted as ending:
+        return engine.run(project, *WORDS[operation], log=log, moment=moment, strike=strike, environment=ending)
 
 
 def kill(victim: Victim, session: int) -> bool:

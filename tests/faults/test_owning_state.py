@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from manifests.labels import STATE, field_manager, is_field_manager
+from manifests.labels import FIELD_MANAGER, STATE, field_manager, is_field_manager
 from tests.apiserver import ApiServer, Body, api_server
 from tests.cluster.project import Done, Project
 from tests.stateful.checkout import make_run
@@ -206,16 +206,21 @@ def test_a_state_takes_over_another_ones_objects(server: ApiServer, checkouts: t
 
 @pytest.mark.slow
 def test_objects_of_an_earlier_release_get_the_identity(server: ApiServer, checkouts: tuple[Project, Project]) -> None:
-    """From the state that holds them; to another one they are somebody else's."""
+    """From the state that holds them; to another one they are somebody else's. All states had one field manager."""
     first, second = (each.other("earlier", make_config("earlier")) for each in checkouts)
     succeeded(first.up())
     (own,) = states(server, "earlier")
     for (kind, _), metadata in objects(server, "earlier").items():
-        bare = {"metadata": {"annotations": {STATE: None}}}
-        server.send("PATCH", path_of(kind, metadata), bare, MERGE, fieldManager="trainstack").checked()
+        fields = [{**each, "manager": "trainstack"} for each in metadata["managedFields"]]
+        bare = {"annotations": {STATE: None, FIELD_MANAGER: "trainstack"}, "managedFields": fields}
+        path = path_of(kind, metadata)
+        server.send("PATCH", path, {"metadata": bare}, MERGE, fieldManager="trainstack").checked()
+    assert managers(server, "earlier") == {"trainstack"}
     refused(second.up(), "a state without an identity (none) owns ", f"{TAKE_OVER}none]}}")
     assert states(server, "earlier") == {None}
+    succeeded(first.pulumi("preview", "--refresh"))
     succeeded(first.up("--refresh"))
+    assert managers(server, "earlier") == {field_manager(str(own))}
     # A live launch is never edited.
     without = {kind for (kind, _), each in objects(server, "earlier").items() if STATE not in each["annotations"]}
     assert without == {"Job"}

@@ -227,6 +227,8 @@ class Search(RuleBasedStateMachine):
     def _edit(self, who: str, name: str, change: str, kind: str, number: int) -> None:
         person, namespaces = self._world.people[self._person(who)], self._world.namespaces
         run = person.run(name)
+        if change in ("remove", "args", "attempt"):
+            self._world.edited.add(name)
         if run is None:
             person.runs.append(_run(name, kind, namespaces[number % 2]))
         elif change == "remove":

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from manifests.labels import STATE
-from stacks.ending import ENDING
+from manifests.labels import FIELD_MANAGER, STATE
+from stacks.ending import permission
 from tests.apiserver import ApiServer, Body, Event
 from tests.cluster.project import Project
 from tests.stateful import cluster
@@ -52,7 +52,8 @@ class Pair:
     def _real(self, mode: str, *, refresh: bool) -> bool:
         if mode == "destroy":
             words = ("destroy", "--yes", "--skip-preview", "--run-program")
-            done = self.project.pulumi(*words, environment={ENDING: f"destroy:{self.project.stack}"})
+            with permission(self.project.root, self.project.stack, "destroy") as variables:
+                done = self.project.pulumi(*words, environment=variables)
         elif mode == "preview":
             done = self.project.pulumi("preview")
         else:
@@ -97,8 +98,9 @@ def _comparable(body: Body) -> Body:
     kept = json.loads(_TIME.sub("(a time)", json.dumps(body)))
     for key in _DIFFERENT:
         kept["metadata"].pop(key, None)
-    if STATE in kept["metadata"].get("annotations", {}):
-        kept["metadata"]["annotations"][STATE] = "(a state)"
+    annotations = kept["metadata"].get("annotations", {})
+    for key in {STATE, FIELD_MANAGER} & annotations.keys():
+        annotations[key] = "(a state)"
     for metadata in (kept["metadata"], kept.get("spec", {}).get("template", {}).get("metadata", {})):
         for labels in (metadata.get("labels", {}), kept.get("spec", {}).get("selector", {}).get("matchLabels", {})):
             labels.pop("controller-uid", None)

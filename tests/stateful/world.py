@@ -1,19 +1,21 @@
 """A stack in the hands of several people on several clusters, and what must hold whatever they do."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
 from checks.cluster import paths
 from manifests.labels import LEDGER, RUN, STACK
-from stacks.ending import ENDING
+from stacks.ending import permission
 from tests.apiserver import ApiServer, Event, User, write_kubeconfig
 from tests.stateful import cluster
 from tests.stateful.checkout import Checkout, make_checkout
 from tests.stateful.child import Operation
 from tests.stateful.cluster import Launch, Status
 from tests.stateful.session import Session
+from workloads.names import ledger_name
 
 _NUMBERS = count(1)
 HOME, AWAY = "home", "away"
@@ -39,7 +41,9 @@ class World:
     succeeded: set[tuple[str, str]] = field(default_factory=set)
     """Server and run id."""
     forgotten: set[tuple[str, str]] = field(default_factory=set)
-    """Those of which a person removed the ledger."""
+    """Those of which a person removed the ledger, or an `up` did because the files no longer declare the run."""
+    edited: set[str] = field(default_factory=set)
+    """The names of runs that an edit removed or made another run."""
     makers: dict[tuple[str, str, str, str], str] = field(default_factory=dict)
     """By server, resource, namespace and name: who made the object that is there."""
     homes: dict[str, str] = field(default_factory=dict)
@@ -58,18 +62,22 @@ class World:
         """A command of a person, at its first moment; `plain`: `pulumi destroy --run-program`, not `trainstack`'s."""
         person = self.people[who]
         person.write()
-        variables = {} if plain else {ENDING: f"destroy:{person.stack}"}
-        operation = Operation(
-            root=person.root,
-            stack=person.stack,
-            mode=mode,
-            state=person.state,
-            kubeconfig=person.kubeconfig,
-            refresh=refresh,
-            clock_seconds=person.clock_seconds,
-            variables=variables,
-        )
-        return Session(operation, self.collect).start()
+        permitted: AbstractContextManager[Mapping[str, str]] = nullcontext({})
+        if not plain:
+            permitted = permission(person.root, person.stack, "destroy")
+        # Before the first moment the program has used the permission up.
+        with permitted as variables:
+            operation = Operation(
+                root=person.root,
+                stack=person.stack,
+                mode=mode,
+                state=person.state,
+                kubeconfig=person.kubeconfig,
+                refresh=refresh,
+                clock_seconds=person.clock_seconds,
+                variables={**variables},
+            )
+            return Session(operation, self.collect).start()
 
     def command(
         self, who: str, mode: str, strike: Strike | None = None, *, refresh: bool = False, plain: bool = True
@@ -184,6 +192,7 @@ class World:
             # Ledgers go with their stack.
             self.forgotten |= succeeded | self.succeeded
         events = {name: self._news(name) for name in self.servers}
+        self._forget(events)
         faults = [
             *self._crashes(sessions),
             *self._ended(before, sessions),
@@ -200,6 +209,16 @@ class World:
         offset, self.offsets[name] = self.offsets.get(name, 0), server.offset()
         users = {each.user for each in self.people.values()}
         return [each for each in server.events(offset) if each.user in users]
+
+    def _forget(self, events: dict[str, list[Event]]) -> None:
+        """A ledger goes with its run, which is trained again when it is declared again."""
+        for name, news in events.items():
+            for run_id in {each.run_id for each in self.launches.values() if each.server == name}:
+                deleted = any(
+                    each.wrote and each.verb == "delete" and each.name == ledger_name(run_id) for each in news
+                )
+                if deleted and run_id.rpartition("-")[0] in self.edited:
+                    self.forgotten.add((name, run_id))
 
     def _crashes(self, sessions: dict[str, Session]) -> Iterator[str]:
         for who, session in sessions.items():

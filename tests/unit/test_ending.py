@@ -1,21 +1,73 @@
-"""How the program knows that a command ends a stack."""
+"""A command permits the program once to end a stack; nothing else does."""
 
+import re
+from pathlib import Path
+
+import pulumi
 import pytest
 
-from stacks.ending import ENDING, ending
+from stacks.ending import ENDING, EndingError, Way, ending, permission
 
 
-@pytest.mark.parametrize(
-    ("value", "way"),
-    [
-        ("teardown:dev", "teardown"),
-        ("destroy:dev", "destroy"),
-        ("teardown:prod", None),
-        ("other:dev", None),
-        ("", None),
-    ],
-)
-def test_a_stack_ends_only_by_its_own_name(monkeypatch: pytest.MonkeyPatch, value: str, way: str | None) -> None:
-    """A variable that was meant for another stack declares this one as ever."""
+@pytest.fixture(autouse=True)
+def _no_preview(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
+    monkeypatch.delenv(ENDING, raising=False)
+
+
+def inherit(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    """Have the variable in the environment."""
     monkeypatch.setenv(ENDING, value)
-    assert ending("dev") == way
+
+
+@pytest.mark.parametrize("way", ["teardown", "destroy"])
+def test_a_command_permits_one_run_of_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: Way) -> None:
+    """A second run with the same variable is refused, while the command still runs."""
+    with permission(tmp_path, "dev", way) as variables:
+        inherit(monkeypatch, variables[ENDING])
+        assert ending(tmp_path, "dev") == way
+        with pytest.raises(EndingError, match=rf"{ENDING} is set, but no running .* on 'dev'.* Run `unset {ENDING}`"):
+            ending(tmp_path, "dev")
+
+
+def test_without_the_variable_the_stack_is_declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty variable is none."""
+    with permission(tmp_path, "dev", "destroy"):
+        assert ending(tmp_path, "dev") is None
+        inherit(monkeypatch, "")
+        assert ending(tmp_path, "dev") is None
+
+
+@pytest.mark.parametrize("value", ["destroy:dev", "teardown:dev", "0" * 32, "../../dev", "/etc/passwd", "x"])
+def test_an_inherited_variable_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    """The program would declare nothing, and `up` would delete everything."""
+    inherit(monkeypatch, value)
+    with pytest.raises(EndingError, match="everything would be deleted"):
+        ending(tmp_path, "dev")
+
+
+def test_a_permission_ends_with_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the engine ran the program or not."""
+    with permission(tmp_path, "dev", "destroy") as variables:
+        inherit(monkeypatch, variables[ENDING])
+    with pytest.raises(EndingError):
+        ending(tmp_path, "dev")
+    assert not [each for each in tmp_path.rglob("*") if each.is_file()]
+
+
+def test_a_preview_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No command of ours previews the end of a stack."""
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
+    with permission(tmp_path, "dev", "destroy") as variables:
+        inherit(monkeypatch, variables[ENDING])
+        with pytest.raises(EndingError):
+            ending(tmp_path, "dev")
+
+
+def test_a_permission_is_for_one_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another stack of the same checkout is neither declared nor ended."""
+    with permission(tmp_path, "dev", "destroy") as variables:
+        assert re.fullmatch("[0-9a-f]{32}", variables[ENDING])
+        inherit(monkeypatch, variables[ENDING])
+        with pytest.raises(EndingError, match="on 'prod'"):
+            ending(tmp_path, "prod")

@@ -13,6 +13,7 @@ from cli import teardown
 from cli.app import app
 from cli.session import Session
 from settings.load import Loaded
+from stacks.ending import ENDING, Way, ending
 from tests.unit.make import make_settings
 
 MARKED = {"trainstack.dev/stack": "test"}
@@ -58,7 +59,8 @@ class Around:
     """Of the engine."""
     after: Sequence[Body] = (CLAIM,)
     """What bears the mark when the engine has ended."""
-    ran: list[tuple[tuple[str, ...], dict[str, str]]] = field(default_factory=list)
+    ran: list[tuple[tuple[str, ...], Way | None]] = field(default_factory=list)
+    """What the engine did, and the way in which its program was permitted to end the stack."""
 
 
 @pytest.fixture
@@ -71,8 +73,9 @@ def around(monkeypatch: pytest.MonkeyPatch) -> Around:
         ours = (QUEUE, CLUSTER_QUEUE, CLAIM) if made.state else ()
         return Scene(stack="test", ours=ours, lists=made.lists, protected=tuple(given["protected"]), **sets)
 
-    def engine(_: Session, *words: str, variables: dict[str, str], **given: bool) -> int:
-        made.ran.append((words, variables))
+    def engine(session: Session, *words: str, variables: dict[str, str], **given: bool) -> int:
+        monkeypatch.setenv(ENDING, variables[ENDING])
+        made.ran.append((words, ending(session.root, session.stack)))
         return made.code
 
     monkeypatch.setattr(Session, "loaded", Loaded(settings, {}))
@@ -98,9 +101,7 @@ def test_it_shows_asks_and_tells_what_stayed(around: Around) -> None:
     assert code == 0
     assert "goes: local queues: LocalQueue research/q" in said
     assert "stays: PersistentVolumeClaim research/data: its data is kept" in said
-    assert around.ran == [
-        (("destroy", "--yes", "--skip-preview", "--run-program"), {"TRAINSTACK_ENDS": "teardown:test"})
-    ]
+    assert around.ran == [(("destroy", "--yes", "--skip-preview", "--run-program"), "teardown")]
     around.ran.clear()
     assert call(answer="n\n")[0] == 1
     assert around.ran == []
