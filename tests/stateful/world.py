@@ -212,13 +212,11 @@ class World:
 
     def _forget(self, events: dict[str, list[Event]]) -> None:
         """A ledger goes with its run, which is trained again when it is declared again."""
-        for name, news in events.items():
-            for run_id in {each.run_id for each in self.launches.values() if each.server == name}:
-                deleted = any(
-                    each.wrote and each.verb == "delete" and each.name == ledger_name(run_id) for each in news
-                )
-                if deleted and run_id.rpartition("-")[0] in self.edited:
-                    self.forgotten.add((name, run_id))
+        deleted = {(name, each.name) for name, news in events.items() for each in news if each.verb == "delete"}
+        for launch in self.launches.values():
+            gone = (launch.server, ledger_name(launch.run_id)) in deleted
+            if gone and launch.run_id.rpartition("-")[0] in self.edited:
+                self.forgotten.add((launch.server, launch.run_id))
 
     def _crashes(self, sessions: dict[str, Session]) -> Iterator[str]:
         for who, session in sessions.items():
