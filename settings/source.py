@@ -32,6 +32,8 @@ _DISPUTED = re.compile(
 )
 _NUMERIC = "0123456789eE+-._"
 """All the characters of decimal numbers."""
+_UNTAGGED = ""
+"""The tag of a plain scalar before which none stands."""
 _COLLECTIONS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 _RESOLVER = yaml.resolver.Resolver()
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten times faster where PyYAML was built with it
@@ -67,6 +69,13 @@ class _Loader(_BASE):  # type: ignore[misc]  # which of the two it is, PyYAML's 
         """After them."""
         self.levels -= 1
         super().ascend_resolver()
+
+    def resolve(self, kind: type[yaml.Node], value: str | None, implicit: Any) -> str:
+        """The tag of a value that has none. What a plain scalar is, `_Reader` finds out: to do it here takes long."""
+        if kind is yaml.ScalarNode and implicit[0]:
+            return _UNTAGGED
+        tag: str = super().resolve(kind, value, implicit)
+        return tag
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,9 +216,10 @@ class _Reader:
 
     def _scalar(self, node: yaml.ScalarNode) -> Scalar:
         text, plain = str(node.value), not node.style
-        implied = _RESOLVER.resolve(yaml.ScalarNode, text, (plain, not plain))  # type: ignore[no-untyped-call]
-        if node.tag != implied:
-            self._fault(node, f"a tag before {text}", "write the plain value, in quotes if it is text")
+        if node.tag != _UNTAGGED:
+            implied = _RESOLVER.resolve(yaml.ScalarNode, text, (plain, not plain))  # type: ignore[no-untyped-call]
+            if node.tag != implied:
+                self._fault(node, f"a tag before {text}", "write the plain value, in quotes if it is text")
         return self._plain(node, text) if plain else text
 
     def _plain(self, node: yaml.ScalarNode, text: str) -> Scalar:
