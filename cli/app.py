@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from io import TextIOWrapper
 from typing import Any
@@ -44,13 +45,7 @@ class _Loaded(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         """A function of its module, or the module's own commands."""
-        module = import_module(f"cli.{_WHERE[name]}")
-        alone = typer.Typer(add_completion=False)
-        if hasattr(module, "app"):
-            alone.add_typer(module.app, name=name)
-        else:
-            alone.command(name)(getattr(module, name.replace("-", "_")))
-        return typer.main.get_group(alone).commands[name]
+        return _loaded(name)
 
     def __iter__(self) -> Iterator[str]:
         """Their names."""
@@ -59,6 +54,17 @@ class _Loaded(Mapping[str, Any]):
     def __len__(self) -> int:
         """How many there are."""
         return len(_WHERE)
+
+
+@cache
+def _loaded(name: str) -> Any:
+    module = import_module(f"cli.{_WHERE[name]}")
+    alone = typer.Typer(add_completion=False)
+    if hasattr(module, "app"):
+        alone.add_typer(module.app, name=name)
+    else:
+        alone.command(name)(getattr(module, name.replace("-", "_")))
+    return typer.main.get_group(alone).commands[name]
 
 
 class _Commands(TyperGroup):
