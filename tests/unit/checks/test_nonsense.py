@@ -2,6 +2,8 @@
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -23,18 +25,32 @@ OUTCOMES = {"refused": ["error"], "warned": ["warning"], "legal": []}
 _STEP = re.compile(r'\["(?P<quoted>[^"]+)"\]|\[(?P<element>[^\]]+)\]|\.?(?P<key>[^.\[]+)')
 
 
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files that settings name, as links to those of the repository."""
+    folder = tmp_path_factory.mktemp("project")
+    for entry in ("defaults.yaml", "settings", "docs", "sweeps", ".trainstack", "pins"):
+        if (ROOT / entry).exists():
+            (folder / entry).symlink_to(ROOT / entry)
+    for each in (*ROOT.glob("Pulumi.*.yaml"), *ROOT.glob("workloads/*"), *ROOT.glob("workloads/digits/*")):
+        link = folder / each.relative_to(ROOT)
+        if each != ROOT / "workloads" / "digits":
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(each)
+    return folder
+
+
 @pytest.mark.parametrize("edit", [pytest.param(row, id=f"{row[1]}={json.dumps(row[2])[:60]}") for row in ROWS])
-def test_an_edit_that_nobody_means_is_found(edit: Edit, tmp_path: Path) -> None:
+def test_an_edit_that_nobody_means_is_found(edit: Edit, project: Path) -> None:
     """With the outcome of the table, at the edited place of the edited file, and with a remedy."""
     file, path, value, outcome, words = edit
     stack = "dev" if file.startswith("workloads/") else file.split(".")[1]
     prefix = "workloads.runs[digits]." if file.startswith("workloads/") else ""
-    content = yaml.safe_load((ROOT / file).read_text(encoding="utf-8"))
+    content = yaml.load((ROOT / file).read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
     change(content if prefix else content["config"], path if prefix else f"trainstack:{path}", value)
     known = {replace(each, where=None) for each in unedited(stack)}
-    found = [
-        each for each in findings(edited(tmp_path, file, content), stack) if replace(each, where=None) not in known
-    ]
+    with edited(project / file, content):
+        found = [each for each in findings(project, stack) if replace(each, where=None) not in known]
     severities = {each.severity for each in found}
     if outcome == "legal":
         assert not found
@@ -66,26 +82,18 @@ def text(finding: Finding) -> str:
     return f"[{finding.id}] {finding.message}; {finding.remedy}"
 
 
-def edited(folder: Path, file: str, content: object) -> Path:
-    """The project with one file that is another one."""
-    for entry in ("defaults.yaml", "settings", "docs", "sweeps", ".trainstack", "pins"):
-        if (ROOT / entry).exists():
-            (folder / entry).symlink_to(ROOT / entry)
-    for each in ROOT.glob("Pulumi.*.yaml"):
-        (folder / each.name).symlink_to(each)
-    (folder / "workloads").mkdir()
-    for each in (ROOT / "workloads").iterdir():
-        (folder / "workloads" / each.name).symlink_to(each)
-    target = folder / file
-    if file.startswith("workloads/"):
-        original = target.parent.resolve()
-        target.parent.unlink()
-        target.parent.mkdir()
-        for each in original.iterdir():
-            (target.parent / each.name).symlink_to(each)
-    target.unlink()
-    target.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8")
-    return folder
+@contextmanager
+def edited(link: Path, content: object) -> Iterator[None]:
+    """Put a file with this content in the place of a link for a while."""
+    original = link.readlink()
+    link.unlink()
+    text = yaml.dump(content, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True)
+    link.write_text(text, encoding="utf-8")
+    try:
+        yield
+    finally:
+        link.unlink()
+        link.symlink_to(original)
 
 
 def change(content: Any, path: str, value: object) -> None:
