@@ -86,16 +86,25 @@ def all_cases() -> tuple[list[tuple[str, Judge]], list[tuple[str, Judge]]]:
 
 
 def judges(function: FunctionType) -> list[Judge]:
-    """The rules' cases, those of the function itself first, and the tests of rules that need nothing given."""
+    """The rules' cases and the tests of rules that need nothing given, in the order in which they are likely to notice.
+
+    First those of the function itself and of its module, by their names, then tests, then the cases of other rules.
+    """
     files, live = all_cases()
     cases = [*([] if function.__module__.startswith("checks.live_rules") else files), *live]
     name, module = function.__name__.replace("_", "-"), function.__module__
-    # Those that are likely to notice come first.
-    cases.sort(key=lambda case: (case[0] != name, case[0] not in RULES or RULES[case[0]].__module__ != module))
-    return [*(judge for _, judge in cases), *whole_tests(*TESTS)]
+    subject = module.rpartition(".")[2].removesuffix("s")
+
+    def unlikely(judged: tuple[str, Judge]) -> tuple[bool, ...]:
+        id_, _ = judged
+        return id_ != name, id_ not in RULES or RULES[id_].__module__ != module, subject not in id_, id_ in of_rules
+
+    of_rules = {id_ for id_, _ in cases}
+    tests: list[tuple[str, Judge]] = [(f"{each.__module__}.{each.__name__}", each) for each in whole_tests(*TESTS)]
+    return [judge for _, judge in sorted([*cases, *tests], key=unlikely)]
 
 
-def whole_tests(*modules: ModuleType) -> list[Judge]:
+def whole_tests(*modules: ModuleType) -> list[FunctionType]:
     """The tests of these modules that take no argument."""
     found = [each for module in modules for each in functions(module) if each.__name__.startswith("test_")]
     return [each for each in found if not inspect.signature(each).parameters]
