@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -63,15 +64,21 @@ LIVE = "checks/cluster"
 """The live reads of a cluster: of the checks, they alone touch the network."""
 
 
-def sources() -> Iterator[str]:
+@cache
+def sources() -> list[str]:
     """Our files that are under the rule, relative to the project."""
-    for package in ALLOWED:
-        files = [ROOT / "__main__.py"] if package == "__main__" else sorted((ROOT / package).rglob("*.py"))
-        yield from (file.relative_to(ROOT).as_posix() for file in files if file.is_file())
+    files = [ROOT / "__main__.py"]
+    files += [file for package in ALLOWED for file in sorted((ROOT / package).rglob("*.py"))]
+    return [file.relative_to(ROOT).as_posix() for file in files if file.is_file()]
 
 
-def imports(file: str) -> Iterator[tuple[int, str]]:
+@cache
+def imports(file: str) -> list[tuple[int, str]]:
     """The modules that a file imports, wherever in it, with the line; `from a import b` is `a.b`."""
+    return list(_imports(file))
+
+
+def _imports(file: str) -> Iterator[tuple[int, str]]:
     package = file.removesuffix(".py").split("/")[:-1]
     for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
