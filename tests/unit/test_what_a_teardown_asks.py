@@ -127,7 +127,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         config = {"clusters": [cluster], "users": [{"name": "it", "user": {"token": "t"}}], "contexts": [context]}
         file.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", "current-context": "it", **config}))
         monkeypatch.setenv("KUBECONFIG", str(file))
-        Thread(target=made.serve_forever, daemon=True).start()
+        Thread(target=made.serve_forever, args=(0.01,), daemon=True).start()
         yield made
         made.shutdown()
 

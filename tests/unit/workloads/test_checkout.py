@@ -1,7 +1,7 @@
 """The init container that checks code out: its manifest, and its script against real repositories."""
 
+import os
 import subprocess
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -266,14 +266,18 @@ def test_a_commit_that_is_nowhere_ends_the_checkout(sandbox: Sandbox, repository
     assert not sandbox.code.exists()
 
 
-def test_a_secret_that_is_late_is_waited_for(sandbox: Sandbox, repository: Path) -> None:
-    """The kubelet brings it into the running pod; the log says what is awaited."""
+def test_a_secret_that_is_late_is_waited_for(
+    sandbox: Sandbox, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kubelet brings it into the running pod, here during the first pause; the log says what is awaited."""
     key = sandbox.root / "credentials" / "ssh-privatekey"
     key.unlink()
-    late = threading.Timer(1.5, key.write_text, ("x",))
-    late.start()
+    pause = sandbox.root / "programs" / "sleep"
+    pause.parent.mkdir()
+    pause.write_text(f"#!/bin/sh\necho x > {key}\n")
+    pause.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{pause.parent}:{os.environ['PATH']}")
     done = sandbox.run(f"file://{repository}", git(repository, "rev-parse", "HEAD"))
-    late.join()
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Secret deploy-key has no ssh-privatekey, or is not there\ntrying again in 1 s\n" in done.stdout
 

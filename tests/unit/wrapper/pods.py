@@ -37,7 +37,8 @@ def pod(
     own = {"TRAINSTACK_RUN_ID": RUN_ID, "TRAINSTACK_POD": name, "TRAINSTACK_HEARTBEAT_SECONDS": "0.05"}
     where = {"TRAINSTACK_RECORD": str(record)} if record else {}
     process = subprocess.Popen(
-        [sys.executable, str(WRAPPER), "--", *command],
+        # Without site packages too: the wrapper has none in a container.
+        [sys.executable, "-S", str(WRAPPER), "--", *command],
         env={"PATH": os.environ["PATH"], **own, **where, **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
