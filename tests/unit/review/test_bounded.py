@@ -11,6 +11,9 @@ from review.__main__ import main
 from review.bounded import BoundError, bounded
 from tests.unit.review.test_static import edit, make_checkout
 
+NO_NAMES = ("-x", "X", "a b", "x" * 70, "\u202ex")
+"""What a file may be called, and no environment."""
+
 
 def waits(seconds: float) -> str:
     """Work that takes so long."""
@@ -59,20 +62,29 @@ def test_an_environment_beyond_the_limits_is_reported(tmp_path: Path, monkeypatc
     )
 
 
-@pytest.mark.parametrize("name", ["-x", "X", "a b", "x" * 70, "\u202ex"])
-def test_a_file_that_is_no_environment_is_named_and_the_others_are_reviewed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
+@pytest.mark.parametrize("name", NO_NAMES)
+def test_a_file_that_is_no_environment_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     """A fork may call its files as it likes."""
-    base, head = make_checkout(tmp_path / "base"), make_checkout(tmp_path / "head")
-    (head / f"Pulumi.{name}.yaml").write_text("config: {}\n", encoding="utf-8")
-    checkouts = ("--base", str(base), "--head", str(head))
-    assert main(["environments", *checkouts]) == 0
+    for side in ("base", "head"):
+        (tmp_path / side).mkdir()
+        (tmp_path / side / "Pulumi.dev.yaml").touch()
+    (tmp_path / "head" / f"Pulumi.{name}.yaml").touch()
+    assert main(["environments", "--base", str(tmp_path / "base"), "--head", str(tmp_path / "head")]) == 0
     listed = capsys.readouterr()
     assert listed.out == '["dev"]\n'
     assert listed.err.startswith("not reviewed: Pulumi.")
+
+
+def test_the_others_are_reviewed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever else is called as if it were an environment's file; and the review fails."""
+    base, head = make_checkout(tmp_path / "base"), make_checkout(tmp_path / "head")
+    for name in NO_NAMES:
+        (head / f"Pulumi.{name}.yaml").write_text("config: {}\n", encoding="utf-8")
+    checkouts = ("--base", str(base), "--head", str(head))
     assert main(["static", *checkouts, "--reports", str(tmp_path / "reports")]) == 1
-    assert capsys.readouterr().err.splitlines()[-1].startswith("error: not reviewed: Pulumi.")
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith("error: not reviewed: Pulumi.")
+    assert error.count("; Pulumi.") == len(NO_NAMES) - 1
     assert [file.name for file in (tmp_path / "reports").glob("*.json")] == ["dev.json"]
 
 
