@@ -102,17 +102,21 @@ def course(model: Model, workloads: list[Workload], later: int, eviction_cycles:
     return found
 
 
-@given(
-    draw=st.randoms(use_true_random=False),
-    alike=st.booleans(),
-    eviction_cycles=st.sampled_from((0, 0, 2)),
-    paced=st.booleans(),
-)
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_the_same_happens_as_where_every_cycle_and_every_attempt_is_made(
-    draw: Random, alike: bool, eviction_cycles: int, paced: bool
-) -> None:
+@pytest.mark.parametrize("examples", [pytest.param(60, id="few"), pytest.param(600, id="many", marks=pytest.mark.slow)])
+def test_the_same_happens_as_where_every_cycle_and_every_attempt_is_made(examples: int) -> None:
     """In the same order, at the same times and for the sake of the same ones."""
+    drawn = given(
+        draw=st.randoms(use_true_random=False),
+        alike=st.booleans(),
+        eviction_cycles=st.sampled_from((0, 0, 2)),
+        paced=st.booleans(),
+    )
+    limits = settings(max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    limits(drawn(same_course))()
+
+
+def same_course(draw: Random, alike: bool, eviction_cycles: int, paced: bool) -> None:
+    """What happens where cycles are passed over is what happens where each is made."""
     model = drawn_model(draw)
     queues = list(model.cluster_queues or {})
     kinds = [drawn_workload(draw, number, queues) for number in range(5 if alike else 20)]
