@@ -4,19 +4,28 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from review import engine, report, static
 from review.comment import MARKER, comment
 from review.github import GitHub, GitHubError, Head
-from review.report import ReportError
 from review.secret import LeakError
+from review.selection import Run, Selection, by_pull, ignored, reviews
+from review.text import clean
+from settings.stack_name import stacks
+
+_MOST_NAMED = 20
+"""Environments without a report that an error names; the comment lists them."""
 
 
 class UsageError(Exception):
     """The program was started where it cannot do its work."""
+
+
+class UnreviewedError(Exception):
+    """A change selects environments that have no report. Says which and why."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = {"environments": _environments, "preview": _preview, "static": _static, "comment": _comment}
     try:
         commands[chosen.command](chosen)
-    except (UsageError, ReportError, GitHubError) as error:
+    except (UsageError, UnreviewedError, GitHubError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
     except OSError as error:
@@ -50,7 +59,11 @@ def parser() -> argparse.ArgumentParser:
     for each in (preview, plain):
         each.add_argument("--stack", action="append", help="an environment (by default all); may be repeated")
     posts = commands.add_parser("comment", help="make the comment of the reports")
-    posts.add_argument("--post", action="store_true", help="put it on the pull request; else it is printed")
+    where = posts.add_mutually_exclusive_group()
+    where.add_argument("--post", action="store_true", help="put it on the pull request; else it is printed")
+    where.add_argument(
+        "--stack", action="append", help="an environment (by default all of this checkout); may be repeated"
+    )
     for each in (preview, plain, posts):
         each.add_argument("--reports", type=Path, required=True, help="the folder of the reports")
     return result
@@ -93,30 +106,42 @@ def _static(chosen: argparse.Namespace) -> None:
 
 
 def _comment(chosen: argparse.Namespace) -> None:
-    run: Mapping[str, Any] = _event().get("workflow_run", {})
-    reports = [
-        each
-        for each in report.read(chosen.reports)
-        # What the files alone say is worth a place only where something differs.
-        if each.kind == "preview" or each.error or each.counts.changes
-    ]
-    body = comment(reports, str(run.get("head_sha", "this checkout"))[:40], str(run.get("html_url", "")))
-    if not chosen.post:
-        sys.stdout.write(body)
+    if chosen.post:
+        _post(chosen.reports)
         return
+    selection = Selection(tuple(chosen.stack or stacks(Path.cwd())))
+    found = reviews(chosen.reports, selection, lambda _: f"none is in {chosen.reports}")
+    sys.stdout.write(comment(found, "this checkout", "", ignored(chosen.reports, selection)))
+    _demand(found)
+
+
+def _post(folder: Path) -> None:
+    run: Mapping[str, Any] = _event().get("workflow_run", {})
     if not run:
         raise UsageError("no workflow_run in the event at GITHUB_EVENT_PATH: `--post` runs in a workflow_run workflow")
     head = Head(run["head_repository"]["full_name"], run["head_branch"], run["head_sha"])
     with GitHub(_variable("GITHUB_API_URL"), _variable("GITHUB_REPOSITORY"), _variable("GITHUB_TOKEN")) as github:
-        pulls = github.pulls(head)
-        named = {each.pull for each in report.read(chosen.reports)}
-        if len(pulls) > 1:
-            # One branch, several targets: among those that GitHub names, the reports may choose.
-            pulls = [pull for pull in pulls if pull in named]
-        if not pulls:
+        selections = {pull: github.selection(pull) for pull in github.pulls(head)}
+        if not selections:
             sys.stderr.write("no open pull request ends in this commit any more: nothing to comment\n")
-        for pull in pulls:
-            sys.stderr.write(f"{github.put_comment(pull, MARKER, body)}\n")
+            return
+        ended = Run(run["conclusion"], github.jobs(run["id"]))
+        found = by_pull({pull: reviews(folder, each, ended.reason) for pull, each in selections.items()})
+        for pull, reviewed in found.items():
+            selection = selections[pull]
+            body = comment(
+                reviewed, head.commit, run["html_url"], ignored(folder, selection), complete=selection.complete
+            )
+            sys.stderr.write(f"{github.put_comment(pull.number, MARKER, body)}\n")
+    _demand(review for reviewed in found.values() for review in reviewed)
+    if not all(selections[pull].complete for pull in found):
+        raise UnreviewedError("GitHub lists too few of the changed files to tell which environments they add")
+
+
+def _demand(found: Iterable[report.Report | report.Unreviewed]) -> None:
+    """Raise UnreviewedError where an environment has no report."""
+    if missing := [f"{each.stack}: {each.why}" for each in found if isinstance(each, report.Unreviewed)]:
+        raise UnreviewedError(clean(f"not reviewed: {'; '.join(missing[:_MOST_NAMED])}"))
 
 
 def _stacks(chosen: argparse.Namespace) -> Sequence[str]:

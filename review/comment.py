@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from review.diff import coloured, shortened
 from review.facts import WORDS
-from review.report import Report, ReportedFact, ReportedVerdict
+from review.report import MOST_REPORTS, Report, ReportedFact, ReportedVerdict, Unreviewed
 from review.text import clean, code, fence, fit, width
 
 T = TypeVar("T")
@@ -32,46 +32,83 @@ class _Body:
     title: str
 
 
-def comment(reports: Sequence[Report], commit: str, whole: str) -> str:
+def comment(
+    reviews: Sequence[Report | Unreviewed],
+    commit: str,
+    whole: str,
+    ignored: Sequence[str] = (),
+    *,
+    complete: bool = True,
+) -> str:
     """The Markdown.
 
     Args:
-        reports: one for each environment.
+        reviews: one for each environment.
         commit: what was reviewed.
         whole: the address of the page where the whole diffs are; empty where there is none.
+        ignored: the files of reports that do not count.
+        complete: False where the change may select more environments.
 
     """
-    bodies = [_body(report) for report in reports]
-    shown = len(reports)
+    head = _head(reviews, commit, whole, ignored, complete=complete)
+    told = [review for review in reviews if not _unchanged(review)]
+    shown = min(len(told), MOST_REPORTS)
+    bodies = [_body(review) for review in told[:shown]]
     while True:
-        empty = _assembled(reports, bodies, commit, whole, shown, 0)
+        empty = _assembled(head, told, bodies, shown, 0)
         room = LIMIT - width(empty)
         if room >= 0 or shown == 0:
             break
         shown -= 1
     cap = fit([width(body.text) for body in bodies[:shown]], room)
-    text = _assembled(reports, bodies, commit, whole, shown, cap)
+    text = _assembled(head, told, bodies, shown, cap)
     # A fence grows with what it holds, by as much as nobody can tell before.
     while width(text) > LIMIT and cap > 0:
         cap = max(cap - (width(text) - LIMIT), 0)
-        text = _assembled(reports, bodies, commit, whole, shown, cap)
+        text = _assembled(head, told, bodies, shown, cap)
     return text
 
 
-def _assembled(
-    reports: Sequence[Report], bodies: Sequence[_Body], commit: str, whole: str, shown: int, cap: int
-) -> str:
+def _head(
+    reviews: Sequence[Report | Unreviewed], commit: str, whole: str, ignored: Sequence[str], *, complete: bool
+) -> list[str]:
+    """What stands above the environments: never shortened."""
     link = f" [The whole diffs]({_link(whole)})." if whole else ""
     parts = [MARKER, f"## What this change does\n\nReviewed at {code(commit)}.{link}"]
-    if not reports:
-        parts.append("No environment of this repository is changed.")
-    parts += [_environment(*each, cap) for each in zip(reports[:shown], bodies[:shown], strict=True)]
-    if rest := [report.stack for report in reports[shown:]]:
+    if missing := [review.stack for review in reviews if isinstance(review, Unreviewed)]:
+        verb = "is" if len(missing) == 1 else "are"
+        parts.append(f"**{len(missing)} of {len(reviews)} environments {verb} not reviewed: {_list(missing)}.**")
+    if not complete:
+        parts.append(
+            "**Not reviewed:** this change may add environments that are missing here, since GitHub lists "
+            "only the first 3000 changed files."
+        )
+    if not reviews:
+        parts.append("There is no environment to review.")
+    if unchanged := [review.stack for review in reviews if _unchanged(review)]:
+        parts.append(f"By the files alone, nothing changes in {_list(unchanged, MOST_REPORTS)}.")
+    if ignored:
+        parts.append(f"Ignored, since this change selects no such environment: {_list(ignored)}.")
+    return parts
+
+
+def _unchanged(review: Report | Unreviewed) -> bool:
+    """Whether the environment needs no section: a comparison of its files found no difference."""
+    return isinstance(review, Report) and review.kind == "static" and not review.error and review.counts.changes == 0
+
+
+def _assembled(
+    head: Sequence[str], reviews: Sequence[Report | Unreviewed], bodies: Sequence[_Body], shown: int, cap: int
+) -> str:
+    parts = [*head, *(_environment(*each, cap) for each in zip(reviews[:shown], bodies[:shown], strict=True))]
+    if rest := [review.stack for review in reviews[shown:]]:
         parts.append(f"{len(rest)} more environments are left out here: {_list(rest)}.")
     return "\n\n".join(parts) + "\n"
 
 
-def _environment(report: Report, body: _Body, cap: int) -> str:
+def _environment(report: Report | Unreviewed, body: _Body, cap: int) -> str:
+    if isinstance(report, Unreviewed):
+        return f"### {code(report.stack)}\n\n**Not reviewed:** {code(report.why, 500)}"
     parts = [f"### {code(report.stack)}"]
     counts = report.counts
     if report.error:
@@ -134,7 +171,9 @@ def _some(things: Sequence[T], line: Callable[[T], str]) -> list[str]:
     return [*lines, f"… and {rest} more"] if rest else lines
 
 
-def _body(report: Report) -> _Body:
+def _body(report: Report | Unreviewed) -> _Body:
+    if isinstance(report, Unreviewed):
+        return _Body("", "", "")
     if report.error:
         return _Body(clean(report.error).strip("\n"), "", "")
     title = "pulumi preview --diff" if report.kind == "preview" else "difference of the rendered manifests"
@@ -167,9 +206,9 @@ def _within(text: str, limit: int) -> str:
         size = min(size - 1, size * limit // found)
 
 
-def _list(names: Iterable[str]) -> str:
+def _list(names: Iterable[str], most: int = 20) -> str:
     chosen = list(names)
-    return ", ".join([*(code(name) for name in chosen[:20]), *(["…"] if len(chosen) > 20 else [])])
+    return ", ".join([*(code(name) for name in chosen[:most]), *(["…"] if len(chosen) > most else [])])
 
 
 def _link(address: str) -> str:

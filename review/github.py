@@ -10,6 +10,8 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
+from review.selection import Job, Pull, Selection, selected
+
 T = TypeVar("T")
 
 AUTHOR = "github-actions[bot]"
@@ -19,6 +21,8 @@ _PAUSES_SECONDS = (1.0, 3.0, 9.0)
 """Between tries. An answer that was lost on its way may stand for a comment that was made: each try looks first."""
 _PAGE = 100
 _MOST_PAGES = 100
+_MOST_FILES = 3000
+"""Changed files of a pull request that GitHub lists."""
 
 
 class GitHubError(Exception):
@@ -77,15 +81,30 @@ class GitHub:
         """Close the connections."""
         self._client.close()
 
-    def pulls(self, head: Head) -> list[int]:
+    def pulls(self, head: Head) -> list[Pull]:
         """The open pull requests whose last commit this still is."""
         owner = head.repository.partition("/")[0]
         query = {"state": "open", "head": f"{owner}:{head.branch}"}
         return [
-            int(pull["number"])
+            Pull(int(pull["number"]), pull["base"]["sha"])
             for pull in self._tried(lambda: list(self._pages("/pulls", query)))
             if pull["head"]["sha"] == head.commit and (pull["head"]["repo"] or {}).get("full_name") == head.repository
         ]
+
+    def selection(self, pull: Pull) -> Selection:
+        """The environments that a pull request selects, by its base and the files that it changes."""
+        root = self._tried(lambda: self._ask("GET", f"/git/trees/{pull.base}", None))
+        changed = self._tried(lambda: list(self._pages(f"/pulls/{pull.number}/files", {})))
+        return selected(
+            [entry["path"] for entry in root["tree"]],
+            [file["filename"] for file in changed if file["status"] != "removed"],
+            complete=not root.get("truncated") and len(changed) < _MOST_FILES,
+        )
+
+    def jobs(self, run: int) -> list[Job]:
+        """The jobs of the last attempt of a workflow run."""
+        found = self._tried(lambda: list(self._pages(f"/actions/runs/{run}/jobs", {}, "jobs")))
+        return [Job(job["name"], job["conclusion"] or "no conclusion", bool(job["steps"])) for job in found]
 
     def put_comment(self, pull: int, marker: str, body: str) -> str:
         """Make the comment that begins with `marker`, or update the one that does. Returns its address."""
@@ -103,9 +122,11 @@ class GitHub:
             made = self._ask("PATCH", f"/issues/comments/{int(found['id'])}", {"body": body})
         return str(made["html_url"])
 
-    def _pages(self, path: str, query: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    def _pages(self, path: str, query: Mapping[str, str], key: str = "") -> Iterator[dict[str, Any]]:
+        """The elements of all pages. `key`: of the list, where a page is an object."""
         for page in range(1, _MOST_PAGES + 1):
             part = self._ask("GET", path, None, {**query, "per_page": str(_PAGE), "page": str(page)})
+            part = part[key] if key else part
             yield from part
             if len(part) < _PAGE:
                 return
@@ -132,4 +153,4 @@ class GitHub:
             raise _TryAgainError(f"{said}; run the job again later")
         if method == "PATCH" and answer.status_code == httpx.codes.NOT_FOUND:
             raise _TryAgainError(f"{said}: the comment was deleted meanwhile")
-        raise GitHubError(f"{said}; the job's token needs `pull-requests: write`")
+        raise GitHubError(f"{said}; the job's token needs `pull-requests: write`, `contents: read` and `actions: read`")

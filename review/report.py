@@ -4,6 +4,8 @@ The writer may run a fork's files, or code of the pull request; the reader holds
 report holds no Markdown, facts are of known kinds, and everything has a limit.
 """
 
+import stat
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -15,6 +17,7 @@ from review.facts import WORDS, Fact, Meaning
 MOST_BYTES = 32 << 20
 """Of one report."""
 MOST_REPORTS = 100
+"""Of one comment."""
 MOST_CHARACTERS = 16 << 20
 """Of a diff: the first preview of an environment with its operators has 3 million."""
 MOST_NAMES = 2000
@@ -24,7 +27,15 @@ STACK = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$"
 
 
 class ReportError(Exception):
-    """A report that is none."""
+    """A file that is not a report."""
+
+
+@dataclass(frozen=True)
+class Unreviewed:
+    """An environment that a change selects and that has no report."""
+
+    stack: str
+    why: str
 
 
 class _Data(BaseModel):
@@ -109,26 +120,24 @@ def write(report: Report, folder: Path) -> Path:
     return file
 
 
-def read(folder: Path) -> list[Report]:
-    """The reports of a folder, by their environments' names.
+def read(folder: Path, stack: str) -> Report | None:
+    """The report of an environment in a folder; None where there is none.
 
-    Raises ReportError for a file that is too large or is no report, and for too many files.
+    Raises ReportError for a file that is too large, cannot be read or is not a report of this environment.
     """
-    files = sorted(folder.glob("*.json")) if folder.is_dir() else []
-    if len(files) > MOST_REPORTS:
-        raise ReportError(f"{folder}: {len(files)} reports, and at most {MOST_REPORTS} are taken")
-    reports = [_read(file) for file in files]
-    return sorted(reports, key=lambda report: report.stack)
-
-
-def _read(file: Path) -> Report:
-    if file.is_symlink() or not file.is_file() or file.stat().st_size > MOST_BYTES:
-        raise ReportError(f"{file}: no plain file of at most {MOST_BYTES >> 20} MiB")
+    file = folder / f"{stack}.json"
     try:
+        found = file.lstat()
+        if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_BYTES:
+            raise ReportError(f"{file.name}: not a plain file of at most {MOST_BYTES >> 20} MiB")
         report = Report.model_validate_json(file.read_bytes())
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ReportError(f"{file.name}: cannot be read: {error.strerror}") from None
     except ValidationError as error:
         faults = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()[:5])
-        raise ReportError(f"{file}: not a report: {faults}") from None
-    if file.stem != report.stack:
-        raise ReportError(f"{file}: holds the report of another environment, {report.stack}")
+        raise ReportError(f"{file.name}: not a report: {faults}") from None
+    if report.stack != stack:
+        raise ReportError(f"{file.name}: the report of another environment, {report.stack}")
     return report

@@ -16,6 +16,7 @@ StackName = Annotated[DnsName, Field(max_length=LIMIT)]
 """Labels and names of Kubernetes objects are made of it, so it is a DNS name."""
 
 _PART = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_FILE = re.compile(r"Pulumi\.([^/]*)\.yaml")
 _FORM = re.compile(rf"{_PART}(\.{_PART})*")
 _SHOWN = 80
 
@@ -47,6 +48,12 @@ def misnamed(root: Path) -> tuple[Finding, ...]:
     return tuple(found for name in _named(root) if (found := fault(name)) is not None)
 
 
+def stack_of(file: str) -> str | None:
+    """The stack whose file this is, if it has a valid name or not; None for any other path of a project."""
+    match = _FILE.fullmatch(file)
+    return match[1] if match else None
+
+
 def _named(root: Path) -> Iterator[str]:
     files = sorted(file.name for file in root.glob("Pulumi.*.yaml"))
-    return (file.removeprefix("Pulumi.").removesuffix(".yaml") for file in files)
+    return (name for file in files if (name := stack_of(file)) is not None)

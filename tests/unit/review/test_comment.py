@@ -125,16 +125,16 @@ def test_a_change_that_nobody_notices_says_so() -> None:
     """And so does no change, and no environment."""
     assert "For people nothing changes" in made(make_report())
     assert "Nothing changes." in made(make_report(counts=Counts(same=3)))
-    assert "No environment of this repository is changed." in made()
+    assert "There is no environment to review." in made()
 
 
 def test_reports_are_written_and_read(tmp_path: Path) -> None:
     """With the whole diff beside them, for people."""
     report = make_report(diff="+ a", pull=7, facts=(ReportedFact(meaning="kind-lost", names=("x",)),))
     write(report, tmp_path)
-    assert read(tmp_path) == [report]
+    assert read(tmp_path, "dev") == report
     assert (tmp_path / "dev.diff").read_text(encoding="utf-8") == "+ a\n"
-    assert read(tmp_path / "none") == []
+    assert read(tmp_path / "none", "dev") is None
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_what_is_no_report_is_refused(tmp_path: Path, text: str) -> None:
     """Anybody may have written it: unknown keys, free text and foreign names are errors."""
     (tmp_path / "dev.json").write_text(text, encoding="utf-8")
     with pytest.raises(ReportError, match=r"dev\.json"):
-        read(tmp_path)
+        read(tmp_path, "dev")
 
 
 def test_a_link_is_no_report(tmp_path: Path) -> None:
@@ -164,4 +164,4 @@ def test_a_link_is_no_report(tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "dev.json").symlink_to(tmp_path / "there" / "dev.json")
     with pytest.raises(ReportError, match="plain file"):
-        read(tmp_path / "here")
+        read(tmp_path / "here", "dev")

@@ -1,0 +1,211 @@
+"""A comment lists every environment that a change selects, whatever the reports hold."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from review.__main__ import main
+from review.report import write
+from settings.stack_name import stacks
+from tests.unit.review.github_server import HEAD, RUN, Server, make_job, make_pull
+from tests.unit.review.samples import make_report
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def posting(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Server:
+    """The variables and the event of `comment.yml`, after a run that failed; the base has `dev` and `prod`."""
+    head = {"head_repository": {"full_name": HEAD.repository}, "head_branch": HEAD.branch, "head_sha": HEAD.commit}
+    run = {"id": RUN, "conclusion": "failure", "html_url": "https://example.org/1", **head}
+    event = tmp_path / "event"
+    event.write_text(json.dumps({"workflow_run": run}), encoding="utf-8")
+    names = ("Pulumi.yaml", "Pulumi.dev.yaml", "Pulumi.prod.yaml", "README.md")
+    server.root = [{"path": name, "type": "blob"} for name in names]
+    server.pulls = [make_pull(7)]
+    for name, value in {
+        "GITHUB_API_URL": server.api,
+        "GITHUB_REPOSITORY": "us/it",
+        "GITHUB_TOKEN": "secret-token",
+        "GITHUB_EVENT_PATH": str(event),
+    }.items():
+        monkeypatch.setenv(name, value)
+    return server
+
+
+def posted(server: Server, reports: Path) -> tuple[int, str]:
+    """The exit code of a comment of these reports, and its text."""
+    code = main(["comment", "--reports", str(reports), "--post"])
+    (comment,) = server.comments
+    return code, comment["body"]
+
+
+def write_both(reports: Path) -> None:
+    """A report of each environment of the base."""
+    for stack in ("dev", "prod"):
+        write(make_report(stack=stack, pull=7), reports)
+
+
+def test_all_reports_make_a_comment(posting: Server, tmp_path: Path) -> None:
+    """Every environment has a section of its own, and the command succeeds."""
+    write_both(tmp_path)
+    code, body = posted(posting, tmp_path)
+    assert code == 0
+    assert "ot reviewed" not in body
+    assert [line for line in body.splitlines() if line.startswith("###")] == ["### `dev`", "### `prod`"]
+
+
+@pytest.mark.parametrize(
+    ("job", "why"),
+    [
+        (make_job("preview (prod)", "failure"), "its job preview (prod) ended with failure"),
+        (make_job("preview (prod)", "timed_out"), "its job preview (prod) ended with timed_out"),
+        (
+            make_job("preview (prod)", "failure", steps=0),
+            "its job preview (prod) ended with failure before its first step: was a deployment to it rejected?",
+        ),
+        (make_job("preview (prod)", "success"), "its job preview (prod) ended with success"),
+        (make_job("environments", "failure"), "the job environments ended with failure"),
+        (make_job("other", "success"), "the run ended with failure"),
+    ],
+)
+def test_an_environment_without_a_report_is_not_reviewed(
+    posting: Server, tmp_path: Path, job: dict[str, object], why: str
+) -> None:
+    """The comment says so with the reason, and the command fails."""
+    write_both(tmp_path)
+    (tmp_path / "prod.json").unlink()
+    posting.jobs = [make_job("preview (dev)", "success"), job]
+    code, body = posted(posting, tmp_path)
+    assert code == 1
+    assert f"### `prod`\n\n**Not reviewed:** `there is no report: {why}`\n" in body
+    assert "**1 of 2 environments is not reviewed: `prod`.**" in body
+    assert "| 0 | 1 | 0 | 0 | 0 |" in body
+
+
+def test_a_run_without_reports_reviews_nothing(posting: Server, tmp_path: Path) -> None:
+    """Every environment is listed."""
+    code, body = posted(posting, tmp_path / "none")
+    assert code == 1
+    assert "**2 of 2 environments are not reviewed: `dev`, `prod`.**" in body
+
+
+@pytest.mark.parametrize("text", ["{", '{"kind": "preview", "stack": "dev"}', "x" * (33 << 20)])
+def test_an_unreadable_report_is_no_review(posting: Server, tmp_path: Path, text: str) -> None:
+    """With the reason; the other environments are reviewed all the same."""
+    write_both(tmp_path)
+    (tmp_path / "prod.json").write_text(text, encoding="utf-8")
+    code, body = posted(posting, tmp_path)
+    assert code == 1
+    assert "### `prod`\n\n**Not reviewed:** `prod.json: " in body
+    assert "| 0 | 1 | 0 | 0 | 0 |" in body
+
+
+def test_a_folder_in_place_of_a_report_is_no_review(posting: Server, tmp_path: Path) -> None:
+    """An archive may hold anything."""
+    write_both(tmp_path)
+    (tmp_path / "prod.json").unlink()
+    (tmp_path / "prod.json").mkdir()
+    code, body = posted(posting, tmp_path)
+    assert code == 1
+    assert "**Not reviewed:** `prod.json: " in body
+
+
+def test_a_report_of_an_environment_that_is_not_selected_is_ignored(posting: Server, tmp_path: Path) -> None:
+    """It is named, and does not fail the command: the environments that count are reviewed."""
+    write_both(tmp_path)
+    write(make_report(stack="mine", error="look here"), tmp_path)
+    code, body = posted(posting, tmp_path)
+    assert code == 0
+    assert "look here" not in body
+    assert "Ignored, since this change selects no such environment: `mine.json`." in body
+
+
+def test_environments_that_the_change_adds_are_selected(posting: Server, tmp_path: Path) -> None:
+    """Also by a new name; not those that it removes, or files elsewhere. Those of the base come first."""
+    posting.changed = [
+        {"filename": "Pulumi.added.yaml", "status": "added"},
+        {"filename": "Pulumi.moved.yaml", "status": "renamed", "previous_filename": "Pulumi.prod.yaml"},
+        {"filename": "Pulumi.gone.yaml", "status": "removed"},
+        {"filename": "docs/Pulumi.example.yaml", "status": "added"},
+    ]
+    _, body = posted(posting, tmp_path)
+    assert "**4 of 4 environments are not reviewed: `dev`, `prod`, `added`, `moved`.**" in body
+
+
+def test_an_invalid_name_is_not_reviewed(posting: Server, tmp_path: Path) -> None:
+    """A file that would be an environment but for its name appears with what is wrong with it."""
+    write_both(tmp_path)
+    posting.changed = [{"filename": "Pulumi.My_Env.yaml", "status": "added"}]
+    code, body = posted(posting, tmp_path)
+    assert code == 1
+    assert "### `My_Env`\n\n**Not reviewed:** `Pulumi.My_Env.yaml: 'My_Env' is not a valid environment name" in body
+
+
+def test_more_changed_files_than_github_lists_are_not_reviewed(posting: Server, tmp_path: Path) -> None:
+    """GitHub lists 3,000 files of a pull request, so that an added environment may be missing among them."""
+    write_both(tmp_path)
+    posting.changed = [{"filename": f"docs/{number}", "status": "added"} for number in range(3000)]
+    code, body = posted(posting, tmp_path)
+    assert code == 1
+    assert "only the first 3000 changed files" in body
+
+
+def test_more_environments_than_a_comment_holds_are_not_reviewed(posting: Server, tmp_path: Path) -> None:
+    """Added environments do not crowd out those of the base."""
+    write_both(tmp_path)
+    posting.changed = [{"filename": f"Pulumi.a{number}.yaml", "status": "added"} for number in range(2000)]
+    code, body = posted(posting, tmp_path)
+    assert code == 1
+    assert body.index("### `dev`") < body.index("### `prod`") < body.index("### `a0`")
+    assert "1902 more environments are left out here" in body
+
+
+def test_an_unchanged_environment_is_listed(posting: Server, tmp_path: Path) -> None:
+    """A forged report that says so cannot hide the environment."""
+    write(make_report(kind="static"), tmp_path)
+    write(make_report(stack="prod", kind="static", counts={}), tmp_path)
+    code, body = posted(posting, tmp_path)
+    assert code == 0
+    assert "By the files alone, nothing changes in `prod`." in body
+
+
+@pytest.mark.parametrize(
+    ("open_pulls", "named", "expected"),
+    [([7], 7, [7]), ([6, 7], 7, [7]), ([8], 7, [8]), ([], 7, []), ([5, 6], 7, [5, 6]), ([5, 6], None, [5, 6])],
+)
+def test_a_comment_goes_to_the_pull_requests_that_github_names(
+    posting: Server, tmp_path: Path, open_pulls: list[int], named: int | None, expected: list[int]
+) -> None:
+    """Reports may choose among several, and nothing else: their number 7 is never believed by itself."""
+    for stack in ("dev", "prod"):
+        write(make_report(stack=stack, pull=named), tmp_path / "reports")
+    posting.pulls = [make_pull(number) for number in open_pulls]
+    code = main(["comment", "--reports", str(tmp_path / "reports"), "--post"])
+    sent = [each for each in posting.asked if each.startswith("POST")]
+    assert sent == [f"POST /repos/us/it/issues/{number}/comments" for number in expected]
+    # Where several pull requests end in one commit, a report counts for the one that it names.
+    assert code == (1 if len(expected) > 1 else 0)
+
+
+def test_by_hand_every_environment_of_the_checkout_is_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without reports none is reviewed."""
+    monkeypatch.delenv("GITHUB_EVENT_PATH", raising=False)
+    monkeypatch.chdir(ROOT)
+    assert main(["comment", "--reports", str(tmp_path)]) == 1
+    shown = capsys.readouterr()
+    assert all(f"### `{stack}`\n\n**Not reviewed:** `there is no report" in shown.out for stack in stacks(ROOT))
+    assert "error: not reviewed: " in shown.err
+
+
+def test_by_hand_environments_can_be_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As for a preview."""
+    monkeypatch.delenv("GITHUB_EVENT_PATH", raising=False)
+    write(make_report(), tmp_path)
+    assert main(["comment", "--reports", str(tmp_path), "--stack", "dev"]) == 0
+    assert "### `dev`" in capsys.readouterr().out
