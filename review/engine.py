@@ -68,15 +68,16 @@ def report(
     hidden: set[str],
 ) -> Report:
     """The report on what the engine said, once as text and once as JSON. `hidden`: values that must not be seen."""
-    try:
-        said: dict[str, Any] = json.loads(objects.stdout)
-    except ValueError:
-        said = {}
+    printed = _object(objects.stdout)
+    said: dict[str, Any] = printed or {}
     secret.refuse_plaintext(said)
     if text.returncode or objects.returncode:
         faults = [each["message"] for each in said.get("diagnostics", ()) if each["severity"] == "error"]
         message = "\n".join(fault.strip() for fault in faults) or objects.stderr or text.stderr or text.stdout
         error = _short(secret.mask(clean(message).strip(), hidden)) or "the engine gave no reason"
+        return Report(kind="preview", stack=stack, pull=pull, error=error)
+    if printed is None:
+        error = "`pulumi preview --json` printed no JSON object, so the changes are not known"
         return Report(kind="preview", stack=stack, pull=pull, error=error)
     summary = said.get("changeSummary") or {}
     found = facts(steps(said), View(live=True, stop=_stop(said)))
@@ -115,6 +116,15 @@ def steps(said: Mapping[str, Any]) -> Iterator[Step]:
 def configured() -> bool:
     """Whether there is a cluster to preview against."""
     return bool(os.environ.get(KUBECONFIG_TEXT) or os.environ.get("KUBECONFIG"))
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    """The JSON object that the text is; None where it is none."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _stop(said: Mapping[str, Any]) -> list[str]:

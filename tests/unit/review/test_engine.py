@@ -1,6 +1,7 @@
 """The engine's preview becomes a report. The engine is a program here that answers with a recorded preview."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -105,3 +106,13 @@ def test_runs_that_the_change_may_stop_are_read_from_the_configuration() -> None
     assert [fact.meaning for fact in report("dev", None, text, objects, set()).facts] == ["run-stopped"]
     objects.stdout = steps_json(step, config={"trainstack:workloads": "[secret]"})
     assert [fact.meaning for fact in report("dev", None, text, objects, set()).facts] == ["run-removed"]
+
+
+@pytest.mark.parametrize("printed", ["", "{", "[]", "panic: {}"])
+def test_a_preview_whose_objects_cannot_be_read_is_no_preview(printed: str) -> None:
+    """Else it would read as one in which nothing changes."""
+    made = report(
+        "dev", 7, subprocess.CompletedProcess([], 0, "+ a", ""), subprocess.CompletedProcess([], 0, printed, ""), set()
+    )
+    assert made.error == "`pulumi preview --json` printed no JSON object, so the changes are not known"
+    assert made.diff == ""
