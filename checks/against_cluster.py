@@ -9,6 +9,7 @@ from checks import silences
 from checks.finding import Checked, Finding
 from checks.live import Live, LiveRule, LiveScene
 from checks.live_rules import nodes, platform, queueing, storage
+from checks.rule_runner import run_rules
 from settings.errors import Place
 from settings.model import Settings
 
@@ -27,5 +28,5 @@ def check(
 
 def examine(scene: LiveScene, places: Mapping[str, Place] | None = None) -> Checked:
     """Apply the rules, and judge the runs by what the cluster holds now. `places` as for `checks.preflight.examine`."""
-    found = [finding for rule in RULES.values() for finding in rule(scene)]
-    return Checked(silences.settled(found, scene.settings.checks.silenced, RULES, places or {}), scene.verdicts)
+    found, verdicts = run_rules(RULES, scene)
+    return Checked(silences.settled(found, scene.settings.checks.silenced, RULES, places or {}), verdicts)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from checks import against_cluster, silences
 from checks.finding import Checked, Finding
+from checks.rule_runner import run_rules
 from checks.rules import (
     admission,
     files,
@@ -65,6 +66,6 @@ def examine(settings: Settings, root: Path, places: Mapping[str, Place] | None =
     as `settings.load.load_with_places` tells it; without it the findings have no place.
     """
     scene, silenced = Scene(settings, root), settings.checks.silenced
-    found = [finding for rule in RULES.values() for finding in rule(scene)]
+    found, verdicts = run_rules(RULES, scene)
     found += silences.misplaced(silenced, {*RULES, *against_cluster.RULES})
-    return Checked(silences.settled(found, silenced, RULES, places or {}), scene.verdicts)
+    return Checked(silences.settled(found, silenced, RULES, places or {}), verdicts)

@@ -28,6 +28,7 @@ from checks.rules import (
 )
 from tests.unit.checks import (
     test_against_cluster,
+    test_failing_rules,
     test_live_verdicts,
     test_loader_rules,
     test_preflight,
@@ -63,7 +64,7 @@ MODULES = (
 )
 TESTS = (
     *(test_preflight, test_against_cluster, test_live_verdicts),
-    *(test_silences, test_slips, test_shapes, test_sweep_rules, test_loader_rules),
+    *(test_silences, test_slips, test_shapes, test_sweep_rules, test_loader_rules, test_failing_rules),
 )
 """Tests of rules beside their cases."""
 RECENT: dict[str, list[Judge]] = {}

@@ -1,0 +1,46 @@
+"""Runs rules over an environment. A rule that fails is a finding that stops the change: what it checks is not known.
+
+docs/checks.md has a section for the id.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from traceback import extract_tb
+from typing import Protocol, TypeVar
+
+from checks.admission.verdict import Verdict
+from checks.finding import Finding
+
+RULE_FAILED = "rule-failed"
+
+
+class Judged(Protocol):
+    """What rules look at."""
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """Whether each run that Kueue holds would be admitted."""
+
+
+T = TypeVar("T", bound=Judged)
+
+
+def run_rules(rules: Mapping[str, Callable[[T], Iterable[Finding]]], scene: T) -> tuple[list[Finding], list[Verdict]]:
+    """Everything that the rules find, and the verdicts on the runs; none where these fail."""
+    found: list[Finding] = []
+    for name, rule in rules.items():
+        try:
+            for finding in rule(scene):
+                found.append(finding)  # noqa: PERF402 (one by one: those before a failure are kept)
+        except Exception as error:  # noqa: BLE001 (whatever a bug raises must not pass for a rule that finds nothing)
+            found.append(_failed(f"the rule {name}", error))
+    try:
+        return found, scene.verdicts
+    except Exception as error:  # noqa: BLE001 (as above)
+        return [*found, _failed("the verdicts on the runs", error)], []
+
+
+def _failed(what: str, error: Exception) -> Finding:
+    at = extract_tb(error.__traceback__)[-1]
+    message = f"{what} failed with {type(error).__name__}: {error} ({Path(at.filename).name}:{at.lineno})"
+    return Finding(RULE_FAILED, "error", "", message, "this is a bug: please report it with this message")
