@@ -1,6 +1,8 @@
 """`trainstack check --cluster`: an environment held against what its cluster has."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from checks import against_cluster
@@ -14,6 +16,7 @@ from cli.session import Session
 from manifests import probes
 from manifests.labels import LAUNCH, RUN, SWEEP, WORKLOAD, Manifest
 from settings.load import Loaded
+from settings.model import Settings
 from settings.operators import Operators
 from workloads import render
 
@@ -33,12 +36,15 @@ def with_cluster(found: Checked, session: Session, loaded: Loaded) -> Checked:
     return Checked(findings, live.verdicts)
 
 
+UNBUILT = "manifests-unbuilt"
+"""The id of the finding that something of the environment could not be built, and so was not checked."""
 _ASKED = {*KINDS, "TrainingRuntime"} - {"TrainJob"}
 """What is sent as a dry run. A TrainJob is refused until its runtime is there, so the runtime is asked with."""
 
 
 def _on_cluster(session: Session, loaded: Loaded) -> Checked:
-    settings, manifests = loaded.settings, declared_manifests(session, loaded)
+    settings = loaded.settings
+    manifests, unbuilt = _built(session.root, settings)
     paths = {run.name: path for path, run in settings.trained()}
     asked = [(paths[manifest["metadata"]["labels"][WORKLOAD]], manifest) for manifest in _asked(manifests)]
     if settings.environment.profile == "owner":
@@ -56,7 +62,9 @@ def _on_cluster(session: Session, loaded: Loaded) -> Checked:
         for name in (metadata["labels"][RUN], metadata.get("name"))
         if name is not None
     }
-    return against_cluster.examine(LiveScene(settings, live, _images(manifests), launches), loaded.places)
+    found = against_cluster.examine(LiveScene(settings, live, _images(manifests), launches), loaded.places)
+    placed = [replace(finding, where=loaded.where(finding.path)) for finding in unbuilt]
+    return Checked([*placed, *found.findings], found.verdicts)
 
 
 def _asked(manifests: Sequence[Manifest]) -> Iterator[Manifest]:
@@ -69,16 +77,23 @@ def _asked(manifests: Sequence[Manifest]) -> Iterator[Manifest]:
             yield each
 
 
-def declared_manifests(session: Session, loaded: Loaded) -> list[Manifest]:
-    """What the environment declares; without what cannot be built from the files, which the preflight tells of."""
-    settings = loaded.settings
-    for attempt in (settings, settings.model_copy(update={"operators": Operators()})):
-        try:
-            inputs = render.read_inputs(attempt, session.root, commit="", cache=session.root / render.CACHE)
-            return render.everything(attempt, inputs)
-        except ValueError:
-            continue
-    return []
+def declared_manifests(root: Path, settings: Settings) -> list[Manifest]:
+    """What an environment declares. Raises one of `render.FAULTS` where it cannot be built from the files."""
+    return render.everything(settings, render.read_inputs(settings, root, commit="", cache=root / render.CACHE))
+
+
+def _built(root: Path, settings: Settings) -> tuple[list[Manifest], list[Finding]]:
+    """What the environment declares, as far as it can be built, and what cannot be."""
+    try:
+        return declared_manifests(root, settings), []
+    except render.FAULTS as error:
+        message = f"what the operators' releases would install is not checked: {error}"
+        unknown = Finding(UNBUILT, "unknown", "operators", message, "mend this, and check again")
+    try:
+        return declared_manifests(root, settings.model_copy(update={"operators": Operators()})), [unknown]
+    except render.FAULTS as error:
+        message = f"what the runs would launch is not checked: {error}"
+        return [], [Finding(UNBUILT, "error", "workloads", message, "mend this, and check again")]
 
 
 def _images(manifests: Sequence[Mapping[str, Any]]) -> dict[str, str]:

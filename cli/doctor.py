@@ -24,6 +24,7 @@ from cli.session import JsonOption, Session, StackOption
 from cli.state_files import read_state_files, state_folder
 from manifests.retained import retained
 from toolchain.errors import ToolchainError
+from workloads import render
 
 _LOCKS_ELSEWHERE = "locks: the state is in no folder; the engine's next command says whether the stack is locked"
 
@@ -78,7 +79,7 @@ def _look(session: Session) -> tuple[Diagnosis, list[str]]:
         state=state,
         seen=seen,
         retained={(each.kind, each.namespace, each.name) for each in retained(session.settings)},
-        declared=lambda: _declared(session, seen),
+        declared=lambda: _declared(session, seen, unseen),
         loaders=loaders,
         now=utc_now(),
     )
@@ -95,13 +96,20 @@ def _state(session: Session) -> State:
         fail(f"what `pulumi stack export -s {session.stack}` printed is not understood: {error}")
 
 
-def _declared(session: Session, seen: Seen | None) -> Collection[Identity]:
+def _declared(session: Session, seen: Seen | None, unseen: list[str]) -> Collection[Identity] | None:
     """What the environment declares: its objects, and whatever is of its runs and sweeps.
+
+    None where that cannot be built from the files, which is added to `unseen`.
 
     Launches, ledgers and wrappers of earlier edits are the launch rules' to keep or to end; `up` reads them by label.
     """
     names = {run.name for _, run in session.settings.trained()}
-    declared = {identity(each) for each in declared_manifests(session, session.loaded) if "name" in each["metadata"]}
+    try:
+        manifests = declared_manifests(session.root, session.settings)
+    except render.FAULTS as error:
+        unseen.append(f"objects that are not in the state, since what the environment declares is not known: {error}")
+        return None
+    declared = {identity(each) for each in manifests if "name" in each["metadata"]}
     of_runs = {each for each, live in (seen.objects if seen else {}).items() if live.of_run(names)}
     return declared | of_runs
 

@@ -11,14 +11,15 @@ from pathlib import Path
 from manifests import namespaces, networks, queues, secrets, storage, tenants
 from manifests.kueue import kueue
 from manifests.labels import Manifest
-from manifests.operators import OperatorManifests, in_order, of_release, pinned
-from manifests.release import read_release
+from manifests.operators import OperatorError, OperatorManifests, in_order, of_release, pinned
+from manifests.release import ReleaseError, read_release
 from manifests.trainer import jobset, trainer
 from manifests.training_operator import training_operator
 from settings.model import Settings
 from settings.operators import Manifest as ReleaseManifest
 from settings.workloads import Workload
 from workloads.build import companions, manifest, plan
+from workloads.errors import WorkloadError
 from workloads.identity import Facts, run_id
 from workloads.images import workload_reference
 from workloads.launch import Launch
@@ -38,6 +39,10 @@ DOWNLOADS = Path(".trainstack/manifests")
 
 class InputsError(ValueError):
     """Files that the environment names and that are not there: all of them, sorted."""
+
+
+FAULTS = (InputsError, ReleaseError, OperatorError, WorkloadError)
+"""What `read_inputs` and `everything` raise where files or settings are wrong. Any other error is a bug."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +74,7 @@ class PlannedRun:
 def everything(settings: Settings, inputs: Inputs) -> list[Manifest]:
     """All objects of the stack: those of the halves that the environment holds.
 
-    Raises WorkloadError, OperatorError or ValueError, which say what cannot be built and what would help.
+    Raises WorkloadError or OperatorError, which say what cannot be built and what would help.
     """
     result: list[Manifest] = []
     if "platform" in settings.environment.halves:

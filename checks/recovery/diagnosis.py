@@ -47,7 +47,7 @@ def diagnose(
     state: State,
     seen: Seen | None,
     retained: Collection[Identity],
-    declared: Callable[[], Collection[Identity]],
+    declared: Callable[[], Collection[Identity] | None],
     loaders: Collection[WaitingLoader] = (),
     now: datetime,
 ) -> Diagnosis:
@@ -59,7 +59,8 @@ def diagnose(
         state: what the engine knows.
         seen: what the cluster has; None where it cannot be read.
         retained: what `destroy` leaves by the environment's settings.
-        declared: gives what the environment declares; asked only when something is not in the state.
+        declared: gives what the environment declares, None where that is not known; asked only when something is not in
+            the state.
         loaders: data loaders of commands that have not started.
         now: the time.
 

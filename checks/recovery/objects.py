@@ -133,12 +133,17 @@ def unrecorded(state: State, seen: Seen, stack: str, retained: Collection[Identi
 
 
 def unrecorded_troubles(
-    found: Mapping[Identity, LiveObject], own: str, declared: Collection[Identity], mending: Mending
+    found: Mapping[Identity, LiveObject], own: str, declared: Collection[Identity] | None, mending: Mending
 ) -> Iterator[Trouble]:
-    """What to do about each: `up` takes over what the environment declares and this state made."""
+    """What to do about each: `up` takes over what the environment declares and this state made.
+
+    Where it is not known what the environment declares (None), nothing of this state is judged.
+    """
     for identity, live in sorted(found.items(), key=lambda item: name(item[0])):
         if live.state != own:
             yield _of_another(identity, live.state, mending.stack, "it is not in this state, and another state")
+        elif declared is None:
+            continue
         elif identity in declared:
             yield Trouble(
                 "object-unrecorded",

@@ -9,6 +9,7 @@ from checks import silences
 from checks.against_cluster import RULES as LIVE_RULES
 from checks.preflight import RULES, check
 from checks.rule_runner import RULE_FAILED
+from cli.check_cluster import UNBUILT
 from settings.environment import Environment, Existing, Namespace
 from settings.load import load_with_places
 from settings.operators import Install, Operators
@@ -48,7 +49,7 @@ def test_every_rule_has_a_case_and_a_section() -> None:
     """Each rule is shown at work here, and explained in docs/checks.md."""
     sections = re.findall(r"^## `(.+)`$", (ROOT / "docs/checks.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert {rule for rule, _ in every_case()} == {*RULES, *silences.IDS}
-    assert sections == [*RULES, *silences.IDS, RULE_FAILED, *LIVE_RULES]
+    assert sections == [*RULES, *silences.IDS, RULE_FAILED, *LIVE_RULES, UNBUILT]
 
 
 def test_a_sound_environment_has_no_findings() -> None:

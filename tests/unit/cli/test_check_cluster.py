@@ -6,9 +6,13 @@ from pathlib import Path
 import pytest
 
 from checks.finding import Checked, Finding
-from cli.check_cluster import with_cluster
+from cli import check_cluster as command
+from cli.check_cluster import declared_manifests, with_cluster
 from cli.session import Session
 from settings.load import load_with_places
+from tests.unit.checks.cluster_cases import make_live
+from workloads import render
+from workloads.errors import WorkloadError
 
 KUBECONFIG = {
     "apiVersion": "v1",
@@ -34,3 +38,49 @@ def test_an_unknown_context_is_an_error_at_its_line(tmp_path: Path, monkeypatch:
     assert str(found.where) == "Pulumi.test.yaml:3"
     assert "context 'lba'" in found.message
     assert "kubectl config get-contexts" in found.remedy
+
+
+def test_a_bug_where_manifests_are_built_is_not_taken_for_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without manifests nothing would be sent as a dry run, and the rules over the answers would pass."""
+    (tmp_path / "Pulumi.test.yaml").write_text("config:\n  trainstack:cluster: {context: lab}\n", encoding="utf-8")
+
+    def broken(*_: object) -> None:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(render, "everything", broken)
+    with pytest.raises(ValueError, match="a bug"):
+        declared_manifests(tmp_path, load_with_places(tmp_path, "test").settings)
+
+
+KUEUE = "{manifest: {version: v0.15.2, url: 'https://example.org/kueue.yaml', sha256: " + "a" * 64 + "}}"
+NAMESPACE = "  trainstack:environment: {namespaces: [{name: research}]}\n"
+
+
+@pytest.mark.parametrize(
+    ("config", "broken", "expected"),
+    [
+        (NAMESPACE, False, []),
+        (f"{NAMESPACE}  trainstack:operators: {{kueue: {KUEUE}}}\n", False, [("unknown", "operators")]),
+        (NAMESPACE, True, [("error", "workloads")]),
+    ],
+)
+def test_what_cannot_be_built_is_a_finding(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    config: str,
+    broken: bool,
+    expected: list[tuple[str, str]],
+) -> None:
+    """No dry run was made of it."""
+
+    def refuse(*_: object) -> None:
+        raise WorkloadError("workload train: too large")
+
+    (tmp_path / "Pulumi.test.yaml").write_text(f"config:\n{config}", encoding="utf-8")
+    monkeypatch.setattr(command, "read_environment", lambda *_: make_live())
+    if broken:
+        monkeypatch.setattr(render, "everything", refuse)
+    checked = with_cluster(Checked([], []), Session(tmp_path, "test"), load_with_places(tmp_path, "test"))
+    found = [each for each in checked.findings if each.id == "manifests-unbuilt"]
+    assert [(each.severity, each.path) for each in found] == expected
+    assert all("Pulumi.test.yaml" in str(each.where) for each in found if each.path == "operators")

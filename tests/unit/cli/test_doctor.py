@@ -235,3 +235,23 @@ def test_a_state_elsewhere_has_its_locks_with_the_engine(folder: Path, monkeypat
     code, out = run("--json")
     assert (code, json.loads(out)["troubles"]) == (0, [])
     assert [each.split(":")[0] for each in json.loads(out)["not_looked_at"]] == ["locks"]
+
+
+def test_what_cannot_be_built_is_not_called_orphaned(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No command deletes an object that the environment may declare."""
+    release = {"version": "v0.15.2", "url": "https://example.org/kueue.yaml", "sha256": "0" * 64}
+    config = {
+        "trainstack:environment": {"namespaces": [{"name": "lab"}]},
+        "trainstack:operators": {"kueue": {"manifest": release}},
+    }
+    (folder / "Pulumi.lab.yaml").write_text(json.dumps({"config": config}))
+    monkeypatch.setattr(command, "export", lambda _: json.dumps({"deployment": {"resources": [make_identity(OWN)]}}))
+    live = LiveObject("1", {STACK: "lab"}, state=OWN)
+    seen = Seen({("Deployment", "kueue-system", "kueue-controller-manager"): live})
+    monkeypatch.setattr(command, "read_marked", lambda *_: seen)
+    code, out = run("--json")
+    told = json.loads(out)
+    assert (code, told["troubles"], told["commands"]) == (0, [], [])
+    (unseen,) = told["not_looked_at"]
+    assert unseen.startswith("objects that are not in the state")
+    assert "there is no release manifest here" in unseen
