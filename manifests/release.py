@@ -17,6 +17,7 @@ from manifests.labels import Manifest
 _MAPS_OF_SCHEMAS = ("properties", "patternProperties", "definitions")
 _LISTS_OF_SCHEMAS = ("allOf", "anyOf", "oneOf")
 _SCHEMAS = ("items", "additionalProperties", "not")
+_REMEDY = "pin a file of Kubernetes objects in YAML"
 
 
 class ReleaseError(ValueError):
@@ -83,13 +84,25 @@ def _kept(file: Path) -> list[Manifest]:
 def parse_release(content: bytes) -> list[Manifest]:
     """The objects in a release's bytes, lists taken apart, without what only readers need."""
     objects: list[Manifest] = []
-    for document in yaml.load_all(content, Loader=yaml.CSafeLoader):
-        if document is None:
-            continue
-        objects.extend(document["items"] if document["kind"] == "List" else [document])
+    try:
+        for document in yaml.load_all(content, Loader=yaml.CSafeLoader):
+            objects.extend(_objects(document))
+    except yaml.YAMLError as error:
+        raise ReleaseError(f"the release manifest is not YAML ({error}); {_REMEDY}") from None
     if not objects:
-        raise ReleaseError("the release manifest holds no objects; pin a file of Kubernetes objects in YAML")
+        raise ReleaseError(f"the release manifest holds no objects; {_REMEDY}")
     return [_slim(manifest) for manifest in objects]
+
+
+def _objects(document: Any) -> list[Manifest]:
+    """The objects of a document: none of an empty one, all of a list."""
+    if document is None:
+        return []
+    is_list = isinstance(document, dict) and document.get("kind") == "List"
+    found = document.get("items") if is_list else [document]
+    if not isinstance(found, list) or not all(isinstance(each, dict) and "kind" in each for each in found):
+        raise ReleaseError(f"the release manifest holds what is not a Kubernetes object; {_REMEDY}")
+    return found
 
 
 def without_descriptions(schema: Any) -> Any:

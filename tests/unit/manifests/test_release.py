@@ -60,6 +60,15 @@ def test_a_release_without_objects_is_refused() -> None:
         parse_release(b"---\n")
 
 
+@pytest.mark.parametrize(
+    "content", [b"a: [", b"- a", b"text", b"kind: List", b"kind: List\nitems: [1]", b"metadata: {}", b"kind: A\x00"]
+)
+def test_what_is_no_yaml_of_objects_is_refused(content: bytes) -> None:
+    """Its bytes are those that are pinned, so the pin has to change."""
+    with pytest.raises(ReleaseError, match="pin a file of Kubernetes objects in YAML"):
+        parse_release(content)
+
+
 def test_a_second_reading_comes_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is parsed, and the result is the same."""
     path, digest = make_release(tmp_path)
