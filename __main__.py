@@ -21,7 +21,7 @@ if secret := [section for section in sections if pulumi.runtime.is_config_secret
     # The objects that come of a section hold its values as they are, and so would the state and every preview.
     raise pulumi.RunError(
         f"{', '.join(map(config.full_key, secret))}: holds a secret, which would be written into objects in plain "
-        "text; put the value under trainstack:{SECRETS}, and take it out of this section"
+        f"text; put the value under {config.full_key(SECRETS)}, and take it out of this section"
     )
 values = {config.full_key(section): config.get(section) for section in sections}
 engine = {key: value for key, value in values.items() if value is not None}

@@ -2,7 +2,6 @@
 
 import socket
 import ssl
-import urllib.error
 import urllib.request
 from functools import cache
 from pathlib import Path

@@ -145,7 +145,7 @@ def _rules(context: Path) -> list[tuple[bool, re.Pattern[str]]]:
 def _is_ignored(path: PurePosixPath, rules: Sequence[tuple[bool, re.Pattern[str]]]) -> bool:
     """The last rule that matches the path, or a folder above it, decides."""
     verdict = False
-    names = [path.as_posix(), *(parent.as_posix() for parent in path.parents if parent != PurePosixPath("."))]
+    names = [path.as_posix(), *(parent.as_posix() for parent in path.parents if parent != PurePosixPath())]
     for ignores, pattern in rules:
         if any(pattern.fullmatch(name) for name in names):
             verdict = ignores

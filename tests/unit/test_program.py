@@ -1,0 +1,30 @@
+"""What the program refuses before it reads anything."""
+
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+
+import pulumi
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def secret_queues(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An engine that holds the section `queues` as a secret."""
+    monkeypatch.setattr(pulumi.config, "get_project", lambda: "trainstack")
+    pulumi.runtime.set_all_config({"trainstack:queues": "{}"}, ["trainstack:queues"])
+    yield
+    pulumi.runtime.set_all_config({}, [])
+
+
+@pytest.mark.usefixtures("secret_queues")
+def test_a_section_that_holds_a_secret_is_refused() -> None:
+    """The message names the section, and the one that takes secrets."""
+    with pytest.raises(pulumi.RunError) as caught:
+        runpy.run_path(str(ROOT / "__main__.py"))
+    assert str(caught.value) == (
+        "trainstack:queues: holds a secret, which would be written into objects in plain text; put the value under "
+        "trainstack:secrets, and take it out of this section"
+    )
