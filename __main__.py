@@ -4,15 +4,20 @@ from pathlib import Path
 
 import pulumi
 
-from checks.cluster.client import ClusterError
-from checks.recorded import recorded_launches
 from settings.errors import SettingsError
-from settings.load import SECRETS, SECTIONS
-from stacks.assemble import assemble
-from stacks.ending import EndingError, ending
-from stacks.engine_state import own_state, read_engine_state
-from stacks.program import Refused, decide
-from stacks.teardown import end
+
+try:
+    from checks.cluster.client import ClusterError
+    from checks.recorded import recorded_launches
+    from settings.load import SECRETS, SECTIONS
+    from stacks.assemble import assemble
+    from stacks.ending import EndingError, ending
+    from stacks.engine_state import own_state, read_engine_state
+    from stacks.program import Refused, decide
+    from stacks.teardown import end
+except SettingsError as error:
+    # A workload's folder has the name of a module of the library (workloads/__init__.py).
+    raise pulumi.RunError(str(error)) from error
 
 # The engine's own view wins over the file: `--config`, `--config-file` and decrypted secrets are in it.
 config = pulumi.Config()

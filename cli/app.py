@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from cli.console import fail
 from cli.foreseen import foreseen
+from settings.errors import SettingsError
 
 _WHERE: Mapping[str, str] = {
     "up": "deploy",
@@ -102,4 +103,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    try:
+        import_module("workloads")
+    except SettingsError as error:
+        sys.exit(f"error: {error}")
     app()

@@ -11,6 +11,7 @@ from settings.errors import Finding, nearest
 from settings.merge import merge
 from settings.paths import elements
 from settings.source import Node, read
+from settings.workload_folders import clashes, reserved_names
 
 Steps = tuple[str | int, ...]
 """The keys and indices that lead to a value."""
@@ -50,7 +51,9 @@ class _Bases:
         self._root, self._findings = root, findings
         folders = [file.parent.name for file in root.glob("workloads/*/workload.yaml")]
         self._files = {name: f"workloads/{name}/workload.yaml" for name in folders}
+        self._reserved = reserved_names(root)
         self._read: dict[str, Node] = {}
+        findings += clashes(root)
 
     def below(self, run: Node, name: str | None, path: str, steps: Steps) -> Node:
         """The run, without its `from`, over its base; as it is where there is none."""
@@ -70,6 +73,9 @@ class _Bases:
         elif base is not None:
             message = f"is not complete by itself, and there is no workloads/{base}/workload.yaml to take the rest from"
             remedy = f"{nearest(base, self._files)} (name it with `from:`)"
+            if why := self._reserved.get(base.lower()):
+                # The message must not lead to a folder that the next command refuses.
+                remedy = f"write one under another name ({why}), and name it with `from:`"
             self.without[steps] = Finding(run.where, path, message, remedy)
         return bare
 
