@@ -19,6 +19,7 @@ from checks.ownership import Identity
 from checks.preflight import examine
 from checks.recorded import RecordedLaunch
 from checks.states import OwnState
+from checks.sweeps import SweepDecision
 from manifests import secrets, storage
 from manifests.labels import field_manager
 from manifests.operators import OperatorManifests, in_order
@@ -169,18 +170,24 @@ def _with_fields_of_other_states(
 
 
 def _declared(settings: Settings, inputs: render.Inputs, decided: Decided) -> Iterator[Mapping[str, Any]]:
-    """Every object that the change would write."""
+    """Every object that the change would write, in the order of its creation."""
     stack = settings.stack
-    yield from decided.wrappers
     if "platform" in settings.environment.halves:
         yield from render.platform(settings, inputs)
     else:
         yield from (secrets.secret(each, stack) for each in settings.secrets.secrets)
     if "training" in settings.environment.halves:
         yield from (storage.claim(each, stack) for each in settings.storage.volumes)
-    yield from (file for each in decided.sweeps for file in parameter_files(each, stack))
-    yield from (each for launch in decided.all_launches for each in launch.objects)
-    yield from (ledger_config_map(stack, ledger) for ledger in decided.all_ledgers)
+    yield from decided.wrappers
+    yield from _launched(decided, stack)
+    for sweep in decided.sweeps:
+        yield from parameter_files(sweep, stack)
+        yield from _launched(sweep, stack)
+
+
+def _launched(decided: Decided | SweepDecision, stack: str) -> Iterator[Mapping[str, Any]]:
+    yield from (each for launch in decided.launches for each in launch.objects)
+    yield from (ledger_config_map(stack, ledger) for ledger in decided.ledgers)
 
 
 def _ours_to_write(

@@ -85,34 +85,43 @@ def everything(settings: Settings, inputs: Inputs) -> list[Manifest]:
 
 
 def platform(settings: Settings, inputs: Inputs) -> list[Manifest]:
-    """The owners' half: namespaces, Secrets, rights of teams, operators, storage classes, volumes on hosts, queues."""
+    """The owners' half: namespaces, rights of teams, storage classes, volumes on hosts, Secrets, operators, queues.
+
+    The order is that of stacks/platform.py and of the components that it declares.
+    """
     stack, queued = settings.stack, settings.queues
     return [
-        *(namespaces.namespace(each, stack) for each in settings.environment.namespaces),
-        *(policy for each in settings.environment.namespaces for policy in networks.policies(each, stack)),
-        *(secrets.secret(each, stack) for each in settings.secrets.secrets),
+        *(
+            manifest
+            for each in settings.environment.namespaces
+            for manifest in (namespaces.namespace(each, stack), *networks.policies(each, stack))
+        ),
         *(each for team in settings.tenants.teams for each in tenants.rights(team, stack)),
-        *in_order(operators(settings, inputs).values()),
         *(storage.storage_class(each, stack) for each in settings.storage.classes),
         *(storage.persistent_volume(each, stack) for each in settings.storage.persistent_volumes),
+        *(secrets.secret(each, stack) for each in settings.secrets.secrets),
+        *in_order(operators(settings, inputs).values()),
         *(queues.priority_class(each, stack) for each in queued.priority_classes),
-        *(queues.resource_flavor(each, stack) for each in queued.flavors),
         *(queues.cohort(each, stack) for each in queued.cohorts),
+        *(queues.resource_flavor(each, stack) for each in queued.flavors),
         *(queues.cluster_queue(each, stack) for each in queued.cluster_queues),
         *(queues.local_queue(each, stack) for each in queued.local_queues),
     ]
 
 
 def training(settings: Settings, inputs: Inputs) -> list[Manifest]:
-    """The researchers' half: Secrets, where it stands alone; claims; each run and trial, its wrapper, its ledger."""
+    """The researchers' half: Secrets, where it stands alone; claims; wrappers; launches and ledgers of runs and sweeps.
+
+    The order is that of stacks/training.py and of the components that it declares: a ledger comes after its launch.
+    """
     planned = runs(settings, inputs)
     alone = "platform" not in settings.environment.halves
     return [
         *(secrets.secret(each, settings.stack) for each in settings.secrets.secrets if alone),
         *(storage.claim(each, settings.stack) for each in settings.storage.volumes),
         *wrappers(settings, inputs),
-        *(ledger_config_map(settings.stack, ledger(run)) for run in planned),
         *(each for run in planned for each in (*run.companions, run.manifest)),
+        *(ledger_config_map(settings.stack, ledger(run)) for run in planned),
         *(each for sweep in sweeps(settings, inputs) for each in _objects(sweep)),
     ]
 
@@ -131,8 +140,8 @@ def _objects(planned: PlannedSweep) -> list[Manifest]:
     name, namespace, stack = planned.sweep.name, planned.sweep.run.namespace, planned.stack
     return [
         *(file_config_map(file, name, namespace, stack, data) for file, data in files.items()),
-        *(ledger_config_map(stack, each) for each in launched),
         *(dict(each) for one in launched for each in one.objects),
+        *(ledger_config_map(stack, each) for each in launched),
     ]
 
 

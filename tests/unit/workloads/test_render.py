@@ -21,7 +21,7 @@ def order(settings: Settings, inputs: Inputs) -> list[str]:
 
 
 def test_objects_come_in_the_order_of_their_creation() -> None:
-    """What others refer to first; the wrapper and the ledger before the run."""
+    """What others refer to first; the wrapper before the run, and the ledger after it."""
     settings = make_settings(make_run(), operators=HERE)
     inputs = Inputs(wrapper="print()", commit="abc")
     (run,) = runs(settings, inputs)
@@ -32,19 +32,19 @@ def test_objects_come_in_the_order_of_their_creation() -> None:
         "NetworkPolicy trainstack-replicas",
         "StorageClass shared",
         "WorkloadPriorityClass normal",
-        "ResourceFlavor cpu",
         "Cohort local",
+        "ResourceFlavor cpu",
         "ClusterQueue research",
         "LocalQueue research",
         "PersistentVolumeClaim training",
         f"ConfigMap trainstack-wrapper-{wrapper}",
-        f"ConfigMap run-{run.launch.run_id}",
         f"Job {run.launch.name}",
+        f"ConfigMap run-{run.launch.run_id}",
     ]
 
 
 @pytest.mark.parametrize(
-    ("half", "first", "last"), [("platform", "Namespace", "LocalQueue"), ("training", "Pers", "Job")]
+    ("half", "first", "last"), [("platform", "Namespace", "LocalQueue"), ("training", "Pers", "ConfigMap run-")]
 )
 def test_a_stack_of_one_half_has_that_half_alone(half: str, first: str, last: str) -> None:
     """Together the halves are the whole."""

@@ -309,7 +309,7 @@ def test_a_trials_number_is_not_set_by_its_workload() -> None:
 
 
 def test_a_sweeps_objects_are_rendered_as_they_would_be_launched_first() -> None:
-    """Its file before its launches; of form `indexed` three objects for any number of trials."""
+    """Its file, its launches, then their ledgers; of form `indexed` three objects for any number of trials."""
     inputs = Inputs(releases={"kueue": (), "training-operator": ()}, wrapper="print()", commit="abc")
 
     def rendered(**changes: Any) -> list[str]:
@@ -317,9 +317,9 @@ def test_a_sweeps_objects_are_rendered_as_they_would_be_launched_first() -> None
         found = [each for each in everything(settings, inputs) if "trainstack.dev/sweep" in each["metadata"]["labels"]]
         return [f"{each['kind']} {each['metadata']['name'].rpartition('-')[0]}" for each in found]
 
-    (batch,) = rendered(form="indexed", parallelism=2)[2:]
-    assert rendered(form="indexed", parallelism=2)[:2] == ["ConfigMap sweep-search", "ConfigMap run-search"]
+    file, batch, ledger = rendered(form="indexed", parallelism=2)
+    assert (file, ledger) == ("ConfigMap sweep-search", "ConfigMap run-search")
     assert batch.startswith("Job search-")
     jobs = rendered(space=make_space(file="/f"), run=make_run(name="search", image=Image(name="x:1")))
-    assert [each.partition("-")[0] for each in jobs] == ["ConfigMap sweep", *["ConfigMap run"] * 4, *["Job search"] * 4]
+    assert [each.partition("-")[0] for each in jobs] == ["ConfigMap sweep", *["Job search"] * 4, *["ConfigMap run"] * 4]
     assert len(rendered()) == 8
