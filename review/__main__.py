@@ -133,9 +133,21 @@ def _post(folder: Path) -> None:
                 reviewed, head.commit, run["html_url"], ignored(folder, selection), complete=selection.complete
             )
             sys.stderr.write(f"{github.put_comment(pull.number, MARKER, body)}\n")
+        _put_statuses(github, head.commit, run["html_url"], [each for several in found.values() for each in several])
     _demand(review for reviewed in found.values() for review in reviewed)
     if not all(selections[pull].complete for pull in found):
         raise UnreviewedError("GitHub lists too few of the changed files to tell which environments they add")
+
+
+def _put_statuses(
+    github: GitHub, commit: str, address: str, found: Sequence[report.Report | report.Unreviewed]
+) -> None:
+    """A status for each environment: a later run of the same commit replaces a failure."""
+    missing = {each.stack: each.why for each in found if isinstance(each, report.Unreviewed)}
+    for stack in dict.fromkeys(each.stack for each in found[: report.MOST_REPORTS]):
+        reviewed = stack not in missing
+        description = "see the comment" if reviewed else f"not reviewed: {missing[stack]}"
+        github.put_status(commit, f"trainstack review ({clean(stack)})", clean(description), address, reviewed=reviewed)
 
 
 def _demand(found: Iterable[report.Report | report.Unreviewed]) -> None:

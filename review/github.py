@@ -21,6 +21,8 @@ _PAUSES_SECONDS = (1.0, 3.0, 9.0)
 """Between tries. An answer that was lost on its way may stand for a comment that was made: each try looks first."""
 _PAGE = 100
 _MOST_PAGES = 100
+_DESCRIPTION = 140
+"""Characters of a status's description that GitHub accepts."""
 _MOST_FILES = 3000
 """Changed files of a pull request that GitHub lists."""
 
@@ -60,7 +62,7 @@ class GitHub:
         Args:
             api: the API's address, as GITHUB_API_URL has it.
             repository: `owner/name`.
-            token: one that may write pull requests' comments.
+            token: one that may write pull requests' comments and commit statuses.
             author: whose comments are ours.
             pause: waits for so many seconds.
 
@@ -109,6 +111,25 @@ class GitHub:
     def put_comment(self, pull: int, marker: str, body: str) -> str:
         """Make the comment that begins with `marker`, or update the one that does. Returns its address."""
         return self._tried(lambda: self._put(pull, marker, body))
+
+    def put_status(self, commit: str, context: str, description: str, address: str, *, reviewed: bool) -> None:
+        """Set the commit status `context`, which a branch protection rule can require.
+
+        Args:
+            commit: the commit of the pull request's head.
+            context: the name of the status.
+            description: what GitHub shows beside it, at most 140 characters.
+            address: the page that explains it.
+            reviewed: whether it is `success` or `failure`.
+
+        """
+        status = {
+            "state": "success" if reviewed else "failure",
+            "context": context,
+            "description": description[:_DESCRIPTION],
+            "target_url": address,
+        }
+        self._tried(lambda: self._ask("POST", f"/statuses/{commit}", status))
 
     def _put(self, pull: int, marker: str, body: str) -> str:
         comments = self._pages(f"/issues/{pull}/comments", {})

@@ -41,6 +41,8 @@ class Server(ThreadingHTTPServer):
         """The files that every pull request changes."""
         self.jobs: list[dict[str, Any]] = []
         """Those of RUN."""
+        self.statuses: list[dict[str, Any]] = []
+        """Those of HEAD, in the order in which they were set."""
         self.failures: list[tuple[str, int]] = []
         """Method and status of requests that fail; those with status 502 do their work before."""
         self.asked: list[str] = []
@@ -92,21 +94,28 @@ class Handler(BaseHTTPRequestHandler):
         """The result of a request; None where there is no such thing."""
         fails = bool(self.server.failures) and self.server.failures[0] in (("POST", 500), ("PATCH", 500))
         if self.command == "GET":
-            if path.endswith(f"/git/trees/{BASE}"):
-                return {"tree": self.server.root}
-            page, size = int(query["page"][0]), int(query["per_page"][0])
-            part = slice((page - 1) * size, page * size)
-            if path.endswith(f"/actions/runs/{RUN}/jobs"):
-                return {"total_count": len(self.server.jobs), "jobs": self.server.jobs[part]}
-            comments = [each for each in self.server.comments if f"{each['issue_url']}/comments".endswith(path)]
-            lists = {"comments": comments, "pulls": self.server.pulls, "files": self.server.changed}
-            return lists[path.rpartition("/")[2]][part]
+            return self.read(path, query)
         if fails and self.command == self.server.failures[0][0]:
             return {}
         if self.command == "POST":
-            return self.server.comment(sent["body"], pull=int(path.split("/")[-2]))
+            if not path.endswith(f"/statuses/{HEAD.commit}"):
+                return self.server.comment(sent["body"], pull=int(path.split("/")[-2]))
+            self.server.statuses.append(sent)
+            return sent
         number = int(path.rpartition("/")[2])
         found = next((each for each in self.server.comments if each["id"] == number), None)
         if found is not None:
             found.update(sent)
         return found
+
+    def read(self, path: str, query: dict[str, list[str]]) -> Any:
+        """The answer to a GET."""
+        if path.endswith(f"/git/trees/{BASE}"):
+            return {"tree": self.server.root}
+        page, size = int(query["page"][0]), int(query["per_page"][0])
+        part = slice((page - 1) * size, page * size)
+        if path.endswith(f"/actions/runs/{RUN}/jobs"):
+            return {"total_count": len(self.server.jobs), "jobs": self.server.jobs[part]}
+        comments = [each for each in self.server.comments if f"{each['issue_url']}/comments".endswith(path)]
+        lists = {"comments": comments, "pulls": self.server.pulls, "files": self.server.changed}
+        return lists[path.rpartition("/")[2]][part]

@@ -41,6 +41,11 @@ def posted(server: Server, reports: Path) -> tuple[int, str]:
     return code, comment["body"]
 
 
+def statuses(server: Server) -> dict[str, str]:
+    """The state of each status of the commit."""
+    return {each["context"]: each["state"] for each in server.statuses}
+
+
 def write_both(reports: Path) -> None:
     """A report of each environment of the base."""
     for stack in ("dev", "prod"):
@@ -53,6 +58,7 @@ def test_all_reports_make_a_comment(posting: Server, tmp_path: Path) -> None:
     code, body = posted(posting, tmp_path)
     assert code == 0
     assert "ot reviewed" not in body
+    assert statuses(posting) == {"trainstack review (dev)": "success", "trainstack review (prod)": "success"}
     assert [line for line in body.splitlines() if line.startswith("###")] == ["### `dev`", "### `prod`"]
 
 
@@ -79,6 +85,10 @@ def test_an_environment_without_a_report_is_not_reviewed(
     posting.jobs = [make_job("preview (dev)", "success"), job]
     code, body = posted(posting, tmp_path)
     assert code == 1
+    assert statuses(posting) == {"trainstack review (dev)": "success", "trainstack review (prod)": "failure"}
+    (failed,) = (each for each in posting.statuses if each["state"] == "failure")
+    assert failed["description"] == f"not reviewed: there is no report: {why}"[:140]
+    assert failed["target_url"] == "https://example.org/1"
     assert f"### `prod`\n\n**Not reviewed:** `there is no report: {why}`\n" in body
     assert "**1 of 2 environments is not reviewed: `prod`.**" in body
     assert "| 0 | 1 | 0 | 0 | 0 |" in body
@@ -183,7 +193,7 @@ def test_a_comment_goes_to_the_pull_requests_that_github_names(
         write(make_report(stack=stack, pull=named), tmp_path / "reports")
     posting.pulls = [make_pull(number) for number in open_pulls]
     code = main(["comment", "--reports", str(tmp_path / "reports"), "--post"])
-    sent = [each for each in posting.asked if each.startswith("POST")]
+    sent = [each for each in posting.asked if each.startswith("POST") and each.endswith("/comments")]
     assert sent == [f"POST /repos/us/it/issues/{number}/comments" for number in expected]
     # Where several pull requests end in one commit, a report counts for the one that it names.
     assert code == (1 if len(expected) > 1 else 0)

@@ -53,7 +53,7 @@ def test_no_text_of_others_becomes_a_command(file: Path) -> None:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_actions_are_pinned_and_leave_no_token_behind(file: Path) -> None:
     """By commit, with the version beside it."""
-    lines = [line for line in file.read_text(encoding="utf-8").splitlines() if "uses:" in line]
+    lines = [line for line in file.read_text(encoding="utf-8").splitlines() if re.search(r"\buses:", line)]
     assert [line for line in lines if not PINNED.search(line)] == []
     checkouts = [step for step in steps(file) if step.get("uses", "").startswith("actions/checkout@")]
     assert checkouts
@@ -61,14 +61,14 @@ def test_actions_are_pinned_and_leave_no_token_behind(file: Path) -> None:
 
 
 def test_one_job_writes_and_it_runs_no_code_of_a_pull_request() -> None:
-    """Only the comment's job may write, and only comments; it checks out the default branch."""
+    """Only the comment's job may write, and only comments and statuses; it checks out the default branch."""
     granted = {}
     for file in FILES:
         workflow = load(file)
         assert workflow["permissions"] in ({}, {"contents": "read"})
         for name, job in workflow["jobs"].items():
             granted[name] = {right for right, level in job.get("permissions", {}).items() if level == "write"}
-    assert {name: rights for name, rights in granted.items() if rights} == {"comment": {"pull-requests"}}
+    assert {name: rights for name, rights in granted.items() if rights} == {"comment": {"pull-requests", "statuses"}}
     comment = load(ROOT / ".github/workflows/comment.yml")
     assert list(comment["on"]) == ["workflow_run"]
     checkout = next(step for step in comment["jobs"]["comment"]["steps"] if "checkout" in step.get("uses", ""))
