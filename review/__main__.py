@@ -147,7 +147,7 @@ def _put_statuses(
     for stack in dict.fromkeys(each.stack for each in found[: report.MOST_REPORTS]):
         reviewed = stack not in missing
         description = "see the comment" if reviewed else f"not reviewed: {missing[stack]}"
-        github.put_status(commit, f"trainstack review ({clean(stack)})", clean(description), address, reviewed=reviewed)
+        github.put_status(commit, f"trainstack/{clean(stack)}", clean(description), address, reviewed=reviewed)
 
 
 def _demand(found: Iterable[report.Report | report.Unreviewed]) -> None:

@@ -58,7 +58,7 @@ def test_all_reports_make_a_comment(posting: Server, tmp_path: Path) -> None:
     code, body = posted(posting, tmp_path)
     assert code == 0
     assert "ot reviewed" not in body
-    assert statuses(posting) == {"trainstack review (dev)": "success", "trainstack review (prod)": "success"}
+    assert statuses(posting) == {"trainstack/dev": "success", "trainstack/prod": "success"}
     assert [line for line in body.splitlines() if line.startswith("###")] == ["### `dev`", "### `prod`"]
 
 
@@ -85,7 +85,7 @@ def test_an_environment_without_a_report_is_not_reviewed(
     posting.jobs = [make_job("preview (dev)", "success"), job]
     code, body = posted(posting, tmp_path)
     assert code == 1
-    assert statuses(posting) == {"trainstack review (dev)": "success", "trainstack review (prod)": "failure"}
+    assert statuses(posting) == {"trainstack/dev": "success", "trainstack/prod": "failure"}
     (failed,) = (each for each in posting.statuses if each["state"] == "failure")
     assert failed["description"] == f"not reviewed: there is no report: {why}"[:140]
     assert failed["target_url"] == "https://example.org/1"
