@@ -43,7 +43,7 @@ class Runs:
     claims: tuple[Claim, ...] = ()
     """Ledgers of launches that were claimed, and that neither the cluster nor the engine's state has."""
     metadata: Mapping[Identity, Mapping[str, Any]] = field(default_factory=dict)
-    """Of all these objects, also of those that are being deleted."""
+    """Of all these objects, also of those that are being deleted, and of launches that lost a label."""
 
 
 def run_namespaces(settings: Settings) -> tuple[str | None, ...]:
@@ -73,10 +73,11 @@ def read_runs(settings: Settings, recorded: Sequence[RecordedLaunch] = ()) -> Ru
     Raises ClusterError where the cluster cannot be read.
     """
     context, namespaces = settings.cluster.context, launch_namespaces(settings, recorded)
-    bodies = read_launches(settings.stack, namespaces, context)
+    marked = _read_marked(settings.stack, namespaces, context)
+    bodies = [body for body in marked if _is_launch(body)]
     config_maps, wrappers, files = (
-        _list([("v1", "ConfigMap")], namespaces, f"{labels.STACK}={settings.stack},{marked}", context)
-        for marked in (labels.LEDGER, labels.WRAPPER, f"{labels.SWEEP},!{labels.LEDGER}")
+        _list([("v1", "ConfigMap")], namespaces, f"{labels.STACK}={settings.stack},{label}", context)
+        for label in (labels.LEDGER, labels.WRAPPER, f"{labels.SWEEP},!{labels.LEDGER}")
     )
     config_maps = [body for body in config_maps if "deletionTimestamp" not in body["metadata"]]
     ledgers = [read_ledger(body) for body in config_maps]
@@ -85,13 +86,15 @@ def read_runs(settings: Settings, recorded: Sequence[RecordedLaunch] = ()) -> Ru
     made = {launch.launch for launch in live} | {launch.labels.get(labels.LAUNCH, "") for launch in recorded}
     open_claims = [claim for claim in map(read_claim, config_maps) if claim and claim.ledger.launch_name not in made]
     unmade = {claim.ledger.run_id for claim in open_claims}
+    # A launch that lost another label still shows which state owns it. A command's data loader has no state.
+    declared = [body for body in marked if labels.STATE in (body["metadata"].get("annotations") or {})]
     return Runs(
         tuple(live),
         tuple(ledger for ledger in ledgers if ledger.run_id not in unmade),
         wrapper_sources(wrappers),
         {str(body["metadata"]["name"]): body.get("data") or {} for body in files},
         tuple(open_claims),
-        {identity(body): body["metadata"] for body in (*bodies, *config_maps, *wrappers, *files)},
+        {identity(body): body["metadata"] for body in (*bodies, *declared, *config_maps, *wrappers, *files)},
     )
 
 
@@ -182,14 +185,23 @@ def _read(asked: Sequence[str], context: str | None) -> dict[str, Answer]:
 
 
 def read_launches(stack: str, namespaces: Sequence[str | None], context: str | None) -> list[dict[str, Any]]:
-    """The stack's live launches of every kind, whole, sorted by name.
+    """The stack's live launches of every kind, whole, sorted by name. Raises ClusterError as `read_runs` does."""
+    return [body for body in _read_marked(stack, namespaces, context) if _is_launch(body)]
+
+
+def _is_launch(body: Mapping[str, Any]) -> bool:
+    marks: Mapping[str, str] = body["metadata"]["labels"]
+    return labels.RUN in marks and labels.LAUNCH in marks
+
+
+def _read_marked(stack: str, namespaces: Sequence[str | None], context: str | None) -> list[dict[str, Any]]:
+    """The stack's objects of all kinds of launches: those of runs, and the data loaders of commands.
 
     A tenant may lack rights on a kind that it does not use: where none of a namespace's ledgers is of that kind it has
     launched none there, and may not.
     """
     forbidden: set[tuple[str, str]] = set()
-    selector = f"{labels.STACK}={stack},{labels.RUN},{labels.LAUNCH}"
-    found = _list(LAUNCH_KINDS, namespaces, selector, context, forbidden)
+    found = _list(LAUNCH_KINDS, namespaces, f"{labels.STACK}={stack}", context, forbidden)
     if forbidden:
         ledgers = _list([("v1", "ConfigMap")], namespaces, f"{labels.STACK}={stack},{labels.LEDGER}", context)
         launched = [launch_of(read_ledger(body)) for body in ledgers]

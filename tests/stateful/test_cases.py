@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from manifests.labels import LAUNCH, RUN, STACK
+from manifests.labels import LAUNCH, LEDGER, RUN, STACK
 from tests.apiserver import ApiServer
 from tests.stateful import cluster
 from tests.stateful.checkout import make_run
@@ -115,6 +115,20 @@ def test_another_state_takes_nothing_over(world: World) -> None:
     session = world.up("bob")
     assert session.ended is not None
     assert not session.ended.ok
+
+
+@pytest.mark.parametrize("label", [LAUNCH, RUN])
+def test_another_state_finds_a_launch_that_lost_a_label_and_its_ledger(world: World, label: str) -> None:
+    """It still has the label of its stack and the annotation of its state."""
+    went_well(world.up("ann"))
+    world.unmark(world.alive()[0], label)
+    world.remove_config_map(LEDGER, 0)
+    world.people["bob"].runs[0]["resources"]["requests"]["memory"] = "65Mi"
+    session = world.up("bob")
+    assert session.ended is not None
+    assert not session.ended.ok
+    assert "belong to another state of that stack" in session.ended.text
+    assert [each.active for each in world.launches.values()] == [True]
 
 
 def test_a_context_that_changes_during_an_up_takes_nothing_elsewhere(world: World) -> None:

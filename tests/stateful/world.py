@@ -42,6 +42,8 @@ class World:
     """Server and run id."""
     forgotten: set[tuple[str, str]] = field(default_factory=set)
     """Those of which a person removed the ledger, or an `up` did because the files no longer declare the run."""
+    unowned: set[str] = field(default_factory=set)
+    """The uids of launches from which a person removed the label of their stack."""
     edited: set[str] = field(default_factory=set)
     """The names of runs that an edit removed or made another run."""
     makers: dict[tuple[str, str, str, str], str] = field(default_factory=dict)
@@ -147,6 +149,8 @@ class World:
 
     def unmark(self, launch: Launch, label: str = STACK) -> None:
         """A person removes a label of a launch."""
+        if label == STACK:
+            self.unowned.add(launch.uid)
         cluster.unmark(self.server(launch), launch.path, label)
 
     def remove_config_map(self, mark: str, number: int) -> None:
@@ -237,10 +241,14 @@ class World:
                 yield f"an active run was ended: {launch.path} (run {launch.run_id})"
 
     def _twice(self) -> Iterator[str]:
-        """No run has two active launches."""
+        """No run has two active launches.
+
+        Where people removed both the label of its stack and the ledger of a launch, another state cannot find it.
+        """
         active: dict[tuple[str, str], list[str]] = {}
         for each in self.launches.values():
-            if each.active and each.run_id and each.uid not in self.copies:
+            hidden = each.uid in self.unowned and (each.server, each.run_id) in self.forgotten
+            if each.active and each.run_id and each.uid not in self.copies and not hidden:
                 active.setdefault((each.server, each.run_id), []).append(each.path)
         for (_, run_id), found in active.items():
             if len(found) > 1:
