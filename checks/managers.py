@@ -68,10 +68,11 @@ def overwritten(manifest: Mapping[str, Any], live: Mapping[str, Any], fields: Se
 
 
 def inherited(fields: Sequence[Mapping[str, Any]], manager: str) -> list[Mapping[str, Any]]:
-    """An object's `managedFields` once the fields of all other states are this state's.
+    """Return `managedFields` with the fields of all other states transferred to this state.
 
     The latest set that another state applied becomes this state's own, so that a later change removes what it no longer
-    declares. Sets that were not applied are dropped: nothing removes their fields anyway.
+    declares. Sets that were not applied are dropped: nothing removes their fields anyway. The last one is kept: to the
+    API server, an empty list means that a client that it does not know set all fields.
 
     Args:
         fields: as they are.
@@ -79,13 +80,13 @@ def inherited(fields: Sequence[Mapping[str, Any]], manager: str) -> list[Mapping
 
     """
     of_others = [each for each in fields if is_field_manager(each["manager"]) and each["manager"] != manager]
+    kept = [each for each in fields if each not in of_others]
+    if any(each["manager"] == manager and each["operation"] == "Apply" for each in kept):
+        return kept
     applied = [each for each in of_others if each["operation"] == "Apply"]
-    own = any(each["manager"] == manager and each["operation"] == "Apply" for each in fields)
-    renamed = [] if own or not applied else [max(applied, key=lambda each: str(each.get("time", "")))]
-    return [
-        *(each for each in fields if each not in of_others),
-        *({**each, "manager": manager} for each in renamed),
-    ]
+    candidates = applied or ([] if kept else of_others)
+    latest = sorted(candidates, key=lambda each: str(each.get("time", "")))[-1:]
+    return [*kept, *({**each, "manager": manager} for each in latest)]
 
 
 def of_other_states(metadata: Mapping[str, Any], manager: str) -> bool:

@@ -88,12 +88,12 @@ def _built(root: Path, settings: Settings) -> tuple[list[Manifest], list[Finding
         return declared_manifests(root, settings), []
     except render.FAULTS as error:
         message = f"what the operators' releases would install is not checked: {error}"
-        unknown = Finding(UNBUILT, "unknown", "operators", message, "mend this, and check again")
+        unknown = Finding(UNBUILT, "unknown", "operators", message, "fix this, then run the check again")
     try:
         return declared_manifests(root, settings.model_copy(update={"operators": Operators()})), [unknown]
     except render.FAULTS as error:
         message = f"what the runs would launch is not checked: {error}"
-        return [], [Finding(UNBUILT, "error", "workloads", message, "mend this, and check again")]
+        return [], [Finding(UNBUILT, "error", "workloads", message, "fix this, then run the check again")]
 
 
 def _images(manifests: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -1,8 +1,7 @@
-"""The fields of an object that this state takes over from another state become its own, before the engine writes it.
+"""Transfers an object's fields from another state to this one, before the engine writes the object.
 
 Each state is a field manager of its own, so the API server refuses the engine's server-side apply to an object of
-another state. Where a change may take an object over, its fields change hands first, in one step that only one of two
-`up`s can win.
+another state. The transfer is one request, which only one of two concurrent `up`s can complete.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +21,7 @@ from components.removal import in_a_thread, send
 from manifests.labels import STATE, field_manager
 
 _TRIES = 10
-"""How often a change of the object by others, its controllers mostly, is followed by another try."""
+"""Attempts if another client, usually a controller, changes the object between the read and the PATCH."""
 
 
 def take_fields_over(
@@ -54,7 +53,8 @@ def take_fields_over(
         metadata = not_tried(given) if pulumi.runtime.is_dry_run() else given
         return pulumi.ResourceTransformationResult(
             {**args.props, "metadata": metadata},
-            pulumi.ResourceOptions.merge(pulumi.ResourceOptions(hooks=binding), args.opts),
+            # Last: the object's own hooks may wait until another one of its name is gone.
+            pulumi.ResourceOptions.merge(args.opts, pulumi.ResourceOptions(hooks=binding)),
         )
 
     if waiting:
@@ -74,8 +74,8 @@ async def _transfer(manifest: Mapping[str, Any], owner: str, state: str, context
         now = owner_of(metadata)
         if now not in (owner, state):
             raise ClusterError(
-                f"{name}: state {now} of this stack took it over while this `up` was running. It is not written. Run "
-                "`up` again, which names the remedies"
+                f"{name}: state {now} of this stack took it over while this `up` was running, so this `up` did not "
+                "write it. Run `up` again to see the remedies"
             )
         if not of_other_states(metadata, manager):
             return
@@ -87,7 +87,7 @@ async def _transfer(manifest: Mapping[str, Any], owner: str, state: str, context
         status, text = await send(
             api, "PATCH", f"{path}?fieldManager={manager}", {"metadata": change}, "application/merge-patch+json"
         )
-        if status == httpx.codes.OK:
+        if status in (httpx.codes.OK, NOT_FOUND):
             return
         if status != httpx.codes.CONFLICT:
             raise ClusterError(f"{name} cannot be taken over ({status}: {said(text)})")

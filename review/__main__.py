@@ -14,7 +14,7 @@ from review.github import GitHub, GitHubError, Head
 from review.secret import LeakError
 from review.selection import Run, Selection, by_pull, ignored, reviews
 from review.text import clean
-from settings.stack_name import stacks
+from settings.stack_name import fault, stacks
 
 _MOST_NAMED = 20
 """Environments without a report that an error names; the comment lists them."""
@@ -110,7 +110,7 @@ def _comment(chosen: argparse.Namespace) -> None:
         _post(chosen.reports)
         return
     selection = Selection(tuple(chosen.stack or stacks(Path.cwd())))
-    found = reviews(chosen.reports, selection, lambda _: f"none is in {chosen.reports}")
+    found = reviews(chosen.reports, selection, lambda _: f"{chosen.reports} has none")
     sys.stdout.write(comment(found, "this checkout", "", ignored(chosen.reports, selection)))
     _demand(found)
 
@@ -136,7 +136,7 @@ def _post(folder: Path) -> None:
         _put_statuses(github, head.commit, run["html_url"], [each for several in found.values() for each in several])
     _demand(review for reviewed in found.values() for review in reviewed)
     if not all(selections[pull].complete for pull in found):
-        raise UnreviewedError("GitHub lists too few of the changed files to tell which environments they add")
+        raise UnreviewedError("GitHub lists only the first 3000 changed files, so added environments may be missing")
 
 
 def _put_statuses(
@@ -145,9 +145,12 @@ def _put_statuses(
     """A status for each environment: a later run of the same commit replaces a failure."""
     missing = {each.stack: each.why for each in found if isinstance(each, report.Unreviewed)}
     for stack in dict.fromkeys(each.stack for each in found[: report.MOST_REPORTS]):
+        if fault(stack):
+            # The comment lists it. No rule can require the status of an environment that cannot exist.
+            continue
         reviewed = stack not in missing
         description = "see the comment" if reviewed else f"not reviewed: {missing[stack]}"
-        github.put_status(commit, f"trainstack/{clean(stack)}", clean(description), address, reviewed=reviewed)
+        github.put_status(commit, f"trainstack/{stack}", clean(description), address, reviewed=reviewed)
 
 
 def _demand(found: Iterable[report.Report | report.Unreviewed]) -> None:

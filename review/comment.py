@@ -88,7 +88,7 @@ def _head(
     if unchanged := [review.stack for review in reviews if _unchanged(review)]:
         parts.append(f"By the files alone, nothing changes in {_list(unchanged, MOST_REPORTS)}.")
     if ignored:
-        parts.append(f"Ignored, since this change selects no such environment: {_list(ignored)}.")
+        parts.append(f"Ignored reports for environments that this change does not select: {_list(ignored)}.")
     return parts
 
 

@@ -174,4 +174,5 @@ class GitHub:
             raise _TryAgainError(f"{said}; run the job again later")
         if method == "PATCH" and answer.status_code == httpx.codes.NOT_FOUND:
             raise _TryAgainError(f"{said}: the comment was deleted meanwhile")
-        raise GitHubError(f"{said}; the job's token needs `pull-requests: write`, `contents: read` and `actions: read`")
+        rights = "`pull-requests: write`, `statuses: write`, `contents: read` and `actions: read`"
+        raise GitHubError(f"{said}; the job's token needs {rights}")

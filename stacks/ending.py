@@ -18,7 +18,7 @@ _FOLDER = ".trainstack/endings"
 
 
 class EndingError(Exception):
-    """The environment has the name of a permission that does not hold."""
+    """The environment variable names a permission that is not valid."""
 
 
 @contextmanager

@@ -15,7 +15,8 @@ _STASH = "pulumi:index:Stash"
 _NAMESPACE = "kubernetes:core/v1:Namespace"
 _PROOF = "-identity"
 """How the Pulumi names end of the namespaces that the stack only reads, by which a provider proves which cluster it
-reaches (components/cluster.py). The engine's answer does not tell what is only read; these have no parent."""
+reaches (components/cluster.py). The engine's response does not show which resources are read-only; these have no
+parent."""
 
 
 def read_engine_state() -> tuple[StateResource, ...]:

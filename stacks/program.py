@@ -140,7 +140,7 @@ def decide(
         decided=decided,
         recorded=tuple(recorded),
         departing=departing,
-        taken=tuple(_with_fields_of_other_states(staying, there, state)),
+        taken=tuple(_with_fields_of_other_states(declared, there, state)),
         retained=kept,
         notes=(
             *(str(each) for each in findings if not each.silenced and each.id not in answered),

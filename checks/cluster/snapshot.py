@@ -282,8 +282,8 @@ def _unknown(launches: Iterable[RecordedLaunch]) -> RightsError:
         ledgers.setdefault((resource, launch.namespace, launch.kind), set()).add(ledger)
     return RightsError(
         "\n".join(
-            f"the cluster answered 403 to list {resource} in namespace {namespace}, so it is not known whether any "
-            f"{kind} that a ledger of that namespace records still exists, and nothing is changed; "
+            f"the cluster answered 403 to list {resource} in namespace {namespace}, so it cannot be determined "
+            f"which of the {kind} objects recorded in its ledgers still exist, and nothing is changed; "
             f"{_ASK_FOR_RIGHT}. The ledgers: {_several(sorted(names))}"
             for (resource, namespace, kind), names in sorted(ledgers.items())
         )

@@ -54,7 +54,7 @@ def _read(scene: Scene, settings: Settings) -> list[UsedImage]:
 
 def _unknown(path: str, error: Exception) -> Finding:
     message = f"whether all images have digests is not known: {error}"
-    return Finding("image-unpinned", "unknown", path, message, "mend this, and check again")
+    return Finding("image-unpinned", "unknown", path, message, "fix this, then run the check again")
 
 
 RULES: tuple[Rule, ...] = (image_unpinned, pins_missing)

@@ -181,6 +181,15 @@ def test_the_latest_set_that_another_state_applied_is_inherited() -> None:
     assert inherited(fields, OWN) == [edit, {**latest, "manager": OWN}]
 
 
+def test_the_last_set_is_never_dropped() -> None:
+    """The API server would give an object without any to a manager of its own, which nobody can take over."""
+    claim = make_entry(OTHER, operation="Update")
+    assert inherited([claim], OWN) == [{**claim, "manager": OWN}]
+    assert inherited([make_entry(EARLIER, operation="Update"), {**claim, "time": "2026-02-01T00:00:00Z"}], OWN) == [
+        {**claim, "time": "2026-02-01T00:00:00Z", "manager": OWN}
+    ]
+
+
 def test_what_the_state_applied_itself_is_kept() -> None:
     """One manager cannot have two sets that it applied."""
     own = make_entry(OWN)

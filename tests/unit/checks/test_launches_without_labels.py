@@ -191,8 +191,8 @@ def test_a_launch_that_may_not_be_read_is_not_known_to_be_gone(server: ApiServer
         read_unlabelled(recorded, [], None)
     listed = ", ".join(f"run-digits-{number:010d}" for number in range(min(ledgers, 5)))
     assert str(caught.value) == (
-        "the cluster answered 403 to list jobs.batch in namespace research, so it is not known whether any Job that a "
-        "ledger of that namespace records still exists, and nothing is changed; ask the platform's owner for that "
+        "the cluster answered 403 to list jobs.batch in namespace research, so it cannot be determined which of the "
+        "Job objects recorded in its ledgers still exist, and nothing is changed; ask the platform's owner for that "
         "right (`trainstack:tenants` in the platform's environment gives a team all that it needs, and so do the roles "
         f"of `trainstack rights`), or take another kubeconfig. The ledgers: {listed}{told}"
     )

@@ -129,7 +129,7 @@ def test_a_report_of_an_environment_that_is_not_selected_is_ignored(posting: Ser
     code, body = posted(posting, tmp_path)
     assert code == 0
     assert "look here" not in body
-    assert "Ignored, since this change selects no such environment: `mine.json`." in body
+    assert "Ignored reports for environments that this change does not select: `mine.json`." in body
 
 
 def test_environments_that_the_change_adds_are_selected(posting: Server, tmp_path: Path) -> None:
