@@ -122,7 +122,7 @@ def reviewed(project: Project) -> list[Done]:
     """What the steps of a pull request print; their reports and the comment stand in the copy."""
     python, reports = str(ROOT / ".venv" / "bin" / "python"), str(project.root / "reviewed")
     here = ["--base", str(project.root), "--head", str(project.root), "--reports", reports]
-    steps = (["preview", *here, "--stack", project.stack], ["comment", "--reports", reports])
+    steps = (["preview", *here, "--stack", project.stack], ["comment", "--stack", project.stack, "--reports", reports])
     done = [project.run([python, "-m", "review", *words]) for words in steps]
     (project.root / "reviewed" / "comment.md").write_text(done[-1].out)
     assert "sealed" in done[-1].out

@@ -22,8 +22,9 @@ from checks.cluster import paths
 from manifests.labels import FIELD_MANAGER, PATCH_FORCE, SKIP_AWAIT
 from tests.stateful.trees import Body, Path, at, below, copy, differences, holds_unknown, parse, pruned, put
 
-GONE_SECONDS = 20.0
+GONE_SECONDS = 60.0
 """For how long a deletion is waited for; the provider would wait for minutes."""
+LATE = "was not deleted in time"
 _READ_ONLY = (
     "creationTimestamp",
     "deletionGracePeriodSeconds",
@@ -184,7 +185,7 @@ class Provider:
         while self.get(path) is not None:
             self.settle()
             if time.monotonic() > end:
-                raise Failed(f"{path} was not deleted in time")
+                raise Failed(f"{path} {LATE}")
 
     def read(self, kind: str, name: str) -> Body | None:
         """The live object by its type token and `<namespace>/<name>`; None where there is none."""

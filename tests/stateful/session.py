@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.stateful.child import SETTLE, Ended, Operation, run
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 180.0
 """An operation that is silent for so long hangs."""
 COLLECTION_SECONDS = 0.3
 """How often the garbage collector comes round while an operation is silent."""
