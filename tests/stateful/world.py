@@ -284,9 +284,9 @@ class World:
     def _written(self, events: dict[str, list[Event]], sessions: dict[str, Session]) -> Iterator[str]:
         """A refused change has written nothing, and a preview only tried."""
         for who, session in sessions.items():
-            refused = session.ended is not None and not session.ended.ok and session.ended.declared == 0
+            ended = session.ended
             # What ends a stack declares nothing, and has written before a deletion takes too long.
-            refused = refused and LATE not in session.ended.text
+            refused = ended is not None and not ended.ok and ended.declared == 0 and LATE not in ended.text
             if session.operation.mode != "preview" and not (refused and not session.operation.refresh):
                 continue
             user = self.people[who].user
