@@ -1,7 +1,7 @@
 """This stack's state in the engine, as the program can read it before it declares anything."""
 
+import secrets
 from collections.abc import Iterable, Mapping
-from uuid import uuid4
 
 import pulumi
 
@@ -34,7 +34,12 @@ def own_state(resources: Iterable[StateResource]) -> OwnState:
     known = list(resources)
     identities = [each.outputs.get("output") for each in known if (each.type, each.name) == (_STASH, MEMORY)]
     held = frozenset(who for each in known if (who := _object(each)) is not None)
-    return OwnState(str(identities[0]) if identities else uuid4().hex, held)
+    return OwnState(str(identities[0]) if identities else _new_identity(), held)
+
+
+def _new_identity() -> str:
+    """32 hexadecimal digits at random. The first is a letter: readers of YAML take `0b08…` or `12e4…` for a number."""
+    return secrets.choice("abcdef") + secrets.token_hex(16)[1:]
 
 
 def _object(resource: StateResource) -> Identity | None:

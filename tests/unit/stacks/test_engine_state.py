@@ -1,5 +1,6 @@
 """What a state holds, by the engine's answer about its resources."""
 
+import re
 from typing import Any
 
 import pytest
@@ -41,3 +42,9 @@ def test_a_namespace_that_a_provider_only_reads_is_not_held(provider: str) -> No
     read = make_namespace(f"{provider}-identity", "kube-system")
     declared = make_namespace(f"{provider}-identity", "lab", parent_type="trainstack:platform:Namespaces")
     assert own_state([read, declared]).held == {("Namespace", None, "lab")}
+
+
+def test_every_reader_of_yaml_takes_an_identity_for_text() -> None:
+    """`takeOver` needs no quotes: no identity is like `0b08…` or all digits."""
+    for identity in (own_state([]).identity for _ in range(512)):
+        assert re.fullmatch("[a-f][0-9a-f]{31}", identity)
