@@ -7,7 +7,8 @@ whatever form the sweep has now. What is left is new, and launched in the sweep'
 - a trial whose set was taken out goes while it is queued, and runs on unless `stop` names it;
 - one that is trained otherwise now, or whose sweep is gone, is refused while it is active, unless `stop` names it or
   the sweep;
-- of form `jobs` no more trials are declared at once than `parallelism` says; the others wait for a further `up`.
+- of form `jobs` no more trials are declared at once than `parallelism` says; the others wait for a further `up`;
+- two trials of one fixed name are refused: the number in the name is that of the set at the time of its launch.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -106,6 +107,7 @@ def decide(
         waiting = tuple(new[room:])
         _keep_failed(waiting, again, live, ledgers, found)
         found.files.update(planned.file)
+    found.refusals += _of_one_name(name, found.launches)
     if waiting:
         found.notes.append(
             f"{name}: {_several(waiting)} not launched yet, since parallelism is {planned.sweep.parallelism}; "
@@ -272,6 +274,20 @@ def _launch_batch(planned: PlannedSweep, run_ids: Sequence[str], found: _Found) 
     ledger = planned.batch(run_ids, file)
     found.files[file] = data
     found.add(ledger, ledger)
+
+
+def _of_one_name(sweep: str, launched: Sequence[Ledger]) -> Iterator[str]:
+    """Refuse two launches of one object name, which a fixed name has after the sets were renumbered."""
+    first: dict[tuple[str, str], Ledger] = {}
+    for ledger in launched:
+        name = ledger.launch["metadata"].get("name")
+        other = first.setdefault((ledger.namespace, name), ledger) if name else ledger
+        if other is not ledger:
+            yield (
+                f"sweep {sweep}: {other.run_id} and {ledger.run_id} cannot both be launched as {name}: the numbers of "
+                "the sets have changed. Add new sets after the others, remove the launch that has ended, or set "
+                "run.naming to derived or generated"
+            )
 
 
 def _mounted(launched: Sequence[Ledger], files: Mapping[str, Data]) -> Iterator[tuple[str, str, Data]]:

@@ -55,8 +55,6 @@ FROM_FILES = ("space", "expansion", "setsText")
 def _faults_of_run(run: Workload) -> Iterator[str]:
     if run.kind == "DataLoader":
         yield "a DataLoader only waits: take another kind"
-    if run.naming == "fixed":
-        yield "the launches of a sweep are many, and one name is for one of them: leave out run.naming"
 
 
 def _faults_of_indexed(sweep: Sweep) -> Iterator[str]:
@@ -65,6 +63,8 @@ def _faults_of_indexed(sweep: Sweep) -> Iterator[str]:
         yield f"form indexed makes one Job, and a {run.kind} is none: set run.kind to Job, or form to jobs"
     if not run.managed:
         yield "it is the wrapper that gives each index its set: leave out run.managed, or set form to jobs"
+    if run.naming == "fixed":
+        yield "each batch is a Job of its own, and a name is for one of them: leave out run.naming"
     if run.restart_policy != "Never":
         yield "the retries of form indexed are new pods (backoffLimit counts them): leave out run.restartPolicy"
     if run.completions != 1 or run.parallelism != 1:

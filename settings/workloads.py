@@ -123,8 +123,8 @@ class Workload(Section):
     """`DataLoader` is a Job that only waits, so that files can be copied through it."""
     naming: Literal["derived", "fixed", "generated"] = "derived"
     """What the object is called. `derived`: `<name>-<run>-<launch>`, with hashes of what it says, so that another
-    launch is another object. `fixed`: `<name>`; another launch replaces it. `generated`: `<name>-` and five characters
-    of the API server's choice, for clusters that demand it."""
+    launch is another object. `fixed`: `<name>`, and `<name>-<number>` for a trial of a sweep; another launch replaces
+    it. `generated`: `<name>-` and five characters of the API server's choice, for clusters that demand it."""
     namespace: DnsLabel
     queue: DnsLabel | None = None
     """The LocalQueue; None: Kueue does not hold it."""

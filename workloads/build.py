@@ -54,5 +54,5 @@ def plan(workload: Workload, stack: str, facts: Facts, sweep: InSweep | None = N
     launched, others = manifest(workload, stack, draft), companions(workload, stack, draft)
     name = names.launch_name(run, digest([launched, *others] if others else launched))
     launch = Launch(run_id=run, name=name, facts=facts, sweep=sweep)
-    names.check(workload, launch.name)
+    names.check(workload, launch.name, launch.number)
     return launch

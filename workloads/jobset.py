@@ -39,7 +39,7 @@ def jobset(workload: Workload, stack: str, launch: Launch) -> Manifest:
 
 def _replicated_job(workload: Workload, job: ReplicatedJob, pod: Pod, launch: Launch) -> Manifest:
     completions = job.completions or job.parallelism
-    name = object_name(workload, launch.name)
+    name = object_name(workload, launch.name, launch.number)
     subdomain = (workload.network.subdomain if workload.network else None) or name
     spec: Manifest = {
         "completionMode": "Indexed",

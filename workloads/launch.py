@@ -33,3 +33,8 @@ class Launch:
     facts: Facts
     sweep: InSweep | None = None
     """None: it is no sweep's."""
+
+    @property
+    def number(self) -> int | None:
+        """The number of its trial; None for a run and for an Indexed Job of trials."""
+        return self.sweep.trial.number if self.sweep and self.sweep.trial else None

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from manifests.labels import PRIORITY, QUEUE, Manifest, metadata
 from settings.workloads import Workload
 from workloads.launch import Launch
+from workloads.names import object_name
 from workloads.pod_template import launch_labels
 
 
@@ -17,7 +18,7 @@ def launch_metadata(
         labels[QUEUE] = workload.queue
     if workload.priority is not None:
         labels[PRIORITY] = workload.priority
-    name = workload.name if workload.naming == "fixed" else launch.name
+    name = object_name(workload, launch.name, launch.number)
     result = metadata(name, stack, namespace=workload.namespace, labels=labels, annotations=annotations)
     if workload.naming == "generated":
         del result["name"]

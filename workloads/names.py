@@ -2,7 +2,8 @@
 
 - `digits-0f3c9a1b2d`: the run, named after what would change its result;
 - `digits-0f3c9a1b2d-7e41c0`: a launch of it, named after every field of that; its object too, unless the workload's
-  `naming` is `fixed` (`digits`) or `generated` (`digits-x7k2p`): then the name stands in the label LAUNCH alone;
+  `naming` is `fixed` (`digits`; `search-3` for the third trial of a sweep) or `generated` (`digits-x7k2p`): then only
+  the label LAUNCH holds the launch's name;
 - `digits-0f3c9a1b2d-7e41c0-worker-1`: a pod of the launch, and the Service that gives the pod its name.
 
 A sweep's Indexed Job is named as a launch is; where a run has its id it has one of the run ids of its trials.
@@ -57,14 +58,22 @@ def ledger_name(run: str) -> str:
     return f"run-{run}"
 
 
-def object_name(workload: Workload, launch: str) -> str:
-    """The name of a launch's object; of a generated one its length is right, and the rest is the API server's."""
-    return {"derived": launch, "fixed": workload.name, "generated": f"{workload.name}{_SUFFIX}"}[workload.naming]
+def object_name(workload: Workload, launch: str, number: int | None = None) -> str:
+    """The name of a launch's object; of a generated one its length is right, and the rest is the API server's.
+
+    Args:
+        workload: what is launched.
+        launch: the launch's name.
+        number: that of the trial in its sweep; None: the launch is not a single trial.
+
+    """
+    fixed = workload.name if number is None else f"{workload.name}-{number}"
+    return {"derived": launch, "fixed": fixed, "generated": f"{workload.name}{_SUFFIX}"}[workload.naming]
 
 
-def longest_child(workload: Workload, launch: str) -> str:
+def longest_child(workload: Workload, launch: str, number: int | None = None) -> str:
     """The longest name that is derived from a launch's: the last pod's of its largest role or index, or its own."""
-    name = object_name(workload, launch)
+    name = object_name(workload, launch, number)
     if workload.kind == "PyTorchJob":
         pods = [f"{name}-{role.lower()}-{each.replicas - 1}" for role, each in workload.roles.items()]
     elif workload.kind == "TrainJob":
@@ -90,18 +99,18 @@ def indexed(workload: Workload) -> bool:
     return workload.kind == "Job" and workload.managed and workload.completions > 1
 
 
-def check(workload: Workload, launch: str) -> None:
+def check(workload: Workload, launch: str, number: int | None = None) -> None:
     """Refuse a launch whose name, or a name derived from it, the cluster would refuse.
 
     Raises WorkloadError.
     """
-    child = longest_child(workload, launch)
+    child = longest_child(workload, launch, number)
     if len(child) > LIMIT:
         raise WorkloadError(
             f"workload {workload.name}: its longest derived name would be {child} with {len(child)} characters, and "
             f"Kubernetes allows {LIMIT}; shorten the workload's name by {len(child) - LIMIT}"
         )
-    if workload.kind in _NAMES_SERVICES and not _STARTS_WITH_LETTER.match(object_name(workload, launch)):
+    if workload.kind in _NAMES_SERVICES and not _STARTS_WITH_LETTER.match(object_name(workload, launch, number)):
         raise WorkloadError(
             f"workload {workload.name}: {_NAMES_SERVICES[workload.kind]} of its name, which must begin with a letter; "
             "put a letter before the workload's name"

@@ -112,7 +112,7 @@ def misfits(workload: Workload) -> Iterator[Misfit]:
 def _template(workload: Workload, launch: Launch) -> Manifest:
     if faults := [f"workload {workload.name}: {each}" for each in misfits(workload)]:
         raise WorkloadError("\n".join(faults))
-    name = object_name(workload, launch.name)
+    name = object_name(workload, launch.name, launch.number)
     return pod_template(
         workload,
         pods(workload)[0],

@@ -1,5 +1,7 @@
 """Which trials of form `jobs` a change launches, leaves alone, or refuses to touch."""
 
+from copy import deepcopy
+
 import pytest
 
 from checks.launches import Phase
@@ -75,6 +77,25 @@ def test_nothing_new_is_launched_before_what_it_depends_on_has_ended() -> None:
     first = cluster.up(planned)
     again = cluster.up(planned, held=True)
     assert (again.launches, again.held) == (first.launches, ())
+
+
+def test_two_trials_of_one_fixed_name_are_refused_until_the_first_is_gone() -> None:
+    """A set before the others takes the number, and so the name, that another trial was launched with."""
+    cluster, run = Cluster(), make_run(name="search", naming="fixed")
+    before = cluster.up(make_planned(run=run))
+    assert [each.launch["metadata"]["name"] for each in before.launches] == [
+        f"search-{number}" for number in (1, 2, 3, 4)
+    ]
+    cluster.set("succeeded")
+    planned = make_planned(run=run, expansion=make_expansion(*ADDED))
+    (refusal,) = cluster.up(planned).refusals
+    new, *old = ids(planned)
+    assert refusal.startswith(f"sweep search: {old[0]} and {new} cannot both be launched as search-1: ")
+    appended = make_planned(run=run, expansion=make_expansion(*SETS, ADDED[0]))
+    assert deepcopy(cluster).up(appended).refusals == ()
+    cluster.remove_objects()
+    after = cluster.up(planned)
+    assert (launched(after), after.refusals) == ([new], ())
 
 
 def test_failed_trials_are_launched_again_when_their_launch_part_was_edited() -> None:

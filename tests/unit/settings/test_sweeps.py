@@ -152,8 +152,8 @@ REFUSED = {
     "name: search, run: {from: train, namespace: a, kind: Job, completions: 2}": (
         f"{HERE}: a trial is one run with one record; leave out run.completions, or set run.managed to false"
     ),
-    "name: search, run: {from: train, namespace: a, naming: fixed}": (
-        f"{HERE}: the launches of a sweep are many, and one name is for one of them; leave out run.naming"
+    f"{INDEXED}, naming: fixed}}": (
+        f"{HERE}: each batch is a Job of its own, and a name is for one of them; leave out run.naming"
     ),
 }
 

@@ -61,16 +61,19 @@ def test_what_gets_a_service_must_begin_with_a_letter(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("workload", "name"),
+    ("workload", "number", "name"),
     [
-        (make_run(naming="derived"), "x"),
-        (make_run(naming="fixed"), "train"),
-        (make_run(naming="generated"), "train-xxxxx"),
+        (make_run(naming="derived"), None, "x"),
+        (make_run(naming="derived"), 3, "x"),
+        (make_run(naming="fixed"), None, "train"),
+        (make_run(naming="fixed"), 3, "train-3"),
+        (make_run(naming="generated"), None, "train-xxxxx"),
+        (make_run(naming="generated"), 3, "train-xxxxx"),
     ],
 )
-def test_what_an_object_is_called(workload: Workload, name: str) -> None:
-    """Of a generated name the length is known; the launch's own name stands in a label, whatever the object's is."""
-    assert object_name(workload, "x") == name
+def test_what_an_object_is_called(workload: Workload, number: int | None, name: str) -> None:
+    """Of a generated name the length is known. A label holds the launch's own name, whatever the object's is."""
+    assert object_name(workload, "x", number) == name
 
 
 @pytest.mark.parametrize(
