@@ -30,12 +30,16 @@ MOST_SECONDS = 366 * 24 * 3600
 PATIENCE_SECONDS = 300
 """How long `wait` waits for a cluster that does not answer; a control plane's upgrade takes minutes."""
 
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id or its beginning, or a workload's name.")]
+RunArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run's id or its beginning, a workload, an object, a trial: search-3.")
+]
 
 
 OptionalRun = Annotated[
     str | None,
-    typer.Argument(metavar="[RUN]", help="A run's id or its beginning, or a workload's name; none: all runs."),
+    typer.Argument(
+        metavar="[RUN]", help="A run's id or its beginning, a workload, an object, a trial: search-3; none: all runs."
+    ),
 ]
 
 
@@ -137,7 +141,15 @@ def matching(launches: Sequence[LiveLaunch], run: str | None) -> list[LiveLaunch
         return list(launches)
     # `digits` is every run of that workload, and none of `digits-small`.
     found = [launch for launch in launches if launch.run_id.rpartition("-")[0] == run]
+    # `search-3` is the third trial, and not that of the run id `search-3f0c9a1b2d`.
+    found = found or [launch for launch in launches if run in (launch.name, _numbered(launch))]
     return found or [launch for launch in launches if launch.run_id.startswith(run)]
+
+
+def _numbered(launch: LiveLaunch) -> str | None:
+    """A trial by its sweep and the number that it was launched with; None for what is no single trial."""
+    sweep = launch.sweep
+    return f"{sweep.name}-{sweep.number}" if sweep and sweep.number is not None else None
 
 
 def wait(

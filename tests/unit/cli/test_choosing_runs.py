@@ -5,32 +5,54 @@ from datetime import UTC, datetime
 import pytest
 import typer
 
-from checks.launches import LiveLaunch
+from checks.launches import LiveLaunch, OfSweep
 from cli.runs import chosen
 
 
-def make_launch(run_id: str) -> LiveLaunch:
-    """A launch that runs."""
-    name = f"{run_id}-abcdef"
-    return LiveLaunch(run_id, name, "Job", "team", "running", datetime.now(UTC), name)
+def make_launch(run_id: str, name: str | None = None, number: int | None = None) -> LiveLaunch:
+    """A launch that runs.
+
+    Args:
+        run_id: its run's.
+        name: its object's; None: that is the launch's own.
+        number: that of the trial of the sweep `search`; None: it is a run.
+
+    """
+    launch, sweep = (
+        f"{run_id}-abcdef",
+        None if number is None else OfSweep(name="search", set_id="0f3c9a1b2d", number=number, file=None),
+    )
+    return LiveLaunch(run_id, name or launch, "Job", "team", "running", datetime.now(UTC), launch, sweep)
 
 
-ALL = [make_launch("digits-0123456789"), make_launch("digits-small-0123456789"), make_launch("digits-small-abcdef0123")]
+ALL = [
+    make_launch("digits-0123456789"),
+    make_launch("digits-small-0123456789"),
+    make_launch("digits-small-abcdef0123"),
+    make_launch("search-3f0c9a1b2d", "search-1", 1),
+    make_launch("search-27e2bb7c11", "search-x7k2p", 3),
+]
 
 
 @pytest.mark.parametrize(
     ("word", "indices"),
     [
-        (None, [0, 1, 2]),
+        (None, [0, 1, 2, 3, 4]),
         ("digits", [0]),
         ("digits-small", [1, 2]),
         ("digits-small-abcdef0123", [2]),
         ("digits-small-a", [2]),
         ("digits-s", [1, 2]),
+        ("search", [3, 4]),
+        ("search-3", [4]),
+        ("search-x7k2p", [4]),
+        ("search-1", [3]),
+        ("search-3f", [3]),
+        ("digits-0123456789-abcdef", [0]),
     ],
 )
-def test_a_word_names_a_workload_before_the_beginning_of_ids(word: str | None, indices: list[int]) -> None:
-    """`digits` is no run of `digits-small`."""
+def test_a_word_names_a_workload_or_an_object_before_the_beginning_of_ids(word: str | None, indices: list[int]) -> None:
+    """`digits` is no run of `digits-small`, and `search-3` is the third trial."""
     assert chosen(ALL, word) == [ALL[index] for index in indices]
 
 
