@@ -57,6 +57,8 @@ def _faults_of_run(run: Workload) -> Iterator[str]:
         yield "a DataLoader only waits: take another kind"
     if run.naming == "fixed":
         yield "the launches of a sweep are many, and one name is for one of them: leave out run.naming"
+    if run.restarts_always:
+        yield "a trial has to end, and this Pod would be restarted always: set run.restartPolicy to Never or OnFailure"
 
 
 def _faults_of_indexed(sweep: Sweep) -> Iterator[str]:

@@ -345,6 +345,18 @@ def test_all_faults_are_told_sorted_by_file_and_line(tmp_path: Path) -> None:
                 ),
             ],
         ),
+        *(
+            (
+                f"{{name: train, namespace: a, restartPolicy: Always, {run}}}",
+                [
+                    (
+                        "Pulumi.test.yaml:4: workloads.runs[train]: restartPolicy Always restarts a program that has "
+                        "succeeded, so only an unmanaged Pod may have it; set Never or OnFailure"
+                    ),
+                ],
+            )
+            for run in ("kind: Pod", "kind: Job", "kind: Job, managed: false", "kind: DataLoader, managed: false")
+        ),
         ("3", ["Pulumi.test.yaml:4: workloads.runs[0]: must be a map (value 3); write a map"]),
     ],
 )
