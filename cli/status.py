@@ -134,16 +134,16 @@ def details(view: RunView, now: datetime) -> Panel:
     facts.add_row("launch", f"{launch.kind} {launch.namespace}/{launch.name}")
     facts.add_row("created", f"{age(launch.created, now)} ago")
     facts.add_row("queue", _queue(view))
-    if view.waits_because:
-        facts.add_row("waits", Text(view.waits_because))
-    if view.failure:
-        facts.add_row("failed", Text(view.failure))
-    if launch.endless:
-        facts.add_row("end", "none by itself: restartPolicy Always restarts it whenever it has ended")
-    if view.restarts:
-        facts.add_row("restarts", Text(view.restarts))
-    if view.last_line:
-        facts.add_row("last line", Text(view.last_line))
+    known = {
+        "waits": view.waits_because,
+        "failed": view.failure,
+        "end": "none by itself: restartPolicy Always restarts it whenever it has ended" if launch.endless else "",
+        "restarts": view.restarts,
+        "last line": view.last_line,
+    }
+    for name, words in known.items():
+        if words:
+            facts.add_row(name, Text(words))
     parts: list[RenderableType] = [facts]
     if view.done_fraction is not None:
         parts.append(_bar(view))

@@ -9,6 +9,7 @@ from pydantic.alias_generators import to_camel
 from settings.base import DnsLabel, DnsName, FilePath, Section, Toleration, UniqueNames
 from settings.code import Code
 from settings.elastic import Elastic
+from settings.errors import nearest
 from settings.jobsets import DependsOn, FailurePolicy, Network, SuccessPolicy, faults_of_jobs
 from settings.kubernetes import (
     AbsolutePath,
@@ -259,8 +260,8 @@ def _faults_of_kind(workload: Workload) -> Iterator[str]:
             yield f"a {kind} has no {to_camel(field)}: leave it out (kinds that have it: {', '.join(kinds)})"
     if workload.restart_policy == "Always" and (kind in ("Job", "DataLoader") or (kind == "Pod" and workload.managed)):
         yield (
-            "restartPolicy Always restarts a program that has succeeded, so only an unmanaged Pod may have it: set Never "
-            "or OnFailure"
+            "restartPolicy Always restarts a program that has succeeded, so only an unmanaged Pod may have it: "
+            "set Never or OnFailure"
         )
     if kind == "Job":
         yield from _faults_of_job(workload)
@@ -326,5 +327,20 @@ class Workloads(Section):
     """The runs an environment declares."""
 
     runs: tuple[Workload, ...] = ()
+    exclude: UniqueNames = ()
+    """Names of `runs` that are left out, as if they were not listed, and that no other run waits for: a variant for
+    GPUs where there are none, a data loader where the data is there already."""
     stop: tuple[str, ...] = ()
     """Run ids that this change may stop although they are queued or running."""
+
+    @model_validator(mode="after")
+    def _excludes_runs(self) -> "Workloads":
+        names = [run.name for run in self.runs]
+        faults = [
+            f"exclude names {name}, which is no run here: {nearest(name, names)}"
+            for name in self.exclude
+            if name not in names
+        ]
+        if faults:
+            raise ValueError("; ".join(faults))
+        return self

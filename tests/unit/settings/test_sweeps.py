@@ -153,7 +153,8 @@ REFUSED = {
         f"{HERE}: a trial is one run with one record; leave out run.completions, or set run.managed to false"
     ),
     "name: search, run: {from: train, namespace: a, kind: Pod, managed: false}": (
-        f"{HERE}: a trial has to end, and this Pod would be restarted always; set run.restartPolicy to Never or OnFailure"
+        f"{HERE}: a trial has to end, and this Pod would be restarted always; set run.restartPolicy to Never or "
+        "OnFailure"
     ),
     "name: search, run: {from: train, namespace: a, naming: fixed}": (
         f"{HERE}: the launches of a sweep are many, and one name is for one of them; leave out run.naming"
