@@ -22,10 +22,9 @@ def shared(one: Sequence[Placement], other: Sequence[Placement]) -> dict[str | N
     """
     nodes = {placement.node for placement in one} & {placement.node for placement in other}
     unknown = any(placement.node is None for placement in (*one, *other))
-    if unknown:
-        times = {None: _both(one, other)}
-    else:
-        times = {node: _both(_on(node, one), _on(node, other)) for node in sorted(filter(None, nodes))}
+    times: dict[str | None, timedelta] = {None: _both(one, other)} if unknown else {}
+    if not unknown:
+        times.update({node: _both(_on(node, one), _on(node, other)) for node in sorted(filter(None, nodes))})
     return {node: time for node, time in times.items() if time}
 
 

@@ -236,7 +236,7 @@ def mounts(body: dict[str, Any], role: str) -> list[tuple[str, str]]:
 
 
 def test_distributed_training_beside_its_baseline(vsphere: Project, owner: Person, tmp_path: Path) -> None:
-    """Same data, 1 replica against 3, one after the other: a third of the steps on each, and the accuracy is the same."""
+    """Same data, 1 replica against 3, one after the other: a third of the steps on each, the same accuracy."""
     crd = owner.get("crd", "pytorchjobs.kubeflow.org")
     assert crd["spec"]["group"] == "kubeflow.org"
     before = owner.get("namespace", "user")["metadata"]
