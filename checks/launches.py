@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Literal
 
+from checks.attempts import endless, last_attempt
 from manifests import labels
 from workloads.parameter_file import file_of, number_of
 from workloads.records import Claim, Ledger
@@ -55,11 +56,20 @@ class LiveLaunch:
     """None: it is no sweep's."""
     lost_labels: Mapping[str, str] = field(default_factory=dict)
     """Recorded labels by which launches are found and that the live object no longer has."""
+    endless: bool = False
+    """A Pod that its node restarts whenever it has ended (`restartPolicy: Always`): it stays active until deleted."""
+    completed: bool = False
+    """Of an endless one: the last of its attempts that ended has succeeded."""
 
     @property
     def active(self) -> bool:
         """True while it waits or runs."""
         return self.phase in ("queued", "running")
+
+    @property
+    def awaited(self) -> bool:
+        """True while its end is still to come; of an endless one, a first attempt that succeeds."""
+        return self.active and not self.completed
 
 
 @dataclass(frozen=True)
@@ -90,6 +100,7 @@ def live_launch(body: Mapping[str, Any], lost_labels: Mapping[str, str] = Mappin
         phase = "failed"
     else:
         phase = "queued" if suspended else "running"
+    attempt = last_attempt(body) if endless(body) else None
     return LiveLaunch(
         run_id=metadata["labels"][labels.RUN],
         name=metadata["name"],
@@ -101,6 +112,8 @@ def live_launch(body: Mapping[str, Any], lost_labels: Mapping[str, str] = Mappin
         sweep=_of_sweep(body),
         # A plain dict: `status --json` copies the launch.
         lost_labels=dict(lost_labels),
+        endless=endless(body),
+        completed=attempt is not None and attempt.succeeded,
     )
 
 
@@ -238,11 +251,18 @@ def _named(launch: str, before: Ledger | None, wanted: Ledger) -> Ledger | None:
 
 
 def _stops(launch: LiveLaunch, now: datetime) -> str:
+    either = "or " if launch.endless else ""
     return (
         f"{_state(launch, now)} and this change would delete it, because its definition was edited or removed. "
-        f"Undo the edit, wait for it (trainstack wait {launch.run_id}), or let it be stopped: "
-        f"trainstack:workloads: stop: [{launch.run_id}]"
+        f"Undo the edit, {either}{wait_or_stop(launch)}: trainstack:workloads: stop: [{launch.run_id}]"
     )
+
+
+def wait_or_stop(launch: LiveLaunch, options: str = "") -> str:
+    """The remedies for an active launch that is in the way; `options`: those of `trainstack wait`."""
+    if launch.endless:
+        return "since it never ends by itself (restartPolicy Always), let it be stopped"
+    return f"wait for it (trainstack wait {launch.run_id}{options}), or let it be stopped"
 
 
 def _frozen(launch: LiveLaunch) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from checks.attempts import Attempt, last_attempt
 from checks.kinds import KINDS, ONLY_ROLE
 from workloads.checkout import CONTAINER as CHECKOUT
 
@@ -60,6 +61,8 @@ class PodView:
     """Those that prepare the pod first, then the others, each in the pod's order."""
     problems: tuple[str, ...]
     """Why it cannot start or go on, in words; empty when all is well."""
+    last_attempt: Attempt | None = None
+    """How its main container ended last; None while that has not ended yet."""
 
 
 def pod_views(pods: Sequence[Mapping[str, Any]], kind: str) -> tuple[PodView, ...]:
@@ -86,6 +89,7 @@ def pod_views(pods: Sequence[Mapping[str, Any]], kind: str) -> tuple[PodView, ..
                     str(each["name"]) for each in (*spec.get("initContainers", ()), *spec.get("containers", ()))
                 ),
                 problems=problems(pod),
+                last_attempt=last_attempt(pod),
             )
         )
     return tuple(sorted(views, key=lambda view: (view.role != "master", view.role, view.index, view.name)))
@@ -103,7 +107,9 @@ def problems(pod: Mapping[str, Any]) -> tuple[str, ...]:
     for container in containers:
         state, before = container.get("state") or {}, container.get("lastState") or {}
         waiting = state.get("waiting") or {}
-        if waiting.get("reason") not in _USUAL:
+        # Before a restart the kubelet pauses after a success too, and has no other word for that.
+        completed = (before.get("terminated") or {}).get("exitCode") == 0
+        if waiting.get("reason") not in _USUAL and not (completed and waiting["reason"] == "CrashLoopBackOff"):
             found.append(_why(container, waiting))
         ended = state.get("terminated") or (before.get("terminated") if waiting else None) or {}
         if ended.get("reason") == "OOMKilled":

@@ -112,7 +112,17 @@ class RunView:
             return "; ".join([f"failed: {self.failure}", *stuck])
         if phase in ("running", "failed") and stuck:
             return f"{phase}; {'; '.join(stuck)}"
-        return f"{phase}; {self.last_line}" if self.last_line else phase
+        return "; ".join(filter(None, (phase, self.restarts, self.last_line)))
+
+    @property
+    def restarts(self) -> str:
+        """Of a Pod that is restarted whenever it has ended: how its last attempt ended; empty before one has."""
+        attempt = next((pod.last_attempt for pod in self.pods), None) if self.launch.endless else None
+        if attempt is None:
+            return ""
+        reason = f" ({attempt.reason})" if attempt.reason else ""
+        count = sum(pod.restarts for pod in self.pods)
+        return f"its last attempt ended with exit code {attempt.exit_code}{reason}; restarts: {count}"
 
 
 def bare_view(body: Body) -> RunView:

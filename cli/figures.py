@@ -1,17 +1,21 @@
 """Where the figures of a run come from: its record here, its record on the volume, or its pods' logs."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
+from checks.attempts import main_container, main_status, previous_attempt
 from checks.cluster.client import ClusterError, read, read_text
 from checks.cluster.snapshot import Runs, read_runs
-from checks.trainer import trainer
+from checks.launches import utc_now
 from cli.console import fail, step
 from cli.fetching import DONE
 from cli.files import fetch_run
 from cli.session import Session
 from manifests.labels import RUN
+from reports.overlap import Placement
 from reports.runs import Definition, Run, from_logs, from_record, with_logs
 from workloads.records import Ledger
 
@@ -34,9 +38,10 @@ def figures(session: Session, words: Sequence[str]) -> list[Run]:
         known = known or read_runs(session.settings)
         ledger = _ledger(session, known.ledgers, name)
         if fetch_run(session, ledger) is not None:
-            runs.append(_recorded(session, ledger.run_id, index))
+            run = _recorded(session, ledger.run_id, index)
+            runs.append(run if index else _placed(session, run, ledger.namespace))
         else:
-            succeeded = {launch.run_id for launch in known.live if launch.phase == "succeeded"}
+            succeeded = {each.run_id for each in known.live if each.phase == "succeeded" or each.completed}
             runs.append(_from_pods(session, ledger, finished=ledger.run_id in succeeded))
     return runs
 
@@ -82,6 +87,11 @@ def _from_pods(session: Session, ledger: Ledger, *, finished: bool) -> Run:
     if len(pods) > len(by_rank):
         names = ", ".join(pod["metadata"]["name"] for pod in by_rank.values())
         notes.append(f"{len(pods)} pods ran apart from each other or one after the other; shown: {names}")
+    notes += [
+        f"pod {pod['metadata']['name']} was restarted after it had succeeded; shown: the last training that succeeded"
+        for pod in by_rank.values()
+        if _completed_before(pod)
+    ]
     return from_logs(
         ledger.run_id,
         _logs(session, ledger.namespace, by_rank),
@@ -94,7 +104,36 @@ def _from_pods(session: Session, ledger: Ledger, *, finished: bool) -> Run:
             args=tuple(container.get("args", ())),
         ),
         notes=notes,
+        placements=_placements(pods, utc_now()),
     )
+
+
+def _placed(session: Session, run: Run, namespace: str) -> Run:
+    """A recorded run with the nodes of its pods, as far as there are pods left to tell."""
+    try:
+        placements = _placements(_pods(session, namespace, run.run_id), utc_now())
+    except ClusterError:
+        return run
+    return replace(run, placements=placements) if placements else run
+
+
+def _placements(pods: Sequence[Pod], now: datetime) -> tuple[Placement, ...]:
+    """Where the pods ran and when, from the start of the container that trains; until now where it has not ended."""
+    found = []
+    for pod in pods:
+        status = main_status(pod)
+        state = status.get("state") or {}
+        ended = state.get("terminated") or {}
+        # What was before a restart is not told but for the last attempt.
+        first = ended or state.get("running") or {}
+        start = pod["status"].get("startTime") if status.get("restartCount") or not first else first.get("startedAt")
+        over = pod["status"]["phase"] in ("Succeeded", "Failed")
+        end = ended.get("finishedAt") if over else now.isoformat()
+        if start and end:
+            found.append(
+                Placement(pod["spec"].get("nodeName"), datetime.fromisoformat(start), datetime.fromisoformat(end))
+            )
+    return tuple(found)
 
 
 def _pods(session: Session, namespace: str, run_id: str) -> list[Pod]:
@@ -136,13 +175,23 @@ def _environment(pod: Pod) -> dict[str, str]:
 def _container(pod: Pod) -> dict[str, Any]:
     """The one that trains."""
     containers: dict[str, dict[str, Any]] = {each["name"]: each for each in pod["spec"]["containers"]}
-    return containers[trainer(list(containers))]
+    return containers[main_container(pod)]
 
 
-def _restarts(pod: Pod) -> int:
-    """How often the one that trains was started again in its pod."""
-    statuses = pod["status"].get("containerStatuses") or ()
-    return next((each["restartCount"] for each in statuses if each["name"] == _container(pod)["name"]), 0)
+def _completed_before(pod: Pod) -> bool:
+    """Whether the one that trains had succeeded and was restarted, by restartPolicy Always, to train the same again."""
+    before = previous_attempt(pod)
+    return before is not None and before.succeeded
+
+
+def _log_paths(pod: Pod, path: str) -> list[str]:
+    """The logs that make one training: the node keeps that of the attempt before too.
+
+    What lacks still is told by `Run.partial`.
+    """
+    if _completed_before(pod):
+        return [f"{path}&previous=true"]
+    return [f"{path}&previous=true", path] if main_status(pod).get("restartCount") else [path]
 
 
 def _logs(session: Session, namespace: str, by_rank: Mapping[int, Pod]) -> dict[int, str]:
@@ -151,8 +200,7 @@ def _logs(session: Session, namespace: str, by_rank: Mapping[int, Pod]) -> dict[
         for rank, pod in by_rank.items():
             query = f"container={quote(_container(pod)['name'])}&timestamps=true"
             path = f"/api/v1/namespaces/{namespace}/pods/{pod['metadata']['name']}/log?{query}"
-            # The node keeps the log of the last start before too; what lacks still is told by `Run.partial`.
-            paths = [f"{path}&previous=true", path] if _restarts(pod) else [path]
+            paths = _log_paths(pod, path)
             # Empty where there is no right to it, or the node has it no more: then the rank has no log.
             if text := "\n".join(filter(None, (read_text(each, session.settings.cluster.context) for each in paths))):
                 texts[rank] = text

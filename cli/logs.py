@@ -47,7 +47,8 @@ def logs(
     """Print the logs of a run's replicas, merged by time, each line with its replica.
 
     With --follow, replicas that start later are followed too, restarts do not end it, and a connection that breaks
-    off is taken up again without a line lost or told twice.
+    off is taken up again without a line lost or told twice. Of a Pod that is restarted after it has succeeded, the
+    attempt before the present one is printed too.
 
     Examples:
 
@@ -153,6 +154,20 @@ def _sources(views: Sequence[RunView], wanted: _Wanted, printer: _Printer) -> li
     return found
 
 
+def _repeated(views: Sequence[RunView]) -> set[Source]:
+    """The containers that are restarted whenever they have ended, and whose last attempt succeeded.
+
+    The present attempt has only begun to train again: the complete log is that of the attempt before.
+    """
+    return {
+        Source(view.launch.namespace, pod.name, pod.uid, trainer(pod.containers))
+        for view in views
+        if view.launch.endless
+        for pod in view.pods
+        if pod.restarts and pod.last_attempt is not None and pod.last_attempt.succeeded
+    }
+
+
 async def _look(
     api: Api, session: Session, bodies: Sequence[Mapping[str, Any]]
 ) -> tuple[list[Mapping[str, Any]], list[RunView]]:
@@ -170,7 +185,7 @@ async def _print(session: Session, bodies: Sequence[Mapping[str, Any]], wanted: 
     sources = _sources(views, wanted, printer)
     if not sources:
         _nothing(session, bodies, views, wanted)
-    logs = await read_logs(api, sources, tail=wanted.tail, since=wanted.since)
+    logs = await read_logs(api, sources, tail=wanted.tail, since=wanted.since, repeated=_repeated(views))
     for source, line in merged(logs):
         printer.say(source, line)
     if not any(logs.values()):
@@ -242,7 +257,7 @@ async def _follow_new(
     new = [source for source in _sources(views, wanted, printer) if source not in tasks]
     tail, since = (None, None) if tasks else (wanted.tail, wanted.since)
     cursors = {source: Cursor(cut=tail is not None) for source in new}
-    for source, line in merged(await read_logs(api, new, tail=tail, since=since)):
+    for source, line in merged(await read_logs(api, new, tail=tail, since=since, repeated=_repeated(views))):
         cursors[source].take(line)
         printer.say(source, line)
     for source in new:

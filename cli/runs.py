@@ -161,6 +161,8 @@ def wait(
 ) -> None:
     """Wait until a run, or all of them, has ended; fail when one did.
 
+    A Pod with restartPolicy Always never ends: it is waited for until its program has succeeded once.
+
     --json prints how they ended as `status --json` does, those that failed among them.
 
     Examples:
@@ -245,7 +247,7 @@ def _ended(session: Session, run: str | None, timeout: int) -> tuple[list[RunVie
 
     Ends the command when time is up. A cluster that does not answer for a while is told once and asked again. A run
     whose object goes away before its end was seen did not end well: it may have failed. A data loader only waits to be
-    used, so nobody waits for it.
+    used, so nobody waits for it; a Pod that is restarted always counts as ended once an attempt has succeeded.
     """
     end = time.monotonic() + timeout
     said: dict[str, str] = {}
@@ -259,12 +261,12 @@ def _ended(session: Session, run: str | None, timeout: int) -> tuple[list[RunVie
             fail(f"{run} is a data loader: it waits until it is deleted, or its deadline ends it")
         if run is not None and not here and not seen:
             fail(patience.ask(lambda: _without_object(session, run)))
-        seen |= dict.fromkeys(view.launch.run_id for view in found if view.launch.active)
+        seen |= dict.fromkeys(view.launch.run_id for view in found if view.launch.awaited)
         for name, line in _lines(found):
             if said.get(name) != line:
                 said[name] = line
                 tell(line)
-        if not any(view.launch.active for view in found):
+        if not any(view.launch.awaited for view in found):
             break
         if time.monotonic() > end:
             fail(

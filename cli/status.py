@@ -78,17 +78,21 @@ def _watch(session: Session, run: str | None) -> None:
             live.update(_shown(found, session.stack, run), refresh=True)
             left = ending(session, found)
             seen |= {view.launch.name: view for view in left}
-            if not any(view.launch.active for view in left):
+            if not any(view.launch.awaited for view in left):
                 break
             time.sleep(PAUSE_SECONDS)
     err.print(ended(list(seen.values())), markup=False)
 
 
 def ended(seen: Sequence[RunView]) -> str:
-    """How the runs ended, in one line, from how each was seen last: one that was active then went away."""
-    phases = ["gone before its end was seen" if view.launch.active else view.launch.phase for view in seen]
+    """How the runs ended, in one line, from how each was seen last: one that was awaited then went away."""
+    phases = ["gone before its end was seen" if view.launch.awaited else _end(view) for view in seen]
     said = ", ".join(f"{count} {phase}" for phase, count in sorted(Counter(phases).items(), reverse=True))
     return f"all have ended: {said}" if said else "nothing is left that ends by itself"
+
+
+def _end(view: RunView) -> str:
+    return "completed, and restarted by its policy" if view.launch.completed else view.launch.phase
 
 
 def table(found: Sequence[RunView], now: datetime) -> RenderableType:
@@ -130,12 +134,16 @@ def details(view: RunView, now: datetime) -> Panel:
     facts.add_row("launch", f"{launch.kind} {launch.namespace}/{launch.name}")
     facts.add_row("created", f"{age(launch.created, now)} ago")
     facts.add_row("queue", _queue(view))
-    if view.waits_because:
-        facts.add_row("waits", Text(view.waits_because))
-    if view.failure:
-        facts.add_row("failed", Text(view.failure))
-    if view.last_line:
-        facts.add_row("last line", Text(view.last_line))
+    known = {
+        "waits": view.waits_because,
+        "failed": view.failure,
+        "end": "none by itself: restartPolicy Always restarts it whenever it has ended" if launch.endless else "",
+        "restarts": view.restarts,
+        "last line": view.last_line,
+    }
+    for name, words in known.items():
+        if words:
+            facts.add_row(name, Text(words))
     parts: list[RenderableType] = [facts]
     if view.done_fraction is not None:
         parts.append(_bar(view))

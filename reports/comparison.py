@@ -3,8 +3,9 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations, pairwise
 
+from reports.overlap import in_words, shared
 from reports.runs import Definition, Run
 
 SAME_ACCURACY = 0.02
@@ -69,8 +70,8 @@ def compare(runs: Sequence[Run]) -> Comparison:
     return Comparison(
         rows=rows,
         baseline=first,
-        warnings=tuple(_warnings(rows, first)),
-        notes=tuple(note for row in rows for note in _notes(row)),
+        warnings=(*_warnings(rows, first), *_overlaps(rows)),
+        notes=(*(note for row in rows for note in _notes(row)), *_possible_overlaps(rows)),
     )
 
 
@@ -130,6 +131,25 @@ def _differences(row: Row, baseline: Row) -> Iterator[str]:
         yield f"{both} ran different images ({others.image} and {mine.image})"
     if options := _options(others, mine):
         yield f"{both} ran with different arguments: {options}"
+
+
+def _overlaps(rows: Sequence[Row]) -> Iterator[str]:
+    for one, other in combinations(rows, 2):
+        for node, time in shared(one.run.placements, other.run.placements).items():
+            if node is not None:
+                yield (
+                    f"{one.name} and {other.name} ran on node {node} at the same time for {in_words(time)} and shared "
+                    "its CPUs: times per epoch and the speed-up do not compare. Run one after the other (`dependsOn`)"
+                )
+
+
+def _possible_overlaps(rows: Sequence[Row]) -> Iterator[str]:
+    for one, other in combinations(rows, 2):
+        if time := shared(one.run.placements, other.run.placements).get(None):
+            yield (
+                f"{one.name} and {other.name} ran at the same time for {in_words(time)}; whether on the same node is "
+                "not known, since a record does not name nodes and its pods are gone"
+            )
 
 
 def _options(baseline: Definition, run: Definition) -> str:

@@ -4,12 +4,14 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
 from reports.errors import ReportError
 from reports.logs import Epoch, Log, epoch_of, parse
+from reports.overlap import Placement
 
 _LOG_NAME = re.compile(r"rank-(?P<rank>\d+)\..*\.log")
 METRICS = "result/metrics.jsonl"
@@ -52,6 +54,8 @@ class Run:
     """None: nothing tells."""
     notes: tuple[str, ...] = ()
     """What a person should know of where the figures come from."""
+    placements: tuple[Placement, ...] = ()
+    """Where and when it ran; none where nothing tells that."""
 
     @property
     def steps(self) -> dict[int, int | None]:
@@ -138,6 +142,7 @@ def from_record(folder: Path, run_id: str) -> Run:
             revision=(definition.get("code") or {}).get("revision"),
         ),
         notes=() if metrics or facts.get("state") != "succeeded" else (f"wrote no {METRICS}: its log alone tells",),
+        placements=_placements(facts),
     )
 
 
@@ -150,6 +155,7 @@ def from_logs(
     world_size: int | None,
     definition: Definition | None,
     notes: Sequence[str] = (),
+    placements: Sequence[Placement] = (),
 ) -> Run:
     """Read the logs of a run that is not recorded.
 
@@ -161,6 +167,7 @@ def from_logs(
         world_size: as its pods were told; None: as its log tells, else 1.
         definition: what its pods run.
         notes: what there is to say of where the logs come from.
+        placements: where and when its pods ran.
 
     """
     logs = {rank: parse(text.split("\n"), timestamps=True) for rank, text in texts.items()}
@@ -177,6 +184,7 @@ def from_logs(
         test_accuracy=first.test_accuracy if first else None,
         definition=definition,
         notes=tuple(notes),
+        placements=tuple(placements),
     )
 
 
@@ -184,6 +192,14 @@ def with_logs(run: Run, texts: Mapping[int, str]) -> Run:
     """A run from its record, with the logs of those ranks that had no volume to write theirs to."""
     more = {rank: parse(text.split("\n"), timestamps=True) for rank, text in texts.items() if rank not in run.logs}
     return replace(run, logs={**run.logs, **more})
+
+
+def _placements(facts: Mapping[str, Any]) -> tuple[Placement, ...]:
+    """When a recorded run ran: its record does not name nodes."""
+    if not (facts.get("started") and facts.get("finished")):
+        return ()
+    start, end = (datetime.fromisoformat(str(facts[name])) for name in ("started", "finished"))
+    return (Placement(None, start, end),)
 
 
 def _steps(log: Log | None) -> int | None:

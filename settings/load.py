@@ -88,7 +88,7 @@ def load_with_places(
         findings += findings_of(error, tree, bases)
     else:
         if not findings:
-            return Loaded(settings, {path: node.where for path, node in walk(tree)})
+            return Loaded(settings.without_excluded(), {path: node.where for path, node in walk(tree)})
     raise SettingsError(stack, findings)
 
 

@@ -83,6 +83,24 @@ class Settings(Section):
         for path, sweep in zip(elements("sweeps.sweeps", [each.name for each in sweeps]), sweeps, strict=True):
             yield f"{path}.run", sweep.run
 
+    def without_excluded(self) -> "Settings":
+        """The same without the runs that `workloads.exclude` names, and without dependencies on them."""
+        excluded = {*self.workloads.exclude}
+        if not excluded:
+            return self
+
+        def independent(run: Workload) -> Workload:
+            return run.model_copy(update={"depends_on": tuple(name for name in run.depends_on if name not in excluded)})
+
+        runs = tuple(independent(run) for run in self.workloads.runs if run.name not in excluded)
+        sweeps = tuple(sweep.model_copy(update={"run": independent(sweep.run)}) for sweep in self.sweeps.sweeps)
+        return self.model_copy(
+            update={
+                "workloads": self.workloads.model_copy(update={"runs": runs}),
+                "sweeps": self.sweeps.model_copy(update={"sweeps": sweeps}),
+            }
+        )
+
     def pinned(self, reference: str) -> str:
         """The reference with its digest, `name:tag@sha256:…`; as it is where it has one, or none is pinned."""
         digest = self.pins.get(reference)

@@ -55,6 +55,8 @@ FROM_FILES = ("space", "expansion", "setsText")
 def _faults_of_run(run: Workload) -> Iterator[str]:
     if run.kind == "DataLoader":
         yield "a DataLoader only waits: take another kind"
+    if run.restarts_always:
+        yield "a trial has to end, and this Pod would be restarted always: set run.restartPolicy to Never or OnFailure"
 
 
 def _faults_of_indexed(sweep: Sweep) -> Iterator[str]:

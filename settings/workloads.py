@@ -9,6 +9,7 @@ from pydantic.alias_generators import to_camel
 from settings.base import DnsLabel, DnsName, FilePath, Section, Toleration, UniqueNames
 from settings.code import Code
 from settings.elastic import Elastic
+from settings.errors import nearest
 from settings.jobsets import DependsOn, FailurePolicy, Network, SuccessPolicy, faults_of_jobs
 from settings.kubernetes import (
     AbsolutePath,
@@ -191,8 +192,9 @@ class Workload(Section):
 
     Source: https://kueue.sigs.k8s.io/docs/tasks/run/jobs/#partial-admission
     """
-    restart_policy: Literal["Never", "OnFailure"] = "Never"
-    """Of the pods of a Pod, Job or DataLoader."""
+    restart_policy: Literal["Never", "OnFailure", "Always"] = "Never"
+    """Of the pods of a Pod, Job or DataLoader. Only an unmanaged Pod may have `Always`, and has it where this is left
+    out: the manifest then has no such field, and the cluster's default applies."""
     roles: dict[RoleName, Role] = Field(default_factory=dict)
     """Of a PyTorchJob, and of a TrainJob, whose roles say the same."""
     elastic: Elastic | None = None
@@ -223,6 +225,12 @@ class Workload(Section):
         """Whether the manifest has this field: an unmanaged workload is verbatim, so its defaults are the cluster's."""
         return self.managed or field in self.model_fields_set
 
+    @property
+    def restarts_always(self) -> bool:
+        """Whether it is a Pod that its node restarts whenever it has ended, so that it never succeeds."""
+        said = self.restart_policy if self.says("restart_policy") else "Always"
+        return self.kind == "Pod" and said == "Always"
+
 
 _FIELDS_OF: dict[str, tuple[str, ...]] = {
     "roles": ("PyTorchJob", "TrainJob"),
@@ -250,6 +258,11 @@ def _faults_of_kind(workload: Workload) -> Iterator[str]:
         default = Workload.model_fields[field].get_default(call_default_factory=True)
         if field in workload.model_fields_set and getattr(workload, field) != default and kind not in kinds:
             yield f"a {kind} has no {to_camel(field)}: leave it out (kinds that have it: {', '.join(kinds)})"
+    if workload.restart_policy == "Always" and (kind in ("Job", "DataLoader") or (kind == "Pod" and workload.managed)):
+        yield (
+            "restartPolicy Always restarts a program that has succeeded, so only an unmanaged Pod may have it: "
+            "set Never or OnFailure"
+        )
     if kind == "Job":
         yield from _faults_of_job(workload)
     if kind == "JobSet":
@@ -314,5 +327,20 @@ class Workloads(Section):
     """The runs an environment declares."""
 
     runs: tuple[Workload, ...] = ()
+    exclude: UniqueNames = ()
+    """Names of `runs` that are left out, as if they were not listed, and that no other run waits for: a variant for
+    GPUs where there are none, a data loader where the data is there already."""
     stop: tuple[str, ...] = ()
     """Run ids that this change may stop although they are queued or running."""
+
+    @model_validator(mode="after")
+    def _excludes_runs(self) -> "Workloads":
+        names = [run.name for run in self.runs]
+        faults = [
+            f"exclude names {name}, which is no run here: {nearest(name, names)}"
+            for name in self.exclude
+            if name not in names
+        ]
+        if faults:
+            raise ValueError("; ".join(faults))
+        return self

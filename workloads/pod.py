@@ -1,4 +1,4 @@
-"""A workload as one bare Pod: a baseline, without a controller that would start it again on another node."""
+"""A workload as one bare Pod: a baseline, without a controller that would replace it on another node."""
 
 from manifests.labels import SKIP_AWAIT, Manifest
 from settings.workloads import Workload
@@ -11,8 +11,9 @@ from workloads.pods import pods
 def pod(workload: Workload, stack: str, launch: Launch) -> Manifest:
     """The Pod."""
     (only,) = pods(workload)
-    # Kubernetes' own default would start it again for ever, also when it has succeeded.
-    template = pod_template(workload, only, launch, container=CONTAINER, restart_policy=workload.restart_policy)
+    # An unmanaged Pod that does not set it has the cluster's default, Always: its node restarts it without end.
+    policy = workload.restart_policy if workload.says("restart_policy") else None
+    template = pod_template(workload, only, launch, container=CONTAINER, restart_policy=policy)
     spec: Manifest = template["spec"]
     if workload.active_deadline_seconds is not None:
         spec["activeDeadlineSeconds"] = workload.active_deadline_seconds

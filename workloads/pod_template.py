@@ -50,7 +50,7 @@ def pod_template(
         pod: the role's pods; not changed.
         launch: what the pods are labelled and recorded with.
         container: the container's name where the workload gives it none.
-        restart_policy: None where the operator sets it.
+        restart_policy: None: the manifest has no such field, and the operator or the cluster sets it.
         port: a port of the container.
         given: variables of the container that the kind brings, beside the workload's own.
 

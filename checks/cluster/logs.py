@@ -1,7 +1,7 @@
 """Reading the logs of pods, once or for as long as they are written."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -40,7 +40,12 @@ Say = Callable[[Source, LogLine], None]
 
 
 async def read_logs(
-    api: Api, sources: Iterable[Source], *, tail: int | None = None, since: datetime | None = None
+    api: Api,
+    sources: Iterable[Source],
+    *,
+    tail: int | None = None,
+    since: datetime | None = None,
+    repeated: Collection[Source] = (),
 ) -> dict[Source, list[LogLine]]:
     """The logs as they are now; that of a container which has not started is empty.
 
@@ -49,6 +54,7 @@ async def read_logs(
         sources: the containers.
         tail: this many lines of each at most; None: all.
         since: lines from this moment on; None: from the beginning.
+        repeated: those whose attempt before the present one succeeded: its log is read too.
 
     Raises RightsError where a log may not be read.
 
@@ -56,8 +62,17 @@ async def read_logs(
     wanted = "" if tail is None else f"&tailLines={tail}"
     wanted += "" if since is None else f"&sinceTime={quote(since.astimezone(UTC).strftime('%Y-%m-%dT%H:%M:%SZ'))}"
     asked = list(sources)
-    texts = await asyncio.gather(*(_text(api, source, wanted) for source in asked))
-    return {source: log_lines(text) for source, text in zip(asked, texts, strict=True)}
+    present, before = await asyncio.gather(
+        asyncio.gather(*(_text(api, source, wanted) for source in asked)),
+        asyncio.gather(*(_text(api, source, f"{wanted}&previous=true") for source in asked if source in repeated)),
+    )
+    logs = {source: log_lines(text) for source, text in zip(asked, present, strict=True)}
+    for source, text in zip((each for each in asked if each in repeated), before, strict=True):
+        earlier = log_lines(text)
+        # While a container waits for its restart, both are the log of the attempt that ended last.
+        if earlier[-1:] != logs[source][-1:]:
+            logs[source] = [*earlier, *logs[source]][-tail if tail else None :]
+    return logs
 
 
 async def follow_log(api: Api, source: Source, cursor: Cursor, say: Say) -> None:

@@ -66,6 +66,8 @@ def duration(run: Run, measured: float | None = None) -> Duration:
     """
     deadline, expected = run.active_deadline_seconds, run.expected_duration_seconds
     known = measured if expected is None else float(expected)
+    if run.restarts_always:
+        known = None
     if deadline is not None and (known is None or known > deadline):
         return Duration(float(deadline), "deadline")
     if known is None:

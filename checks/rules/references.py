@@ -159,6 +159,17 @@ def dependency_cycle(scene: Scene) -> Iterator[Finding]:
             yield Finding("dependency-cycle", "error", f"{path}.dependsOn", message, "take one of them out")
 
 
+def dependency_endless(scene: Scene) -> Iterator[Finding]:
+    """No run depends on a Pod that is restarted whenever it has ended: that never succeeds."""
+    endless = {(one.namespace, one.name) for one in scene.settings.workloads.runs if one.restarts_always}
+    for path, run in scene.runs():
+        for index, word in enumerate(run.depends_on):
+            if (run.namespace, word) in endless:
+                message = f"Pod {word} never succeeds: it is restarted whenever it has ended (restartPolicy Always)"
+                remedy = f"set restartPolicy to Never or OnFailure on {word}, or take it out"
+                yield Finding("dependency-endless", "error", f"{path}.dependsOn[{index}]", message, remedy)
+
+
 def _refer(scene: Scene, rule: str, path: str, word: str | None, kind: str, known: Iterable[str]) -> Iterator[Finding]:
     """Nothing when the word is one of the known; what is not declared here may yet be another stack's."""
     known = set(known)
@@ -188,4 +199,5 @@ RULES: tuple[Rule, ...] = (
     namespace_unknown,
     dependency_unknown,
     dependency_cycle,
+    dependency_endless,
 )

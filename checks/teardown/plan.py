@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from checks.launches import LiveLaunch, age
+from checks.launches import LiveLaunch, age, wait_or_stop
 from checks.ownership import Identity, identity, shown
 from checks.teardown.scene import Body, Scene, is_ours, owners, whose
 from checks.teardown.users import foreign_users
@@ -163,7 +163,7 @@ def _active(launch: LiveLaunch, stack: str, now: datetime) -> str:
     name = launch.sweep.name if launch.sweep else launch.run_id
     return (
         f"{shown((launch.kind, launch.namespace, launch.name))} (run {launch.run_id}) is {launch.phase} since "
-        f"{age(launch, now)}; wait for it (trainstack wait {launch.run_id} -s {stack}), or let it be stopped: "
+        f"{age(launch, now)}; {wait_or_stop(launch, f' -s {stack}')}: "
         f"trainstack teardown -s {stack} --stop {name}"
     )
 

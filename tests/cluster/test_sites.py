@@ -48,6 +48,14 @@ def test_the_status_names_the_sites_and_the_node_is_theirs(sites: Cluster, owner
     assert "Did you mean eidf?" in done.err
 
 
+def test_the_user_of_vsphere_has_a_namespace(owner: Person) -> None:
+    """Its owner's, with the labels of a Kubeflow profile and none of ours."""
+    labels = owner.get("namespace", "user")["metadata"]["labels"]
+    assert labels["istio-injection"] == "enabled"
+    assert labels["pod-security.kubernetes.io/enforce"] == "baseline"
+    assert not [label for label in labels if label.startswith("trainstack.dev/")]
+
+
 def test_a_service_account_that_does_not_exist_is_told(sites: Cluster) -> None:
     """With those that do."""
     done = cluster_command("kubeconfig", "--state", str(sites.state), "--as", f"{NAMESPACE}/nobody")

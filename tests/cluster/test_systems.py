@@ -236,15 +236,49 @@ def mounts(body: dict[str, Any], role: str) -> list[tuple[str, str]]:
 
 
 def test_distributed_training_beside_its_baseline(vsphere: Project, owner: Person, tmp_path: Path) -> None:
-    """Same data, 1 replica against 3: a third of the steps on each, and the accuracy is the same."""
+    """Same data, 1 replica against 3, one after the other: a third of the steps on each, the same accuracy."""
     crd = owner.get("crd", "pytorchjobs.kubeflow.org")
     assert crd["spec"]["group"] == "kubeflow.org"
+    before = owner.get("namespace", "user")["metadata"]
     up(vsphere)
     claim = owner.get("pvc", "data", "-n", "user")
     assert claim["metadata"]["labels"]["app"] == "data"
     assert picked(claim["spec"], "storageClassName", "accessModes") == ["k8s-storage-policy", ["ReadWriteOnce"]]
     assert claim["spec"]["resources"]["requests"]["storage"] == "10Gi"
+    # The namespace is its owner's: nothing is added to it.
+    after = owner.get("namespace", "user")["metadata"]
+    assert picked(after, "uid", "labels", "annotations") == picked(before, "uid", "labels", "annotations")
+    assert owner.items("networkpolicies", "-n", "user") == []
 
+    assert launched(vsphere) == ["pytorchjob-distributed-training"]
+    the_distributed_job_is_as_published(vsphere, owner)
+    up(vsphere, "--refresh")
+    assert launched(vsphere) == ["distributed-recorded", "pytorchjob-distributed-training"]
+    model_fetched(vsphere, "distributed-recorded", "user", tmp_path)
+    up(vsphere, "--refresh")
+    the_baseline_is_as_published(vsphere)
+    assert the_comparison_holds(vsphere) == []
+    quiet(vsphere, "user")
+    assert retained(vsphere) == ["PersistentVolumeClaim user/data"]
+
+    # One line less, and the GPU's variant is trained too: beside the baseline, which has no end.
+    vsphere.edit_stack(lambda config: config["trainstack:workloads"].pop("exclude"))
+    up(vsphere, "--refresh")
+    the_gpu_job_is_as_published(vsphere, owner)
+    done = vsphere.trainstack("compare", "pytorch-training-single-pod", "pytorchjob-distributed-training-gpu", "--json")
+    assert done.code == 0, done.text
+    (warning,) = (each for each in json.loads(done.out)["warnings"] if "at the same time" in each)
+    assert "pytorchjob-distributed-training-gpu ran on node local at the same time for" in warning
+
+
+def launched(vsphere: Project) -> list[str]:
+    """The workloads that have an object in the user's namespace, sorted."""
+    bodies = launches(vsphere, namespace="user")
+    return sorted(body["metadata"]["labels"]["trainstack.dev/workload"] for body in bodies)
+
+
+def the_distributed_job_is_as_published(vsphere: Project, owner: Person) -> None:
+    """On CPUs: the claim on the master alone, the image's own entry point."""
     job = ended(vsphere, "pytorchjob-distributed-training", "user")
     assert job["metadata"]["name"] == "pytorchjob-distributed-training"
     the_roles_are(owner, job, Master=1, Worker=2)
@@ -256,6 +290,9 @@ def test_distributed_training_beside_its_baseline(vsphere: Project, owner: Perso
         assert picked(container, "command", "args") == [None, None]
     assert len(owner.pods("training.kubeflow.org/job-name=pytorchjob-distributed-training", "user")) == 3
 
+
+def the_gpu_job_is_as_published(vsphere: Project, owner: Person) -> None:
+    """The variant that is left out by default."""
     gpu = ended(vsphere, "pytorchjob-distributed-training-gpu", "user")
     assert gpu["metadata"]["name"] == "pytorchjob-distributed-training-gpu"
     the_roles_are(owner, gpu, Master=1, Worker=1)
@@ -264,21 +301,36 @@ def test_distributed_training_beside_its_baseline(vsphere: Project, owner: Perso
         assert picked(container, "image", "args") == [f"{VSPHERE}gpu-cu11.6-py3.8-v0.1", ["--backend", "nccl"]]
         assert container["resources"]["limits"] == {"nvidia.com/gpu": "1"}
 
-    pod = ended(vsphere, "pytorch-training-single-pod", "user")
+
+def the_baseline_is_as_published(vsphere: Project) -> None:
+    """The cluster restarts it after it has succeeded, so it is followed to its first success, and restarted then."""
+    done = vsphere.trainstack("wait", "pytorch-training-single-pod", "--timeout", str(SECONDS))
+    assert done.code == 0, done.text
+
+    def restarted() -> dict[str, Any] | None:
+        body = launch(vsphere, "pytorch-training-single-pod", "user")
+        (status,) = body["status"]["containerStatuses"]
+        return body if status["restartCount"] else None
+
+    pod: dict[str, Any] = eventually("the baseline is restarted", restarted, 120)
     assert (pod["kind"], pod["metadata"]["name"]) == ("Pod", "pytorch-training-single-pod")
     assert pod["metadata"]["annotations"]["sidecar.istio.io/inject"] == "false"
-    assert only_container(pod)["image"] == BASELINE
-    model_fetched(vsphere, "distributed-recorded", "user", tmp_path)
-    the_comparison_holds(vsphere)
-    quiet(vsphere, "user")
-    assert retained(vsphere) == ["PersistentVolumeClaim user/data", "Namespace user"]
+    container = only_container(pod)
+    assert picked(container, "name", "image", "imagePullPolicy") == ["pytorch", BASELINE, "IfNotPresent"]
+    assert pod["spec"]["restartPolicy"] == "Always"
+    done = vsphere.trainstack("status", "pytorch-training-single-pod", "--json")
+    (view,) = json.loads(done.out)
+    assert picked(view["launch"], "phase", "endless", "completed") == ["running", True, True]
+    assert view["pods"][0]["last_attempt"]["exit_code"] == 0
+    assert "epoch 6/6 done" in vsphere.trainstack("logs", "pytorch-training-single-pod").out
 
 
-def the_comparison_holds(vsphere: Project) -> None:
-    """By the command that makes it, from the logs of pods that know nothing of us."""
+def the_comparison_holds(vsphere: Project) -> list[str]:
+    """By the command that makes it, from the logs of pods that know nothing of us; the warnings of a shared node."""
     done = vsphere.trainstack("compare", "pytorch-training-single-pod", "pytorchjob-distributed-training", "--json")
     assert done.code == 0, done.text
-    alone, together = json.loads(done.out)["runs"]
+    compared = json.loads(done.out)
+    alone, together = compared["runs"]
     assert (alone["epochs"], together["epochs"]) == (6, 6)
     assert (alone["world_size"], together["world_size"]) == (1, 3)
     # 48 in each epoch, against 16.
@@ -287,6 +339,8 @@ def the_comparison_holds(vsphere: Project) -> None:
     assert together["steps_ratio"] == 3
     assert alone["loss"] != together["loss"]
     assert abs(alone["test_accuracy"] - together["test_accuracy"]) <= 0.02
+    assert (alone["finished"], together["finished"]) == (True, True)
+    return [each for each in compared["warnings"] if "at the same time" in each]
 
 
 def test_a_gloo_demo(azurestack: Project, owner: Person, tmp_path: Path) -> None:

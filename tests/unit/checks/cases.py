@@ -148,6 +148,15 @@ CASES = {
         "depends on itself, by way of second",
         "take one of them out",
     ),
+    "dependency-endless": Case(
+        make_settings(
+            make_run(name="stage", kind="Pod", managed=False, queue=None, priority=None),
+            make_run(depends_on=("stage",)),
+        ),
+        "workloads.runs[train].dependsOn[0]",
+        "Pod stage never succeeds: it is restarted whenever it has ended (restartPolicy Always)",
+        "set restartPolicy to Never or OnFailure on stage, or take it out",
+    ),
     "covered-resources": Case(
         quotas(("memory", "1Gi"), ("cpu", "1")),
         "queues.clusterQueues[research].resourceGroups[0].flavors[cpu].resources",

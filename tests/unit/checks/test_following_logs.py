@@ -161,6 +161,30 @@ def test_a_container_that_failed_before_its_first_line_was_told_is_told_whole(se
     assert followed() == list("abc")
 
 
+def read_at_once(*, tail: int | None = None) -> list[str]:
+    """The lines of a container whose attempt before the present one succeeded."""
+
+    async def look() -> list[str]:
+        logs = await read_logs(await connect(None), [SOURCE], tail=tail, repeated=[SOURCE])
+        return [line.text for line in logs[SOURCE]]
+
+    return asyncio.run(look())
+
+
+def test_the_log_of_the_attempt_before_is_read_first(server: Server) -> None:
+    """And is not read twice while the container waits for its restart: then the API server gives it for both."""
+    server.previous, server.lines = ("a", "b", "c"), ("d",)
+    assert read_at_once() == list("abc")
+    server.restarts_after = 0
+    assert read_at_once() == list("abcd")
+
+
+def test_the_end_of_both_logs_is_cut_to_what_was_asked_for(server: Server) -> None:
+    """As of one log."""
+    server.previous, server.lines, server.restarts_after = ("a", "b", "c"), ("d",), 0
+    assert read_at_once(tail=2) == ["c", "d"]
+
+
 def test_a_pod_that_took_the_name_of_another_is_not_its_log(server: Server) -> None:
     """It is followed by itself."""
     server.lines = ("a",)

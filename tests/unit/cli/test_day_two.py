@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 from contextlib import nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ import pytest
 import typer
 from rich.console import Console
 
+from checks.attempts import Attempt
 from checks.cluster.client import ClusterError, PermanentError, RightsError
 from checks.cluster.logs import Source
 from checks.kinds import Replicas
@@ -293,6 +295,49 @@ def test_a_wait_tells_programs_how_the_runs_ended(
     monkeypatch.setattr(status, "views", lambda *_, **__: [ended])
     status.status(as_json=True)
     assert json.loads(capsys.readouterr().out) == [told]
+
+
+def make_endless(*, completed: bool, **changes: Any) -> RunView:
+    """A Pod that is restarted always."""
+    view = make_view("alone-0123456789", "running", "Pod", **changes)
+    return replace(view, launch=replace(view.launch, endless=True, completed=completed))
+
+
+def test_a_pod_that_is_restarted_always_is_awaited_until_it_has_succeeded_once(
+    session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By `wait` and `up`, and by `status --watch`, whose last line does not call it ended otherwise."""
+    looks = [make_endless(completed=False)], [make_endless(completed=True)]
+    monkeypatch.setattr(runs, "_look_if_there", Looks(*looks))
+    (view,) = runs.follow(session, None, 60)
+    assert view.launch.completed
+    monkeypatch.setattr(status, "look", Looks(*looks))
+    status._watch(session, None)
+    assert "all have ended: 1 completed, and restarted by its policy" in capsys.readouterr().err
+
+
+def test_the_details_of_a_pod_that_is_restarted_always_tell_how_it_ended_last() -> None:
+    """And that it has no end of its own."""
+    attempt = Attempt(0, "Completed", NOW)
+    text = drawn(
+        status.details(make_endless(completed=True, pods=(make_pod("pod", 0, restarts=2, last_attempt=attempt),)), NOW)
+    )
+    assert re.search(r"end\s+none by itself: restartPolicy Always restarts it", text)
+    assert re.search(r"restarts\s+its last attempt ended with exit code 0 \(Completed\); restarts: 2", text)
+
+
+@pytest.mark.parametrize(
+    ("endless", "restarts", "exit_code", "repeated"),
+    [(True, 1, 0, True), (True, 1, 1, False), (True, 0, 0, False), (False, 1, 0, False)],
+    ids=["completed and restarted", "failed and restarted", "not restarted yet", "restarted on failure alone"],
+)
+def test_the_log_of_the_attempt_before_is_wanted(endless: bool, restarts: int, exit_code: int, repeated: bool) -> None:
+    """Where the present attempt only trains the same again."""
+    view = make_endless(
+        completed=True, pods=(make_pod("pod", 0, restarts=restarts, last_attempt=Attempt(exit_code, "", None)),)
+    )
+    view = replace(view, launch=replace(view.launch, endless=endless))
+    assert logs._repeated([view]) == ({Source("research", "a-pod-0", "uid", "pytorch")} if repeated else set())
 
 
 def test_following_the_logs_of_a_run_that_is_deleted_says_so(

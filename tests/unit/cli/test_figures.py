@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +19,7 @@ from cli import compare as command
 from cli import figures
 from cli.session import Session
 from reports.comparison import compare as compare_runs
+from reports.overlap import Placement
 from reports.runs import Definition
 from settings.model import Settings
 from tests.unit.reports.make import make_classic, make_log, make_record, make_stamped
@@ -213,6 +216,94 @@ def test_a_worker_that_was_started_again_is_read_from_both_logs(
     notes = compare_runs([run]).notes
     assert any("the log of rank 1 lacks epochs that other ranks tell of" in note for note in notes) == (steps is None)
     assert not any("in a form that is known here" in note for note in notes if "rank 1" in note)
+
+
+NOON = "2026-11-21T12:00:00Z"
+END = "2026-11-21T12:10:00Z"
+LATER = "2026-11-21T12:10:30Z"
+NOW = datetime(2026, 11, 21, 13, tzinfo=UTC)
+
+
+def make_repeating(exit_code: int, state: dict[str, Any], restarts: int = 1) -> dict[str, Any]:
+    """A running pod whose attempt before the present one ended so."""
+    pod = make_pod("alone", "Running")
+    ended = {"terminated": {"exitCode": exit_code, "startedAt": NOON, "finishedAt": END}}
+    status = {"name": "pytorch", "restartCount": restarts, "state": state, "lastState": ended}
+    pod["status"] |= {"startTime": NOON, "containerStatuses": [status]}
+    pod["spec"]["nodeName"] = "local"
+    return pod
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "state", "restarts", "log"),
+    [
+        pytest.param(0, {"running": {"startedAt": LATER}}, 1, "previous", id="trains again"),
+        pytest.param(0, {"waiting": {"reason": "CrashLoopBackOff"}}, 0, "previous", id="is about to"),
+        pytest.param(1, {"running": {"startedAt": LATER}}, 1, "both", id="goes on after a failure"),
+    ],
+)
+def test_a_pod_that_is_restarted_always_is_read_from_its_last_complete_training(
+    session: Session, cluster: Cluster, exit_code: int, state: dict[str, Any], restarts: int, log: str
+) -> None:
+    """The present attempt has only begun; beside it the times of both would be mixed."""
+    run_id = cluster.add("alone", make_repeating(exit_code, state, restarts), phase="running")
+    cluster.live[-1] = replace(cluster.live[-1], endless=True, completed=exit_code == 0)
+    cluster.previous["alone"] = make_stamped(make_classic(epochs=2))
+    cluster.logs["alone"] = make_stamped(make_classic(epochs=3))
+    (run,) = figures.figures(session, [run_id])
+    assert len(run.epochs) == (2 if log == "previous" else 3)
+    assert run.finished == (exit_code == 0)
+    told = ("pod alone was restarted after it had succeeded; shown: the last training that succeeded",)
+    assert run.notes == (told if log == "previous" else ())
+
+
+def make_ended(name: str, node: str, start: str, end: str) -> dict[str, Any]:
+    """A pod that has succeeded."""
+    pod = make_pod(name)
+    state = {"terminated": {"exitCode": 0, "startedAt": start, "finishedAt": end}}
+    pod["status"]["containerStatuses"] = [{"name": "pytorch", "restartCount": 0, "state": state}]
+    pod["spec"]["nodeName"] = node
+    return pod
+
+
+def test_pods_tell_where_and_when_a_run_ran(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is restarted always holds its node from its start until now; one without a status tells nothing."""
+    pods = [
+        make_ended("a", "one", NOON, END),
+        make_repeating(0, {"running": {"startedAt": LATER}}),
+        make_pod("evicted", "Failed"),
+    ]
+    moments = [datetime.fromisoformat(each) for each in (NOON, END)]
+    assert figures._placements(pods, NOW) == (
+        Placement("one", moments[0], moments[1]),
+        Placement("local", moments[0], NOW),
+    )
+
+
+def test_two_runs_on_one_node_are_warned_of(
+    session: Session, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A baseline that still trained while the distributed run did."""
+    cluster.add("alone", make_repeating(0, {"running": {"startedAt": LATER}}), log=make_classic())
+    cluster.previous["alone"] = make_stamped(make_classic())
+    cluster.add("pair", make_ended("p0", "local", "2026-11-21T12:09:00Z", "2026-11-21T12:11:30Z"), log=make_classic())
+    command.compare(["alone", "pair"])
+    told = " ".join(capsys.readouterr().out.split())
+    assert "before you compare: alone and pair ran on node local at the same time for 2 min" in told
+
+
+@pytest.mark.parametrize("left", [True, False])
+def test_a_recorded_run_is_placed_by_its_pods_while_there_are_any(
+    session: Session, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *, left: bool
+) -> None:
+    """Later its record alone tells when it ran."""
+    run_id = cluster.add("digits", *([make_ended("p0", "local", NOON, END)] if left else []), log=make_log())
+    make_record(session.results / run_id, {"0.p0-1": make_log()}, started=NOON, finished=LATER)
+    monkeypatch.setattr(figures, "fetch_run", lambda *_: session.results / run_id)
+    (placement,) = figures.figures(session, [run_id])[0].placements
+    assert (placement.node, placement.end) == (
+        ("local", datetime.fromisoformat(END)) if left else (None, datetime.fromisoformat(LATER))
+    )
 
 
 @pytest.fixture

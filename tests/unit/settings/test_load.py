@@ -100,6 +100,40 @@ def test_a_run_without_base_is_whole_by_itself(tmp_path: Path) -> None:
     assert [run.name for run in load(root, "test").workloads.runs] == ["own"]
 
 
+RUNS = """\
+trainstack:workloads:
+  exclude: [{}]
+  runs:
+    - {{name: cpu, from: train, namespace: a}}
+    - {{name: gpu, from: train, namespace: a, dependsOn: [cpu]}}
+    - {{name: alone, from: train, namespace: a, dependsOn: [cpu, gpu]}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("excluded", "runs"),
+    [
+        ("", {"cpu": (), "gpu": ("cpu",), "alone": ("cpu", "gpu")}),
+        ("gpu", {"cpu": (), "alone": ("cpu",)}),
+        ("cpu", {"gpu": (), "alone": ("gpu",)}),
+        ("cpu, gpu", {"alone": ()}),
+    ],
+)
+def test_an_excluded_run_is_not_declared_and_nothing_waits_for_it(
+    tmp_path: Path, excluded: str, runs: dict[str, tuple[str, ...]]
+) -> None:
+    """So one line picks a variant, and the order of the others stays."""
+    root = make_project(tmp_path, RUNS.format(excluded))
+    assert {run.name: run.depends_on for run in load(root, "test").workloads.runs} == runs
+
+
+def test_excluding_a_run_that_there_is_not_is_a_fault(tmp_path: Path) -> None:
+    """A misspelt name would leave the run in."""
+    assert faults(make_project(tmp_path, RUNS.format("gpus"))) == [
+        "Pulumi.test.yaml:2: workloads: exclude names gpus, which is no run here; did you mean gpu?"
+    ]
+
+
 @pytest.mark.parametrize(("operators", "installed"), [("{}", False), ("{kueue: {}}", True), ("{kueue: null}", False)])
 def test_defaults_of_operators_are_templates(tmp_path: Path, operators: str, installed: bool) -> None:
     """An operator of defaults.yaml is installed only where the environment names it."""
@@ -344,6 +378,18 @@ def test_all_faults_are_told_sorted_by_file_and_line(tmp_path: Path) -> None:
                     "raise maxReplicas"
                 ),
             ],
+        ),
+        *(
+            (
+                f"{{name: train, namespace: a, restartPolicy: Always, {run}}}",
+                [
+                    (
+                        "Pulumi.test.yaml:4: workloads.runs[train]: restartPolicy Always restarts a program that has "
+                        "succeeded, so only an unmanaged Pod may have it; set Never or OnFailure"
+                    ),
+                ],
+            )
+            for run in ("kind: Pod", "kind: Job", "kind: Job, managed: false", "kind: DataLoader, managed: false")
         ),
         ("3", ["Pulumi.test.yaml:4: workloads.runs[0]: must be a map (value 3); write a map"]),
     ],

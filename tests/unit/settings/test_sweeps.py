@@ -152,6 +152,10 @@ REFUSED = {
     "name: search, run: {from: train, namespace: a, kind: Job, completions: 2}": (
         f"{HERE}: a trial is one run with one record; leave out run.completions, or set run.managed to false"
     ),
+    "name: search, run: {from: train, namespace: a, kind: Pod, managed: false}": (
+        f"{HERE}: a trial has to end, and this Pod would be restarted always; set run.restartPolicy to Never or "
+        "OnFailure"
+    ),
     f"{INDEXED}, naming: fixed}}": (
         f"{HERE}: each batch is a Job of its own, and a name is for one of them; leave out run.naming"
     ),

@@ -241,6 +241,31 @@ def test_a_bare_pod_is_recorded_too() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("changes", "policy"),
+    [
+        ({"managed": False}, None),
+        ({"managed": False, "restart_policy": "Always"}, "Always"),
+        ({"managed": False, "restart_policy": "Never"}, "Never"),
+        ({"managed": False, "restart_policy": "OnFailure"}, "OnFailure"),
+        ({}, "Never"),
+        ({"restart_policy": "OnFailure"}, "OnFailure"),
+    ],
+)
+def test_a_pod_has_the_restart_policy_that_was_named(changes: dict[str, Any], policy: str | None) -> None:
+    """An unmanaged one that names none has no such field, so the cluster's default applies: Always."""
+    run = make_run(kind="Pod", **changes)
+    assert manifest(run, "dev", make_launch())["spec"].get("restartPolicy") == policy
+    assert run.restarts_always == (policy in (None, "Always"))
+
+
+def test_the_pods_of_an_unmanaged_job_have_a_restart_policy() -> None:
+    """The API server refuses a Job that leaves it out, since it would default to Always."""
+    run = make_run(managed=False)
+    assert manifest(run, "dev", make_launch())["spec"]["template"]["spec"]["restartPolicy"] == "Never"
+    assert not run.restarts_always
+
+
 def test_suspend_is_left_to_kueue() -> None:
     """Declared, every refresh would fight it."""
     assert "suspend" not in manifest(make_run(), "dev", make_launch())["spec"]

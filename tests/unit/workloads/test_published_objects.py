@@ -240,9 +240,10 @@ BASELINE = (
       naming: fixed
       managed: false
       security: baseline
+      container: pytorch
       image: {name: "harbor-repo.vmware.com/kubeflow_learning/lab3-pytorch-training:dlc-0.0.1"}
+      imagePullPolicy: IfNotPresent
       annotations: {sidecar.istio.io/inject: "false"}
-      restartPolicy: OnFailure
       volumes: [{volume: data, mountPath: /opt/pytorch/output}]
     """,
     """
@@ -254,10 +255,10 @@ BASELINE = (
       annotations: {sidecar.istio.io/inject: "false"}
     spec:
       containers:
-        - name: training
+        - name: pytorch
           image: harbor-repo.vmware.com/kubeflow_learning/lab3-pytorch-training:dlc-0.0.1
+          imagePullPolicy: IfNotPresent
           volumeMounts: [{name: data, mountPath: /opt/pytorch/output}]
-      restartPolicy: OnFailure
       volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
     """,
 )

@@ -1,0 +1,78 @@
+"""For how long runs shared a node, and what a comparison says of it."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from reports.comparison import compare
+from reports.overlap import Placement, in_words, shared
+from reports.runs import from_record
+from tests.unit.reports.make import make_record, make_run
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def make_placement(node: str | None, start: float, end: float) -> Placement:
+    """From a minute after noon to another."""
+    return Placement(node, NOON + timedelta(minutes=start), NOON + timedelta(minutes=end))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "minutes"),
+    [
+        pytest.param([("a", 0, 10)], [("a", 10, 20)], {}, id="one after the other"),
+        pytest.param([("a", 0, 10)], [("b", 0, 10)], {}, id="on different nodes"),
+        pytest.param([("a", 0, 10)], [("a", 4, 20)], {"a": 6}, id="for a part"),
+        pytest.param([("a", 0, 10), ("a", 0, 10)], [("a", 4, 6)], {"a": 2}, id="several replicas count once"),
+        pytest.param([("a", 0, 2), ("a", 8, 10)], [("a", 1, 9)], {"a": 2}, id="with a pause between two attempts"),
+        pytest.param([("b", 0, 9), ("a", 0, 9)], [("a", 1, 2), ("b", 1, 4)], {"a": 1, "b": 3}, id="on two nodes"),
+        pytest.param([(None, 0, 10)], [("a", 4, 20)], {None: 6}, id="of one the node is not known"),
+        pytest.param([(None, 0, 10)], [(None, 10, 20)], {}, id="nodes not known, one after the other"),
+        pytest.param([], [("a", 0, 10)], {}, id="nothing is known"),
+    ],
+)
+def test_the_time_on_shared_nodes(
+    one: list[tuple[str | None, float, float]],
+    other: list[tuple[str | None, float, float]],
+    minutes: dict[str | None, float],
+) -> None:
+    """The same from both sides."""
+    first, second = [make_placement(*each) for each in one], [make_placement(*each) for each in other]
+    expected = {node: timedelta(minutes=count) for node, count in minutes.items()}
+    assert shared(first, second) == shared(second, first) == expected
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(0.6, "1 s"), (119, "119 s"), (120, "2 min"), (610, "10 min")])
+def test_a_time_in_words(seconds: float, words: str) -> None:
+    """To the second, later to the minute."""
+    assert in_words(timedelta(seconds=seconds)) == words
+
+
+def test_runs_that_shared_a_node_are_warned_of() -> None:
+    """With the node and for how long; every two runs are held against each other."""
+    runs = [
+        make_run("alone", placements=(make_placement("a", 0, 10),)),
+        make_run("pair", world=2, placements=(make_placement("a", 9, 12), make_placement("b", 9, 12))),
+        make_run("other", world=2, placements=(make_placement("b", 11, 20),)),
+    ]
+    shares = (
+        "and shared its CPUs: times per epoch and the speed-up do not compare. Run one after the other (`dependsOn`)"
+    )
+    assert compare(runs).warnings == (
+        f"alone and pair ran on node a at the same time for 60 s {shares}",
+        f"pair and other ran on node b at the same time for 60 s {shares}",
+    )
+
+
+def test_records_tell_when_a_run_ran_and_not_where(tmp_path: Path) -> None:
+    """So it is a note, and no warning."""
+    times = {"started": "2026-11-21T12:00:00Z", "finished": "2026-11-21T12:10:00Z"}
+    recorded = from_record(make_record(tmp_path / "r", {}, [{"epoch": 1}], **times), "r-0123456789")
+    assert recorded.placements == (make_placement(None, 0, 10),)
+    compared = compare([recorded, make_run("alone", placements=(make_placement("a", 5, 7),))])
+    assert not [each for each in compared.warnings if "at the same time" in each]
+    assert compared.notes[-1] == (
+        "digits and alone ran at the same time for 2 min; whether on the same node is not known, since a record does "
+        "not name nodes and its pods are gone"
+    )
