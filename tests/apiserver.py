@@ -74,6 +74,10 @@ class Event:
         """Whether it changed what is stored."""
         return self.verb in _WRITES and not self.dry_run and self.code < 300 and "reviews" not in self.resource
 
+    def made(self, namespace: str, name: str) -> bool:
+        """Whether it created an object of that name, or one whose name the server chose, in the namespace."""
+        return self.wrote and self.code == 201 and self.namespace == namespace and self.name in (name, "")
+
 
 @dataclass(frozen=True)
 class Answer:

@@ -32,6 +32,20 @@ class Launch:
     """A person deleted it, or the cluster did."""
 
     @property
+    def namespace(self) -> str:
+        """Where it is."""
+        return self.path.split("/")[-3]
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.path.split("/")[-1]
+
+    def is_of(self, other: "Launch") -> bool:
+        """Whether both are launches of one run on one server."""
+        return (self.server, self.run_id) == (other.server, other.run_id)
+
+    @property
     def active(self) -> bool:
         """Whether it waits or runs."""
         return not self.gone and self.status in ACTIVE

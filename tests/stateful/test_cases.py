@@ -131,6 +131,19 @@ def test_another_state_finds_a_launch_that_lost_a_label_and_its_ledger(world: Wo
     assert [each.active for each in world.launches.values()] == [True]
 
 
+def test_another_state_finds_a_launch_in_a_namespace_that_its_files_name(world: World) -> None:
+    """Its own launch would be in another one."""
+    went_well(world.up("ann"))
+    bob = world.people["bob"]
+    bob.runs[0]["namespace"] = world.namespaces[1]
+    bob.runs.append(make_run("second", world.namespaces[0]))
+    session = world.up("bob")
+    assert session.ended is not None
+    assert not session.ended.ok
+    assert "belong to another state of that stack" in session.ended.text
+    assert [launch.active for launch in world.launches.values()] == [True]
+
+
 def test_a_context_that_changes_during_an_up_takes_nothing_elsewhere(world: World) -> None:
     """What the program looked at is what the engine writes to."""
     went_well(world.up("ann"))

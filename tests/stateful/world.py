@@ -49,6 +49,10 @@ class World:
     """The names of runs that an edit removed or made another run."""
     makers: dict[tuple[str, str, str, str], str] = field(default_factory=dict)
     """By server, resource, namespace and name: who made the object that is there."""
+    wrote: set[tuple[str, str, str]] = field(default_factory=set)
+    """Who has ever written to which namespace of which server: person, server, namespace."""
+    elsewhere: set[str] = field(default_factory=set)
+    """The uids of launches by tenants who could not see the launches of the same run."""
     homes: dict[str, str] = field(default_factory=dict)
     """By checkout: the server that it first wrote to."""
     copies: set[str] = field(default_factory=set)
@@ -198,12 +202,14 @@ class World:
             self.forgotten |= succeeded | self.succeeded
         events = {name: self._news(name) for name in self.servers}
         self._forget(events)
+        trespasses = [*self._trespasses(events)]
+        self._note_elsewhere({*before}, events)
         faults = [
             *self._crashes(sessions),
             *self._ended(before, sessions),
             *self._twice(),
             *self._again(before, succeeded),
-            *self._trespasses(events),
+            *trespasses,
             *self._written(events, sessions),
         ]
         if faults:
@@ -222,6 +228,17 @@ class World:
             gone = (launch.server, ledger_name(launch.run_id)) in deleted
             if gone and launch.run_id.rpartition("-")[0] in self.edited:
                 self.forgotten.add((launch.server, launch.run_id))
+
+    def _note_elsewhere(self, before: set[str], events: dict[str, list[Event]]) -> None:
+        """A tenant's state sees the namespaces that its files name, and those that it wrote to."""
+        for launch in self.launches.values() if self.profile == "tenant" else ():
+            others = {each.namespace for each in self.launches.values() if each.uid in before and each.is_of(launch)}
+            makers = {news.user for news in events[launch.server] if news.made(launch.namespace, launch.name)}
+            for person in self.people.values():
+                named = person.config["trainstack:environment"]["existing"].get("namespaces", ())
+                seen = {*named, *(namespace for name, _, namespace in self.wrote if name == person.name)}
+                if launch.uid not in before and person.user in makers and others and not seen & others:
+                    self.elsewhere.add(launch.uid)
 
     def _crashes(self, sessions: dict[str, Session]) -> Iterator[str]:
         for who, session in sessions.items():
@@ -244,12 +261,13 @@ class World:
     def _twice(self) -> Iterator[str]:
         """No run has two active launches.
 
-        Where people removed both the label of its stack and the ledger of a launch, another state cannot find it.
+        Where people removed both the label of its stack and the ledger of a launch, another state cannot find it; nor
+        can a tenant's state that knows no namespace of it.
         """
         active: dict[tuple[str, str], list[str]] = {}
         for each in self.launches.values():
             hidden = each.uid in self.unowned and (each.server, each.run_id) in self.forgotten
-            if each.active and each.run_id and each.uid not in self.copies and not hidden:
+            if each.active and each.run_id and each.uid not in self.copies | self.elsewhere and not hidden:
                 active.setdefault((each.server, each.run_id), []).append(each.path)
         for (_, run_id), found in active.items():
             if len(found) > 1:
@@ -259,7 +277,7 @@ class World:
         """No run is launched after it has succeeded."""
         for uid, each in self.launches.items():
             known = (each.server, each.run_id) in succeeded - self.forgotten
-            if uid not in before and known:
+            if uid not in before and known and uid not in self.elsewhere:
                 yield f"launched after it succeeded: {each.path} (run {each.run_id})"
 
     def _trespasses(self, events: dict[str, list[Event]]) -> Iterator[str]:
@@ -272,6 +290,7 @@ class World:
                 who = owners[event.user]
                 if self.homes.setdefault(who, name) != name:
                     yield f"{who} wrote to another cluster: {event.verb} {event.resource} {event.name}"
+                self.wrote.add((who, name, event.namespace))
                 key = (name, event.resource, event.namespace, event.name)
                 maker = self.makers.get(key)
                 if event.code == 201 or event.verb == "create":
