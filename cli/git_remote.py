@@ -14,8 +14,6 @@ TIMEOUT_SECONDS = 30.0
 """For one repository, all its names together."""
 
 _LINE = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})\t(\S+)")
-_CREDENTIAL = re.compile(r"://[^/@\s]*@")
-"""User information in an address, which the person's own `url.<base>.insteadOf` may add."""
 _GENERAL = (
     "fatal: Could not read from remote repository.",
     "Please make sure you have the correct access rights",
@@ -105,7 +103,7 @@ def _run(command: list[str], folder: Path, environment: Mapping[str, str]) -> tu
 
 
 def _reason(stderr: str) -> str:
-    """The last line of git's that says something, without credentials."""
+    """The last line of git's that has a reason. Credentials of addresses are not in it: git leaves them out."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     telling = [line for line in lines if line not in _GENERAL] or lines
-    return _CREDENTIAL.sub("://", printable(telling[-1])) if telling else ""
+    return printable(telling[-1]) if telling else ""

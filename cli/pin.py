@@ -140,7 +140,7 @@ def _commits(session: Session, settings: Settings) -> dict[str, str]:
     if not count:
         return {}
     try:
-        with step(f"asking for the commits of {count} branches and tags", "2 s"):
+        with step(f"asking for the commits of branches and tags ({count})", "2 s"):
             return resolve(settings, session.root)
     except GitError as error:
         fail(f"nothing is written:\n{error}")
