@@ -3,10 +3,10 @@
 import re
 from typing import Annotated
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from settings.base import DnsName, Section
-from settings.kubernetes import MountPath
+from settings.kubernetes import MountPath, shown
 
 _HOST = r"(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*)"
 _USER = r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*@)?"
@@ -21,7 +21,15 @@ _CREDENTIAL = re.compile(r"(?i:https?)://[^/]*@|[a-zA-Z]+://[^/@]*:[^/]*@|[^/@]*
 _MOST_CHARACTERS = 2_000
 """Of an address. The expressions take time that grows with its square."""
 _COMMIT = r"^([0-9a-f]{40}|[0-9a-f]{64})$"
-_ABBREVIATED = re.compile(r"[0-9a-f]{4,63}")
+_ABBREVIATED = rf"^(?!{_COMMIT[1:]})[0-9A-Fa-f]{{4,64}}$"
+_REF_NAME = (
+    r"^(?![-./]|@$)(?!.*(?:\.\.|//|/\.|@\{|\.lock(?:/|$)|[./]$))"  # what it may not begin with, hold and end with
+    r"[^\x00-\x20\x7f~^:?*\[\\]{1,255}$"
+)
+"""Source: https://git-scm.com/docs/git-check-ref-format, and that `git branch` takes no name that begins with `-`."""
+
+Commit = Annotated[str, Field(pattern=_COMMIT)]
+"""A whole commit, in 40 (SHA-1) or 64 (SHA-256) lower-case hexadecimal digits."""
 
 
 class Code(Section):
@@ -29,8 +37,9 @@ class Code(Section):
 
     git: str
     """`https://host/path`, `ssh://user@host/path` or `user@host:path`, without any password."""
-    revision: Annotated[str, Field(json_schema_extra={"pattern": _COMMIT})]
-    """A commit, in 40 (SHA-1) or 64 (SHA-256) hexadecimal digits: part of the run's identity, so nothing that moves."""
+    revision: Annotated[str, Field(json_schema_extra={"pattern": _REF_NAME, "not": {"pattern": _ABBREVIATED}})]
+    """A commit, in 40 (SHA-1) or 64 (SHA-256) hexadecimal digits: part of the run's identity. Or a branch or tag, whose
+    commit `trainstack pin` writes to `pins/<environment>.yaml`; a loaded environment has that commit here."""
     mount_path: MountPath
     """Where the program finds it; usually the `workingDir` too."""
     secret: DnsName | None = None
@@ -57,16 +66,15 @@ class Code(Section):
 
     @field_validator("revision")
     @classmethod
-    def _commit(cls, text: str, info: ValidationInfo) -> str:
-        if re.fullmatch(_COMMIT, text):
-            return text
-        if _ABBREVIATED.fullmatch(text):
+    def _revision(cls, text: str) -> str:
+        if re.fullmatch(_ABBREVIATED, text):
             raise ValueError(f"{text} is not a whole commit; write what `git rev-parse {text}` prints in a clone")
-        where = info.data.get("git", "<git>")
-        raise ValueError(
-            f"{text!r} is no commit, and a branch or tag may move, so the run would not be what its record says; write "
-            f"the last commit that `git ls-remote {where} '{text}' '{text}^{{}}'` prints"
-        )
+        if not re.fullmatch(_REF_NAME, text) or not text.isprintable():
+            raise ValueError(
+                f"{shown(text)} is neither a commit nor a valid name of a branch or tag; write a whole commit, or a "
+                "name that `git check-ref-format --branch` accepts"
+            )
+        return text
 
     @model_validator(mode="after")
     def _ssh_needs_a_key(self) -> "Code":
@@ -77,6 +85,11 @@ class Code(Section):
                 "--from-file=ssh-privatekey=<file> --from-file=known_hosts=<file>`"
             )
         return self
+
+    @property
+    def pin(self) -> str | None:
+        """The key in `pins/<environment>.yaml`, `<git> <revision>`; None where the revision is a commit."""
+        return None if re.fullmatch(_COMMIT, self.revision) else f"{self.git} {self.revision}"
 
     @property
     def https(self) -> bool:

@@ -3,8 +3,8 @@
 `Pulumi.<stack>.yaml` holds the sections under `config:` as `trainstack:<section>`; what environments share stands in
 `defaults.yaml` (a section each at the top level) and, for a run, in `workloads/<base>/workload.yaml`, where the base is
 the run's `from`, or else its name. They are laid over each other by the rule of `settings.merge`, the environment last.
-`pins/<stack>.yaml`, where there is one, holds the digests of the environment's images. Each sweep has its space and its
-sets in `sweeps/<name>/`.
+`pins/<stack>.yaml`, where there is one, holds the digests of the environment's images, and the commits of the branches
+and tags of its `code`, which take the place of those. Each sweep has its space and its sets in `sweeps/<name>/`.
 
 One exception: an entry under `operators` of `defaults.yaml` is a template, taken only where the environment's own
 `operators` names it (`kueue: {}` will do), since an environment that lists no operator wants none installed.
@@ -18,6 +18,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from settings.bases import Steps, with_bases
+from settings.code_pins import is_code, with_commits
 from settings.errors import ENGINE, Finding, Place, SettingsError, nearest
 from settings.merge import merge, overlay, plain, prune, walk
 from settings.model import Settings
@@ -45,8 +46,8 @@ SECTIONS = (
 SECRETS = "secrets"
 """The section of which the engine alone sees the values: it is read from the stack's file, as encrypted."""
 DEFAULTS = "defaults.yaml"
-PINS = "pins"
-"""The folder of the files with digests; also the place that their entries have beside the sections."""
+PINS, CODE_PINS = "pins", "codePins"
+"""The folder of the files with pins; also the places that their entries have beside the sections: images, code."""
 STACK_FILE_KEYS = ("config", "environment", "secretsprovider", "encryptedkey", "encryptionsalt")
 """What the Pulumi engine itself takes at the top of a stack's file."""
 
@@ -73,9 +74,17 @@ def load(root: Path, stack: str, engine: Mapping[str, str] | None = None) -> Set
 
 
 def load_with_places(
-    root: Path, stack: str, engine: Mapping[str, str] | None = None, changes: Sequence[str] = ()
+    root: Path,
+    stack: str,
+    engine: Mapping[str, str] | None = None,
+    changes: Sequence[str] = (),
+    *,
+    resolve_code: bool = True,
 ) -> Loaded:
-    """As `load`, and where each value was set. `changes`: what is tried beside the files, see `settings.what_if`."""
+    """As `load`, and where each value was set. `changes`: what is tried beside the files, see `settings.what_if`.
+
+    `resolve_code`: False leaves the branches and tags of `code`, pinned or not, for the command that pins them.
+    """
     if misnamed := fault(stack):
         raise SettingsError(stack, [misnamed])
     findings: list[Finding] = []
@@ -87,8 +96,12 @@ def load_with_places(
     except ValidationError as error:
         findings += findings_of(error, tree, bases)
     else:
+        settings = settings.without_excluded()
+        places = {path: node.where for path, node in walk(tree)}
+        if resolve_code:
+            settings = with_commits(settings, places, pins_file(stack), findings)
         if not findings:
-            return Loaded(settings.without_excluded(), {path: node.where for path, node in walk(tree)})
+            return Loaded(settings, places)
     raise SettingsError(stack, findings)
 
 
@@ -100,7 +113,7 @@ def explain(root: Path, stack: str) -> list[tuple[str, Scalar, Place]]:
 
 
 def pins_file(stack: str) -> str:
-    """The file with the digests of an environment's images, relative to the project."""
+    """The file with the digests of an environment's images and the commits of its code, relative to the project."""
     return f"{PINS}/{stack}.yaml"
 
 
@@ -118,9 +131,12 @@ def _tree(
 
 def _pins(root: Path, stack: str, findings: list[Finding]) -> dict[str, Node]:
     try:
-        return {PINS: read(root, pins_file(stack), findings)}
+        pins = read(root, pins_file(stack), findings)
     except FileNotFoundError:
         return {}
+    images = {key: node for key, node in pins.entries.items() if not is_code(key)}
+    code = {key: node for key, node in pins.entries.items() if is_code(key)}
+    return {PINS: Node(images, pins.where), CODE_PINS: Node(code, pins.where)}
 
 
 def _environment(root: Path, stack: str, engine: Mapping[str, str] | None, findings: list[Finding]) -> Node:

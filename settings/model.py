@@ -7,6 +7,7 @@ from pydantic import Field
 
 from settings.base import DnsLabel, ImageDigest, Section, Text, UniqueNames
 from settings.checks import Checks
+from settings.code import Commit
 from settings.environment import Environment
 from settings.kubernetes import ImageReference, Registry
 from settings.operators import Operators
@@ -75,6 +76,8 @@ class Settings(Section):
     plan: Plan = Plan()
     pins: dict[str, ImageDigest] = Field(default_factory=dict)
     """From an image's reference to the digest that it stands for: the environment's file `pins/<stack>.yaml`."""
+    code_pins: dict[str, Commit] = Field(default_factory=dict)
+    """From `<git> <revision>` to the commit that the branch or tag stands for: of the same file."""
 
     def trained(self) -> Iterator[tuple[str, Workload]]:
         """Everything that is trained, with its path: the runs, and of each sweep what its trials are made of."""

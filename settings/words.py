@@ -37,7 +37,7 @@ _BOUNDS = {
     "too_long": ("max_length", "must have at most {} elements", "remove some"),
     "too_short": ("min_length", "must have at least {} element", "add one"),
 }
-_NOT_IN_FILES: dict[type[BaseModel], tuple[str, ...]] = {Settings: ("stack", "pins"), Sweep: FROM_FILES}
+_NOT_IN_FILES: dict[type[BaseModel], tuple[str, ...]] = {Settings: ("stack", "pins", "codePins"), Sweep: FROM_FILES}
 """Keys that the loader gives, by model."""
 _PATTERNS = {
     r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$": "use lower-case letters, digits and '-', with a letter or digit at both ends",
@@ -46,6 +46,7 @@ _PATTERNS = {
     ),
     r"^[0-9a-f]{64}$": "write the sha256 in 64 lower-case hexadecimal digits",
     r"^sha256:[0-9a-f]{64}$": "take the line out, and let `trainstack pin` write it",
+    r"^([0-9a-f]{40}|[0-9a-f]{64})$": "take the line out, and let `trainstack pin` write it",
     r"^v[0-9]+\.[0-9]+\.[0-9]+$": "write a version such as v1.2.3",
     r"^https://": "write an address that begins with https://",
     "^(auto|cpu|gpu|[1-9][0-9]*)$": 'write a number in quotes, such as "2", or one of auto, cpu, gpu',

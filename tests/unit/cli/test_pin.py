@@ -154,6 +154,7 @@ def test_the_result_for_programs(root: Path, served: Served) -> None:
             {"image": "busybox:1.35", "digest": digest("b"), "was": None, "state": "new"},
             {"image": "example.org/hello:1", "digest": digest("1"), "was": None, "state": "new"},
         ],
+        "code": [],
     }
 
 

@@ -1,5 +1,7 @@
 """Which addresses and revisions of code are taken, and what is said of the others."""
 
+import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -78,20 +80,72 @@ def test_a_password_in_the_address_is_refused_with_the_remedy(tmp_path: Path) ->
     )
 
 
-@pytest.mark.parametrize(
-    ("revision", "remedy"),
-    [
-        ("v1.0", "the last commit that `git ls-remote https://git.example.org/mnist.git 'v1.0' 'v1.0^{}'` prints"),
-        ("main", "the last commit that `git ls-remote https://git.example.org/mnist.git 'main' 'main^{}'` prints"),
-        ("0123abc", "what `git rev-parse 0123abc` prints in a clone"),
-    ],
-)
-def test_only_a_whole_commit_is_a_revision(revision: str, remedy: str) -> None:
-    """What moves would change what a run is; the remedy is the command that prints the commit."""
+@pytest.mark.parametrize("revision", ["0123abc", "beef", COMMIT[:-1], COMMIT.upper()])
+def test_an_abbreviated_commit_is_refused(revision: str) -> None:
+    """It may come to name two commits; the remedy is the command that prints the whole one."""
     with pytest.raises(ValidationError) as caught:
         make_code(revision=revision)
     (error,) = caught.value.errors()
-    assert error["msg"].endswith(f"; write {remedy}")
+    assert error["msg"].endswith(f"is not a whole commit; write what `git rev-parse {revision}` prints in a clone")
+
+
+@pytest.mark.parametrize(
+    "revision", ["main", "v1.0", "team/new-loss", "release-2024.05", "a@b", "HEAD", "größe", "x" * 255]
+)
+def test_a_branch_or_a_tag_is_a_revision(revision: str) -> None:
+    """git takes it, and its pin is found under address and name."""
+    assert git_takes(revision)
+    assert make_code(revision=revision).pin == f"https://git.example.org/mnist.git {revision}"
+
+
+@pytest.mark.parametrize(
+    "revision",
+    [
+        "",
+        "@",
+        "-u",
+        "--upload-pack=touch x",
+        "a b",
+        "a..b",
+        "a~1",
+        "a^",
+        "a:b",
+        "a?",
+        "a*",
+        "[a]",
+        "a\\b",
+        "a@{1}",
+        ".a",
+        "a/.b",
+        "a.",
+        "a/",
+        "/a",
+        "a//b",
+        "a.lock",
+        "a.lock/b",
+        "a\tb",
+        "a\nb",
+        "a\x7f",
+    ],
+)
+def test_what_git_takes_for_no_name_is_refused(revision: str) -> None:
+    """By the rules of `git check-ref-format`, and so nothing that git would take for an option."""
+    assert not git_takes(revision)
+    with pytest.raises(ValidationError, match="neither a commit nor a valid name of a branch or tag"):
+        make_code(revision=revision)
+
+
+@pytest.mark.parametrize("revision", ["a\u202eb", "a\u00a0b", "x" * 256])
+def test_names_that_no_reviewer_can_read_are_refused(revision: str) -> None:
+    """git would take them."""
+    with pytest.raises(ValidationError, match="neither a commit nor a valid name of a branch or tag"):
+        make_code(revision=revision)
+
+
+def git_takes(name: str) -> bool:
+    """Whether git itself takes the name for a branch or a tag; one with a dash in front it takes for an option."""
+    words = ["git", "check-ref-format", "--allow-onelevel", name]
+    return subprocess.run(words, capture_output=True, check=False).returncode == 0
 
 
 @pytest.mark.parametrize("revision", [COMMIT, "ab" * 32])
@@ -109,4 +163,13 @@ def test_ssh_without_a_secret_is_refused() -> None:
 def test_editors_know_what_a_revision_looks_like() -> None:
     """The schema says what the validator does."""
     found = Settings.model_json_schema(by_alias=True)["$defs"]["Code"]["properties"]["revision"]
-    assert found["pattern"] == "^([0-9a-f]{40}|[0-9a-f]{64})$"
+    samples = (COMMIT, "main", "0123abc", "a b", "-u")
+    valid = [
+        text for text in samples if re.search(found["pattern"], text) and not re.search(found["not"]["pattern"], text)
+    ]
+    assert valid == [COMMIT, "main"]
+
+
+def test_a_commit_needs_no_pin() -> None:
+    """It says itself what it is."""
+    assert make_code().pin is None

@@ -17,7 +17,7 @@ def test_written_schemas_are_current() -> None:
 
 def test_the_loader_knows_every_section() -> None:
     """The sections of a file are the fields of the model, but for its name and the pins, a file of their own."""
-    assert set(SECTIONS) == set(Settings.model_fields) - {"stack", "pins"}
+    assert set(SECTIONS) == set(Settings.model_fields) - {"stack", "pins", "code_pins"}
 
 
 def test_what_may_stand_in_another_file_is_not_asked_for() -> None:
