@@ -205,4 +205,4 @@ def test_kueues_configuration_is_read_from_whatever_runs_it(monkeypatch: pytest.
     }
     make_cluster(monkeypatch, answers)
     live = environment.read_environment(make_settings(make_distributed()), ())
-    assert live.frameworks == {"kubeflow.org/pytorchjob"}
+    assert live.frameworks == frozenset({"kubeflow.org/pytorchjob"})
