@@ -46,7 +46,7 @@ class DryRun:
 
 @dataclass(frozen=True)
 class Operator:
-    """A controller's Deployment, and what is the matter with its pods."""
+    """A controller's Deployment or pod, and what is the matter with its pods."""
 
     namespace: str
     name: str
@@ -55,6 +55,8 @@ class Operator:
     problems: tuple[str, ...] = ()
     release: str = ""
     """That its label tells; empty where there is none."""
+    kind: str = "Deployment"
+    """Pod, where something else owns the controller's pods: a StatefulSet, for one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +70,7 @@ class Live:
     unserved: frozenset[str] = frozenset()
     """The kinds that the API server does not know."""
     operators: Mapping[str, Operator | None] | None = None
-    """By the key of OPERATORS; None where none is found. None altogether where Deployments may not be read."""
+    """By the key of OPERATORS; None where none is found. None altogether where Deployments and pods may not be read."""
     dry_runs: tuple[DryRun, ...] = ()
     admission: Lists = field(default_factory=dict)
     """What an admission depends on, by kind: every object with its kind."""
@@ -132,9 +134,11 @@ class OperatorFacts:
     path: str
     """Of its section in the settings."""
     names: tuple[str, ...]
-    """Of its Deployment, as its releases and charts call it."""
+    """Of its Deployment, as its releases and charts call it; a container may have the same name."""
     labels: Mapping[str, str]
-    """Of its Deployment."""
+    """Of its Deployment, and mostly of its pods."""
+    images: tuple[str, ...]
+    """The last part of its image's repository."""
 
 
 OPERATORS: Mapping[str, OperatorFacts] = {
@@ -143,24 +147,29 @@ OPERATORS: Mapping[str, OperatorFacts] = {
         "operators.kueue",
         ("kueue-controller-manager",),
         {"app.kubernetes.io/name": "kueue", "app.kubernetes.io/component": "controller"},
+        ("kueue",),
     ),
     "training-operator": OperatorFacts(
         "the training operator",
         "operators.trainingOperator",
         ("training-operator",),
         {"control-plane": "kubeflow-training-operator"},
+        # A charm's image is called after its resource.
+        ("training-operator", "training-operator-image"),
     ),
     "jobset": OperatorFacts(
         "JobSet",
         "operators.jobset",
         ("jobset-controller-manager", "jobset-controller"),
         {"app.kubernetes.io/part-of": "jobset"},
+        ("jobset",),
     ),
     "trainer": OperatorFacts(
         "Kubeflow Trainer",
         "operators.trainer",
         ("kubeflow-trainer-controller-manager",),
         {"app.kubernetes.io/name": "trainer", "app.kubernetes.io/component": "manager"},
+        ("trainer-controller-manager",),
     ),
 }
 

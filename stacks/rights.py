@@ -129,7 +129,7 @@ def researcher(settings: Settings, declared: Iterable[Manifest]) -> set[Grant]:
     lists = {**{kind: version_of(kind) for kind in CLUSTER_SCOPED}, **CLUSTER_WIDE, **NAMESPACED}
     result |= {grant for kind, version in lists.items() for grant in grants(*_listed(kind, version), ("list",))}
     # Which operators there are, and what this stack's Kueue is told.
-    result |= grants("apps", "deployments", ("list",))
+    result |= grants("apps", "deployments", ("list",)) | grants("", "pods", ("list",))
     result |= grants(_KUEUE, "clusterqueues", ("get",))
     for each in declared:
         if each["kind"] == "ConfigMap" and CONFIG_KEY in each["data"]:

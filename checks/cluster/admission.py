@@ -30,7 +30,6 @@ NAMESPACED: Mapping[str, str] = {
     "Workload": queues.API_VERSION,
 }
 """Kinds of namespaces, likewise."""
-DEPLOYMENTS = "/apis/apps/v1/deployments"
 _AUTOSCALERS = ("cluster-autoscaler", "karpenter")
 
 

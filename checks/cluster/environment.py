@@ -10,11 +10,12 @@ import yaml
 from kr8s.asyncio import Api
 
 from checks.cluster import paths
-from checks.cluster.admission import DEPLOYMENTS, grows, read_lists
+from checks.cluster.admission import grows, read_lists
 from checks.cluster.client import NOT_FOUND, Answer, ClusterError, connect, get_all, run
+from checks.cluster.controllers import LISTS, Controller, Controllers, controllers
 from checks.cluster.webhooks import dry_run, said
 from checks.kinds import KINDS, LAUNCHED_AS
-from checks.live import CLUSTER_SCOPED, OPERATORS, DryRun, Live, Operator, OperatorFacts
+from checks.live import CLUSTER_SCOPED, OPERATORS, DryRun, Live, Operator
 from checks.pods import problems
 from manifests import queues
 from manifests.kueue import CONFIG_KEY
@@ -51,17 +52,17 @@ async def _read(settings: Settings) -> Live:
     api = await connect(settings.cluster.context)
     owner = settings.environment.profile == "owner"
     wanted = _wanted(settings, owner=owner)
-    answers, version, deployments, admission = await asyncio.gather(
-        get_all(api, wanted.values()), api.version(), read_deployments(api, settings), read_lists(api, settings)
+    answers, version, found, admission = await asyncio.gather(
+        get_all(api, wanted.values()), api.version(), read_controllers(api, settings), read_lists(api, settings)
     )
-    operators = None if deployments is None else await _operators(api, deployments)
-    said = await read_configuration(api, deployments or ())
+    operators = None if found is None else await _operators(api, found)
+    said = await read_configuration(api, found)
     return Live(
         version=str(version.get("gitVersion", "")),
         lists={key: _items(answers[path]) for key, path in wanted.items()},
         unserved=frozenset(key.partition(" ")[0] for key, path in wanted.items() if answers[path].status == NOT_FOUND),
         operators=operators,
-        grows=grows(deployments or ()),
+        grows=found is not None and grows(found.deployments),
         admission=admission,
         frameworks=None if said is None else _frameworks(said),
         kueue=said,
@@ -97,19 +98,21 @@ def _items(answer: Answer) -> tuple[Body, ...] | None:
     return None if answer.object is None else tuple(answer.object.get("items", ()))
 
 
-async def read_deployments(api: Api, settings: Settings) -> tuple[Body, ...] | None:
-    """All Deployments; None where they may not be read, and under a tenant's profile."""
+async def read_controllers(api: Api, settings: Settings) -> Controllers | None:
+    """Where operators' controllers are looked for; None where that may not be read, and under a tenant's profile."""
     if settings.environment.profile != "owner":
         return None
-    return _items((await get_all(api, [DEPLOYMENTS]))[DEPLOYMENTS])
+    return controllers(await get_all(api, LISTS))
 
 
-async def read_configuration(api: Api, deployments: Sequence[Body]) -> Body | None:
+async def read_configuration(api: Api, found: Controllers | None) -> Body | None:
     """The running Kueue's Configuration; None where there is none, or it may not be read."""
-    body = _find(OPERATORS["kueue"], deployments)
-    volumes = body["spec"]["template"]["spec"].get("volumes") or () if body else ()
-    names = [each["configMap"]["name"] for each in volumes if "configMap" in each]
-    paths_ = [f"{paths.collection('v1', 'ConfigMap', body['metadata']['namespace'])}/{name}" for name in names if body]
+    controller = found.find(OPERATORS["kueue"]) if found else None
+    if controller is None:
+        return None
+    folder = paths.collection("v1", "ConfigMap", controller.namespace)
+    volumes = controller.pod_spec.get("volumes") or ()
+    paths_ = [f"{folder}/{volume['configMap']['name']}" for volume in volumes if "configMap" in volume]
     answers = await get_all(api, paths_)
     for path in paths_:
         text = (answers[path].body.get("data") or {}).get(CONFIG_KEY)
@@ -127,43 +130,32 @@ def _frameworks(said: Body) -> frozenset[str]:
     return frozenset((said.get("integrations") or {}).get("frameworks") or ("batch/job",))
 
 
-async def _operators(api: Api, deployments: Sequence[Body]) -> dict[str, Operator | None]:
-    found = {name: _find(facts, deployments) for name, facts in OPERATORS.items()}
-    return {name: await _operator(api, body) if body else None for name, body in found.items()}
+async def _operators(api: Api, controllers: Controllers) -> dict[str, Operator | None]:
+    found = {name: controllers.find(facts) for name, facts in OPERATORS.items()}
+    return {name: await _operator(api, controller) if controller else None for name, controller in found.items()}
 
 
-def _find(facts: OperatorFacts, deployments: Sequence[Body]) -> Body | None:
-    """The operator's Deployment, in whatever namespace: by its name, else by its labels."""
-    for body in deployments:
-        if body["metadata"]["name"] in facts.names:
-            return body
-    for body in deployments:
-        if facts.labels.items() <= (body["metadata"].get("labels") or {}).items():
-            return body
-    return None
-
-
-async def _operator(api: Api, body: Body) -> Operator:
-    metadata, spec, status = body["metadata"], body["spec"], body.get("status") or {}
-    containers = spec["template"]["spec"]["containers"]
-    # A proxy may stand beside the controller.
-    manager = next((each for each in containers if each["name"] in ("manager", metadata["name"])), containers[0])
-    ready = bool(status.get("readyReplicas"))
+async def _operator(api: Api, controller: Controller) -> Operator:
+    metadata = controller.body["metadata"]
     return Operator(
-        namespace=metadata["namespace"],
+        namespace=controller.namespace,
         name=metadata["name"],
-        image=manager["image"],
-        ready=ready,
+        image=controller.container["image"],
+        ready=controller.ready,
         release=(metadata.get("labels") or {}).get(RELEASE, ""),
-        problems=() if ready else await _problems(api, metadata["namespace"], spec["selector"].get("matchLabels", {})),
+        problems=() if controller.ready else await _problems(api, controller),
+        kind=controller.kind,
     )
 
 
-async def _problems(api: Api, namespace: str, labels: Mapping[str, str]) -> tuple[str, ...]:
-    selector = quote(",".join(f"{key}={value}" for key, value in sorted(labels.items())))
-    path = f"{paths.collection('v1', 'Pod', namespace)}?labelSelector={selector}"
-    try:
-        pods = (await get_all(api, [path]))[path].body.get("items", ())
-    except ClusterError:
-        return ()
+async def _problems(api: Api, controller: Controller) -> tuple[str, ...]:
+    pods: Sequence[Body] = controller.pods
+    if controller.kind == "Deployment":
+        labels = controller.body["spec"]["selector"].get("matchLabels", {})
+        selector = quote(",".join(f"{key}={value}" for key, value in sorted(labels.items())))
+        path = f"{paths.collection('v1', 'Pod', controller.namespace)}?labelSelector={selector}"
+        try:
+            pods = (await get_all(api, [path]))[path].body.get("items", ())
+        except ClusterError:
+            return ()
     return tuple(dict.fromkeys(problem for pod in pods for problem in problems(pod)))

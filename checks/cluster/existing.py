@@ -1,21 +1,15 @@
 """What people have made in a namespace by hand, and what it stands on, read whole."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from checks.adoption.found import Body, Found, Operator
 from checks.cluster import paths
 from checks.cluster.client import FORBIDDEN, NOT_FOUND, Answer, read
+from checks.cluster.controllers import LISTS, Controllers, controllers, split_image
+from checks.live import OPERATORS
 
 _KUEUE = "kueue.x-k8s.io/v1beta2"
 _GROUP = "/apis/kueue.x-k8s.io"
-_DEPLOYMENTS = "/apis/apps/v1/deployments"
-_OPERATORS = {
-    "kueue": "Kueue",
-    "training-operator": "the Kubeflow training operator",
-    "trainer-controller-manager": "Kubeflow Trainer",
-    "jobset": "JobSet",
-}
-"""By the last part of their image's name."""
 _WHERE = {
     "namespace": ("v1", "Namespace", False),
     "claims": ("v1", "PersistentVolumeClaim", True),
@@ -52,18 +46,18 @@ def read_existing(namespace: str, context: str | None, *, cluster_wide: bool) ->
     }
     if cluster_wide:
         asked["namespace"] += f"/{namespace}"
-    answers = read([*asked.values(), *((_GROUP, _DEPLOYMENTS) if cluster_wide else ())], context)
+    answers = read([*asked.values(), *((_GROUP, *LISTS) if cluster_wide else ())], context)
     if cluster_wide and answers[asked["namespace"]].status not in (200, FORBIDDEN):
         return None
     bodies = {name: _items(name, answers[path]) for name, path in asked.items() if name != "namespace"}
     everywhere = bodies.pop("all_claims", ())
     others = tuple(each for each in everywhere if each["metadata"]["namespace"] != namespace)
-    nothing = Answer(NOT_FOUND, {})
-    group, deployments = answers.get(_GROUP, nothing), answers.get(_DEPLOYMENTS, nothing)
+    group = answers.get(_GROUP, Answer(NOT_FOUND, {}))
+    installed = controllers(answers) if cluster_wide else None
     return Found(
         namespace=namespace,
         foreign_claims=others if cluster_wide and answers[asked["all_claims"]].found else None,
-        operators=tuple(_operators(deployments.body.get("items", []))),
+        operators=tuple(_operators(installed)) if installed else (),
         unreadable=tuple(_unreadable(asked, group, {name: answers[path] for name, path in asked.items()})),
         **bodies,
     )
@@ -85,15 +79,8 @@ def _unreadable(asked: dict[str, str], group: Answer, answers: dict[str, Answer]
         yield f"Kueue serves {', '.join(served)} and not v1beta2, so no queue is taken over: upgrade Kueue to v0.15"
 
 
-def _operators(deployments: Sequence[Body]) -> Iterator[Operator]:
-    for each in deployments:
-        for container in each["spec"]["template"]["spec"]["containers"]:
-            image, _, _ = str(container["image"]).partition("@")
-            repository, _, tag = image.rpartition(":")
-            # A colon before the last slash is of a port.
-            repository, tag = (image, "") if "/" in tag or not repository else (repository, tag)
-            name = _OPERATORS.get(repository.rpartition("/")[2])
-            if name is not None:
-                yield Operator(
-                    name=name, namespace=each["metadata"]["namespace"], version=tag or "of an unnamed version"
-                )
+def _operators(installed: Controllers) -> Iterator[Operator]:
+    for facts in OPERATORS.values():
+        if controller := installed.find(facts):
+            version = split_image(controller.container["image"])[1] or "of an unnamed version"
+            yield Operator(name=facts.title, namespace=controller.namespace, version=version)

@@ -10,7 +10,7 @@ from kr8s.asyncio import Api
 from checks.cluster import paths
 from checks.cluster.admission import read_lists
 from checks.cluster.client import connect, get_all, run
-from checks.cluster.environment import read_configuration, read_deployments
+from checks.cluster.environment import read_configuration, read_controllers
 from checks.cluster.snapshot import Runs, read_runs
 from checks.kinds import KINDS
 from checks.plan.beside import owners
@@ -52,7 +52,7 @@ async def _read(
     api = await connect(settings.cluster.context)
     lists = await read_lists(api, settings)
     owned = await _owners(api, lists.get("Workload") or ())
-    return lists, owned, await read_configuration(api, await read_deployments(api, settings) or ())
+    return lists, owned, await read_configuration(api, await read_controllers(api, settings))
 
 
 async def _owners(api: Api, workloads: tuple[Body, ...]) -> dict[Owner, Body]:

@@ -49,27 +49,55 @@ def kind_missing(scene: LiveScene) -> Iterator[Finding]:
 
 
 def operator_unready(scene: LiveScene) -> Iterator[Finding]:
-    """The controllers that the environment depends on are there, and their pods are ready."""
+    """The controllers that the environment depends on run, whatever owns their pods, and are ready."""
     for name, path in needed(scene.settings).items():
         facts = OPERATORS[name]
         if scene.live.operators is None:
-            yield unknown("operator-unready", path, f"whether {facts.title} is well: Deployments")
+            yield unknown("operator-unready", path, f"whether {facts.title} is well: Deployments and pods")
             continue
         found = scene.live.operators.get(name)
         if found is None:
-            yield absent(
-                "operator-unready",
-                path,
-                f"no Deployment of {facts.title} is there",
-                f"have it installed, or declare {facts.path}",
-                own=declared(scene.settings, name),
-                stack=scene.settings.stack,
-            )
+            yield _not_found(scene, name, path)
         elif not found.ready:
             why = f": {'; '.join(found.problems)}" if found.problems else ""
-            message = f"{facts.title}, Deployment {found.namespace}/{found.name}, has no ready pod{why}"
-            remedy = f"see why: kubectl logs -n {found.namespace} deployment/{found.name}"
-            yield Finding("operator-unready", "error", path, message, remedy)
+            lacks = "is not ready" if found.kind == "Pod" else "has no ready pod"
+            message = f"{facts.title}, {found.kind} {found.namespace}/{found.name}, {lacks}{why}"
+            remedy = f"see why: kubectl logs -n {found.namespace} {found.kind.lower()}/{found.name}"
+            containers = " --all-containers" if found.kind == "Pod" else ""
+            yield Finding("operator-unready", "error", path, message, remedy + containers)
+
+
+def _not_found(scene: LiveScene, name: str, path: str) -> Finding:
+    """Neither a Deployment nor a pod is recognized; where the cluster serves its kinds, the operator may run anyway."""
+    facts, own = OPERATORS[name], declared(scene.settings, name)
+    message = f"no Deployment or pod of {facts.title} is found"
+    remedy = f"have it installed, or declare {facts.path}"
+    if (kind := _served(scene, name)) and not own:
+        message += f", although the cluster serves {kind}"
+        remedy = f"see whether it runs in another form: kubectl get pods -A; only if it does not, {remedy}"
+    return absent("operator-unready", path, message, remedy, own=own, stack=scene.settings.stack)
+
+
+def _served(scene: LiveScene, name: str) -> str | None:
+    """A kind of the operator's that a run needs, and that the cluster serves."""
+    runs = [run for _, run in scene.runs()]
+    kinds = {kind for run in runs if KINDS[kind := LAUNCHED_AS.get(run.kind, run.kind)].operator == name}
+    if name == "kueue" and any(run.queue is not None for run in runs):
+        kinds.add("LocalQueue")
+    return min(kinds - scene.live.unserved, default=None)
+
+
+def operator_duplicate(scene: LiveScene) -> Iterator[Finding]:
+    """An operator that is declared does not run already in another form, since two would act on the same objects."""
+    for name, found in (scene.live.operators or {}).items():
+        if found and found.kind == "Pod" and declared(scene.settings, name):
+            facts = OPERATORS[name]
+            message = (
+                f"{facts.title} runs already, as Pod {found.namespace}/{found.name}, which is no pod of a Deployment: "
+                "`up` would install a second one"
+            )
+            remedy = f"remove {facts.path} from the settings, and use the one that runs"
+            yield Finding("operator-duplicate", "error", facts.path, message, remedy)
 
 
 def operator_version(scene: LiveScene) -> Iterator[Finding]:
@@ -86,6 +114,8 @@ def operator_version(scene: LiveScene) -> Iterator[Finding]:
         if first := next((name for name in clash.operators if not declared(scene.settings, name)), None):
             yield Finding("operator-version", clash.severity, wanted[first], clash.message, clash.remedy)
     for name, found in running.items():
+        if found.kind == "Pod":
+            continue  # `up` would not replace it: operator_duplicate.
         if declared(scene.settings, name) and downgrades.older(told.get(name, ""), said[name]):
             message = (
                 f"{OPERATORS[name].title} {told[name]} runs, and the older {said[name]} is declared: {downgrades.WHY}"
@@ -125,6 +155,7 @@ RULES: tuple[LiveRule, ...] = (
     server_version,
     kind_missing,
     operator_unready,
+    operator_duplicate,
     operator_version,
     webhook_silent,
     launch_refused,

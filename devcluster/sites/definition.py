@@ -42,6 +42,8 @@ class Site(_Strict):
     """Folders of the node for volumes on hosts; absolute paths."""
     operators: tuple[Literal["kueue", "training-operator"], ...] = ()
     """What is installed before anybody comes."""
+    operator_kind: Literal["Deployment", "StatefulSet"] = "Deployment"
+    """What owns the pods of the operators' controllers."""
     images: tuple[SiteImage, ...] = ()
 
     @property

@@ -47,7 +47,7 @@ def install_sites(running: Cluster, names: Sequence[str], report: Report) -> Non
 def _install(kubectl: Kubectl, site: Site, report: Report) -> None:
     for name in site.operators:
         report(f"{site.name}: {name} (about 20 s where it is not installed)")
-        install_operator(kubectl, name)
+        install_operator(kubectl, name, site.operator_kind)
     if site.objects:
         kubectl.apply(site.objects)
     report(f"{site.name}: ready")

@@ -1,5 +1,6 @@
 """The local cluster stands in for the reference systems: their rules, classes, images and folders are there."""
 
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -25,7 +26,7 @@ from tests.cluster.people import (
     make_pod,
     make_pytorchjob,
 )
-from tests.cluster.project import ROOT, eventually
+from tests.cluster.project import ROOT, Project, eventually
 from workloads.digits.prepare import write_dataset
 
 pytestmark = pytest.mark.cluster
@@ -61,6 +62,30 @@ def test_a_service_account_that_does_not_exist_is_told(sites: Cluster) -> None:
     done = cluster_command("kubeconfig", "--state", str(sites.state), "--as", f"{NAMESPACE}/nobody")
     assert done.code == 1
     assert f"no service account nobody in namespace {NAMESPACE}; there are: default, researcher" in done.err
+
+
+def test_the_training_operator_of_a_stateful_set_is_recognized(sites: Cluster, owner: Person, tmp_path: Path) -> None:
+    """Nobody is advised to install a second one, and who declares one is refused; the first stays as it is."""
+    pod = owner.get("pod", "training-operator-0", "-n", "kubeflow")
+    assert [each["kind"] for each in pod["metadata"]["ownerReferences"]] == ["StatefulSet"]
+    assert len(pod["spec"]["containers"]) == 2
+    copy = Project.copy(tmp_path, sites)
+    for stack in ("vsphere", "traindb"):
+        assert operator_findings(copy.environment(stack, sites.kubeconfig)) == []
+    config = {"trainstack:operators": {"trainingOperator": {}}, "trainstack:queues": {"priorityClasses": None}}
+    second = copy.other("second", config)
+    assert operator_findings(second) == [("operator-duplicate", "error", "operators.trainingOperator")]
+    done = second.up()
+    assert done.code != 0
+    assert "CustomResourceDefinition pytorchjobs.kubeflow.org exists and was made by somebody else" in done.text
+    assert owner.get("deployment", "training-operator", "-n", "kubeflow") == {}
+    assert owner.get("pod", "training-operator-0", "-n", "kubeflow")["metadata"]["uid"] == pod["metadata"]["uid"]
+
+
+def operator_findings(project: Project) -> list[tuple[str, str, str]]:
+    """What `check --cluster` says of operators: rule, severity and path."""
+    findings = json.loads(project.trainstack("check", "--cluster", "--json").out)["findings"]
+    return [(each["id"], each["severity"], each["path"]) for each in findings if each["id"].startswith("operator-")]
 
 
 def refused(person: Person, body: dict[str, Any], said: str) -> None:

@@ -56,33 +56,17 @@ class Dataset:
 
 def load(folder: Path) -> Dataset:
     """Reads a data set. Raises ProgramError with the missing or wrong file."""
-    train, test = _arrays(folder, "train"), _arrays(folder, "t10k")
+    train, test = idx.read_pair(folder, "train"), idx.read_pair(folder, "t10k")
     if train is None:
         raise ProgramError(
             f"no data in {folder}: it needs train-images-idx3-ubyte and train-labels-idx1-ubyte (plain or .gz), and "
             "may have t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte; load the data first or correct --data"
         )
-    if test and test[0].shape[1:] != train[0].shape[1:]:
-        raise ProgramError(f"{folder}: test images are {test[0].shape[1:]}, training images {train[0].shape[1:]}")
+    if test:
+        idx.check_sizes(folder, train[0], test[0])
     parts = [_part(*arrays) for arrays in (train, test) if arrays]
     digest = hashlib.sha256(b"".join(idx.encode(a) for arrays in (train, test) if arrays for a in arrays)).hexdigest()
     return Dataset(train=parts[0], test=parts[1] if test else None, sha256=digest)
-
-
-def _arrays(folder: Path, prefix: str) -> tuple[idx.IdxArray, idx.IdxArray] | None:
-    """Images and labels of one pair of files, checked against each other; None when both are missing."""
-    names = f"{prefix}-images-idx3-ubyte", f"{prefix}-labels-idx1-ubyte"
-    images, labels = (idx.read(folder, name) for name in names)
-    if images is None and labels is None:
-        return None
-    if images is None or labels is None:
-        raise ProgramError(f"{folder} has only one of {names[0]} and {names[1]}: both are needed")
-    if len(images.shape) != 3 or len(labels.shape) != 1 or images.shape[0] != labels.shape[0] or not labels.data:
-        raise ProgramError(
-            f"{folder}: {names[0]} has shape {images.shape}, {names[1]} {labels.shape}: "
-            "there must be (n, height, width) and (n), n at least 1"
-        )
-    return images, labels
 
 
 def _part(images: idx.IdxArray, labels: idx.IdxArray) -> Part:

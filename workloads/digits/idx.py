@@ -3,6 +3,7 @@
 import gzip
 import math
 import struct
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,6 +55,28 @@ def read(folder: Path, name: str) -> IdxArray | None:
             return decode(plain.read_bytes(), str(plain))
         if packed.exists():
             return decode(gzip.decompress(packed.read_bytes()), str(packed))
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise ProgramError(f"cannot read {name} in {folder}: {error}") from error
     return None
+
+
+def read_pair(folder: Path, prefix: str) -> tuple[IdxArray, IdxArray] | None:
+    """The images and labels of `train` or `t10k`, checked against each other; None when both are missing."""
+    names = f"{prefix}-images-idx3-ubyte", f"{prefix}-labels-idx1-ubyte"
+    images, labels = (read(folder, name) for name in names)
+    if images is None and labels is None:
+        return None
+    if images is None or labels is None:
+        raise ProgramError(f"{folder} has only one of {names[0]} and {names[1]}: both are needed")
+    if len(images.shape) != 3 or len(labels.shape) != 1 or images.shape[0] != labels.shape[0] or not labels.data:
+        raise ProgramError(
+            f"{folder}: {names[0]} has shape {images.shape}, {names[1]} {labels.shape}: "
+            "there must be (n, height, width) and (n), n at least 1"
+        )
+    return images, labels
+
+
+def check_sizes(folder: Path, train: IdxArray, test: IdxArray) -> None:
+    """Raises ProgramError when training and test images differ in height or width."""
+    if test.shape[1:] != train.shape[1:]:
+        raise ProgramError(f"{folder}: test images are {test.shape[1:]}, training images {train.shape[1:]}")

@@ -57,14 +57,19 @@ def manifest_text(files: Mapping[str, bytes], source: str, count: int) -> str:
 
 
 def write_dataset(folder: Path, test_images: int = 0) -> str:
-    """Writes the files into `folder` (made if missing), the manifest last, and returns the manifest's text.
-
-    Each file appears whole or not at all, so a folder with a manifest is complete. Raises OSError.
-    """
+    """Writes the digits into `folder` as `write_files` does."""
     files = digits_files(test_images)
     # The labels' header is 8 bytes, and each label is one.
     count = sum(len(files[name]) - 8 for name in (LABELS, TEST_LABELS) if name in files)
-    text = manifest_text(files, SOURCE, count)
+    return write_files(folder, files, SOURCE, count)
+
+
+def write_files(folder: Path, files: Mapping[str, bytes], source: str, count: int) -> str:
+    """Writes data files into `folder` (made if missing), the manifest last, and returns the manifest's text.
+
+    Each file appears whole or not at all, so a folder with a manifest is complete. Raises OSError.
+    """
+    text = manifest_text(files, source, count)
     folder.mkdir(parents=True, exist_ok=True)
     for name, data in {**files, MANIFEST: text.encode()}.items():
         temporary = folder / f".{name}.{os.getpid()}.tmp"

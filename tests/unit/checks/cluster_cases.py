@@ -15,6 +15,8 @@ from tests.unit.make import make_distributed, make_queues, make_run, make_settin
 
 KUEUE = Operator("kueue-system", "kueue-controller-manager", "registry.k8s.io/kueue/kueue:v0.15.2", ready=True)
 TRAINING = Operator("kubeflow", "training-operator", "ghcr.io/kubeflow/training-operator:v1-d6eb98e", ready=True)
+CHARM = Operator("kubeflow", "training-operator-0", "registry.local/operator@sha256:ab", ready=True, kind="Pod")
+"""The training operator in a StatefulSet."""
 IMAGES = {"kueue": KUEUE.image, "training-operator": TRAINING.image}
 GPU = Resources(requests={"cpu": "1"}, limits={"nvidia.com/gpu": "1"})
 ELSEWHERE = {"operators": Operators(), "queues": make_queues(local_queues=(), priority_classes=())}
@@ -149,14 +151,15 @@ CASES: dict[str, list[Case]] = {
             make_settings(make_run(), operators=Operators()),
             make_live(operators=operators(kueue=None)),
             f"{RUN}.queue",
-            "no Deployment of Kueue is there",
-            "have it installed, or declare operators.kueue",
+            "no Deployment or pod of Kueue is found, although the cluster serves LocalQueue",
+            "see whether it runs in another form: kubectl get pods -A; only if it does not, have it installed, or "
+            "declare operators.kueue",
         ),
         Case(
             make_settings(make_run()),
             make_live(operators=operators(kueue=None)),
             "operators.kueue",
-            "no Deployment of Kueue is there yet",
+            "no Deployment or pod of Kueue is found yet",
             OWN,
             "warning",
         ),
@@ -166,6 +169,23 @@ CASES: dict[str, list[Case]] = {
             "operators.trainingOperator",
             "the training operator, Deployment kubeflow/training-operator, has no ready pod: it crashes",
             "see why: kubectl logs -n kubeflow deployment/training-operator",
+        ),
+        Case(
+            make_settings(make_distributed(), operators=Operators()),
+            make_live(operators=operators(training_operator=replace(CHARM, ready=False, problems=("it crashes",)))),
+            f"{RUN}.kind",
+            "the training operator, Pod kubeflow/training-operator-0, is not ready: it crashes",
+            "see why: kubectl logs -n kubeflow pod/training-operator-0 --all-containers",
+        ),
+    ],
+    "operator-duplicate": [
+        Case(
+            make_settings(make_run()),
+            make_live(operators=operators(training_operator=CHARM)),
+            "operators.trainingOperator",
+            "the training operator runs already, as Pod kubeflow/training-operator-0, which is no pod of a Deployment: "
+            "`up` would install a second one",
+            "remove operators.trainingOperator from the settings, and use the one that runs",
         ),
     ],
     "operator-version": [

@@ -7,7 +7,7 @@ from checks.live import CLUSTER_SCOPED, DryRun
 from settings.operators import Operators
 from settings.workloads import Role
 from tests.unit.checks.cases import TENANT
-from tests.unit.checks.cluster_cases import GPU, IMAGES, RUN, Case, make_live, named
+from tests.unit.checks.cluster_cases import CHARM, GPU, IMAGES, RUN, Case, make_live, named, operators
 from tests.unit.checks.live import make_queue
 from tests.unit.checks.node_cases import every_live_case
 from tests.unit.make import make_distributed, make_queues, make_run, make_settings, make_storage, make_volume
@@ -35,6 +35,24 @@ def test_a_cluster_that_has_all_of_it_is_fine() -> None:
     told = tuple(DryRun(RUN, "Job", "research", status, "") for status in (201, 404, 409))
     settings = make_settings(make_run(), make_distributed(name="dist"))
     assert check(settings, make_live(dry_runs=told), IMAGES) == []
+
+
+def test_an_operator_that_a_stateful_set_runs_is_enough() -> None:
+    """Nothing is advised where its pod is ready."""
+    settings = make_settings(make_distributed(), operators=Operators())
+    assert check(settings, make_live(operators=operators(training_operator=CHARM)), IMAGES) == []
+
+
+def test_a_missing_operator_is_to_be_installed_where_its_kinds_are_missing_too() -> None:
+    """Where the cluster serves them, its owner may have installed one that is not recognized."""
+    live = make_live(operators=operators(training_operator=None), unserved=frozenset({"PyTorchJob"}))
+    (found,) = (
+        each
+        for each in check(make_settings(make_distributed(), operators=Operators()), live, IMAGES)
+        if each.id == "operator-unready"
+    )
+    assert found.message == "no Deployment or pod of the training operator is found"
+    assert found.remedy == "have it installed, or declare operators.trainingOperator"
 
 
 def test_a_cluster_that_grows_may_yet_have_the_nodes() -> None:

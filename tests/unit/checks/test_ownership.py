@@ -5,10 +5,19 @@ from typing import Any
 import pytest
 
 from checks.ownership import Identity, adoptions, identity, refusals, taken_over
+from manifests.training_operator import training_operator
 from settings.environment import Environment, Namespace
 from settings.queues import Cohort, LocalQueue, PriorityClass, ResourceFlavor
 from settings.storage import PersistentVolume, StorageClass
-from tests.unit.make import make_cluster_queue, make_queues, make_settings, make_storage, make_volume
+from tests.unit.make import (
+    make_cluster_queue,
+    make_queues,
+    make_settings,
+    make_storage,
+    make_training_operator,
+    make_volume,
+)
+from tests.unit.manifests.test_training_operator_install import make_release
 
 CLAIM: Identity = ("PersistentVolumeClaim", "research", "training")
 CLASS: Identity = ("StorageClass", None, "shared")
@@ -118,3 +127,12 @@ def test_what_is_taken_over_is_named_once() -> None:
         "PersistentVolumeClaim research/theirs is there already and is taken over (adopt: true): the same object stays"
     )
     assert taken_over([theirs, ours, new], live, adopted, "dev") == (said,)
+
+
+def test_a_second_operator_is_refused_by_the_definitions_of_the_first() -> None:
+    """Whatever runs the first, a StatefulSet in any namespace, the definitions of its kinds have the same names."""
+    declared = training_operator(make_release(), make_training_operator(), "dev")
+    definition: Identity = ("CustomResourceDefinition", None, "pytorchjobs.kubeflow.org")
+    assert refusals(
+        declared.crds, {definition: {"app.juju.is/created-by": "training-operator"}}, frozenset(), "dev"
+    ) == (f"CustomResourceDefinition pytorchjobs.kubeflow.org exists and was made by somebody else{REMEDY}",)

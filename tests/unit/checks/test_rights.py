@@ -136,8 +136,9 @@ def test_what_is_there_is_read_whole_and_what_may_not_be_read_is_told(monkeypatc
     claims = [{"metadata": {"name": name, "namespace": name}} for name in ("vision", "audio")]
 
     def deployment(image: str) -> dict[str, Any]:
-        containers = [{"image": image}]
-        return {"metadata": {"namespace": "ops"}, "spec": {"template": {"spec": {"containers": containers}}}}
+        containers = [{"name": "manager", "image": image}]
+        pods = {"template": {"spec": {"containers": containers}}}
+        return {"metadata": {"namespace": "ops", "name": "controller"}, "spec": pods}
 
     images = ("registry.k8s.io/kueue/kueue:v0.14.0", "host:5000/other", "host:5000/training-operator@sha256:abc")
     make_answers(
@@ -155,7 +156,7 @@ def test_what_is_there_is_read_whole_and_what_may_not_be_read_is_told(monkeypatc
     assert [each["metadata"]["name"] for each in found.foreign_claims or ()] == ["audio"]
     assert [(each.name, each.version) for each in found.operators] == [
         ("Kueue", "v0.14.0"),
-        ("the Kubeflow training operator", "of an unnamed version"),
+        ("the training operator", "of an unnamed version"),
     ]
     assert found.unreadable == (
         "persistentvolumes may not be read (/api/v1/persistentvolumes), so none is taken over",

@@ -12,6 +12,7 @@ from devcluster.errors import ClusterError
 from devcluster.registry_access import RegistryAccess
 from devcluster.sites import definition, install, operators
 from devcluster.sites.definition import Site, SiteImage
+from devcluster.sites.kubectl import Kubectl
 from devcluster.spec import ClusterSpec
 
 MIG = "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"
@@ -33,6 +34,7 @@ def test_a_site_is_read_from_its_file() -> None:
         gpu_product=None,
         node_folders=(),
         operators=("kueue",),
+        operator_kind="Deployment",
         images=(SiteImage.model_construct(build="base", names=("a:1", "b:2")),),
     )
 
@@ -119,6 +121,80 @@ def test_a_release_without_its_controller_is_refused() -> None:
     """By the name that was looked for."""
     with pytest.raises(ClusterError, match="the release of kueue has no Deployment kueue-controller-manager"):
         operators.adapt(operators.OPERATORS["kueue"], [make_controller("other")])
+
+
+def test_an_operator_runs_in_a_stateful_set_where_the_site_has_one() -> None:
+    """As a charm runs it: after a supervisor, and with the charm's label alone, by which its Service finds it."""
+    labels = {"app.kubernetes.io/name": "training-operator"}
+    service = {
+        "kind": "Service",
+        "metadata": {"name": "training-operator"},
+        "spec": {"selector": {"a": "b"}, "ports": []},
+    }
+    definition_ = {"kind": "CustomResourceDefinition", "metadata": {"name": "pytorchjobs.kubeflow.org"}, "spec": {}}
+    controller = make_controller()
+    made = operators.as_stateful_set(operators.OPERATORS["training-operator"], [definition_, service, controller])
+    assert list(made) == [
+        definition_,
+        {**service, "spec": {"selector": labels, "ports": []}},
+        {
+            "apiVersion": "apps/v1",
+            "kind": "StatefulSet",
+            "metadata": {"name": "training-operator", "labels": labels},
+            "spec": {
+                "serviceName": "training-operator",
+                "replicas": 1,
+                "selector": {"matchLabels": labels},
+                "template": {
+                    "metadata": {"labels": labels},
+                    "spec": {
+                        "containers": [
+                            {
+                                "name": "charm",
+                                "image": "registry.local/trainstack/init-pytorch:1",
+                                "command": ["sh", "-c", operators.SUPERVISOR],
+                            },
+                            {**controller["spec"]["template"]["spec"]["containers"][0], "name": "training-operator"},
+                        ],
+                        "volumes": [],
+                    },
+                },
+            },
+        },
+    ]
+
+
+def test_the_sites_whose_operator_is_a_stateful_sets() -> None:
+    """Those of the reference systems whose pod is called training-operator-0."""
+    kinds = {name: definition.load(name).operator_kind for name in definition.names()}
+    assert [name for name, kind in kinds.items() if kind == "StatefulSet"] == ["traindb", "vsphere"]
+
+
+class RecordingKubectl(Kubectl):
+    """A cluster that holds some objects; it keeps what is asked of it."""
+
+    def __init__(self, *there: str) -> None:
+        """Nothing runs; `there` are `<kind>/<name>`."""
+        super().__init__(Path())
+        self.there, self.asked = there, list[str]()
+
+    def __call__(self, *words: str) -> str:
+        """Record it."""
+        self.asked.append(" ".join(words))
+        return ""
+
+    def exists(self, kind: str, name: str, namespace: str) -> bool:
+        """Whether it is one of them."""
+        return f"{namespace} {kind}/{name}" in self.there
+
+
+@pytest.mark.parametrize("kind", ["statefulset", "deployment"])
+def test_an_operator_that_is_there_is_left_in_its_form(kind: str) -> None:
+    """Sites of both forms fit on one cluster: the one that came first stays, and is waited for."""
+    kubectl = RecordingKubectl(f"kubeflow {kind}/training-operator")
+    for wanted in operators.KINDS:
+        operators.install(kubectl, "training-operator", wanted)
+    assert kubectl.asked == [f"rollout status {kind} training-operator -n kubeflow --timeout=120s"] * 2
 
 
 @pytest.mark.parametrize("account", ["researcher", "eidf001/", "/researcher", "a/b/c", ""])

@@ -1,0 +1,146 @@
+"""MNIST's files from a folder, and digits in MNIST's sizes: checked, plain, and with a manifest."""
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from workloads.digits.errors import ProgramError
+from workloads.digits.idx import IdxArray, encode, read
+from workloads.digits.prepare import IMAGES, LABELS, MANIFEST, TEST_IMAGES, TEST_LABELS, write_files
+from workloads.digits.prepare_enlarged import SOURCE, enlarged_files
+from workloads.digits.prepare_mnist import NAMES, mnist_files
+from workloads.digits.splits import epoch_batches
+
+ROOT = Path(__file__).parents[3]
+COMMITTED = ROOT / "workloads" / "digits" / "enlarged.json"
+TRAIN, TEST = 30, 10
+
+
+@pytest.fixture
+def published(tmp_path: Path) -> Path:
+    """A folder with small files of MNIST's format, half of them packed, as people have them."""
+    folder = tmp_path / "mnist"
+    folder.mkdir()
+    for name, content in enlarged_files(TRAIN, TEST).items():
+        packed = name in (IMAGES, TEST_LABELS)
+        file = folder / (f"{name}.gz" if packed else name)
+        file.write_bytes(gzip.compress(content) if packed else content)
+    return folder
+
+
+def run_prepare(folder: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
+    """The command that `trainstack up` runs for `prepare`."""
+    return subprocess.run(
+        [sys.executable, "-m", "workloads.digits.prepare_mnist", str(folder)],
+        cwd=ROOT,
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_packed_and_plain_files_give_the_same_data_set(published: Path, tmp_path: Path) -> None:
+    """Plain files with a manifest: gzip's bytes would make each download another run."""
+    done = run_prepare(tmp_path / "out", MNIST_FOLDER=str(published))
+    assert (done.returncode, done.stdout) == (0, f"wrote {TRAIN + TEST} images into {tmp_path / 'out'}\n"), done.stderr
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted((*NAMES, MANIFEST))
+    assert {name: (tmp_path / "out" / name).read_bytes() for name in NAMES} == enlarged_files(TRAIN, TEST)
+    assert json.loads((tmp_path / "out" / MANIFEST).read_text())["count"] == TRAIN + TEST
+    done = run_prepare(tmp_path / "again", MNIST_FOLDER=str(tmp_path / "out"))
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "again" / MANIFEST).read_bytes() == (tmp_path / "out" / MANIFEST).read_bytes()
+
+
+def test_files_that_nobody_has_copied_are_named(tmp_path: Path) -> None:
+    """With where they are looked for, and nothing is written."""
+    done = run_prepare(tmp_path / "out", MNIST_FOLDER=str(tmp_path / "none"))
+    assert done.returncode == 1
+    assert f"{tmp_path / 'none'} lacks {', '.join(NAMES)}" in done.stderr
+    assert "MNIST_FOLDER" in done.stderr
+    assert not (tmp_path / "out").exists()
+    assert "error: data/mnist lacks" in run_prepare(tmp_path / "out").stderr
+
+
+def small(images: int, labels: int, size: int = 28) -> tuple[bytes, bytes]:
+    """An image file and a label file, empty but for their shapes."""
+    data = IdxArray(shape=(images, size, size), data=bytes(images * size * size))
+    return encode(data), encode(IdxArray(shape=(labels,), data=bytes(labels)))
+
+
+WRONG = {
+    "magic": (IMAGES, b"\x89PNG" + bytes(12), "not an IDX file"),
+    "a label file's magic": (IMAGES, small(10, 10)[1], r"train-images-idx3-ubyte has shape \(10,\)"),
+    "element type": (LABELS, b"\0\0\x0d\x01" + bytes(8), "element type 0x0d"),
+    "truncated": (TEST_IMAGES, small(10, 10)[0][:-1], "7839 bytes of data where the header says 7840"),
+    "too long": (TEST_LABELS, small(10, 10)[1] + b"x", "11 bytes of data where the header says 10"),
+    "counts": (LABELS, small(10, 29)[1], r"shape \(30, 28, 28\), train-labels-idx1-ubyte \(29,\)"),
+    "test counts": (TEST_LABELS, small(10, 9)[1], r"t10k-images.* \(10, 28, 28\), t10k-labels-idx1-ubyte \(9,\)"),
+    "sizes": (TEST_IMAGES, small(10, 10, size=8)[0], r"test images are \(8, 8\), training images \(28, 28\)"),
+    "no images": (TEST_IMAGES, small(0, 0)[0], r"n at least 1"),
+}
+
+
+@pytest.mark.parametrize("fault", WRONG)
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_bad_file_is_refused(published: Path, fault: str, packed: bool) -> None:
+    """With the file's name and what is wrong with it, packed or not."""
+    name, content, message = WRONG[fault]
+    for end in ("", ".gz"):
+        (published / f"{name}{end}").unlink(missing_ok=True)
+    (published / f"{name}{'.gz' if packed else ''}").write_bytes(gzip.compress(content) if packed else content)
+    if fault == "no images":
+        (published / TEST_LABELS).write_bytes(small(0, 0)[1])
+    with pytest.raises(ProgramError, match=message):
+        mnist_files(published)
+
+
+def test_a_page_instead_of_a_packed_file_is_refused(published: Path) -> None:
+    """What a download gives that a proxy has answered; and a packed file with a changed byte."""
+    whole = gzip.compress(enlarged_files(TRAIN, TEST)[IMAGES])
+    for content in (b"<html>", whole[:100] + bytes(20) + whole[120:], whole[:-9]):
+        (published / f"{IMAGES}.gz").write_bytes(content)
+        with pytest.raises(ProgramError, match=f"cannot read {IMAGES} in"):
+            mnist_files(published)
+
+
+def test_the_enlarged_digits_are_images_of_their_labels() -> None:
+    """28x28, grey, each unlike the others; training and test files show different digits."""
+    files = enlarged_files(1497 * 2, 300)
+    assert enlarged_files(1497 * 2, 300) == files
+    images, size = files[IMAGES][16:], 28 * 28
+    rows = [images[start : start + size] for start in range(0, len(images), size)]
+    assert len({*rows}) == len(rows) == 1497 * 2
+    assert (min(images), max(images)) == (0, 255)
+    labels = files[LABELS][8:]
+    # The second time round, the same digits in another place.
+    assert labels[:1497] == labels[1497:]
+    assert len(files[TEST_LABELS]) - 8 == 300
+    blank = sum(pixel == 0 for pixel in images) / len(images)
+    assert 0.2 < blank < 0.8
+
+
+def test_the_enlarged_digits_fill_batches_as_the_published_ones_do(tmp_path: Path) -> None:
+    """60,000 and 10,000 images of 28x28, 938 batches of 64; the bytes are the committed ones everywhere."""
+    text = write_files(tmp_path, enlarged_files(), SOURCE, 70_000)
+    assert text == COMMITTED.read_text()
+    made = {name: read(tmp_path, name) for name in NAMES}
+    assert {name: array and array.shape for name, array in made.items()} == {
+        IMAGES: (60_000, 28, 28),
+        LABELS: (60_000,),
+        TEST_IMAGES: (10_000, 28, 28),
+        TEST_LABELS: (10_000,),
+    }
+    assert {name: entry["size"] for name, entry in json.loads(text)["files"].items()} == {
+        IMAGES: 47_040_016,
+        LABELS: 60_008,
+        TEST_IMAGES: 7_840_016,
+        TEST_LABELS: 10_008,
+    }
+    batches = epoch_batches(range(60_000), seed=1, epoch=0, rank=0, world=1, batch_size=64)
+    assert (len(batches), len(batches[0]), len(batches[-1])) == (938, 64, 32)
+    assert mnist_files(tmp_path)[1] == 70_000

@@ -1,0 +1,61 @@
+"""Checks the four files of MNIST, FashionMNIST or another set of that format, and writes them with a manifest.
+
+    MNIST_FOLDER=~/mnist python -m workloads.digits.prepare_mnist FOLDER
+
+Nothing is downloaded: MNIST_FOLDER (`data/mnist` where it is not set) holds the files under their published names,
+plain or with `.gz`. Those in FOLDER are plain, because gzip's bytes differ from one download to another.
+"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from . import idx
+from .errors import ProgramError
+from .prepare import IMAGES, LABELS, TEST_IMAGES, TEST_LABELS, write_files
+
+VARIABLE, DEFAULT = "MNIST_FOLDER", "data/mnist"
+NAMES = (IMAGES, LABELS, TEST_IMAGES, TEST_LABELS)
+SOURCE = "IDX files under MNIST's published names"
+
+
+def mnist_files(folder: Path) -> tuple[dict[str, bytes], int]:
+    """The plain data files by name, and how many images they hold.
+
+    Raises ProgramError for files that are missing, damaged, not of this format, or do not belong together.
+    """
+    missing = [name for name in NAMES if not any((folder / f"{name}{end}").exists() for end in ("", ".gz"))]
+    if missing:
+        raise ProgramError(
+            f"{folder} lacks {', '.join(missing)} (each plain or with .gz): copy the published files there, or name "
+            f"their folder in {VARIABLE}"
+        )
+    train, test = idx.read_pair(folder, "train"), idx.read_pair(folder, "t10k")
+    if train is None or test is None:
+        raise AssertionError
+    idx.check_sizes(folder, train[0], test[0])
+    files = {name: idx.encode(array) for name, array in zip(NAMES, (*train, *test), strict=True)}
+    return files, train[0].shape[0] + test[0].shape[0]
+
+
+def main() -> int:
+    """Command line: the folder to write."""
+    parser = argparse.ArgumentParser(description="Check MNIST's files, and write them with a manifest.")
+    parser.add_argument("folder", type=Path, help="where the files go; made if missing")
+    folder: Path = parser.parse_args().folder
+    try:
+        files, count = mnist_files(Path(os.environ.get(VARIABLE) or DEFAULT).expanduser())
+        write_files(folder, files, SOURCE, count)
+    except ProgramError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"error: cannot write the data set into {folder}: {error}", file=sys.stderr)
+        return 1
+    print(f"wrote {count} images into {folder}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
