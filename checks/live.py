@@ -1,6 +1,6 @@
 """What was read of a cluster for the checks of an environment against it, and what the rules look at."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
@@ -86,6 +86,22 @@ class Live:
 
 
 @dataclass(frozen=True)
+class UnservedImage:
+    """An image with a Dockerfile in this repository that the cluster's nodes cannot pull, as far as one knows."""
+
+    path: str
+    """The first run or sweep that uses it, as `settings.paths` writes it."""
+    workloads: tuple[str, ...]
+    """All of them by name."""
+    reference: str
+    command: str
+    """What puts it into the registry."""
+    missing: bool
+    """True when the registry answers that it has no such image."""
+    reason: str
+
+
+@dataclass(frozen=True)
 class LiveScene:
     """An environment beside the cluster that it is for."""
 
@@ -95,6 +111,7 @@ class LiveScene:
     """The image that each declared operator's release has, by the key of OPERATORS; empty where it was not read."""
     launches: Collection[tuple[str, str]] = ()
     """Its runs as they would be launched now, by namespace: their ids, and the names that their objects would have."""
+    unserved: Sequence[UnservedImage] = ()
 
     @cached_property
     def snapshot(self) -> Snapshot:

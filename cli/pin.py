@@ -12,9 +12,10 @@ import yaml
 from checks.preflight import check as preflight
 from cli import staging
 from cli.console import err, fail, out, show_json, step
-from cli.registry import Registries, RegistryError, read_credentials
+from cli.local_registry import local_registry
+from cli.registry import Registries
+from cli.registry_access import RegistryError, read_credentials
 from cli.session import JsonOption, Session, StackOption
-from devcluster import cluster
 from devcluster.errors import ClusterError
 from settings.load import pins_file
 from workloads import render
@@ -70,7 +71,7 @@ def pin(
     images = _images(session)
     file, before = pins_file(stack), session.settings.pins
     with step(f"asking for the digests of {len(images)} images", "2 s"):
-        after = _resolve(images, _registries(session))
+        after = _resolve(stack, images, _registries(session))
     pins = [Pin(image, after.get(image), before.get(image)) for image in sorted({*after, *before})]
     changed = [each for each in pins if each.state != "kept"]
     if changed and not check:
@@ -104,10 +105,10 @@ def _images(session: Session) -> dict[str, UsedImage]:
 
 def _registries(session: Session) -> Registries:
     """The registries of the environment's cluster; a local cluster has one of its own for all images."""
-    local = cluster.status(session.kubeconfig.parent).cluster
-    if local is not None and local.kubeconfig == session.kubeconfig:
+    local = local_registry(session)
+    if local is not None:
         try:
-            return Registries({}, mirror=f"https://{local.registry.address}", tls=local.registry.tls())
+            return Registries({}, mirror=f"https://{local.address}", tls=local.tls())
         except ClusterError as error:
             fail(str(error))
     if session.local:
@@ -121,14 +122,14 @@ def _registries(session: Session) -> Registries:
         fail(str(error))
 
 
-def _resolve(images: Mapping[str, UsedImage], registries: Registries) -> dict[str, str]:
+def _resolve(stack: str, images: Mapping[str, UsedImage], registries: Registries) -> dict[str, str]:
     """The digest of every image; ends the command with all that have none."""
 
     def ask(image: UsedImage) -> str | RegistryError:
         try:
             return registries.digest(image.reference)
         except RegistryError as error:
-            built = f" (it is built from {image.build}: docs/environments.md)" if image.build else ""
+            built = f" (`trainstack image push -s {stack}` builds and pushes it)" if image.build else ""
             return RegistryError(f"{image.path}: {error}{built}")
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:

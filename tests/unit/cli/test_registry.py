@@ -9,7 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cli.registry import Registries, RegistryError, read_credentials
+from cli.registry import Registries
+from cli.registry_access import RegistryError, read_credentials
 
 DIGEST = f"sha256:{'1' * 64}"
 BASIC = "Basic " + base64.b64encode(b"ann:secret").decode()
@@ -99,7 +100,7 @@ def test_no_password_is_told_without_encryption() -> None:
         asked.append(request.url.scheme)
         return httpx.Response(401, headers={"WWW-Authenticate": 'Bearer realm="http://auth.example.org/token"'})
 
-    with pytest.raises(RegistryError, match="does not let you"):
+    with pytest.raises(RegistryError, match="does not let ann read it"):
         make_registries(answer).digest("registry.example.org/a:1")
     assert asked == ["https"]
 
