@@ -1,6 +1,6 @@
 """What was read of a cluster for the checks of an environment against it, and what the rules look at."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
@@ -57,6 +57,22 @@ class Operator:
     """That its label tells; empty where there is none."""
 
 
+@dataclass(frozen=True)
+class UnservedImage:
+    """An image with a Dockerfile in this repository that the cluster's nodes cannot pull, as far as one knows."""
+
+    path: str
+    """The first run or sweep that uses it, as `settings.paths` writes it."""
+    workloads: tuple[str, ...]
+    """All of them by name."""
+    reference: str
+    command: str
+    """What puts it into the registry."""
+    missing: bool
+    """True when the registry answers that it has no such image."""
+    reason: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Live:
     """A read of a cluster. What may not be read, or was not asked for, is None."""
@@ -78,27 +94,12 @@ class Live:
     """The running Kueue's Configuration; None where that is not known."""
     grows: bool = False
     """A node autoscaler is there: what no node has now, one may have that is yet to come."""
+    unserved_images: tuple[UnservedImage, ...] = ()
 
     def all(self, kind: str, namespace: str | None = None) -> dict[str, Body] | None:
         """The objects of a kind by name; None where that is not known."""
         found = self.lists.get(f"{kind} {namespace}" if namespace else kind)
         return None if found is None else {str(body["metadata"]["name"]): body for body in found}
-
-
-@dataclass(frozen=True)
-class UnservedImage:
-    """An image with a Dockerfile in this repository that the cluster's nodes cannot pull, as far as one knows."""
-
-    path: str
-    """The first run or sweep that uses it, as `settings.paths` writes it."""
-    workloads: tuple[str, ...]
-    """All of them by name."""
-    reference: str
-    command: str
-    """What puts it into the registry."""
-    missing: bool
-    """True when the registry answers that it has no such image."""
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,6 @@ class LiveScene:
     """The image that each declared operator's release has, by the key of OPERATORS; empty where it was not read."""
     launches: Collection[tuple[str, str]] = ()
     """Its runs as they would be launched now, by namespace: their ids, and the names that their objects would have."""
-    unserved: Sequence[UnservedImage] = ()
 
     @cached_property
     def snapshot(self) -> Snapshot:

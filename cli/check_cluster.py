@@ -63,8 +63,8 @@ def _on_cluster(session: Session, loaded: Loaded) -> Checked:
         for name in (metadata["labels"][RUN], metadata.get("name"))
         if name is not None
     }
-    scene = LiveScene(settings, live, _images(manifests), launches, unserved_images(session))
-    found = against_cluster.examine(scene, loaded.places)
+    live = replace(live, unserved_images=unserved_images(session))
+    found = against_cluster.examine(LiveScene(settings, live, _images(manifests), launches), loaded.places)
     placed = [replace(finding, where=loaded.where(finding.path)) for finding in unbuilt]
     return Checked([*placed, *found.findings], found.verdicts)
 

@@ -139,7 +139,7 @@ def _chosen(session: Session, names: Sequence[str] | None) -> list[RunImage]:
     chosen = list(dict.fromkeys(known[name] for name in names)) if names else [one for one in images if one.folders]
     if not chosen:
         fail(
-            f"no run of {session.stack} has an image with a Dockerfile here; write workloads/<run>/Dockerfile for one of "
+            f"no run of {session.stack} has an image with a Dockerfile here; write workloads/RUN/Dockerfile for one of "
             f"{', '.join(sorted(known)) or 'none'}"
         )
     for image in chosen:

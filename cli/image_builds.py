@@ -42,7 +42,7 @@ def build(root: Path, image: RunImage, build_args: Mapping[str, str]) -> None:
     declared = base_argument((folder / "Dockerfile").read_text(encoding="utf-8"))
     if image.by_content and build_args:
         raise WorkloadError(
-            f"{image.folder}: the tag of an image with `image.build` is a digest of the folder, without build arguments; "
+            f"{image.folder}: the tag of an image with `image.build` is a digest of the folder, not of arguments; "
             "write them into the Dockerfile, or name the image: `image: {build: null, name: …}`"
         )
     if image.local:
@@ -119,7 +119,7 @@ def _ensure_base(tool: ImageTool, image: RunImage) -> None:
     """Have the project's own base image in the tool's store."""
     if tool.name != "buildah":
         raise ImageToolError(
-            f"{image.folder}/Dockerfile: ARG BASE is this project's base image, which buildah makes; install buildah, or "
+            f"{image.folder}/Dockerfile: ARG BASE is this project's base image, which buildah makes; install it, or "
             f"write `FROM <image>` without BASE, which {tool.name} builds"
         )
     if not tool.has(base_reference()):

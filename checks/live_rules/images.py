@@ -8,7 +8,7 @@ from checks.live import LiveRule, LiveScene, UnservedImage
 
 def image_missing(scene: LiveScene) -> Iterator[Finding]:
     """The registry has every image that is built here; where it cannot be asked, the finding is `unknown`."""
-    yield from map(image_finding, scene.unserved)
+    yield from map(image_finding, scene.live.unserved_images)
 
 
 def image_finding(image: UnservedImage) -> Finding:

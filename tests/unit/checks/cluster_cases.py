@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from checks.downgrades import WHY
-from checks.live import DryRun, Live, Operator
+from checks.live import DryRun, Live, Operator, UnservedImage
 from settings.environment import Environment
 from settings.model import Settings
 from settings.operators import Operators
@@ -53,6 +53,12 @@ def make_cluster_queue(reason: str = "Ready", **spec: Any) -> Body:
 def make_local_queue(reason: str = "Ready") -> Body:
     """The local queue `research`, which leads to the cluster queue of that name."""
     return {**make_queue("research", reason), "spec": {"clusterQueue": "research"}}
+
+
+def make_unserved(*, missing: bool, reason: str = "") -> UnservedImage:
+    """An image of the run `train` that the nodes may not get."""
+    command = "trainstack image push train -s test"
+    return UnservedImage(RUN, ("train",), "r.example.org/train:1", command, missing, reason)
 
 
 def make_live(lists: Mapping[str, tuple[Body, ...] | None] | None = None, **changes: Any) -> Live:
@@ -128,7 +134,7 @@ CASES: dict[str, list[Case]] = {
     "kind-missing": [
         Case(
             make_settings(make_distributed(), operators=Operators()),
-            make_live(unserved=frozenset({"PyTorchJob"})),
+            make_live(unserved_images=frozenset({"PyTorchJob"})),
             f"{RUN}.kind",
             "the cluster does not have the kind PyTorchJob (pytorchjobs.kubeflow.org, in the version that is used "
             "here)",
@@ -136,7 +142,7 @@ CASES: dict[str, list[Case]] = {
         ),
         Case(
             make_settings(make_run()),
-            make_live(unserved=frozenset({"LocalQueue"})),
+            make_live(unserved_images=frozenset({"LocalQueue"})),
             f"{RUN}.queue",
             "the cluster does not have the kind LocalQueue (localqueues.kueue.x-k8s.io, in the version that is used "
             "here) yet",
@@ -223,6 +229,23 @@ CASES: dict[str, list[Case]] = {
             RUN,
             "the cluster refuses its Job: ValidatingAdmissionPolicy 'queue' denied request: no queue",
             "correct what the message names, or ask the cluster's owner about that rule",
+        ),
+    ],
+    "image-missing": [
+        Case(
+            make_settings(make_run()),
+            make_live(unserved_images=(make_unserved(missing=True),)),
+            f"{RUN}.image",
+            "r.example.org/train:1 is not in its registry",
+            "run `trainstack image push train -s test`",
+        ),
+        Case(
+            make_settings(make_run()),
+            make_live(unserved_images=(make_unserved(missing=False, reason="r.example.org does not answer"),)),
+            f"{RUN}.image",
+            "whether the registry has r.example.org/train:1 is not known: r.example.org does not answer",
+            "`trainstack image push train -s test` pushes it",
+            "unknown",
         ),
     ],
     "namespace-missing": [
