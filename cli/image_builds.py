@@ -20,7 +20,7 @@ from workloads.errors import WorkloadError
 from workloads.images import base_reference
 from workloads.run_images import RunImage, base_argument
 
-_OWN_BASE = ("--timestamp=0", "--pull=false")
+OWN_BASE = ("--timestamp=0", "--pull=false")
 """The base is in no registry; times are set to 0, so that the same files give the same digest."""
 
 
@@ -62,7 +62,7 @@ def build(root: Path, image: RunImage, build_args: Mapping[str, str]) -> None:
             tool.build(image.reference, context, {})
         else:
             _ensure_base(tool, image)
-            tool.build(image.reference, context, {"BASE": base_reference()}, *_OWN_BASE)
+            tool.build(image.reference, context, {"BASE": base_reference()}, *OWN_BASE)
 
 
 def push(root: Path, image: RunImage, registries: Registries, local: RegistryAccess | None) -> Pushed:
