@@ -134,7 +134,7 @@ CASES: dict[str, list[Case]] = {
     "kind-missing": [
         Case(
             make_settings(make_distributed(), operators=Operators()),
-            make_live(unserved_images=frozenset({"PyTorchJob"})),
+            make_live(unserved=frozenset({"PyTorchJob"})),
             f"{RUN}.kind",
             "the cluster does not have the kind PyTorchJob (pytorchjobs.kubeflow.org, in the version that is used "
             "here)",
@@ -142,7 +142,7 @@ CASES: dict[str, list[Case]] = {
         ),
         Case(
             make_settings(make_run()),
-            make_live(unserved_images=frozenset({"LocalQueue"})),
+            make_live(unserved=frozenset({"LocalQueue"})),
             f"{RUN}.queue",
             "the cluster does not have the kind LocalQueue (localqueues.kueue.x-k8s.io, in the version that is used "
             "here) yet",
