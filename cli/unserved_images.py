@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from checks.cluster.snapshot import read_runs
 from checks.live import UnservedImage
-from checks.live_rules.images import image_finding
+from checks.live_rules.registry import image_finding
 from cli.console import err, fail, step
 from cli.image_builds import require_local
 from cli.local_registry import local_registry
