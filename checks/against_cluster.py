@@ -8,13 +8,15 @@ from collections.abc import Mapping
 from checks import silences
 from checks.finding import Checked, Finding
 from checks.live import Live, LiveRule, LiveScene
-from checks.live_rules import nodes, platform, queueing, storage
+from checks.live_rules import nodes, platform, queueing, registry, storage
 from checks.rule_runner import run_rules
 from settings.errors import Place
 from settings.model import Settings
 
 RULES: dict[str, LiveRule] = {
-    rule.__name__.replace("_", "-"): rule for group in (platform, storage, queueing, nodes) for rule in group.RULES
+    rule.__name__.replace("_", "-"): rule
+    for group in (platform, storage, queueing, nodes, registry)
+    for rule in group.RULES
 }
 """The rules by the id that their findings bear."""
 

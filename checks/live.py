@@ -59,6 +59,22 @@ class Operator:
     """Pod, where something else owns the controller's pods: a StatefulSet, for one."""
 
 
+@dataclass(frozen=True)
+class UnservedImage:
+    """An image with a Dockerfile in this repository that the cluster's nodes cannot pull, as far as one knows."""
+
+    path: str
+    """The first run or sweep that uses it, as `settings.paths` writes it."""
+    workloads: tuple[str, ...]
+    """All of them by name."""
+    reference: str
+    command: str
+    """What puts it into the registry."""
+    missing: bool
+    """True when the registry answers that it has no such image."""
+    reason: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Live:
     """A read of a cluster. What may not be read, or was not asked for, is None."""
@@ -80,6 +96,7 @@ class Live:
     """The running Kueue's Configuration; None where that is not known."""
     grows: bool = False
     """A node autoscaler is there: what no node has now, one may have that is yet to come."""
+    unserved_images: tuple[UnservedImage, ...] = ()
 
     def all(self, kind: str, namespace: str | None = None) -> dict[str, Body] | None:
         """The objects of a kind by name; None where that is not known."""

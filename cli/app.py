@@ -24,6 +24,7 @@ _WHERE: Mapping[str, str] = {
     "plan": "plan",
     "render": "render",
     "rights": "rights",
+    "image": "image",
     "pin": "pin",
     "status": "status",
     "wait": "runs",

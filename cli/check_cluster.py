@@ -13,6 +13,7 @@ from checks.kinds import KINDS
 from checks.live import OPERATORS, LiveScene, declared
 from cli.console import step
 from cli.session import Session
+from cli.unserved_images import unserved_images
 from manifests import probes
 from manifests.labels import LAUNCH, RUN, SWEEP, WORKLOAD, Manifest
 from settings.load import Loaded
@@ -62,6 +63,7 @@ def _on_cluster(session: Session, loaded: Loaded) -> Checked:
         for name in (metadata["labels"][RUN], metadata.get("name"))
         if name is not None
     }
+    live = replace(live, unserved_images=unserved_images(session))
     found = against_cluster.examine(LiveScene(settings, live, _images(manifests), launches), loaded.places)
     placed = [replace(finding, where=loaded.where(finding.path)) for finding in unbuilt]
     return Checked([*placed, *found.findings], found.verdicts)

@@ -21,6 +21,7 @@ from cli.runs import follow, launch_bodies
 from cli.same_cluster import ensure_own_objects, ensure_same_cluster
 from cli.session import Session, StackOption
 from cli.transfer import upload as upload_folder
+from cli.unserved_images import ensure_pushed
 from devcluster import cluster
 from devcluster.errors import ClusterError as LocalClusterError
 from devcluster.images import ensure_images, git, helpers, operators, workload
@@ -68,6 +69,7 @@ def up(
         reach(settings.cluster.context)
         ensure_stack(session)
         ensure_same_cluster(session)
+        ensure_pushed(session)
         with step(f"pulumi up -s {stack}", "80 s the first time, 15 s later"):
             pulumi(session, *_UP)
         if wait:

@@ -17,7 +17,8 @@ _EXPECTED = (
     ("reports.errors", "ReportError"),
     ("devcluster.errors", "ClusterError"),
     ("toolchain.errors", "ToolchainError"),
-    ("cli.registry", "RegistryError"),
+    ("cli.registry_access", "RegistryError"),
+    ("cli.image_tools", "ImageToolError"),
 )
 """Errors whose text is written for people, by module and class."""
 

@@ -14,9 +14,10 @@ from cli import staging
 from cli.code_commits import resolve, revisions
 from cli.console import err, fail, out, show_json, step
 from cli.git_remote import GitError
-from cli.registry import Registries, RegistryError, read_credentials
+from cli.local_registry import local_registry
+from cli.registry import Registries
+from cli.registry_access import RegistryError, read_credentials
 from cli.session import JsonOption, Session, StackOption
-from devcluster import cluster
 from devcluster.errors import ClusterError
 from settings.code_pins import is_code
 from settings.errors import SettingsError
@@ -150,7 +151,7 @@ def _digests(session: Session, loaded: Loaded) -> dict[str, str]:
     """The digest of every image; ends the command with all that have none, or where the environment has faults."""
     images = _images(session, loaded)
     with step(f"asking for the digests of {len(images)} images", "2 s"):
-        return _resolve(images, _registries(session))
+        return _resolve(session.stack, images, _registries(session))
 
 
 def _images(session: Session, loaded: Loaded) -> dict[str, UsedImage]:
@@ -169,10 +170,10 @@ def _images(session: Session, loaded: Loaded) -> dict[str, UsedImage]:
 
 def _registries(session: Session) -> Registries:
     """The registries of the environment's cluster; a local cluster has one of its own for all images."""
-    local = cluster.status(session.kubeconfig.parent).cluster
-    if local is not None and local.kubeconfig == session.kubeconfig:
+    local = local_registry(session)
+    if local is not None:
         try:
-            return Registries({}, mirror=f"https://{local.registry.address}", tls=local.registry.tls())
+            return Registries({}, mirror=f"https://{local.address}", tls=local.tls())
         except ClusterError as error:
             fail(str(error))
     if session.local:
@@ -186,14 +187,14 @@ def _registries(session: Session) -> Registries:
         fail(str(error))
 
 
-def _resolve(images: Mapping[str, UsedImage], registries: Registries) -> dict[str, str]:
+def _resolve(stack: str, images: Mapping[str, UsedImage], registries: Registries) -> dict[str, str]:
     """The digest of every image; ends the command with all that have none."""
 
     def ask(image: UsedImage) -> str | RegistryError:
         try:
             return registries.digest(image.reference)
         except RegistryError as error:
-            built = f" (it is built from {image.build}: docs/environments.md)" if image.build else ""
+            built = f" (`trainstack image push -s {stack}` builds and pushes it)" if image.build else ""
             return RegistryError(f"{image.path}: {error}{built}")
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:

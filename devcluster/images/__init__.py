@@ -4,7 +4,7 @@ ensure_images([*operators(), *helpers(), workload(Path("workloads/digits"))], cl
 """
 
 from devcluster.images.catalog import base, git, helpers, operators, workload
-from devcluster.images.ensure import ensure_images
+from devcluster.images.ensure import ensure_built, ensure_images
 from devcluster.images.recipe import Recipe
 from devcluster.images.registry import Registry
 from devcluster.images.run import run_in_image
@@ -15,6 +15,7 @@ __all__ = [
     "Registry",
     "Storage",
     "base",
+    "ensure_built",
     "ensure_images",
     "git",
     "helpers",

@@ -25,12 +25,7 @@ def ensure_images(
     """
     storage = storage or Storage.shared()
     images = [recipe.image for recipe in recipes]
-    missing = [pair for pair in zip(recipes, images, strict=True) if not layout.find(storage.layout, pair[1])]
-    if missing:
-        with storage.locked(report):
-            storage.remove_leftovers()
-            for recipe, image in missing:
-                _ensure_built(storage, recipe, image, report)
+    missing = _ensure_all_built(storage, list(zip(recipes, images, strict=True)), report)
     target = Registry(registry)
     places = [
         (image, name)
@@ -47,6 +42,24 @@ def ensure_images(
     if not missing and not lacking:
         report(f"the registry has all {len(places)} images")
     return images
+
+
+def ensure_built(recipes: Sequence[Recipe], report: Report, storage: Storage | None = None) -> list[str]:
+    """Build what is missing; returns the images' names, in order. They are in the storage's layout then."""
+    images = [recipe.image for recipe in recipes]
+    _ensure_all_built(storage or Storage.shared(), list(zip(recipes, images, strict=True)), report)
+    return images
+
+
+def _ensure_all_built(storage: Storage, images: Sequence[tuple[Recipe, str]], report: Report) -> bool:
+    """Build the missing ones of these images; True where there was one."""
+    missing = [(recipe, image) for recipe, image in images if not layout.find(storage.layout, image)]
+    if missing:
+        with storage.locked(report):
+            storage.remove_leftovers()
+            for recipe, image in missing:
+                _ensure_built(storage, recipe, image, report)
+    return bool(missing)
 
 
 def _ensure_built(storage: Storage, recipe: Recipe, image: str, report: Report) -> None:

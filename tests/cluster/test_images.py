@@ -1,7 +1,6 @@
 """Images are built, pushed, skipped and run for real, and nothing is left behind."""
 
 import os
-import socket
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -10,52 +9,24 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import certificates, config
+from devcluster import config
 from devcluster.errors import ClusterError
 from devcluster.images import Recipe, Registry, Storage, ensure_images, helpers, run_in_image
 from devcluster.images.registry import target
 from devcluster.images.storage import OWN_MOUNTS
 from devcluster.processes import wait_until
 from devcluster.registry_access import RegistryAccess
+from tests.cluster.registries import free_port, make_access, served
 
 pytestmark = pytest.mark.cluster
-
-START_SECONDS = 20.0
-
-
-def free_port() -> int:
-    """A port that nothing listens on just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-        assert isinstance(port, int)
-        return port
 
 
 @pytest.fixture
 def registry(tmp_path: Path) -> Iterator[RegistryAccess]:
     """An empty registry of the test's own, with the local cluster's configuration."""
-    access = RegistryAccess(f"127.0.0.1:{free_port()}", tmp_path / "certs")
-    access.certs.mkdir()
-    certificates.issue_registry(access.certs, "127.0.0.1")
-    file = tmp_path / "registry.yml"
-    file.write_text(config.registry(access, tmp_path / "blobs"))
-    with (tmp_path / "registry.log").open("w") as log:
-        process = subprocess.Popen(["docker-registry", "serve", str(file)], stdout=log, stderr=log)
-    try:
-        assert wait_until(lambda: answers(access), START_SECONDS, 0.05), (tmp_path / "registry.log").read_text()
+    access = make_access(tmp_path)
+    with served(tmp_path, access, config.registry(access, tmp_path / "blobs")):
         yield access
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def answers(registry: RegistryAccess) -> bool:
-    """Whether a registry answers there."""
-    try:
-        return Registry(registry).digest(target("nothing")) is None
-    except ClusterError:
-        return False
 
 
 @pytest.fixture

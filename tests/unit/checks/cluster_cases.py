@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from checks.downgrades import WHY
-from checks.live import DryRun, Live, Operator
+from checks.live import DryRun, Live, Operator, UnservedImage
 from settings.environment import Environment
 from settings.model import Settings
 from settings.operators import Operators
@@ -55,6 +55,12 @@ def make_cluster_queue(reason: str = "Ready", **spec: Any) -> Body:
 def make_local_queue(reason: str = "Ready") -> Body:
     """The local queue `research`, which leads to the cluster queue of that name."""
     return {**make_queue("research", reason), "spec": {"clusterQueue": "research"}}
+
+
+def make_unserved(*, missing: bool, reason: str = "") -> UnservedImage:
+    """An image of the run `train` that the nodes may not get."""
+    command = "trainstack image push train -s test"
+    return UnservedImage(RUN, ("train",), "r.example.org/train:1", command, missing, reason)
 
 
 def make_live(lists: Mapping[str, tuple[Body, ...] | None] | None = None, **changes: Any) -> Live:
@@ -243,6 +249,23 @@ CASES: dict[str, list[Case]] = {
             RUN,
             "the cluster refuses its Job: ValidatingAdmissionPolicy 'queue' denied request: no queue",
             "correct what the message names, or ask the cluster's owner about that rule",
+        ),
+    ],
+    "image-missing": [
+        Case(
+            make_settings(make_run()),
+            make_live(unserved_images=(make_unserved(missing=True),)),
+            f"{RUN}.image",
+            "r.example.org/train:1 is not in its registry",
+            "run `trainstack image push train -s test`",
+        ),
+        Case(
+            make_settings(make_run()),
+            make_live(unserved_images=(make_unserved(missing=False, reason="r.example.org does not answer"),)),
+            f"{RUN}.image",
+            "whether the registry has r.example.org/train:1 is not known: r.example.org does not answer",
+            "`trainstack image push train -s test` pushes it",
+            "unknown",
         ),
     ],
     "namespace-missing": [

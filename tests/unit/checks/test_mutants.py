@@ -8,7 +8,7 @@ import pytest
 
 from checks import against_cluster, preflight, silences, versions
 from checks.admission import shapes
-from checks.live_rules import nodes, platform, queueing, storage
+from checks.live_rules import nodes, platform, queueing, registry, storage
 from checks.rules import (
     admission,
     files,
@@ -59,7 +59,7 @@ MODULES = (
         resources,
         slips,
     ),
-    *(platform, storage, queueing, nodes),
+    *(platform, storage, queueing, nodes, registry),
     *(silences, versions, shapes),
 )
 TESTS = (

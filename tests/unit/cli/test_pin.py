@@ -8,7 +8,7 @@ from typer.testing import CliRunner, Result
 
 from cli import pin as command
 from cli.app import app
-from cli.registry import RegistryError
+from cli.registry_access import RegistryError
 from settings.load import load
 
 ENVIRONMENT = """\

@@ -1,0 +1,95 @@
+"""Images with a Dockerfile in this repository that the cluster's registry does not have, for `check` and `up`."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from checks.cluster.snapshot import read_runs
+from checks.live import UnservedImage
+from checks.live_rules.registry import image_finding
+from cli.console import err, fail, step
+from cli.image_builds import require_local
+from cli.local_registry import local_registry
+from cli.registry import ImageMissingError, Registries
+from cli.registry_access import RegistryError, read_credentials
+from cli.session import Session
+from devcluster.errors import ClusterError
+from devcluster.registry_access import RegistryAccess
+from workloads import render
+from workloads.errors import WorkloadError
+from workloads.run_images import RunImage, run_images
+
+_AT_ONCE = 8
+_TIMEOUT_SECONDS = 5.0
+"""The nodes may reach a registry that this machine does not: then nothing is lost but this time."""
+
+
+def unserved_images(session: Session) -> tuple[UnservedImage, ...]:
+    """Those that the registry lacks, and those that it cannot be asked for."""
+    try:
+        images = run_images(session.settings, session.root, session.loaded.places)
+    except WorkloadError:
+        return ()  # A folder without a Dockerfile: other rules find it.
+    built_here = [image for image in images if len(image.folders) == 1]
+    if not built_here:
+        return ()
+    local = local_registry(session)
+    with (
+        step("asking the registry for the images that are built here", "1 s"),
+        ThreadPoolExecutor(_AT_ONCE) as pool,
+    ):
+        answers = pool.map(lambda image: _unserved(session.stack, image, local), built_here)
+        return tuple(answer for answer in answers if answer is not None)
+
+
+def ensure_pushed(session: Session) -> None:
+    """End the command where a run that is yet to be launched has an image that the registry lacks.
+
+    A run that was launched already needs its image no more. A registry that cannot be asked stops nothing.
+    """
+    unserved = unserved_images(session)
+    for image in unserved:
+        if not image.missing:
+            err.print(str(image_finding(image)), style="yellow")
+    missing = [image for image in unserved if image.missing]
+    launching = set(_launching(session)) if missing else set()
+    faults = [str(image_finding(image)) for image in missing if launching & {*image.workloads}]
+    if faults:
+        fail("\n".join(faults))
+
+
+def _unserved(stack: str, image: RunImage, local: RegistryAccess | None) -> UnservedImage | None:
+    command = f"trainstack image push {image.workloads[0]} -s {stack}"
+    if local is not None and not image.local:
+        # The local cluster's registry stands in for the one in the name.
+        command = f"trainstack cluster load {image.folder} --as {image.reference}"
+    missing, reason = False, ""
+    try:
+        _registries(image, local).digest(image.reference)
+    except ImageMissingError:
+        missing = True
+    except (RegistryError, ClusterError) as error:
+        reason = str(error)
+    else:
+        return None
+    return UnservedImage(image.paths[0], image.workloads, image.reference, command, missing, reason)
+
+
+def _registries(image: RunImage, local: RegistryAccess | None) -> Registries:
+    """The registries that serve the cluster this image."""
+    if image.local or local is not None:
+        access = require_local(local)
+        return Registries({}, mirror=f"https://{access.address}", tls=access.tls())
+    return Registries(read_credentials(), timeout_seconds=_TIMEOUT_SECONDS)
+
+
+def _launching(session: Session) -> Iterator[str]:
+    """The runs and sweeps that `up` would launch something of."""
+    settings = session.settings
+    launched = {ledger.run_id for ledger in read_runs(settings).ledgers}
+    inputs = render.read_inputs(settings, session.root, commit="", cache=session.root / render.CACHE)
+    for run in render.runs(settings, inputs):
+        if run.launch.run_id not in launched:
+            yield run.workload.name
+    for sweep, trials in render.trials(settings, inputs).items():
+        if any(trial.run_id not in launched for trial in trials):
+            yield sweep

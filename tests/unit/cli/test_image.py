@@ -1,0 +1,263 @@
+"""`trainstack image`, with tools that record what they are asked for."""
+
+import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from cli import image as command
+from cli import unserved_images
+from cli.app import app
+from cli.registry import Registries
+from cli.session import Session
+from workloads import render
+from workloads.images import workload_reference
+
+DIGEST = f"sha256:{'1' * 64}"
+ENVIRONMENT = """\
+config:
+  trainstack:environment:
+    pinned: true
+    namespaces: [{name: lab}]
+  trainstack:cluster: {registry: r.example.org}
+  trainstack:workloads:
+    runs:
+      - {name: hello, kind: Job, namespace: lab, managed: false, image: {name: "r.example.org/lab/hello:1"}}
+      - {name: built, kind: Job, namespace: lab, managed: false, image: {build: workloads/built}}
+      - {name: theirs, kind: Job, namespace: lab, managed: false, image: {name: "example.org/theirs:1"}}
+"""
+HELLO = "r.example.org/lab/hello:1"
+TOOL = """\
+#!/bin/sh
+echo "${0##*/} $*" >> calls
+case "$*" in
+*inspect*) test -e "built" || { echo "no such image" >&2; exit 1; };;
+build*) : > built;;
+push*) test ! -e refuses || { echo "unauthorized: authentication required" >&2; exit 125; }
+       case $0 in *docker) echo "1: digest: DIGEST size: 529";; *) echo DIGEST > "$3"; echo "Copying blob";; esac;;
+esac
+""".replace("DIGEST", DIGEST)
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with two Dockerfiles, as the current folder, on a machine without any tool."""
+    (tmp_path / "Pulumi.yaml").touch()
+    (tmp_path / "Pulumi.lab.yaml").write_text(ENVIRONMENT)
+    for name in ("hello", "built"):
+        (tmp_path / "workloads" / name).mkdir(parents=True)
+        (tmp_path / "workloads" / name / "Dockerfile").write_text("FROM scratch\nCOPY Dockerfile /\n")
+    (tmp_path / "bin").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("REGISTRY_AUTH_FILE", raising=False)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+    return tmp_path
+
+
+def install(root: Path, *names: str) -> None:
+    """Put these tools on the PATH."""
+    for name in names:
+        (root / "bin" / name).write_text(TOOL)
+        (root / "bin" / name).chmod(0o755)
+
+
+def serve(monkeypatch: pytest.MonkeyPatch, images: dict[str, str]) -> None:
+    """Have registries that hold these images, by their address, and nothing else."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        place = f"{request.url.host}{request.url.path}"
+        if place in images:
+            body = {"config": {"digest": "sha256:config"}, "layers": [{"size": 3 << 20}]}
+            return httpx.Response(200, json=body, headers={"Docker-Content-Digest": images[place]})
+        if place.endswith("/blobs/sha256:config"):
+            return httpx.Response(200, json={"os": "linux", "architecture": "amd64"})
+        return httpx.Response(404)
+
+    for module in (command, unserved_images):
+        made = Registries({}, transport=httpx.MockTransport(answer))
+        monkeypatch.setattr(module, "Registries", lambda *_, made=made, **__: made)
+
+
+def run(*words: str) -> Result:
+    """Run the command."""
+    return CliRunner().invoke(app, ["image", *words, "-s", "lab"], env={"COLUMNS": "200"})
+
+
+def calls(root: Path) -> list[str]:
+    """What the tools were asked for, without the names of temporary folders."""
+    return re.sub(r"/\S*/(digest|trainstack-context-\w+)", r"TEMPORARY", (root / "calls").read_text()).splitlines()
+
+
+PUSH = f"push --digestfile TEMPORARY {HELLO}"
+
+
+@pytest.mark.parametrize(
+    ("installed", "tool", "inspect", "push"),
+    [
+        (("docker", "podman", "buildah"), "buildah", f"inspect --type image {HELLO}", PUSH),
+        (("docker", "podman"), "podman", f"image inspect {HELLO}", PUSH),
+        (("docker",), "docker", f"image inspect {HELLO}", f"push {HELLO}"),
+    ],
+)
+def test_the_first_tool_that_is_installed_builds_and_pushes(
+    root: Path, monkeypatch: pytest.MonkeyPatch, installed: tuple[str, ...], tool: str, inspect: str, push: str
+) -> None:
+    """What is not built yet is built before it is pushed; the digest is printed, and who pins is reminded."""
+    install(root, *installed)
+    serve(monkeypatch, {})
+    done = run("push", "hello")
+    assert (done.exit_code, done.stdout) == (0, f"{HELLO}@{DIGEST}\n"), done.output
+    assert "lab pins its images: run `trainstack pin -s lab`" in done.stderr
+    folder = root / "workloads" / "hello"
+    build = f"build --file {folder}/Dockerfile --tag {HELLO} {folder}"
+    assert calls(root) == [f"{tool} {words}" for words in (inspect, build, push)]
+    assert run("push", "hello").exit_code == 0
+    assert calls(root)[3:] == [f"{tool} {words}" for words in (inspect, push)]
+
+
+def test_without_a_tool_the_message_names_all_three(root: Path) -> None:
+    """And how one is installed."""
+    done = run("build", "hello")
+    assert done.exit_code == 1
+    assert "install buildah, podman or docker (on Debian: apt-get install buildah)" in done.output
+
+
+def test_build_arguments_go_to_the_tool(root: Path) -> None:
+    """A base that has no default must be given."""
+    install(root, "podman")
+    folder = root / "workloads" / "hello"
+    (folder / "Dockerfile").write_text("ARG BASE\nFROM ${BASE}\n")
+    done = run("build", "hello")
+    assert done.exit_code == 1
+    assert "workloads/hello/Dockerfile: ARG BASE has no value; give `trainstack image build` the option" in done.output
+    assert not (root / "calls").exists()
+    done = run("build", "hello", "--build-arg", "BASE=python:3", "--build-arg", "A=1")
+    assert (done.exit_code, done.stdout) == (0, f"{HELLO}\n")
+    arguments = "--build-arg A=1 --build-arg BASE=python:3"
+    assert calls(root) == [f"podman build --file {folder}/Dockerfile --tag {HELLO} {arguments} {folder}"]
+    assert "--build-arg BASE: write KEY=VALUE" in run("build", "hello", "--build-arg", "BASE").output
+
+
+def test_an_image_named_by_content_is_built_from_that_content_alone(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the registry it is once and for all: it is neither built nor pushed again, which could change its digest."""
+    install(root, "docker")
+    reference = workload_reference(root / "workloads" / "built", "r.example.org")
+    assert run("build", "built").stdout == f"{reference}\n"
+    context = f"--file TEMPORARY/Dockerfile --tag {reference} TEMPORARY"
+    assert calls(root) == [f"docker build {context}"]
+    tag = reference.rpartition(":")[2]
+    serve(monkeypatch, {f"r.example.org/v2/trainstack/built/manifests/{tag}": DIGEST})
+    done = run("push", "built")
+    assert (done.exit_code, done.stdout) == (0, f"{reference}@{DIGEST}\n")
+    assert "is in its registry already" in done.stderr
+    assert len(calls(root)) == 1
+    done = run("build", "built", "--build-arg", "A=1")
+    assert "workloads/built: the tag of an image with `image.build` is a digest of the folder" in done.output
+
+
+def test_the_base_of_this_project_needs_buildah(root: Path) -> None:
+    """No registry has it."""
+    install(root, "docker")
+    (root / "workloads" / "built" / "Dockerfile").write_text("ARG BASE\nFROM ${BASE}\n")
+    done = run("build", "built")
+    assert done.exit_code == 1
+    assert "ARG BASE is this project's base image, which buildah makes; install it, or write `FROM" in done.output
+
+
+def test_refused_credentials_are_explained(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the tool's own words, the command, and the login that helps."""
+    install(root, "docker")
+    serve(monkeypatch, {})
+    (root / "refuses").touch()
+    done = run("push", "hello")
+    assert done.exit_code == 1
+    assert "unauthorized: authentication required" in done.stderr
+    assert f"error: `docker push {HELLO}` ended with 125: r.example.org refused the credentials" in done.stderr
+    assert "run `docker login r.example.org`" in done.stderr
+
+
+def test_a_workload_that_cannot_be_built_is_named(root: Path) -> None:
+    """Before anything is built."""
+    install(root, "docker")
+    assert "lab has no run or sweep hallo; did you mean hello?" in run("build", "hallo").output
+    done = run("build", "hello", "theirs")
+    assert "there is no workloads/theirs/Dockerfile to build it from" in done.output
+    assert not (root / "calls").exists()
+
+
+def test_the_list_has_every_run(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Built here or not, in its registry or not, and the command for what is missing."""
+    install(root, "docker")
+    serve(monkeypatch, {"example.org/v2/theirs/manifests/1": DIGEST})
+    (root / "built").touch()
+    done = run("list", "--json")
+    assert done.exit_code == 0, done.output
+    listed = {line["workloads"][0]: line for line in json.loads(done.stdout)}
+    keys = ("image", "folders", "built", "registry", "digest", "sizeBytes", "platforms")
+    assert [listed["theirs"][key] for key in keys] == [
+        *("example.org/theirs:1", [], False, "pushed", DIGEST, 3 << 20, ["linux/amd64"]),
+    ]
+    assert [listed["hello"][key] for key in keys] == [HELLO, ["workloads/hello"], True, "missing", None, None, []]
+    done = run("list")
+    assert "to push it: trainstack image push hello -s lab" in done.stderr
+    (line,) = (line.split() for line in done.stdout.splitlines() if line.startswith("theirs"))
+    assert line == ["theirs", "example.org/theirs:1", "-", "-", "pushed", DIGEST, "linux/amd64", "3.0", "MiB", "-"]
+
+
+def test_up_stops_before_a_run_whose_image_is_missing(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the exact command; a run that was launched already needs its image no more."""
+    serve(monkeypatch, {})
+    launched: list[Any] = []
+    monkeypatch.setattr(unserved_images, "read_runs", lambda _: SimpleNamespace(ledgers=launched))
+    session = Session.open("lab")
+    with pytest.raises(typer.Exit):
+        unserved_images.ensure_pushed(session)
+    printed = capsys.readouterr().err
+    assert f"{HELLO} is not in its registry; run `trainstack image push hello -s lab`" in printed
+    assert "trainstack image push built -s lab" in printed
+    assert "theirs" not in printed
+    planned = render.runs(session.settings, render.read_inputs(session.settings, root, commit=""))
+    launched += [SimpleNamespace(run_id=run.launch.run_id) for run in planned]
+    unserved_images.ensure_pushed(session)
+    del launched[0]
+    with pytest.raises(typer.Exit):
+        unserved_images.ensure_pushed(session)
+    printed = capsys.readouterr().err
+    assert "image push hello" in printed
+    assert "image push built" not in printed
+
+
+def test_up_goes_on_where_the_registry_cannot_be_asked(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The nodes may be let in where this machine is not."""
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(401)
+
+    made = Registries({}, transport=httpx.MockTransport(answer))
+    monkeypatch.setattr(unserved_images, "Registries", lambda *_, **__: made)
+    unserved_images.ensure_pushed(Session.open("lab"))
+    assert f"whether the registry has {HELLO} is not known" in capsys.readouterr().err
+
+
+def test_an_image_of_the_local_cluster_needs_that_cluster(root: Path) -> None:
+    """Or another registry in the settings."""
+    install(root, "docker")
+    file = root / "Pulumi.lab.yaml"
+    file.write_text(file.read_text().replace("  trainstack:cluster: {registry: r.example.org}\n", ""))
+    done = run("push", "built")
+    assert done.exit_code == 1
+    assert "run `trainstack cluster up`, or name your registry: `trainstack:cluster: {registry: …}`" in done.output
