@@ -36,7 +36,7 @@ _MNIST = re.compile(
     r"\s+[Ll]oss[:=]\s*(?P<loss>\S+)"
 )
 _MNIST_TEST = re.compile(r"\bTest set: Average loss: (?P<loss>[^\s,]+), Accuracy: (?P<right>\d+)/(?P<total>[1-9]\d*)\b")
-_KUBEFLOW_TEST = re.compile(r"^accuracy=(?P<accuracy>\S+)")
+_KUBEFLOW_TEST = re.compile(r"^accuracy=(?P<accuracy>\d\S*|nan)")
 _QUICKSTART_EPOCH = re.compile(r"^Epoch (?P<epoch>\d+)$")
 _QUICKSTART = re.compile(r"\bloss: (?P<loss>\S+)\s+\[\s*(?P<rows>\d+)/\s*(?P<of>\d+)\]")
 _QUICKSTART_TEST = re.compile(r"\bAccuracy: (?P<percent>[\d.]+)%, Avg loss: (?P<loss>\S+)")
