@@ -12,7 +12,7 @@ from typing import Any, Literal
 from checks.batches import Batch, batches
 from checks.kinds import KINDS
 from checks.launches import LiveLaunch, indexes, live_launch
-from checks.pods import problems
+from checks.pods import pod_views, problems
 from checks.trainer import trainer
 from checks.waiting import Queueing, conditions, why_waiting
 from manifests.labels import LAUNCH, QUEUE
@@ -52,6 +52,8 @@ class SweepObjects:
     """Of all its launches; empty too where they may not be read."""
     queueing: Mapping[str, Queueing] = field(default_factory=dict)
     """Of launches that are queued, by uid."""
+    ledger_metadata: Mapping[str, Body] = field(default_factory=dict)
+    """Of the ledgers, by run id."""
 
 
 def live_trials(read: SweepObjects) -> dict[str, LiveTrial]:
@@ -69,6 +71,37 @@ def live_trials(read: SweepObjects) -> dict[str, LiveTrial]:
         if launch.sweep is None or launch.sweep.set_id:
             found[launch.run_id] = _of_launch(launch, bodies[launch.launch], pods.get(launch.launch, []), read)
     return found
+
+
+def trial_pods(read: SweepObjects) -> dict[str, Body]:
+    """By run id of trials with a launch of their own, the pod whose log counts, where one has begun.
+
+    Of the first replica's pods one that has succeeded, else the youngest.
+    """
+    found = {}
+    by_launch: dict[str, list[Body]] = {}
+    for pod in read.pods:
+        if (pod.get("status") or {}).get("phase") not in (None, "Pending", "Unknown"):
+            by_launch.setdefault(pod["metadata"]["labels"].get(LAUNCH, ""), []).append(pod)
+    for launch in sorted(map(live_launch, read.launches), key=lambda launch: launch.created):
+        pods = by_launch.get(launch.launch)
+        if pods and launch.sweep is not None and launch.sweep.set_id:
+            first = pod_views(pods, launch.kind)[0].name
+            replica = next(_replica(pod, launch.kind) for pod in pods if pod["metadata"]["name"] == first)
+            attempts = [pod for pod in pods if _replica(pod, launch.kind) == replica]
+            found[launch.run_id] = max(attempts, key=_age)
+    return found
+
+
+def _replica(pod: Body, kind: str) -> tuple[str | None, str | None]:
+    """Role and index, as far as the pod has them: of a Job that is not indexed all pods are attempts at the same."""
+    marks = {**(pod["metadata"].get("annotations") or {}), **(pod["metadata"].get("labels") or {})}
+    facts = KINDS[kind]
+    return marks.get(facts.role_label or ""), marks.get(facts.index_label or "")
+
+
+def _age(pod: Body) -> tuple[bool, str]:
+    return pod["status"]["phase"] == "Succeeded", str(pod["metadata"].get("creationTimestamp"))
 
 
 def _of_launch(launch: LiveLaunch, body: Body, pods: Sequence[Body], read: SweepObjects) -> LiveTrial:

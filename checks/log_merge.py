@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
-from checks.training_log import LogLine
+from checks.log_lines import LogLine
 
 T = TypeVar("T")
 _SECOND = 10**9

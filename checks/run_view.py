@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 from checks.kinds import KINDS, Replicas, claims
 from checks.launches import LiveLaunch, live_launch
+from checks.log_lines import LogLine
 from checks.pods import PodView, pod_views
-from checks.training_log import LogLine, Progress, progress
+from checks.training_progress import Progress, progress
 from checks.usage import Usage, Use
 from checks.waiting import Queueing, conditions, why_waiting
 from manifests.labels import QUEUE

@@ -10,7 +10,9 @@ import typer
 
 from checks.cluster.client import ClusterError, reach
 from checks.cluster.snapshot import read_runs
+from checks.cluster.sweeps import read_sweep
 from checks.launches import live_launch
+from checks.live_trials import live_trials
 from checks.preflight import check
 from cli.console import err, fail, out, step
 from cli.engine import ensure_stack, environment, outputs, pulumi
@@ -20,6 +22,7 @@ from cli.places import await_place
 from cli.runs import follow, launch_bodies
 from cli.same_cluster import ensure_own_objects, ensure_same_cluster
 from cli.session import Session, StackOption
+from cli.sweep_logs import TrialLogs
 from cli.transfer import upload as upload_folder
 from cli.unserved_images import ensure_pushed
 from devcluster import cluster
@@ -222,6 +225,11 @@ def _launch_dependents(session: Session) -> None:
 
 
 def _results(session: Session) -> None:
+    for each in session.settings.sweeps.sweeps:
+        if not each.run.managed:
+            # Their logs go with the pods.
+            objects = read_sweep(session.settings, each.name)
+            TrialLogs(session, each).outcomes(objects, live_trials(objects), running=False)
     ledgers = read_runs(session.settings).ledgers
     for sweep in sorted({ledger.sweep for ledger in ledgers if ledger.sweep}):
         out.print(f"\n{sweep}", style="bold")

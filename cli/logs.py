@@ -17,10 +17,10 @@ from checks.cluster.paths import location
 from checks.cluster.progress import view_all
 from checks.cluster.snapshot import read_launches, read_runs, run_namespaces
 from checks.launches import live_launch, utc_now
+from checks.log_lines import LogLine
 from checks.log_merge import Cursor, merged
 from checks.run_view import RunView
 from checks.trainer import trainer
-from checks.training_log import LogLine
 from cli.console import err, fail, out, quiet_interrupt
 from cli.runs import PAUSE_SECONDS, Patience, RunArgument, bodies_of, chosen, gone, matching, tell
 from cli.session import Session, StackOption

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from checks.launches import utc_now
 from checks.run_view import ClaimUse, RunView
+from checks.training_progress import Progress
 from checks.usage import Use
 from cli.console import WIDE, age, duration, err, fail, out, quiet_interrupt, show, show_json
 from cli.runs import PAUSE_SECONDS, OptionalRun, Patience, as_data, ending, look, views
@@ -145,7 +146,7 @@ def details(view: RunView, now: datetime) -> Panel:
         if words:
             facts.add_row(name, Text(words))
     parts: list[RenderableType] = [facts]
-    if view.done_fraction is not None:
+    if view.done_fraction is not None or view.progress is not None:
         parts.append(_bar(view))
     parts += [_replicas(view), _conditions(view, now)]
     if view.pods:
@@ -169,15 +170,29 @@ def _queue(view: RunView) -> str:
 
 
 def _bar(view: RunView) -> Table:
-    told = view.progress
+    """Of all epochs, or of this one where their number is unknown."""
+    progress, done, label = view.progress, view.done_fraction, "done"
+    if done is None and progress is not None:
+        done, label = progress.epoch_fraction, "epoch"
+    words = [f"{done or 0:.0%}"]
+    if progress is not None:
+        words += _position(progress)
+        words += [f"about {duration(progress.seconds_left)} left"] if progress.seconds_left is not None else []
     grid = Table.grid(padding=(0, 2))
-    words = [f"{view.done_fraction:.0%}"]
-    if told:
-        words.append(f"epoch {told.epoch}/{told.epochs}")
-        words += [f"step {told.step}/{told.steps}"] if told.step is not None else []
-        words += [f"about {duration(told.seconds_left)} left"] if told.seconds_left is not None else []
-    grid.add_row("done", ProgressBar(total=1, completed=view.done_fraction or 0, width=30), "  ".join(words))
+    grid.add_row(label, ProgressBar(total=1, completed=done or 0, width=30), "  ".join(words))
     return grid
+
+
+def _position(progress: Progress) -> list[str]:
+    """The epoch, and the step or the rows in it."""
+    words = []
+    if progress.epoch is not None:
+        words.append(f"epoch {progress.epoch}" + ("" if progress.epochs is None else f"/{progress.epochs}"))
+    if progress.step is not None:
+        words.append(f"step {progress.step}/{progress.steps}")
+    if progress.rows is not None:
+        words.append(f"row {progress.rows}/{progress.rows_of_epoch}")
+    return words
 
 
 def _section(title: str, *columns: str) -> Table:

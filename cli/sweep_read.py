@@ -1,7 +1,7 @@
-"""What became of a sweep's trials: their records on the volume, joined with what the cluster has of them."""
+"""What became of a sweep's trials: their records on the volume or logs, joined with what the cluster has of them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -10,13 +10,16 @@ import typer
 from checks.cluster.client import ClusterError
 from checks.cluster.sweeps import read_sweep
 from checks.live_trials import LiveTrial, live_trials
+from checks.metrics_collector import collect
 from cli.console import fail, step
 from cli.loader import data_loader
 from cli.session import Session
+from cli.sweep_logs import Outcome, TrialLogs
 from cli.sweep_records import LAST_LINES, Record, read_records
 from reports.errors import ReportError
 from reports.runs import METRICS, metrics_of
 from settings.operators import Operators
+from settings.space import Objective
 from settings.sweeps import Sweep
 from trials.results import State, TrialResult
 from workloads.errors import WorkloadError
@@ -24,7 +27,7 @@ from workloads.render import InputsError, read_inputs, trials
 from workloads.trials import PlannedTrial
 
 SweepArgument = Annotated[str, typer.Argument(metavar="NAME", help="The sweep.")]
-_UNMANAGED = "an unmanaged trial keeps no record"
+_LOG_GONE = "its pod is gone, or its log may not be read, and nothing of it was kept"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,39 +66,93 @@ def read_results(session: Session, sweep: Sweep) -> tuple[TrialResult, ...]:
     All records are read in one stream, through one data loader. Ends the command when cluster or volume cannot be read.
     """
     planned = planned_trials(session, sweep)
-    live = _live(session, sweep)
+    try:
+        with step(f"looking at the trials of {sweep.name}", "2 s"):
+            objects = read_sweep(session.settings, sweep.name)
+            live = live_trials(objects)
+            outcomes = TrialLogs(session, sweep).outcomes(objects, live, running=True)
+    except ClusterError as error:
+        return fail(str(error))
     records = _records(session, sweep, [each.run_id for each in planned])
-    return tuple(joined(each, live.get(each.run_id), records.get(each.run_id), sweep, looked=True) for each in planned)
+    return tuple(
+        joined(
+            each,
+            live.get(each.run_id),
+            records.get(each.run_id),
+            sweep,
+            looked=True,
+            outcome=outcomes.get(each.run_id),
+        )
+        for each in planned
+    )
+
+
+@dataclass
+class Known:
+    """What was read of trials that change no more, for who looks again and again."""
+
+    logs: TrialLogs
+    records: dict[str, Record | None] = field(default_factory=dict)
 
 
 def read_states(
-    session: Session, sweep: Sweep, planned: Sequence[PlannedTrial], known: dict[str, Record | None]
+    session: Session, sweep: Sweep, planned: Sequence[PlannedTrial], known: Known
 ) -> tuple[TrialResult, ...]:
-    """Every trial of the sweep as the cluster has it, without metrics.
+    """Every trial of the sweep as the cluster has it; metrics of unmanaged ones alone.
 
     A loader waits in the queue like any Job, so records are read only of trials that have ended, and whose objects do
-    not tell how; `known` remembers them, since they change no more. Raises ClusterError.
+    not tell how. Raises ClusterError.
     """
-    live = live_trials(read_sweep(session.settings, sweep.name))
+    objects = read_sweep(session.settings, sweep.name)
+    live = live_trials(objects)
+    outcomes = known.logs.outcomes(objects, live, running=False)
     asked = [each.run_id for each in planned if each.run_id in live and live[each.run_id].state == "gone"]
-    if missing := [run_id for run_id in asked if run_id not in known]:
+    if missing := [run_id for run_id in asked if run_id not in known.records]:
         records = _records(session, sweep, missing)
-        known.update({run_id: records.get(run_id) for run_id in missing})
+        known.records.update({run_id: records.get(run_id) for run_id in missing})
     return tuple(
-        joined(each, live.get(each.run_id), known.get(each.run_id), sweep, looked=each.run_id in known)
+        joined(
+            each,
+            live.get(each.run_id),
+            known.records.get(each.run_id),
+            sweep,
+            looked=each.run_id in known.records,
+            outcome=outcomes.get(each.run_id),
+        )
         for each in planned
     )
 
 
 def joined(
-    planned: PlannedTrial, live: LiveTrial | None, record: Record | None, sweep: Sweep, *, looked: bool
+    planned: PlannedTrial,
+    live: LiveTrial | None,
+    record: Record | None,
+    sweep: Sweep,
+    *,
+    looked: bool,
+    outcome: Outcome | None = None,
 ) -> TrialResult:
     """One trial from both sides. A finished record has the last word; else what the cluster has of it.
 
-    `looked`: its record was looked for, so None means that there is none.
+    Args:
+        planned: the trial.
+        live: its objects; None where it was never launched.
+        record: of a managed trial.
+        sweep: the sweep.
+        looked: the record was looked for, so None means that there is none.
+        outcome: of an unmanaged trial, from its log.
+
     """
-    trial, file = planned.trial, f"{planned.run_id}/{METRICS}"
-    metrics, fault = _metrics(record, file) if record else ((), "")
+    trial, objective = planned.trial, sweep.space.objective
+    if outcome is not None and not (live is not None and live.state == "queued"):
+        return TrialResult(
+            number=trial.number,
+            set_id=trial.set_id,
+            run_id=planned.run_id,
+            parameters=dict(trial.parameters),
+            **outcome.model_dump(exclude={"launch", "metric", "metrics_format"}),
+        )
+    metrics, fault = _metrics(record, f"{planned.run_id}/{METRICS}", objective) if record else ((), "")
     told = _told(live, record, sweep, looked=looked)
     facts = record.facts if record else {}
     return TrialResult(
@@ -140,7 +197,7 @@ def _told(live: LiveTrial | None, record: Record | None, sweep: Sweep, *, looked
 def _unrecorded(record: Record | None, sweep: Sweep) -> _Told:
     """What there is to say of a trial whose pod ended well, and whose record is not finished."""
     if not sweep.run.managed:
-        return _Told(state="succeeded", reason=f"{_UNMANAGED}, so nothing tells its metrics")
+        return _Told(state="succeeded", reason=_LOG_GONE)
     if record is None:
         return _Told(state="succeeded", reason="its record is not on the volume any more")
     return _Told(state="stopped", reason="its set was taken out before it began")
@@ -149,7 +206,7 @@ def _unrecorded(record: Record | None, sweep: Sweep) -> _Told:
 def _gone(record: Record | None, sweep: Sweep) -> _Told:
     """What there is to say of a trial whose object is gone, and whose record is not finished."""
     if not sweep.run.managed:
-        return _Told(state="stopped", reason=f"its object is gone, and {_UNMANAGED}: how it ended is not known")
+        return _Told(state="stopped", reason="its object is gone, and nothing was kept of it: how it ended is unknown")
     if record is None:
         return _Told(state="stopped", reason="its object is gone, and it left no record: it did not begin")
     if record.failure.get("withdrawn"):
@@ -170,25 +227,20 @@ def _failed(record: Record | None, live: str = "", controller: str = "") -> _Tol
     return _Told(state="failed", reason=reason, last_lines=tuple(map(str, lines))[-LAST_LINES:])
 
 
-def _live(session: Session, sweep: Sweep) -> dict[str, LiveTrial]:
-    try:
-        with step(f"looking at the trials of {sweep.name}", "2 s"):
-            return live_trials(read_sweep(session.settings, sweep.name))
-    except ClusterError as error:
-        return fail(str(error))
-
-
 def _records(session: Session, sweep: Sweep, run_ids: Sequence[str]) -> dict[str, Record]:
     place = sweep.run.record
     if place is None or not sweep.run.managed:
         return {}
     with data_loader(session.settings, sweep.run.namespace, place.volume) as loader:
-        return read_records(loader, place.path, run_ids)
+        with_logs = sweep.space.objective.metrics_format is not None
+        return read_records(loader, place.path, run_ids, with_logs=with_logs)
 
 
-def _metrics(record: Record, file: str) -> tuple[tuple[Mapping[str, Any], ...], str]:
-    """The lines of its metrics, and what is wrong with them."""
+def _metrics(record: Record, file: str, objective: Objective) -> tuple[tuple[Mapping[str, Any], ...], str]:
+    """The lines of its metrics, of the file or of the log, and what is wrong with them."""
     text = record.metrics
+    if objective.metrics_format is not None or not text:
+        return collect(record.log, objective), ""
     if not record.finished and not text.endswith("\n"):
         # The last line is being written.
         text = text[: text.rfind("\n") + 1]

@@ -18,12 +18,14 @@ from cli.tries import persevering
 
 LAST_LINES = 20
 """Of a log."""
-_LOG_BYTES = 8192
+_END_BYTES = 8192
 """Of a log's end, in which those lines are looked for: a line may be as long as a program likes."""
+_LOG_BYTES = 1 << 20
+"""Of the end of each log from which metrics are read."""
 
 # Content is base64, which holds no NUL, and its frame ends with the program's exit status. What a trial that still
 # runs writes meanwhile may be in it or not; what it renames is read under the other name, or not. Of several attempts
-# the one counts that wrote last.
+# the one counts that wrote last. $2, unless it is empty, has logs read although there are metrics.
 _READ = f"""{FUNCTIONS}
 content() {{ printf "3\\0%s\\0" "$1"; base64; printf "\\0%s\\0" $?; }}
 give() {{ if [ -f "$2" ] && ! content "$1" <"$2" && [ -f "$2" ]; then frame unreadable "$2"; fi; }}
@@ -32,6 +34,16 @@ newest() {{
   for each; do
     if [ -f "$each" ] && {{ [ -z "$newest" ] || [ "$each" -nt "$newest" ]; }}; then newest=$each; fi
   done
+}}
+# $1: there are no metrics but what the logs have. A resumed trial has several: all of them, the newest last.
+logs() {{
+  newest "$name"/logs/rank-0.*.log
+  if [ -z "$newest" ]; then return; fi
+  if [ -z "$1" ]; then tail -c {_END_BYTES} "$newest" | content log; return; fi
+  for each in "$name"/logs/rank-0.*.log; do
+    if [ "$each" != "$newest" ]; then tail -c {_LOG_BYTES} "$each" | content log; fi
+  done
+  tail -c {_LOG_BYTES} "$newest" | content log
 }}
 attempts() {{
   set -- "$1"/attempts/*/
@@ -46,16 +58,17 @@ while read_name; do
     frame finished "$name" 0
     give facts "$name/run.json"
     give metrics "$name/result/metrics.jsonl"
+    if [ -n "$2" ] || ! [ -s "$name/result/metrics.jsonl" ]; then logs all; fi
   elif [ -d "$name" ]; then
     attempts "$name"
     frame begun "$name" "$attempts"
     give facts "$name/run.json"
     newest "$name/result/metrics.jsonl" "$name"/attempts/*/output/metrics.jsonl
     give metrics "$newest"
+    if [ -n "$2" ] || ! [ -s "$newest" ]; then all=all; else all=; fi
     newest "$name"/attempts/*/failure.json
     give failure "$newest"
-    newest "$name"/logs/rank-0.*.log
-    if [ -n "$newest" ]; then tail -c {_LOG_BYTES} "$newest" | content log; fi
+    logs "$all"
   fi
 done
 {END} "$asked"
@@ -78,6 +91,9 @@ class Record:
     """The newest failure.json of its attempts; {} where none has failed."""
     last_lines: tuple[str, ...]
     """Of its newest log, while it is not finished."""
+    log: str = ""
+    """The ends of its attempts' logs, the newest last. Of a trial with metrics, where logs were not asked for: nothing
+    once it is finished, before that the end of the newest."""
 
 
 @dataclass
@@ -87,22 +103,29 @@ class _Parts:
     finished: bool
     attempts: int
     texts: dict[str, str] = field(default_factory=dict)
+    logs: list[str] = field(default_factory=list)
 
     def record(self) -> Record:
-        facts, log = _object(self.texts.get("facts", "")), self.texts.get("log", "")
-        # Bars of progress end their lines with \r.
-        lines = [line.rstrip() for line in log.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
+        facts = _object(self.texts.get("facts", ""))
         return Record(
             finished=self.finished,
             attempts=int(facts.get("attempts") or 1) if self.finished else self.attempts,
             facts=facts,
             metrics=self.texts.get("metrics", ""),
             failure=_object(self.texts.get("failure", "")),
-            last_lines=tuple([line for line in lines if line][-LAST_LINES:]),
+            last_lines=() if self.finished or not self.logs else last_lines(self.logs[-1]),
+            log="\n".join(self.logs),
         )
 
 
-def read_records(loader: Loader, folder: str, run_ids: Sequence[str]) -> dict[str, Record]:
+def last_lines(log: str) -> tuple[str, ...]:
+    """The last lines of a log that are not empty."""
+    # Bars of progress end their lines with \r.
+    lines = [line.rstrip() for line in log.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
+    return tuple([line for line in lines if line][-LAST_LINES:])
+
+
+def read_records(loader: Loader, folder: str, run_ids: Sequence[str], *, with_logs: bool = False) -> dict[str, Record]:
     """The records of these runs that are there, by run id.
 
     Ends the command when the volume cannot be read.
@@ -111,6 +134,7 @@ def read_records(loader: Loader, folder: str, run_ids: Sequence[str]) -> dict[st
         loader: through which.
         folder: the volume's folder that holds the records.
         run_ids: which.
+        with_logs: also of those that have metrics.
 
     """
     found: dict[str, Record] = {}
@@ -118,16 +142,25 @@ def read_records(loader: Loader, folder: str, run_ids: Sequence[str]) -> dict[st
 
         def attempt() -> None:
             left = [each for each in run_ids if each not in found]
-            _read(loader, folder, left, found, advance)
+            _read(loader, folder, left, found, advance, with_logs=with_logs)
 
         persevering(loader, attempt, lambda: len(found))
     return found
 
 
-def _read(loader: Loader, folder: str, run_ids: Sequence[str], found: dict[str, Record], advance: Advance) -> None:
+def _read(
+    loader: Loader,
+    folder: str,
+    run_ids: Sequence[str],
+    found: dict[str, Record],
+    advance: Advance,
+    *,
+    with_logs: bool,
+) -> None:
     """Read what is left. What came whole stays when the connection breaks. Raises BrokenConnectionError."""
     what = "reading of records"
-    with running(loader, what, _READ, folder, given=asked(run_ids)) as script:
+    logs = "logs" if with_logs else ""
+    with running(loader, what, _READ, folder, logs, given=asked(run_ids)) as script:
         frames = Frames(script.output, what)
         run, parts = "", _Parts(finished=False, attempts=0)
         for fields in frames:
@@ -138,7 +171,11 @@ def _read(loader: Loader, folder: str, run_ids: Sequence[str], found: dict[str, 
                         advance(1)
                     run, parts = name, _Parts(finished=state == "finished", attempts=int(attempts))
                 case [kind, content, "0"]:
-                    parts.texts[kind] = base64.b64decode(content).decode(errors="replace")
+                    text = base64.b64decode(content).decode(errors="replace")
+                    if kind == "log":
+                        parts.logs.append(text)
+                    else:
+                        parts.texts[kind] = text
                 case _:
                     fail(
                         f"a file of {folder}/{run} on the volume cannot be read: {fields[0]} {fields[-1]}. Make it "

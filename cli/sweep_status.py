@@ -17,12 +17,13 @@ from checks.launches import utc_now
 from cli.console import duration, fail, out, quiet_interrupt, show, show_json, step
 from cli.runs import PAUSE_SECONDS, Patience
 from cli.session import JsonOption, Session, StackOption
-from cli.sweep_read import SweepArgument, planned_trials, read_states, sweep_of
-from cli.sweep_records import Record
-from reports.sweep_words import STATES, counted, parameters_of, seconds_of
+from cli.sweep_logs import TrialLogs
+from cli.sweep_read import Known, SweepArgument, planned_trials, read_states, sweep_of
+from reports.sweep_words import STATES, best_in_words, counted, parameters_of, seconds_of
 from settings.sweeps import Sweep
 from trials.progress import seconds_left
-from trials.results import State, TrialResult
+from trials.ranking import rank
+from trials.results import State, TrialResult, objective_value
 
 _MARKS = {"succeeded": "●", "running": "◐", "queued": "○", "waiting": "·", "failed": "✗", "stopped": "–"}  # noqa: RUF001 (a dash is meant)
 _STYLES = {"succeeded": "green", "running": "cyan", "queued": "yellow", "waiting": "dim", "failed": "red"}
@@ -46,7 +47,8 @@ def status(
 ) -> None:
     """Show a sweep's trials as a grid: done, running, queued, failed; why, and how long the rest will take.
 
-    The time left is reckoned from the trials that have ended, with as many at once as run now.
+    The time left is reckoned from the trials that have ended, with as many at once as run now. Of unmanaged trials the
+    best so far is told, by their logs; what these say is kept when the pods are removed.
 
     Examples:
 
@@ -61,7 +63,7 @@ def status(
     session = Session.open(stack)
     sweep = sweep_of(session, name)
     planned = planned_trials(session, sweep)
-    known: dict[str, Record | None] = {}
+    known = Known(TrialLogs(session, sweep))
     if watch:
         with quiet_interrupt(), Live(console=out, auto_refresh=False) as live:
             patience = Patience(session, tell=lambda line: live.update(Text(line, style="yellow"), refresh=True))
@@ -85,13 +87,16 @@ def status(
 def as_data(sweep: Sweep, found: Sequence[TrialResult], now: datetime) -> dict[str, Any]:
     """A sweep's state for programs; times in seconds, null where nothing tells."""
     keep = {"number", "set_id", "run_id", "parameters", "state", "reason", "started", "finished", "attempts"}
-    counts = Counter(each.state for each in found)
+    counts, objective = Counter(each.state for each in found), sweep.space.objective
     return {
         "sweep": sweep.name,
         "form": sweep.form,
         "counts": {state: counts[state] for state in STATES},
         "seconds_left": left(found, now),
-        "trials": [each.model_dump(mode="json", include=keep) for each in found],
+        "trials": [
+            {**each.model_dump(mode="json", include=keep), "objective": objective_value(each.metrics, objective)}
+            for each in found
+        ],
     }
 
 
@@ -123,8 +128,15 @@ def shown(sweep: Sweep, found: Sequence[TrialResult], now: datetime) -> Renderab
         Text(f"{sweep.name}, form {sweep.form}, {counted(found)}{_time_left(found, now)}"),
         grid,
         legend,
+        *_best(sweep, found),
         *_reasons(found),
     )
+
+
+def _best(sweep: Sweep, found: Sequence[TrialResult]) -> list[RenderableType]:
+    """The best so far, where logs have told; records are not read for it."""
+    best = rank(found, sweep.space.objective).best
+    return [] if best is None else [Text(best_in_words(best, sweep.space.objective))]
 
 
 def _time_left(found: Sequence[TrialResult], now: datetime) -> str:

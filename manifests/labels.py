@@ -54,6 +54,10 @@ CLAIM = "trainstack.dev/claim"
 """Annotation of a ledger that claims the launch it holds: when the claim was made, in RFC 3339. The ledger is a claim
 until its data has `launched`, which the engine adds after the launch. Read by the launch rules and by the doctor."""
 
+OUTCOME = "trainstack.dev/outcome"
+"""Annotation of the ledger of an unmanaged trial that has ended: how, and the metrics in its log, as JSON. Written and
+read by the commands that read a sweep, since pod and log do not last."""
+
 AFTER = "trainstack.dev/after"
 """Annotation of a launch that took the place of one that was being deleted: that one's UID. By it the engine, which may
 still hold the old one, knows the new one for another."""

@@ -9,8 +9,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
+from checks.training_log import Epoch, Log, epoch_of, parse
 from reports.errors import ReportError
-from reports.logs import Epoch, Log, epoch_of, parse
 from reports.overlap import Placement
 
 _LOG_NAME = re.compile(r"rank-(?P<rank>\d+)\..*\.log")

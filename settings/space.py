@@ -173,13 +173,16 @@ def of_test_data(metric: str) -> bool:
 
 
 class Objective(Section):
-    """By what trials are compared: a figure that the program writes to metrics.jsonl for each epoch."""
+    """By what trials are compared: a figure that the program writes to metrics.jsonl for each epoch, or prints."""
 
     metric: str
-    """Its key there. Not one of the test data, which only the best trial is held against."""
+    """Its key there, or its name in the log. Not one of the test data, which only the best trial is held against."""
     direction: Literal["minimize", "maximize"]
     epoch: Annotated[Literal["best", "last"] | int, BeforeValidator(_epoch)] = "best"
     """Which line counts: the best value of all, the last one that is told, or that of this `epoch`."""
+    metrics_format: str | None = None
+    """A regular expression (RE2) that finds the metric in the log, in the group `(?P<value>…)`; it may have a group
+    `(?P<epoch>…)` too. None: metrics.jsonl, or, where a trial has none, the known formats and `<metric>=<number>`."""
     target: float | None = None
     """Enough: one trial that reaches it ends the sweep (form `indexed`). None: all trials are run."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from math import prod
 
-from settings import templates
+from settings import metrics_format, templates
 from settings.constraints import ConstraintError, Value, holds, names
 from settings.errors import nearest
 from settings.space import WAYS, Parameter, Space, of_test_data
@@ -173,6 +173,14 @@ def _objective(space: Space) -> Iterator[Fault]:
     if of_test_data(space.objective.metric):
         message = f"{space.objective.metric} is told of the test data, by which no set may be chosen"
         yield Fault(("objective", "metric"), message, "name a metric of the validation data, such as val_accuracy")
+    if space.objective.metrics_format is None:
+        return
+    steps = ("objective", "metricsFormat")
+    if found := metrics_format.fault(space.objective.metrics_format):
+        yield Fault(steps, found, r"write one such as 'accuracy=(?P<value>[0-9.]+)'")
+    if space.objective.target is not None:
+        message = "the target is compared in the pod, with metrics.jsonl and not with the log"
+        yield Fault(steps, message, "leave out objective.target, or have the program write metrics.jsonl")
 
 
 def _templates(space: Space) -> Iterator[Fault]:

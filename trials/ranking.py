@@ -107,6 +107,17 @@ def rank(results: Sequence[TrialResult], objective: Objective) -> Ranking:
     return Ranking(objective, tuple(ranked), tuple(unranked))
 
 
+def thinned(metrics: Sequence[Line], objective: Objective, most: int) -> tuple[Line, ...]:
+    """At most about so many of the lines, evenly spaced, among them the last one and the one that counts."""
+    if len(metrics) <= most:
+        return tuple(metrics)
+    value = objective_value(metrics, objective)
+    counts = None if value is None else _line(metrics, objective, value)
+    stride = -(-len(metrics) // most)
+    last = len(metrics) - 1
+    return tuple(line for index, line in enumerate(metrics) if index % stride == 0 or index == last or line is counts)
+
+
 def without_test(results: Sequence[TrialResult]) -> tuple[TrialResult, ...]:
     """The results without what they tell of the test data: who compares trials must not see it."""
     return tuple(
@@ -148,20 +159,22 @@ def _why(result: TrialResult, objective: Objective) -> str:
 def _silence(metrics: Sequence[Line], objective: Objective) -> str:
     """Why the metrics of a trial that succeeded have no value of the objective."""
     name = objective.metric
+    if not metrics and objective.metrics_format is not None:
+        return "its log has no match of metricsFormat"
     if not metrics:
-        return "it wrote no metrics.jsonl to $TRAINSTACK_OUTPUT"
+        return f"it wrote no metrics.jsonl to $TRAINSTACK_OUTPUT, and its log has no {name}=<number>"
     told = [line for line in metrics if name in line]
     if not told:
         known = sorted({key for line in metrics for key in line if not of_test_data(key)})
         near = get_close_matches(name, known, n=1)
         guess = f" (did you mean {near[0]}?)" if near else ""
-        return f"no line of its metrics.jsonl has {name}; they have {', '.join(known)}{guess}"
+        return f"no line of its metrics has {name}; they have {', '.join(known)}{guess}"
     numbers = [line for line in told if number(line[name]) is not None]
     if not numbers:
         return f"its {name} was never a number, but {told[-1][name]!r}"
     epochs = [epoch for line in numbers if (epoch := number(line.get("epoch"))) is not None]
     of = f"of epochs {min(epochs):g} to {max(epochs):g}" if epochs else "without an `epoch`"
-    return f"no line of its metrics.jsonl tells {name} of epoch {objective.epoch}; there are lines {of}"
+    return f"no line of its metrics tells {name} of epoch {objective.epoch}; there are lines {of}"
 
 
 def _trials(numbers: Sequence[int], most: int = 10) -> str:

@@ -44,7 +44,9 @@ def jobs_data(sweep: Sweep) -> Data:
 def batch_data(sweep: Sweep, members: Sequence[tuple[str, Trial]]) -> Data:
     """The file of an Indexed Job of these trials, with their run ids. Raises TooManySetsError."""
     target = sweep.space.objective.target
-    objective = sweep.space.objective.model_dump(by_alias=True) if target is not None else None
+    # The wrapper judges a target by metrics.jsonl alone.
+    judged = sweep.space.objective.model_dump(by_alias=True, exclude={"metrics_format"})
+    objective = judged if target is not None else None
 
     def first(count: int) -> Data:
         entries = [_entry(each, trial) for each, trial in members if trial.number <= count]

@@ -12,8 +12,8 @@ from kr8s import APITimeoutError
 from kr8s.asyncio import Api
 
 from checks.cluster.client import FORBIDDEN, ClusterError, PermanentError, RightsError, get, get_text
+from checks.log_lines import LogLine, log_line, log_lines
 from checks.log_merge import Cursor
-from checks.training_log import LogLine, log_line, log_lines
 
 _PAUSE_SECONDS = 0.5
 _SILENCE_SECONDS = 60

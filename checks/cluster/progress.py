@@ -13,10 +13,10 @@ from kr8s.asyncio import Api
 from checks.cluster.client import Answer, ClusterError, connect, get_all, get_text, run
 from checks.cluster.companions import companion_paths, companions
 from checks.kinds import claims
+from checks.log_lines import LogLine, log_lines
 from checks.pods import pod_views, problems
 from checks.run_view import RunObjects, RunView, run_view
 from checks.trainer import trainer
-from checks.training_log import LogLine, log_lines
 from checks.usage import Usage, usage
 from checks.waiting import Queueing, preemptor
 from manifests import labels

@@ -1,19 +1,27 @@
-"""Reading what a sweep's trials are doing: a few lists, however many trials there are."""
+"""Reading what a sweep's trials are doing: a few lists, however many trials there are; and their logs."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+import httpx
 from kr8s.asyncio import Api
 
-from checks.cluster.client import connect, get_all, run
+from checks.cluster.client import ClusterError, connect, get_all, get_text, run
 from checks.cluster.progress import JOB_UID, KUEUE, cluster_queues, items, preemptors
 from checks.cluster.snapshot import read_launches, read_runs, run_namespaces
 from checks.launches import live_launch
-from checks.live_trials import SweepObjects
+from checks.live_trials import Body, SweepObjects
+from checks.trainer import trainer
 from checks.waiting import Queueing
 from manifests import labels
 from settings.model import Settings
+from workloads.names import ledger_name
+
+_LOGS_AT_ONCE = 8
+_MOST_LINES = 100_000
+"""Of a log, its last ones; a kubelet keeps 10 MiB unless it is configured otherwise."""
 
 
 def read_sweep(settings: Settings, sweep: str) -> SweepObjects:
@@ -30,13 +38,49 @@ def read_sweep(settings: Settings, sweep: str) -> SweepObjects:
         return await _pods(api, own, sweep), await _queueing(api, waiting, cluster_wide=owner)
 
     pods, queueing = run(look())
+    ledgers = [ledger for ledger in known.ledgers if ledger.sweep == sweep]
     return SweepObjects(
         launches=own,
-        ledgers=[ledger for ledger in known.ledgers if ledger.sweep == sweep],
+        ledgers=ledgers,
         files=known.files,
         pods=pods,
         queueing=queueing,
+        ledger_metadata={
+            ledger.run_id: known.metadata["ConfigMap", ledger.namespace, ledger_name(ledger.run_id)]
+            for ledger in ledgers
+        },
     )
+
+
+def read_trial_logs(pods: Mapping[str, Body], context: str | None) -> dict[str, str]:
+    """The logs of trials, by run id; a log that is gone, or that may not be read, is left out.
+
+    Args:
+        pods: by run id, the pod whose log counts.
+        context: the kubeconfig's context; None: its current one.
+
+    Raises ClusterError where the cluster cannot be reached.
+
+    """
+    return run(_read_logs(pods, context)) if pods else {}
+
+
+async def _read_logs(pods: Mapping[str, Body], context: str | None) -> dict[str, str]:
+    api = await connect(context)
+    gate = asyncio.Semaphore(_LOGS_AT_ONCE)
+
+    async def one(run_id: str, pod: Body) -> dict[str, str]:
+        metadata, container = pod["metadata"], trainer([each["name"] for each in pod["spec"]["containers"]])
+        path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/log"
+        async with gate:
+            try:
+                status, text = await get_text(api, f"{path}?container={quote(container)}&tailLines={_MOST_LINES}")
+            except ClusterError:  # a log comes from the pod's node, which may be away while the cluster is well
+                return {}
+        return {run_id: text} if status == httpx.codes.OK else {}
+
+    found = await asyncio.gather(*(one(run_id, pod) for run_id, pod in pods.items()))
+    return {run_id: text for each in found for run_id, text in each.items()}
 
 
 async def _pods(api: Api, launches: Sequence[dict[str, Any]], sweep: str) -> list[dict[str, Any]]:

@@ -7,11 +7,13 @@ from pathlib import Path
 
 from devcluster.errors import ClusterError
 from devcluster.images import Recipe, base
-from devcluster.sites.definition import BASE, Site, SiteImage
+from devcluster.sites.definition import BASE, SITES, Site, SiteImage
 from toolchain.places import CHECKOUT, cache_root
 from workloads.images import base_reference
 
 PROGRAM = CHECKOUT / "workloads" / "digits"
+EXAMPLE = SITES / "mnist_example.py"
+"""Prints what the originals of some of these images print."""
 TEST_IMAGES = 197
 """So 1,600 are left to train and validate on: vsphere's image counts on it."""
 
@@ -29,6 +31,7 @@ def _recipe(site: Site, image: SiteImage) -> Recipe:
         raise ClusterError(f"{folder}: has no Dockerfile; `build` in {site.folder}/site.yaml names a folder that has")
     program = {f"digits/{path.name}": path for path in sorted(PROGRAM.glob("*.py"))}
     data = {f"data/{path.name}": path for path in sorted(_data().iterdir())}
+    program[EXAMPLE.name] = EXAMPLE
     build_args = {"BASE": base_reference()}
     return Recipe(f"site-{site.name}", folder, build_args, programs=program | data, serve_as=image.names)
 

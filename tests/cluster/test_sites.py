@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -201,8 +202,11 @@ def test_the_other_images_take_their_arguments(owner: Person) -> None:
     (log,) = owner.ended("test=gpu", "default", 1).values()
     assert log.startswith("no GPU here: gloo stands in for nccl\n")
     logs = owner.ended("training.kubeflow.org/job-name=gloo", "default", 4)
-    assert {log.split(" rank")[0] for log in logs.values()} == {"world size 4"}
-    assert all("test loss" in log for log in logs.values())
+    assert {log.splitlines()[0] for log in logs.values()} == {"Using distributed PyTorch with gloo backend"}
+    assert all(
+        re.search(r"^Train Epoch: 1 \[640/1440 \(\d+%\)\]\tloss=\d\.\d{4}$", log, re.MULTILINE) for log in logs.values()
+    )
+    assert all(re.search(r"^accuracy=0\.\d{4}$", log, re.MULTILINE) for log in logs.values())
 
 
 def test_the_model_is_on_the_nodes_folder(sites: Cluster, owner: Person) -> None:
@@ -226,7 +230,8 @@ def test_the_model_is_on_the_nodes_folder(sites: Cluster, owner: Person) -> None
     trainer = make_pod("traindb", image, claim="models", command=words, imagePullPolicy="Always", volumeMounts=mount)
     owner.create(trainer)
     (log,) = owner.ended("test=traindb", "default", 1).values()
-    assert "epoch 1/1 done" in log
+    assert re.search(r"^Train Epoch: 1 \[640/1440 \(\d+%\)\]\tLoss: \d\.\d{6}$", log, re.MULTILINE)
+    assert re.search(r"^Test set: Average loss: \d\.\d{4}, Accuracy: \d+/160 \(\d+%\)$", log, re.MULTILINE)
     script = ["sh", "-c", "touch /data/written && ls /data"]
     owner.create(make_pod("reader", "busybox", claim="models", command=script, securityContext={"runAsUser": 1000}))
     assert list(owner.ended("test=reader", "default", 1).values()) == ["mnist_cnn.pt\nwritten\n"]

@@ -34,9 +34,10 @@ KNOWS_NOTHING = """
 import os, yaml
 sets = yaml.safe_load(open("hyperparams.yml"))
 mine = sets[int(os.environ["JOB_ID"]) - 1]["hyperparam_set"]
+print(f"val_accuracy={1 - abs(mine['batch_size'] - 64) / 1000:.4f}")
 print("batch size", mine["batch_size"], "of commit NUMBER", sorted(mine), flush=True)
 """
-"""The published program's way to its set."""
+"""The published program's way to its set; it prints what it has reached, and writes nothing."""
 
 SIZES, RATES = (16, 32, 64, 128), (0.01, 0.05, 0.1)
 ARGS = ["--batch-size=${parameters.batch_size}", "--lr=${parameters.lr}"]
@@ -214,7 +215,10 @@ def as_told(found: dict[str, Config], epochs: int) -> None:
 def test_a_program_that_knows_nothing_of_us_takes_its_set_by_number(
     lab: Project, cluster: Cluster, tmp_path: Path
 ) -> None:
-    """The published example: four Jobs of a program from git, each told JOB_ID and nothing else; then a fifth set."""
+    """The published example: four Jobs of a program from git, each told JOB_ID and nothing else; then a fifth set.
+
+    Its best set is named from logs, and still is when the Jobs and their pods are gone.
+    """
     recipes = [git(), git(("git", "openssh-server"), serve_as=(forge.IMAGE,))]
     recipes.append(workload(ROOT / "workloads" / "digits", serve_as=(IMAGE,)))
     ensure_images(recipes, cluster.registry, lambda _: None)
@@ -228,6 +232,12 @@ def test_a_program_that_knows_nothing_of_us_takes_its_set_by_number(
             assert said(project, first) == {str(n): size for n, size in enumerate((32, 64, 128, 512), 1)}
             for body in first.values():
                 verbatim(body)
+            before = told(project, "best", "mnist-single-job")
+            assert [(each["number"], each["parameters"], each["value"]) for each in before["best"]] == [
+                (2, {"batch_size": 64}, 1.0)
+            ]
+            assert before["unranked"] == []
+            # The ledgers hold the outcomes now, and are as declared all the same.
             quiet(project)
 
             space(
@@ -244,6 +254,14 @@ def test_a_program_that_knows_nothing_of_us_takes_its_set_by_number(
             files = project.select("configmaps", "trainstack.dev/sweep,!trainstack.dev/ledger", NAMESPACE)
             assert len(files) == 2
             quiet(project)
+
+            reached = told(project, "results", "mnist-single-job")
+            expire(project, "mnist-single-job")
+            selector = "trainstack.dev/sweep=mnist-single-job"
+            eventually("the pods are gone", lambda: not project.select("pods", selector, NAMESPACE))
+            assert told(project, "results", "mnist-single-job") == reached
+            (best,) = told(project, "best", "mnist-single-job")["best"]
+            assert (best["number"], best["parameters"], best["value"]) == (3, {"batch_size": 64}, 1.0)
         finally:
             project.take_down()
     finally:
@@ -289,7 +307,7 @@ def said(project: Project, jobs: dict[str, Config]) -> dict[str, int]:
         (number,) = (each["value"] for each in container["env"])
         log = project.kubectl("logs", "-n", NAMESPACE, f"job/{body['metadata']['name']}", "-c", "training").out
         assert log.endswith("of commit 3 ['batch_size']\n")
-        result[number] = int(log.split()[2])
+        result[number] = int(log.splitlines()[-1].split()[2])
     return result
 
 

@@ -366,7 +366,9 @@ def test_a_gloo_demo(azurestack: Project, owner: Person, tmp_path: Path) -> None
     ]
     claim = owner.get("pvc", "local-storage", "-n", "default")
     assert claim["spec"]["volumeName"] == "local-storage-0"
-    assert "world size 4" in azurestack.trainstack("logs", "pytorch-dist-mnist-gloo-demo").out
+    printed = azurestack.trainstack("logs", "pytorch-dist-mnist-gloo-demo").out
+    assert "Using distributed PyTorch with gloo backend" in printed
+    assert "\tloss=" in printed
     model_fetched(azurestack, "gloo-recorded", "default", tmp_path)
     quiet(azurestack, "default")
     assert retained(azurestack) == ["PersistentVolumeClaim default/local-storage", "PersistentVolume local-storage-0"]
@@ -396,6 +398,7 @@ def test_models_on_a_folder_of_the_node(traindb: Project, owner: Person, tmp_pat
         command = ["python3", "/opt/mnist/src/mnist_training.py", "--epochs=1"]
         assert picked(container, "command", "args") == [command, None]
         assert mounts(job, role) == [("traindb-models-claim", "/opt/mnist/models")]
+    assert "Train Epoch: 1 [640/1440 (" in traindb.trainstack("logs", "traindb-training-mnist").out
     done = traindb.trainstack("ls", "traindb-models-claim:.", "--json")
     assert done.code == 0, done.text
     assert "mnist_cnn.pt" in json.loads(done.out)

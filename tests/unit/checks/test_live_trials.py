@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from checks.live_trials import LiveTrial, SweepObjects, live_trials
+from checks.live_trials import LiveTrial, SweepObjects, live_trials, trial_pods
 from checks.waiting import Queueing
 from manifests.labels import LAUNCH
 from tests.unit.checks.live import NOW, Body, make_condition, make_pending
@@ -222,3 +222,27 @@ def test_a_batch_that_an_interrupted_up_left_is_read_by_its_file() -> None:
     assert [*found] == run_ids
     gone = live_trials(SweepObjects(ledgers=[planned.batch(run_ids, file)]))
     assert gone == {run_id: LiveTrial(state="gone") for run_id in run_ids}
+
+
+def test_the_log_that_counts_is_that_of_the_attempt_that_succeeded() -> None:
+    """Else of the youngest; a pod that has not begun has no log, and an Indexed Job has records."""
+    planned = make_planned()
+    run_id = ids(planned)[0]
+    ledger = planned.job(run_id)
+    failed, good, waits = (
+        make_attempt(ledger, created, phase)
+        for created, phase in ((NOW, "Failed"), (LATER, "Succeeded"), ("2026-01-02T04:00:00Z", "Pending"))
+    )
+    late = make_attempt(ledger, "2026-01-02T05:00:00Z", "Failed")
+    for pods, expected in (((failed,), failed), ((late, good, failed, waits), good), ((failed, late), late)):
+        assert trial_pods(SweepObjects(launches=[alive(ledger)], pods=pods)) == {run_id: expected}
+    assert trial_pods(SweepObjects(launches=[alive(ledger)], pods=[waits])) == {}
+    indexed = make_indexed()
+    batch = indexed.batch(ids(indexed), name_of_file(indexed, ids(indexed)))
+    assert trial_pods(SweepObjects(launches=[alive(batch)], ledgers=[batch], pods=[make_pod(batch)])) == {}
+
+
+def make_attempt(ledger: Ledger, created: str, phase: str) -> Body:
+    """A pod of a Job that is not indexed."""
+    pod = make_pod(ledger, phase=phase, created=created)
+    return {**pod, "metadata": {**pod["metadata"], "uid": created, "labels": {LAUNCH: ledger.launch_name}}}

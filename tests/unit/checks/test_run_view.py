@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from checks.kinds import Replicas
+from checks.log_lines import LogLine
 from checks.run_view import ClaimUse, Condition, RunObjects, run_view
-from checks.training_log import LogLine
 from checks.usage import Usage, Use, usage
 from checks.waiting import Queueing
 from tests.unit.checks.live import (

@@ -1,82 +1,176 @@
-"""How far a training is, and how long it will still take."""
+"""What is read from the lines of a log."""
 
-from datetime import UTC, datetime, timedelta
+import math
+from statistics import fmean
 
 import pytest
 
-from checks.training_log import LogLine, log_line, log_lines, progress
+from checks.training_log import Epoch, Log, Reader, parse
+from tests.unit.reports.make import make_classic, make_log, make_stamped
 
-START = datetime(2026, 1, 2, 3, 0, 0, tzinfo=UTC)
+
+def test_the_digits_log_tells_everything() -> None:
+    """Steps by the last one of each epoch, though only every tenth is told; figures of each epoch; the test."""
+    assert parse(make_log(world=3).splitlines()) == Log(
+        world_size=3,
+        epochs={
+            1: Epoch(steps=14, seconds=0.21, train_loss=0.5, loss=0.3, accuracy=0.91),
+            2: Epoch(steps=14, seconds=0.22, train_loss=0.5, loss=0.2, accuracy=0.92),
+        },
+        test_loss=0.0479,
+        test_accuracy=0.9916,
+    )
 
 
-def make_log(*told: tuple[float, str]) -> list[LogLine]:
-    """Lines by the seconds since START."""
-    return [LogLine(int((START.timestamp() + seconds) * 10**9), text) for seconds, text in told]
+def test_a_step_that_two_attempts_took_counts_once() -> None:
+    """A resumed run tells of an epoch again from the step on which it was stopped."""
+    stopped = ["epoch 1/1 step 10/45 loss 0.5", "epoch 1/1 step 20/45 loss 0.4"]
+    resumed = ["resumed after epoch 0 step 15", "epoch 1/1 step 20/45 loss 0.4", "epoch 1/1 step 45/45 loss 0.3"]
+    assert parse([*stopped, *resumed]).epochs == {1: Epoch(steps=45)}
+
+
+def test_a_classic_log_counts_progress_lines() -> None:
+    """It does not number its steps; its last test is the result, and its losses' mean that of the epoch."""
+    assert parse(make_classic().splitlines()) == Log(
+        epochs={
+            1: Epoch(steps=3, train_loss=2.0, loss=0.2, accuracy=0.96),
+            2: Epoch(steps=3, train_loss=1.0, loss=0.1, accuracy=0.97),
+        },
+        counted="progress lines",
+        images_per_line=640,
+        test_loss=0.1,
+        test_accuracy=0.97,
+    )
 
 
 @pytest.mark.parametrize(
-    ("line", "fraction"),
+    "line",
     [
-        ("epoch 3/12", 0.25),
-        ("epoch 3/12 step 20/40 loss 0.1", 2.5 / 12),
-        ("epoch 12/12 step 40/40", 1.0),
-        ("INFO epoch 3/12 done seconds 1", 0.25),
-        ("starting epoch 3/12", 2 / 12),
-        ("Beginning epoch 1/12", 0.0),
-        ("myepoch 3/12", None),
-        ("epoch 0/0", None),
-        ("epoch 1/2 step 0/0", None),
-        ("nothing of the kind", None),
+        "Train Epoch: 1 [640/60000 (1%)]\tloss=2.2975",
+        "Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.297500",
+        "2026-11-21 12:00:00 INFO     Train Epoch: 1 [640/60000 (1%)]\tloss=2.2975",
+        "Train Epoch: 1 [640/60000 (1.07%)] Loss: 2.2975,",
     ],
 )
-def test_progress_is_read_from_a_line(line: str, fraction: float | None) -> None:
-    """Whatever a program of somebody else's writes."""
-    found = progress(make_log((1, line)), START, START)
-    assert (found.fraction if found else None) == (None if fraction is None else pytest.approx(fraction))
+def test_the_descendants_of_the_classic_form_are_understood(line: str) -> None:
+    """Their losses differ in how they are written, and loggers put words before them."""
+    assert parse([line]).epochs == {1: Epoch(steps=1, train_loss=2.2975)}
+
+
+def test_a_plain_accuracy_is_a_test_too() -> None:
+    """The programs of the training operator's examples print it alone after each epoch."""
+    log = parse(["Train Epoch: 1 [0/60000 (0%)]\tloss=2.3", "", "accuracy=0.9665", ""])
+    assert (log.test_accuracy, log.test_loss, log.epochs[1].accuracy) == (0.9665, None, 0.9665)
+
+
+def make_quickstart(epochs: int = 2) -> str:
+    """A log of PyTorch's quickstart, character by character as its page shows it."""
+    texts = []
+    for epoch in range(1, epochs + 1):
+        texts += [f"Epoch {epoch}", "-" * 31]
+        texts += [f"loss: {2 / epoch:>7f}  [{rows:>5d}/60000]" for rows in range(64, 60000, 6400)]
+        texts += ["Test Error: ", f" Accuracy: {40 + 5.9 * epoch:>0.1f}%, Avg loss: {2.3 - 0.1 * epoch:>8f} ", ""]
+    return "\n".join([*texts, "Done!", ""])
+
+
+@pytest.mark.parametrize("one_line", [False, True])
+def test_the_quickstart_is_read_as_it_prints(*, one_line: bool) -> None:
+    """Ten progress lines an epoch; the accuracy as a fraction, on a line of its own or after `Test Error`."""
+    text = make_quickstart().replace("Test Error: \n", "" if one_line else "Test Error: \n")
+    assert parse(text.split("\n")) == Log(
+        epochs={
+            1: Epoch(steps=10, train_loss=2.0, loss=2.2, accuracy=45.9 / 100),
+            2: Epoch(steps=10, train_loss=1.0, loss=2.1, accuracy=51.8 / 100),
+        },
+        counted="progress lines",
+        images_per_line=6400,
+        test_loss=2.1,
+        test_accuracy=51.8 / 100,
+    )
+
+
+def test_kubeflows_example_is_read_as_it_prints() -> None:
+    """Its first line names the backend; the accuracy has a line of its own between empty ones."""
+    progress_lines = [f"Train Epoch: 1 [{rows}/60000 ({rows // 600}%)]\tloss=2.2135" for rows in (0, 640, 1280)]
+    text = "\n".join(["Using distributed PyTorch with gloo backend", *progress_lines, "", "accuracy=0.9666", "", ""])
+    assert parse(text.split("\n")) == Log(
+        epochs={1: Epoch(steps=3, train_loss=fmean([2.2135] * 3), accuracy=0.9666)},
+        counted="progress lines",
+        images_per_line=640,
+        test_accuracy=0.9666,
+    )
+
+
+def test_figures_are_those_of_a_metrics_file() -> None:
+    """By the names that the program prints; PyTorch's examples print none, so theirs are `loss` and `accuracy`."""
+    assert metrics(make_log(epochs=1)) == [
+        {"epoch": 1, "train_loss": 0.5, "val_loss": 0.3, "val_accuracy": 0.91, "seconds": 0.21},
+        {"test_loss": 0.0479, "test_accuracy": 0.9916},
+    ]
+    assert metrics(make_classic()) == [
+        {"epoch": 1, "train_loss": 2.0, "loss": 0.2, "accuracy": 0.96},
+        {"epoch": 2, "train_loss": 1.0, "loss": 0.1, "accuracy": 0.97},
+    ]
+    assert metrics("accuracy=0.5\naccuracy=0.75\n") == [{"accuracy": 0.5}, {"accuracy": 0.75}]
+    assert metrics("starting epoch 1/2\nnothing else") == []
+
+
+def metrics(text: str) -> list[dict[str, float]]:
+    """The lines of a metrics file that a log stands for."""
+    reader = Reader()
+    for line in text.split("\n"):
+        reader.read(line.strip())
+    return reader.metrics()
+
+
+def test_timestamps_tell_how_long_an_epoch_took() -> None:
+    """To the first line of the next one; the last one to its test, 4 lines on."""
+    log = parse(make_stamped(make_classic(), seconds=1.5).splitlines(), timestamps=True)
+    assert [epoch.seconds for epoch in log.epochs.values()] == [9.0, 6.0]
+
+
+def test_a_line_with_an_epoch_may_tell_of_the_test_too() -> None:
+    """Both count."""
+    log = parse(["epoch 2/2 test loss 0.1 accuracy 0.9"])
+    assert (log.epochs, log.test_loss, log.test_accuracy) == ({2: Epoch()}, 0.1, 0.9)
+
+
+def test_epochs_without_steps_are_epochs_too() -> None:
+    """As they are to the status: what is told of them is when they were."""
+    log = parse(
+        make_stamped("starting epoch 1/2\nepoch 1/2\nstarting epoch 2/2\nx\nepoch 2/2\n").split("\n"), timestamps=True
+    )
+    assert log.epochs == {1: Epoch(seconds=2.0), 2: Epoch(seconds=2.0)}
+
+
+def test_what_the_log_itself_tells_of_time_counts_more_than_timestamps() -> None:
+    """It is of the training alone."""
+    log = parse(make_stamped(make_log()).splitlines(), timestamps=True)
+    assert [epoch.seconds for epoch in log.epochs.values()] == [0.21, 0.22]
+
+
+def test_a_diverged_loss_is_a_number_that_is_none() -> None:
+    """`nan` is read as such."""
+    log = parse(
+        ["epoch 1/1 done train_loss nan val_loss nan val_accuracy 0.1000 seconds 0.2", "test loss nan accuracy 0.1"]
+    )
+    assert math.isnan(log.epochs[1].loss or 0.0)
+    assert math.isnan(log.test_loss or 0.0)
+    assert log.test_accuracy == 0.1
 
 
 @pytest.mark.parametrize(
-    ("log", "now", "left"),
+    "text",
     [
-        pytest.param([(10, "epoch 1/4"), (20, "epoch 2/4"), (25, "loss 1")], 20, 20.0, id="from several lines"),
-        pytest.param([(10, "epoch 1/4"), (20, "epoch 2/4")], 26, 14.0, id="time has gone on since the last"),
-        pytest.param([(10, "epoch 1/4"), (20, "epoch 2/4")], 100, 0.0, id="it is late"),
-        pytest.param([(30, "epoch 1/4")], 30, 90.0, id="from one line, since the start"),
-        pytest.param(
-            [(1000, "resumed"), (1010, "epoch 3/4 step 1/2"), (1015, "epoch 3/4 step 2/2")], 1015, 10.0, id="resumed"
-        ),
+        "",
+        "\x00\xff",
+        "epoch",
+        "epoch x/y step 1/2",
+        "Test set: Average loss: 1.0, Accuracy: 0/0 (0%)",
+        "world size big",
     ],
 )
-def test_the_time_left_is_that_of_the_last_rate(log: list[tuple[float, str]], now: float, left: float) -> None:
-    """A run that resumed at a half is not twice as fast."""
-    found = progress(make_log(*log), START, START + timedelta(seconds=now))
-    assert found is not None
-    assert found.seconds_left == pytest.approx(left)
-
-
-def test_without_a_rate_nothing_is_said_of_the_time_left() -> None:
-    """One line, and no start."""
-    found = progress(make_log((10, "epoch 1/4")), None, START)
-    assert found is not None
-    assert (found.epoch, found.epochs, found.step, found.steps, found.seconds_left) == (1, 4, None, None, None)
-
-
-def test_only_a_line_feed_ends_a_line() -> None:
-    """What else some libraries take for an end is part of the text; a progress bar's last word is its line."""
-    stamp = "2026-01-02T03:00:00Z"
-    log = f"{stamp} \repoch 1/3 step 1/10\repoch 1/3 step 10/10\n{stamp} a\x0cb\x85c\u2028d\n{stamp} dos\r\n"
-    lines = log_lines(log)
-    assert [line.text for line in lines] == ["epoch 1/3 step 10/10", "a\x0cb\x85c\u2028d", "dos"]
-    found = progress(lines, None, START)
-    assert found is not None
-    assert found.fraction == pytest.approx(1 / 3)
-
-
-def test_lines_bear_the_moment_to_the_nanosecond() -> None:
-    """Whatever the zone and the number of digits; a line without one is no line of a log with timestamps."""
-    second = int(START.timestamp()) * 10**9
-    assert log_line("2026-01-02T03:00:00.123456789Z a b") == LogLine(second + 123456789, "a b")
-    assert log_line("2026-01-02T05:00:00.5+02:00 a") == LogLine(second + 500_000_000, "a")
-    assert log_line("2026-01-02T03:00:00Z ") == LogLine(second, "")
-    assert log_lines("unable to retrieve container logs\n\n") == []
-    assert LogLine(second + 1500, "").at == START + timedelta(microseconds=1)
+def test_other_lines_tell_nothing(text: str) -> None:
+    """Neither of nothing nor of zero."""
+    assert parse([text]) == Log(epochs={})
+    assert parse([text], timestamps=True) == Log(epochs={})

@@ -19,9 +19,10 @@ from checks.cluster.client import ClusterError, PermanentError, RightsError
 from checks.cluster.logs import Source
 from checks.kinds import Replicas
 from checks.launches import LiveLaunch, Phase
+from checks.log_lines import LogLine
 from checks.pods import PodView
 from checks.run_view import ClaimUse, Condition, RunView
-from checks.training_log import LogLine, Progress
+from checks.training_progress import Progress
 from cli import events, logs, runs, status
 from cli.console import WIDE, duration, quiet_interrupt
 from cli.session import Session
@@ -111,6 +112,14 @@ def test_the_details_hold_everything() -> None:
         r"other\s+missing\s+unknown\s+unknown",
     ]
     assert [row for row in rows if not re.search(row, text)] == []
+
+
+def test_a_run_of_unknown_length_shows_its_place_in_the_epoch() -> None:
+    """PyTorch's examples print the rows of the data set and no number of epochs."""
+    progress = Progress(None, 2, None, None, None, None, rows=640, rows_of_epoch=60000, epoch_fraction=0.0107)
+    view = make_view("digits-0f3c9a1b2d", "running", "PyTorchJob", progress=progress)
+    assert re.search(r"epoch\s+\S*\s+1%  epoch 2  row 640/60000 ", drawn(status.details(view, NOW)))
+    assert view.done_fraction is None
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,18 @@ def test_an_unfinished_record_tells_its_newest_attempt(volume: FakeVolume) -> No
     assert (found["digits-2"].metrics, found["digits-2"].attempts) == ("", 1)
 
 
+def test_logs_are_read_where_there_are_no_metrics_or_they_are_asked_for(volume: FakeVolume) -> None:
+    """Of every attempt of rank 0, the newest last: a program that only prints has its figures there."""
+    make_begun(volume, "digits-1", zz="", aa="")
+    make_finished(volume, "digits-1", metrics="")
+    make_finished(volume, "digits-2")
+    found = read_records(LOADER, "runs", ["digits-1", "digits-2"])
+    assert (found["digits-2"].log, found["digits-2"].last_lines) == ("", ())
+    assert found["digits-1"].log.split() == ["aa", "zz", "fine"]
+    asked = read_records(LOADER, "runs", ["digits-1", "digits-2"], with_logs=True)
+    assert (asked["digits-2"].log, asked["digits-2"].metrics) == ("fine\n", METRICS)
+
+
 def test_what_is_published_counts_before_the_record_is_finished(volume: FakeVolume) -> None:
     """Between the rename of the output and the last file."""
     make_begun(volume, "digits-1", pod="old\n")

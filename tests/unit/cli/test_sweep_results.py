@@ -27,7 +27,7 @@ from settings.model import Settings
 from tests.unit.checks.live import Body, make_condition, make_pending
 from tests.unit.checks.test_live_trials import alive
 from tests.unit.cli.volume import LOADER, FakeVolume, make_volume, write
-from tests.unit.make import make_run, make_settings, make_sweeps
+from tests.unit.make import make_settings, make_sweeps
 from tests.unit.workloads.sweeps import make_indexed, make_planned
 from trials.results import from_json
 from workloads.records import Ledger
@@ -284,6 +284,23 @@ def test_metrics_that_cannot_be_read_leave_the_others(ended: Project) -> None:
     assert told["trials"][3]["metrics"] == [{"epoch": 1, "val_accuracy": 0.4}]
 
 
+def test_a_managed_trial_that_only_prints_is_read_from_its_recorded_log(project: Project) -> None:
+    """Of all its attempts; where there is a metrics file the log is not asked."""
+    project.finish(1, 0.7)
+    project.launch(1, conditions=[DONE])
+    log = "epoch 1/2 done val_loss 0.3 val_accuracy 0.9\n"
+    files = {"run.json": '{"state": "succeeded"}', "_SUCCESS": "{}", "logs/rank-0.a-1.log": log}
+    project.write(2, {**files, "logs/rank-0.b-1.log": "epoch 2/2 done val_loss 0.2 val_accuracy 0.95\n"})
+    project.write(1, {"logs/rank-0.a-1.log": log.replace("0.9", "0.99")})
+    project.launch(2, conditions=[DONE])
+    trials = json.loads(run("results", "search", "--json").stdout)["trials"]
+    assert [each["objective"] for each in trials[:2]] == [0.7, 0.95]
+    assert trials[1]["metrics"] == [
+        {"epoch": 1, "val_loss": 0.3, "val_accuracy": 0.9},
+        {"epoch": 2, "val_loss": 0.2, "val_accuracy": 0.95},
+    ]
+
+
 def test_the_report_is_a_page_and_its_pictures(ended: Project, tmp_path: Path) -> None:
     """In results/<sweep>/ unless said otherwise; of few trials there is no importance."""
     told = run("report", "search")
@@ -435,23 +452,6 @@ def test_what_record_and_cluster_say_together(
     assert (found.state, found.reason) == (state, reason)
     assert found.last_lines == (("the end",) if state == "failed" else ())
     assert (found.number, found.parameters) == (1, {"batch_size": 32})
-
-
-def test_an_unmanaged_trial_tells_no_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That is said, and no loader is started for it."""
-    unmanaged = {"run": make_run(name="search", managed=False, record=None)}
-    planned, settings = make_planned(**unmanaged), make_settings(sweeps=make_sweeps(**unmanaged))
-    project = make_project(planned, settings, tmp_path, monkeypatch)
-    project.launch(1, conditions=[DONE])
-    project.launch(2, gone=True)
-    told = json.loads(run("results", "search", "--json").stdout)
-    assert [(each["state"], each["reason"]) for each in told["trials"]] == [
-        ("succeeded", "an unmanaged trial keeps no record, so nothing tells its metrics"),
-        ("stopped", "its object is gone, and an unmanaged trial keeps no record: how it ended is not known"),
-        ("waiting", ""),
-        ("waiting", ""),
-    ]
-    assert project.loaders == 0
 
 
 def test_the_time_left_is_said_to_be_unknown_until_a_trial_has_ended(project: Project) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from reports.logs import Epoch, Log
+from checks.training_log import Epoch, Log
 from reports.runs import Definition, Run
 
 

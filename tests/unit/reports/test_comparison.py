@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from checks.training_log import Epoch, Log
 from reports.comparison import compare
-from reports.logs import Epoch, Log
 from reports.runs import Definition, Run
 from reports.table import as_json, cells
 from tests.unit.reports.make import make_run

@@ -6,10 +6,10 @@ from html.parser import HTMLParser
 
 import pytest
 
+from checks.training_log import Epoch, Log
 from reports import charts, compared
 from reports.comparison import compare
 from reports.errors import ReportError
-from reports.logs import Epoch, Log
 from reports.panels import Bar, Bars, Group, Line, Lines
 from tests.unit.reports.make import make_run
 

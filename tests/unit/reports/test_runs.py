@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from checks.training_log import Epoch
 from reports.errors import ReportError
-from reports.logs import Epoch
 from reports.runs import Definition, from_logs, from_record, with_logs
 from tests.unit.reports.make import make_classic, make_log, make_record, make_stamped
 

@@ -178,6 +178,26 @@ def test_a_parameter_that_cannot_be_is_refused(tmp_path: Path, x: str, fault: st
             "5: objective.metric: test/acc is told of the test data, by which no set may be chosen; name a",
         ),
         (
+            "objective: {metric: acc, direction: maximize, metricsFormat: 'acc=([0-9.]+)'}",
+            "5: objective.metricsFormat: has no group (?P<value>…); write one such as 'accuracy=(?P<value>[0-9.]+)'",
+        ),
+        (
+            "objective: {metric: acc, direction: maximize, metricsFormat: '(?P<value>[0-9]+)(?<=1)'}",
+            "5: objective.metricsFormat: is not a regular expression of RE2: invalid perl operator: (?<",
+        ),
+        (
+            "objective: {metric: acc, direction: maximize, metricsFormat: '(?P<value>.)(?P<loss>.)'}",
+            "5: objective.metricsFormat: has a group of another name: loss; write one such as",
+        ),
+        (
+            "objective: {metric: acc, direction: maximize, metricsFormat: '(?P<value>((a{99}){99}){9})'}",
+            "5: objective.metricsFormat: is not a regular expression of RE2: ",
+        ),
+        (
+            "objective: {metric: acc, direction: maximize, target: 0.9, metricsFormat: '(?P<value>.)'}",
+            "5: objective.metricsFormat: the target is compared in the pod, with metrics.jsonl and not with the log;",
+        ),
+        (
             "objective: {metric: val_loss, direction: minimize, epoch: 0.5}",
             "5: objective.epoch: is no epoch; write best, last or a number",
         ),

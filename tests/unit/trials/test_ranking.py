@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from settings.space import Objective
 from tests.unit.trials.make import fail, make_digits_space, make_results, make_trial
-from trials.ranking import on_test_data, rank, without_test
+from trials.ranking import on_test_data, rank, thinned, without_test
 from trials.results import objective_value
 
 VALUES = st.lists(st.floats(allow_nan=True, allow_infinity=True, width=32), max_size=6)
@@ -82,11 +82,12 @@ def test_trials_of_one_value_share_a_place_and_that_is_said() -> None:
 @pytest.mark.parametrize(
     ("objective", "lines", "why"),
     [
-        ({}, [], "it wrote no metrics.jsonl to $TRAINSTACK_OUTPUT"),
+        ({}, [], "it wrote no metrics.jsonl to $TRAINSTACK_OUTPUT, and its log has no val_accuracy=<number>"),
+        ({"metrics_format": "acc (?P<value>.*)"}, [], "its log has no match of metricsFormat"),
         (
             {"metric": "val_acuracy"},
             [{"epoch": 1, "val_accuracy": 0.5}, {"epoch": 1, "test_accuracy": 0.5}],
-            "no line of its metrics.jsonl has val_acuracy; they have epoch, val_accuracy (did you mean val_accuracy?)",
+            "no line of its metrics has val_acuracy; they have epoch, val_accuracy (did you mean val_accuracy?)",
         ),
         ({}, [{"val_accuracy": 0.1}, {"val_accuracy": math.nan}], ""),
         ({}, [{"val_accuracy": math.nan}, {"val_accuracy": math.inf}], "its val_accuracy was never a number, but inf"),
@@ -95,17 +96,17 @@ def test_trials_of_one_value_share_a_place_and_that_is_said() -> None:
         (
             {"epoch": 12},
             [{"epoch": epoch, "val_accuracy": 0.5} for epoch in ("one", 2, 3)],
-            "no line of its metrics.jsonl tells val_accuracy of epoch 12; there are lines of epochs 2 to 3",
+            "no line of its metrics tells val_accuracy of epoch 12; there are lines of epochs 2 to 3",
         ),
         (
             {"epoch": 12},
             [{"epoch": epoch, "val_accuracy": 0.5} for epoch in range(1, 9)],
-            "no line of its metrics.jsonl tells val_accuracy of epoch 12; there are lines of epochs 1 to 8",
+            "no line of its metrics tells val_accuracy of epoch 12; there are lines of epochs 1 to 8",
         ),
         (
             {"epoch": 1},
             [{"val_accuracy": 0.5}],
-            "no line of its metrics.jsonl tells val_accuracy of epoch 1; there are lines without an `epoch`",
+            "no line of its metrics tells val_accuracy of epoch 1; there are lines without an `epoch`",
         ),
     ],
 )
@@ -157,9 +158,19 @@ def test_without_any_value_there_is_no_best() -> None:
     """And each trial's silence is told once, with all that share it."""
     found = rank([make_trial(number, metrics=()) for number in range(1, 15)], make_objective())
     assert found.best is None
-    assert found.notes() == [
-        "trials 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 4 more not ranked: it wrote no metrics.jsonl to $TRAINSTACK_OUTPUT"
-    ]
+    assert found.notes() == [f"trials 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 4 more not ranked: {found.unranked[0].why}"]
+    assert found.unranked[0].why.startswith("it wrote no metrics.jsonl to $TRAINSTACK_OUTPUT")
+
+
+@pytest.mark.parametrize(("objective", "index"), [({}, 777), ({"epoch": "last"}, 999), ({"epoch": 334}, 333)])
+def test_a_long_series_keeps_the_line_that_counts(objective: dict[str, Any], index: int) -> None:
+    """Among lines at even distances, for a curve."""
+    lines = [{"epoch": epoch, "val_accuracy": 0.5 + (epoch == 778) / 10} for epoch in range(1, 1001)]
+    kept = thinned(lines, make_objective(**objective), 100)
+    assert lines[index] in kept
+    assert 100 <= len(kept) <= 102
+    assert thinned(kept, make_objective(**objective), 200) == kept
+    assert kept[0] == lines[0]
 
 
 def test_the_test_data_is_looked_at_of_the_best_alone() -> None:

@@ -1,21 +1,22 @@
 # ruff: noqa: INP001 (a script, as it lies in the image)
-"""The service's program: trains by the usual arguments and leaves the model as /opt/mnist/models/mnist_cnn.pt.
+"""The service's program: PyTorch's MNIST example, which leaves the model as /opt/mnist/models/mnist_cnn.pt.
 
 The model is always kept: the job's command does not ask for it, and reads it from the volume afterwards.
 """
 
 import os
-import runpy
 import sys
 import tempfile
 from pathlib import Path
 
+import mnist_example
+
 MODEL = Path("/opt/mnist/models/mnist_cnn.pt")
 
 with tempfile.TemporaryDirectory() as scratch:
-    sys.argv[1:] = ["--data=/opt/mnist/data", f"--output={scratch}", "--save-model", *sys.argv[1:]]
+    arguments = ["--data=/opt/mnist/data", f"--output={scratch}", "--save-model", *sys.argv[1:]]
     try:
-        runpy.run_module("digits.train", run_name="__main__", alter_sys=True)
+        mnist_example.train(arguments, progress=mnist_example.PYTORCH_PROGRESS, test=mnist_example.PYTORCH_TEST)
     except SystemExit as ended:
         made = Path(scratch, "model.pt")
         # The master alone writes it; a stopped training leaves none.

@@ -1,0 +1,37 @@
+"""Collects the metrics of a trial from what its program printed, as Katib's metrics collector does."""
+
+from collections.abc import Mapping
+
+from checks.training_log import Reader, number, pieces
+from settings.metrics_format import default_format, matches
+from settings.space import Objective
+
+_MOST_CHARACTERS = 10_000
+"""Of a line; the rest is not read."""
+
+
+def collect(log: str, objective: Objective) -> tuple[Mapping[str, float], ...]:
+    """The lines of the metrics.jsonl that the program could have written.
+
+    Those of `objective.metricsFormat` alone, where there is one. Else those of the formats that checks.training_log
+    knows; if none of them has the metric, what other lines say of it in the default format.
+    """
+    reader, printed = Reader(), []
+    expression = objective.metrics_format or default_format(objective.metric)
+    for line in log.split("\n"):
+        for piece in pieces(line[:_MOST_CHARACTERS]):
+            known = reader.read(piece) is not None
+            if known and objective.metrics_format is None:
+                continue
+            for value, epoch in matches(expression, piece):
+                printed.append(_line(objective.metric, value, epoch if epoch is not None else reader.epoch))
+    metrics = reader.metrics()
+    if objective.metrics_format is None and any(objective.metric in line for line in metrics):
+        return tuple(metrics)
+    return tuple(printed) or (tuple(metrics) if objective.metrics_format is None else ())
+
+
+def _line(metric: str, value: str, epoch: str | int | None) -> dict[str, float]:
+    if epoch is None:
+        return {metric: number(value)}
+    return {"epoch": number(str(epoch)), metric: number(value)}

@@ -1,0 +1,13 @@
+# ruff: noqa: INP001 (a script, as it lies in the image)
+"""The demo's program: takes its arguments and prints its lines."""
+
+import sys
+
+import mnist_example
+
+mnist_example.train(
+    ["--data=/var/data", "--output=/var/output", *sys.argv[1:]],
+    progress=mnist_example.KUBEFLOW_PROGRESS,
+    test=mnist_example.KUBEFLOW_TEST,
+    distributed=mnist_example.KUBEFLOW_DISTRIBUTED,
+)

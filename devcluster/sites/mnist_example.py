@@ -1,0 +1,99 @@
+"""Trains with the program of workloads/digits and prints what PyTorch's MNIST example prints.
+
+Part of the images of sites, beside `digits`: imports nothing else of ours.
+"""
+
+import argparse
+import io
+import re
+import runpy
+import sys
+from collections.abc import Sequence
+from typing import TextIO, cast
+
+KUBEFLOW_PROGRESS = "Train Epoch: {epoch} [{rows}/{of} ({percent:.0f}%)]\tloss={loss:.4f}\n"
+KUBEFLOW_TEST = "\naccuracy={accuracy:.4f}\n\n"
+KUBEFLOW_DISTRIBUTED = "Using distributed PyTorch with {backend} backend\n"
+# Source: https://github.com/kubeflow/training-operator/blob/v1.9.0/examples/pytorch/mnist/mnist.py
+PYTORCH_PROGRESS = "Train Epoch: {epoch} [{rows}/{of} ({percent:.0f}%)]\tLoss: {loss:.6f}\n"
+PYTORCH_TEST = "\nTest set: Average loss: {loss:.4f}, Accuracy: {right}/{total} ({percent:.0f}%)\n\n"
+# Source: https://github.com/pytorch/examples/blob/main/mnist/main.py
+
+_WORLD = re.compile(r"world size (?P<size>\d+) rank \d+ backend (?P<backend>\S+) device \S+")
+_IMAGES = re.compile(r"images train (?P<train>\d+) validation (?P<validation>\d+) test \d+")
+_STEP = re.compile(r"epoch (?P<epoch>\d+)/\d+ step (?P<step>\d+)/(?P<steps>\d+) loss (?P<loss>\S+)")
+_DONE = re.compile(r"epoch \d+/\d+ done .*val_loss (?P<loss>\S+) val_accuracy (?P<accuracy>\S+) .*")
+_TEST = re.compile(r"test loss \S+ accuracy \S+")
+
+
+class ExampleOutput(io.TextIOBase):
+    """Rewrites the lines of workloads/digits; every other line, such as an error, stays as it is."""
+
+    def __init__(
+        self, out: TextIO, *, batch_size: int, log_interval: int, progress: str, test: str, distributed: str = ""
+    ) -> None:
+        """Print to `out` by these templates."""
+        self.out, self.batch_size, self.log_interval = out, batch_size, log_interval
+        self.progress, self.test, self.distributed = progress, test, distributed
+        self.train = self.validation = 0
+        self.begun = ""
+
+    def write(self, text: str) -> int:
+        """Print the lines that are whole."""
+        *lines, self.begun = (self.begun + text).split("\n")
+        for line in lines:
+            self.out.write(self._rewritten(line))
+        return len(text)
+
+    def flush(self) -> None:
+        """Let what is printed be seen at once."""
+        self.out.flush()
+
+    def _rewritten(self, line: str) -> str:
+        if match := _WORLD.fullmatch(line):
+            return self.distributed.format(backend=match["backend"]) if match["size"] != "1" else ""
+        if match := _IMAGES.fullmatch(line):
+            self.train, self.validation = int(match["train"]), int(match["validation"])
+            return ""
+        if match := _STEP.fullmatch(line):
+            batch, batches = int(match["step"]) - 1, int(match["steps"])
+            if batch % self.log_interval:
+                return ""
+            return self.progress.format(
+                epoch=match["epoch"],
+                rows=batch * self.batch_size,
+                of=self.train,
+                percent=100 * batch / batches,
+                loss=float(match["loss"]),
+            )
+        if match := _DONE.fullmatch(line):
+            accuracy = float(match["accuracy"])
+            return self.test.format(
+                loss=float(match["loss"]),
+                accuracy=accuracy,
+                percent=100 * accuracy,
+                right=round(accuracy * self.validation),
+                total=self.validation,
+            )
+        # The examples test after each epoch alone.
+        return "" if _TEST.fullmatch(line) else f"{line}\n"
+
+
+def train(arguments: Sequence[str], *, progress: str, test: str, distributed: str = "") -> None:
+    """Run the training with these arguments; it ends by SystemExit."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--log-interval", type=int, default=10)
+    given, _ = parser.parse_known_args(arguments)
+    output = ExampleOutput(
+        sys.stdout,
+        batch_size=given.batch_size,
+        log_interval=given.log_interval,
+        progress=progress,
+        test=test,
+        distributed=distributed,
+    )
+    sys.stdout = cast("TextIO", output)
+    # The examples print the first batch of every interval, and workloads/digits the last: take all, and choose.
+    sys.argv[1:] = [*arguments, "--log-interval=1"]
+    runpy.run_module("digits.train", run_name="__main__", alter_sys=True)

@@ -1,0 +1,72 @@
+"""Which metrics of a trial are read from what its program printed."""
+
+import math
+import time
+from typing import Any
+
+import pytest
+
+from checks.metrics_collector import collect
+from settings.metrics_format import MOST_CHARACTERS, fault
+from settings.space import Objective
+from tests.unit.reports.make import make_classic, make_log
+
+PRINTS = "batch size 32\nepoch one\nvalidation accuracy: 0.91\nvalidation accuracy: 0.93\n"
+
+
+def make_objective(metric: str = "accuracy", **changes: Any) -> Objective:
+    """The greatest value is the best."""
+    return Objective(metric=metric, direction="maximize", **changes)
+
+
+@pytest.mark.parametrize(
+    ("line", "values"),
+    [
+        ("accuracy=0.9666", [0.9666]),
+        ("2026-01-02T03:04:05Z INFO accuracy = 9.7e-1, loss=0.1", [0.97]),
+        ("accuracy: 97.5%", [97.5]),
+        ("now accuracy=0.1 accuracy=0.2", [0.1, 0.2]),
+        ("accuracy=nan", [math.nan]),
+        ("val_accuracy=0.5", []),
+        ("accuracy of 0.5", []),
+        ("accuracy=high", []),
+        ("10%|#   |\raccuracy=0.5\r", [0.5]),
+    ],
+)
+def test_a_metric_is_found_by_its_name(line: str, values: list[float]) -> None:
+    """As Katib finds it by default, and with a colon."""
+    found = [each["accuracy"] for each in collect(f"first\n{line}\nlast", make_objective())]
+    assert found == pytest.approx(values, nan_ok=True)
+
+
+def test_known_formats_come_before_the_default() -> None:
+    """What PyTorch's examples print for training is not taken for the evaluation."""
+    assert [each["accuracy"] for each in collect(make_classic(), make_objective())] == [0.96, 0.97]
+    assert [each["val_accuracy"] for each in collect(make_log(), make_objective("val_accuracy"))[:2]] == [0.91, 0.92]
+    kubeflow = "Train Epoch: 1 [640/60000 (1%)]\tloss=2.2135\n\naccuracy=0.9666\n"
+    assert collect(kubeflow, make_objective("loss")) == ({"epoch": 1, "train_loss": 2.2135, "accuracy": 0.9666},)
+
+
+def test_a_format_of_its_own_is_the_only_one() -> None:
+    """It names the epoch, or the lines before it do."""
+    objective = make_objective(metrics_format=r"accuracy: (?P<value>\S+)")
+    assert collect(PRINTS, objective) == ({"accuracy": 0.91}, {"accuracy": 0.93})
+    text = "Train Epoch: 3 [0/60000 (0%)]\tLoss: 0.5\nscore 7\naccuracy=0.5"
+    assert collect(text, make_objective(metrics_format=r"score (?P<value>\d+)")) == ({"epoch": 3, "accuracy": 7},)
+    named = make_objective(metrics_format=r"^(?P<epoch>\d+) done (?P<value>\S+)$")
+    assert collect("4 done 0.25\n5 done 0.5", named) == ({"epoch": 4, "accuracy": 0.25}, {"epoch": 5, "accuracy": 0.5})
+    assert collect("accuracy=0.5", make_objective(metrics_format="never (?P<value>.)")) == ()
+
+
+@pytest.mark.parametrize("expression", ["(?P<value>(a+)+$)", "(?P<value>(a|aa)+$)", "(?P<value>(.*a){20}$)"])
+def test_no_expression_takes_long(expression: str) -> None:
+    """These keep a backtracking engine busy for longer than a person lives."""
+    assert fault(expression) == ""
+    began = time.process_time()
+    collect(f"{'a' * 10_000}b\n" * 10, make_objective(metrics_format=expression))
+    assert time.process_time() - began < 10
+
+
+def test_an_expression_has_a_limit() -> None:
+    """Before it is compiled."""
+    assert fault("(?P<value>" + "a" * MOST_CHARACTERS) == f"has {MOST_CHARACTERS + 10} characters, more than 1000"
