@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from devcluster.cluster import Cluster
+from devcluster.images import ensure_images, git
+from tests.cluster import forge
 from tests.cluster.lab import launch, launches, outputs, quiet, run_id, true_conditions
 from tests.cluster.people import NAMESPACE, PRODUCT, QUEUE, Person
 from tests.cluster.project import ROOT, Project, eventually
@@ -21,6 +23,14 @@ pytestmark = pytest.mark.cluster
 GPU_IMAGE = "pytorch/pytorch:2.0.1-cuda11.7-cudnn8-devel"
 VSPHERE = "projects.registry.vmware.com/models/kubeflow-docs/model-training-pytorch:1.11.0-"
 BASELINE = "harbor-repo.vmware.com/kubeflow_learning/lab3-pytorch-training:dlc-0.0.1"
+SWEEP = "mnist-single-job"
+MAIN = """
+import os, yaml
+mine = yaml.safe_load(open("hyperparams.yml"))[int(os.environ["JOB_ID"]) - 1]["hyperparam_set"]
+print("batch size", mine["batch_size"], "of commit NUMBER")
+print(f"val_accuracy={1 - abs(mine['batch_size'] - 64) / 1000:.4f}")
+"""
+"""The main.py of the sweep's repository, which only prints."""
 SECONDS = 300
 """How long a run may take on a machine that has much to do."""
 
@@ -63,6 +73,22 @@ def azurestack(copy: Project) -> Iterator[Project]:
 def traindb(copy: Project) -> Iterator[Project]:
     """The database's."""
     yield from environment(copy, "traindb")
+
+
+@pytest.fixture
+def sweeps(copy: Project, sites: Cluster, tenant: Person, owner: Person, tmp_path: Path) -> Iterator[Project]:
+    """The tenant's sweep, with a repository that the cluster can reach."""
+    ensure_images([git(), git(("git", "openssh-server"), serve_as=(forge.IMAGE,))], sites.registry, lambda _: None)
+    try:
+        server = forge.start(copy, tmp_path, MAIN)
+        forge.secret(copy, NAMESPACE, "code-authority", "Opaque", ca_crt=server.authority)
+        code = {"git": server.url("public"), "revision": server.commits[2], "secret": "code-authority"}
+        for project in environment(copy, "sweeps", tenant.kubeconfig):
+            project.edit_stack(lambda config: config["trainstack:sweeps"]["sweeps"][0]["run"]["code"].update(code))
+            yield project
+    finally:
+        forge.stop(copy)
+        owner.kubectl("delete", "secret", "code-authority", "-n", NAMESPACE, "--ignore-not-found")
 
 
 def up(project: Project, *words: str) -> str:
@@ -406,3 +432,48 @@ def test_models_on_a_folder_of_the_node(traindb: Project, owner: Person, tmp_pat
     quiet(traindb, "kubeflow")
     assert owner.kubectl("delete", "pytorchjob", "-n", "kubeflow", "traindb-training-mnist").code == 0
     assert "settled" in up(traindb, "--refresh")
+
+
+def test_a_sweep_on_the_gpu_service(sweeps: Project, tenant: Person) -> None:
+    """A Job and a GPU for each of four sets; the best is read from logs, and known when pods and Jobs are gone."""
+    up(sweeps)
+
+    def succeeded() -> list[dict[str, Any]]:
+        jobs = launches(sweeps, SWEEP, NAMESPACE)
+        assert not [job for job in jobs if "Failed" in true_conditions(job)]
+        return jobs if len([job for job in jobs if "Complete" in true_conditions(job)]) == 4 else []
+
+    jobs: list[dict[str, Any]] = eventually("four trials have succeeded", succeeded, SECONDS)
+    numbers = set()
+    for job in jobs:
+        assert job["metadata"]["name"].startswith(f"{SWEEP}-")
+        assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == QUEUE
+        container = only_container(job["spec"]["template"])
+        assert picked(container, "image", "command", "workingDir") == [
+            "nvcr.io/nvidia/pytorch:22.01-py3",
+            ["bash", "-c", "python main.py"],
+            "/mnist-training",
+        ]
+        assert container["resources"]["limits"] == {"nvidia.com/gpu": "1"}
+        numbers |= {(variable["name"], variable["value"]) for variable in container["env"]}
+    assert numbers == {("JOB_ID", str(number)) for number in (1, 2, 3, 4)}
+    assert json.loads(sweeps.trainstack("sweep", "status", SWEEP, "--json").out)["counts"]["succeeded"] == 4
+    assert "succeeded" in sweeps.trainstack("status", f"{SWEEP}-3").text
+    assert "batch size 128 of commit 3" in sweeps.trainstack("logs", f"{SWEEP}-3").out
+    best = the_best(sweeps)
+    assert best == (2, {"batch_size": 64}, 1.0)
+
+    done = tenant.kubectl("delete", "jobs", "-n", NAMESPACE, "-l", f"trainstack.dev/sweep={SWEEP}")
+    assert done.code == 0, done.text
+    eventually("the pods are gone", lambda: not tenant.pods(f"trainstack.dev/sweep={SWEEP}", NAMESPACE))
+    assert the_best(sweeps) == best
+    up(sweeps, "--refresh")
+    assert launches(sweeps, SWEEP, NAMESPACE) == []
+
+
+def the_best(project: Project) -> tuple[int, dict[str, Any], float]:
+    """Number, parameters and objective of the best set."""
+    done = project.trainstack("sweep", "best", SWEEP, "--json")
+    assert done.code == 0, done.text
+    (best,) = json.loads(done.out)["best"]
+    return best["number"], best["parameters"], best["value"]
