@@ -14,14 +14,16 @@ def collect(log: str, objective: Objective) -> tuple[Mapping[str, float], ...]:
     """The lines of the metrics.jsonl that the program could have written.
 
     Those of `objective.metricsFormat` alone, where there is one. Else those of the formats that checks.training_log
-    knows; if none of them has the metric, what other lines say of it in the default format.
+    knows; if none of them has the metric, its values in the default format, which lines of these formats may have too,
+    except for those of PyTorch's examples.
     """
     reader, printed = Reader(), []
     expression = objective.metrics_format or default_format(objective.metric)
     for line in log.split("\n"):
         for piece in pieces(line[:_MOST_CHARACTERS]):
-            known = reader.read(piece) is not None
-            if known and objective.metrics_format is None:
+            position = reader.read(piece)
+            of_an_example = position is not None and position.epochs is None
+            if of_an_example and objective.metrics_format is None:
                 continue
             for value, epoch in matches(expression, piece):
                 printed.append(_line(objective.metric, value, epoch if epoch is not None else reader.epoch))

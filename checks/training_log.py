@@ -24,22 +24,26 @@ from typing import Literal
 
 from checks.log_lines import timed
 
-_WORLD = re.compile(r"\bworld size (?P<size>\d+)\b")
+_WORLD = re.compile(r"\bworld size (?P<size>\d{1,18})\b")
 _NUMBERED = re.compile(
     r"(?P<begins>\b(?:[Ss]tart|[Bb]egin)\w*:? )?"
-    r"\bepoch (?P<epoch>\d+)/(?P<epochs>\d+)(?: step (?P<step>\d+)/(?P<steps>\d+))?"
+    r"\bepoch (?P<epoch>\d{1,18})/(?P<epochs>\d{1,18})(?: step (?P<step>\d{1,18})/(?P<steps>\d{1,18}))?"
 )
-_DONE = re.compile(r"\bepoch \d+/\d+ done\b(?P<values>.*)")
+_DONE = re.compile(r"\bepoch \d{1,18}/\d{1,18} done\b(?P<values>.*)")
 _TESTED = re.compile(r"\btest loss (?P<loss>\S+) accuracy (?P<accuracy>\S+)")
 _MNIST = re.compile(
-    r"\bTrain Epoch: (?P<epoch>\d+) \[(?P<rows>\d+)/(?P<of>\d+) \((?P<percent>[\d.]+)%\)\]"
+    r"\bTrain Epoch: (?P<epoch>\d{1,18}) \[(?P<rows>\d{1,18})/(?P<of>\d{1,18}) \((?P<percent>[\d.]+)%\)\]"
     r"\s+[Ll]oss[:=]\s*(?P<loss>\S+)"
 )
-_MNIST_TEST = re.compile(r"\bTest set: Average loss: (?P<loss>[^\s,]+), Accuracy: (?P<right>\d+)/(?P<total>[1-9]\d*)\b")
+_MNIST_TEST = re.compile(
+    r"\bTest set: Average loss: (?P<loss>[^\s,]+), Accuracy: (?P<right>\d{1,18})/(?P<total>[1-9]\d{0,17})\b"
+)
 _KUBEFLOW_TEST = re.compile(r"^accuracy=(?P<accuracy>\d\S*|nan)")
-_QUICKSTART_EPOCH = re.compile(r"^Epoch (?P<epoch>\d+)$")
-_QUICKSTART = re.compile(r"\bloss: (?P<loss>\S+)\s+\[\s*(?P<rows>\d+)/\s*(?P<of>\d+)\]")
+_QUICKSTART_EPOCH = re.compile(r"^Epoch (?P<epoch>\d{1,18})$")
+_QUICKSTART = re.compile(r"\bloss: (?P<loss>\S+)\s+\[\s*(?P<rows>\d{1,18})/\s*(?P<of>\d{1,18})\]")
 _QUICKSTART_TEST = re.compile(r"\bAccuracy: (?P<percent>[\d.]+)%, Avg loss: (?P<loss>\S+)")
+_FIGURE = re.compile(r"(?<!\S)(?P<name>[^\s=:\d][^\s=:]*) (?P<value>[-+]?[\d.]\S*|nan|[-+]?inf)(?!\S)")
+"""A name and a number behind `done`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,8 +199,8 @@ class Reader:
             values["steps"] = max(step, values.get("steps", 0))
             return Position(epoch=epoch, epochs=epochs, step=step, steps=steps, epoch_fraction=min(1.0, step / steps))
         done = _DONE.search(text)
-        words = done["values"].split() if done else ()
-        values.update({key: number(value) for key, value in zip(words[::2], words[1::2], strict=False)})
+        figures = _FIGURE.finditer(done["values"]) if done else ()
+        values.update({figure["name"]: number(figure["value"]) for figure in figures})
         return Position(epoch=epoch, epochs=epochs, epoch_fraction=0.0 if match["begins"] else 1.0)
 
     def _rows(self, text: str) -> Position | None:

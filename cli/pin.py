@@ -113,9 +113,12 @@ def pin(
 
 
 def _loaded(session: Session) -> Loaded:
-    """The environment with the branches and tags of its code, which other commands refuse until they are pinned."""
+    """The environment with the branches and tags of its code, which other commands refuse until they are pinned.
+
+    Excluded runs are in it: what they need stays pinned.
+    """
     try:
-        return load_with_places(session.root, session.stack, resolve_code=False)
+        return load_with_places(session.root, session.stack, to_run=False)
     except SettingsError as error:
         fail(str(error))
 

@@ -68,7 +68,8 @@ def trust(registry: str) -> ssl.SSLContext:
     context = httpx.create_ssl_context()
     context.load_default_certs()
     folders = [folder / registry for folder in certificate_folders()]
-    folder = next((folder for folder in folders if folder.is_dir()), None)
+    # Not Path.is_dir, which raises where a folder above it may not be read.
+    folder = next((folder for folder in folders if os.path.isdir(folder)), None)  # noqa: PTH112
     try:
         for file in sorted(folder.iterdir()) if folder else ():
             if file.suffix == ".crt":
@@ -92,7 +93,8 @@ def certificate_folders() -> list[Path]:
 def _entries(file: Path) -> Iterator[tuple[str, tuple[str, str]]]:
     try:
         auths: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")).get("auths", {})
-        entries = [_entry(key, entry) for key, entry in auths.items() if "auth" in entry or "username" in entry]
+        # An entry with a token in place of a password is docker's own affair.
+        entries = [_entry(key, entry) for key, entry in auths.items() if "auth" in entry or "password" in entry]
     except FileNotFoundError:
         return
     except (OSError, ValueError, AttributeError, TypeError) as error:
@@ -107,5 +109,5 @@ def _entry(key: str, entry: Mapping[str, str]) -> tuple[str, tuple[str, str]]:
     if "auth" in entry:
         user, _, password = base64.b64decode(entry["auth"], validate=True).decode().partition(":")
     else:
-        user, password = entry["username"], entry["password"]
+        user, password = entry.get("username", ""), entry["password"]
     return DEFAULT_HOST if name in _KEYS_OF_DEFAULT_HOST else name, (user, password)

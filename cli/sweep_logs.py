@@ -18,8 +18,11 @@ from manifests.labels import OUTCOME
 from settings.sweeps import Sweep
 from trials.ranking import thinned
 
-_MOST_METRICS = 100
-"""Lines of a trial's metrics that are kept: each command that reads runs reads all ledgers."""
+_MOST_METRICS, _MOST_FIGURES, _MOST_CHARACTERS = 100, 16, 48
+"""Lines of a trial's metrics that are kept, figures of a line, and characters of a figure's name: each command that
+reads runs reads all ledgers, and the annotations of an object have at most 256 KiB."""
+_MOST_OF_LAST_LINES = 8_192
+"""Characters at the end of a log in which a failed trial's last lines are."""
 _FIELD_MANAGER = "trainstack-outcome"
 """Not the engine's: it leaves alone what another manager adds."""
 
@@ -52,6 +55,7 @@ class TrialLogs:
         self.session, self.sweep = session, sweep
         self._read: dict[str, Outcome] = {}
         self._refused = False
+        self._told: set[str] = set()
 
     def outcomes(self, objects: SweepObjects, live: Mapping[str, LiveTrial], *, running: bool) -> Mapping[str, Outcome]:
         """The outcomes by run id, as far as logs tell or ledgers have kept them; none of a managed sweep.
@@ -70,20 +74,26 @@ class TrialLogs:
         pods = {
             run_id: pod
             for run_id, pod in trial_pods(objects).items()
-            if run_id in launches and live[run_id].state in states and not self._is_settled(known.get(run_id))
+            if run_id in launches and live[run_id].state in states and not self._is_settled(run_id, known.get(run_id))
         }
-        read = {
-            run_id: self._outcome(live[run_id], launches[run_id], log)
-            for run_id, log in read_trial_logs(pods, self.session.settings.cluster.context).items()
-        }
+        read, problem = read_trial_logs(
+            pods,
+            self.session.settings.cluster.context,
+            lambda run_id, log: self._outcome(live[run_id], launches[run_id], log),
+        )
+        if problem and problem not in self._told:
+            self._told.add(problem)
+            err.print(f"logs of {self.sweep.name} are not read: {problem}", style="yellow", markup=False)
         new = {run_id: each for run_id, each in read.items() if each.state != "running"}
         self._read |= new
         self._keep(objects, {run_id: each for run_id, each in new.items() if each != kept.get(run_id)})
         return {run_id: self._as_read_now(found) for run_id, found in {**known, **read}.items()}
 
-    def _is_settled(self, found: Outcome | None) -> bool:
-        """Its log need not be read again: it has been, by the present objective, and had the metrics."""
-        return found is not None and bool(found.metrics) and self._is_current(found) and found.metric == self._metric
+    def _is_settled(self, run_id: str, found: Outcome | None) -> bool:
+        """Whether its log was read by this command, or by an earlier one for the present objective and with metrics."""
+        if found is None or run_id in self._read:
+            return found is not None
+        return bool(found.metrics) and self._is_current(found) and found.metric == self._metric
 
     def _is_current(self, found: Outcome) -> bool:
         return found.metrics_format == self.sweep.space.objective.metrics_format
@@ -112,9 +122,15 @@ class TrialLogs:
             started=live.started,
             finished=live.finished,
             attempts=live.attempts,
-            metrics=thinned(collect(log, objective), objective, _MOST_METRICS),
-            last_lines=last_lines(log) if live.state == "failed" else (),
+            metrics=tuple(map(self._shortened, thinned(collect(log, objective), objective, _MOST_METRICS))),
+            last_lines=last_lines(log[-_MOST_OF_LAST_LINES:]) if live.state == "failed" else (),
         )
+
+    def _shortened(self, line: Mapping[str, float]) -> dict[str, float]:
+        """The line with the objective and as many other figures as an annotation has room for."""
+        first = [key for key in ("epoch", self._metric) if key in line]
+        others = [key for key in line if key not in first and len(key) <= _MOST_CHARACTERS]
+        return {key: line[key] for key in (*first, *others[: _MOST_FIGURES - len(first)])}
 
     def _keep(self, objects: SweepObjects, outcomes: Mapping[str, Outcome]) -> None:
         """Annotate the ledgers. Whoever may not still sees the outcomes, as long as the pods are there."""
@@ -125,12 +141,17 @@ class TrialLogs:
         body = {"apiVersion": "v1", "kind": "List", "items": patches}
         done = kubectl(*words, context=self.session.settings.cluster.context, stdin=json.dumps(body).encode())
         if done.returncode:
-            self._refused = True
-            said = done.stderr.decode(errors="replace").strip().partition("\n")[0]
+            reason = done.stderr.decode(errors="replace").strip().partition("\n")[0]
+            self._refused = "forbidden" in reason.lower()
+            remedy = "run the command again before the pods are removed"
+            if self._refused:
+                remedy = (
+                    f"somebody who may patch ConfigMaps in {self.sweep.run.namespace} keeps them by this command, "
+                    "before the pods are removed"
+                )
             err.print(
-                f"the results of {len(outcomes)} trials are read from their pods' logs and could not be kept: {said}. "
-                f"Whoever may patch ConfigMaps in {self.sweep.run.namespace} keeps them by this command, before the "
-                "pods are removed",
+                f"results of up to {len(outcomes)} trials, read from their pods' logs, could not be kept: {reason}; "
+                f"{remedy}",
                 style="yellow",
                 markup=False,
             )

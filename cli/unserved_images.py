@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+from checks import silences
 from checks.cluster.snapshot import read_runs
 from checks.live import UnservedImage
 from checks.live_rules.registry import image_finding
@@ -14,6 +15,7 @@ from cli.registry_access import RegistryError, read_credentials
 from cli.session import Session
 from devcluster.errors import ClusterError
 from devcluster.registry_access import RegistryAccess
+from settings.model import Settings
 from workloads import render
 from workloads.errors import WorkloadError
 from workloads.run_images import RunImage, run_images
@@ -29,7 +31,8 @@ def unserved_images(session: Session) -> tuple[UnservedImage, ...]:
         images = run_images(session.settings, session.root, session.loaded.places)
     except WorkloadError:
         return ()  # A folder without a Dockerfile: other rules find it.
-    built_here = [image for image in images if len(image.folders) == 1]
+    pulled = {path for path, run in session.settings.trained() if run.image_pull_policy != "Never"}
+    built_here = [image for image in images if len(image.folders) == 1 and pulled & {*image.paths}]
     if not built_here:
         return ()
     local = local_registry(session)
@@ -37,34 +40,37 @@ def unserved_images(session: Session) -> tuple[UnservedImage, ...]:
         step("asking the registry for the images that are built here", "1 s"),
         ThreadPoolExecutor(_AT_ONCE) as pool,
     ):
-        answers = pool.map(lambda image: _unserved(session.stack, image, local), built_here)
+        answers = pool.map(lambda image: _unserved(session.settings, image, local), built_here)
         return tuple(answer for answer in answers if answer is not None)
 
 
 def ensure_pushed(session: Session) -> None:
     """End the command where a run that is yet to be launched has an image that the registry lacks.
 
-    A run that was launched already needs its image no more. A registry that cannot be asked stops nothing.
+    A run that was launched already needs its image no more. A registry that cannot be asked stops nothing, and neither
+    does a finding that the environment silences: its nodes may have a mirror.
     """
     unserved = unserved_images(session)
-    for image in unserved:
-        if not image.missing:
-            err.print(str(image_finding(image)), style="yellow")
-    missing = [image for image in unserved if image.missing]
-    launching = set(_launching(session)) if missing else set()
-    faults = [str(image_finding(image)) for image in missing if launching & {*image.workloads}]
-    if faults:
+    launching = set(_launching(session)) if any(image.missing for image in unserved) else set()
+    concerned = [image for image in unserved if not image.missing or launching & {*image.workloads}]
+    silenced, places = session.settings.checks.silenced, session.loaded.places
+    found = silences.settled(map(image_finding, concerned), silenced, (), places)
+    for finding in found:
+        if not finding.stops and not finding.silenced:
+            err.print(str(finding), style="yellow")
+    if faults := [str(finding) for finding in found if finding.stops]:
         fail("\n".join(faults))
 
 
-def _unserved(stack: str, image: RunImage, local: RegistryAccess | None) -> UnservedImage | None:
-    command = f"trainstack image push {image.workloads[0]} -s {stack}"
+def _unserved(settings: Settings, image: RunImage, local: RegistryAccess | None) -> UnservedImage | None:
+    command = f"trainstack image push {image.workloads[0]} -s {settings.stack}"
     if local is not None and not image.local:
         # The local cluster's registry stands in for the one in the name.
         command = f"trainstack cluster load {image.folder} --as {image.reference}"
     missing, reason = False, ""
     try:
-        _registries(image, local).digest(image.reference)
+        # The pods ask for the digest where one is pinned: the tag may be elsewhere by now, or gone.
+        _registries(image, local).digest(settings.pinned(image.reference))
     except ImageMissingError:
         missing = True
     except (RegistryError, ClusterError) as error:
@@ -85,7 +91,8 @@ def _registries(image: RunImage, local: RegistryAccess | None) -> Registries:
 def _launching(session: Session) -> Iterator[str]:
     """The runs and sweeps that `up` would launch something of."""
     settings = session.settings
-    launched = {ledger.run_id for ledger in read_runs(settings).ledgers}
+    ledgers = read_runs(settings).ledgers
+    launched = {run_id for ledger in ledgers for run_id in (ledger.run_id, *ledger.trials)}
     inputs = render.read_inputs(settings, session.root, commit="", cache=session.root / render.CACHE)
     for run in render.runs(settings, inputs):
         if run.launch.run_id not in launched:

@@ -79,11 +79,12 @@ def load_with_places(
     engine: Mapping[str, str] | None = None,
     changes: Sequence[str] = (),
     *,
-    resolve_code: bool = True,
+    to_run: bool = True,
 ) -> Loaded:
     """As `load`, and where each value was set. `changes`: what is tried beside the files, see `settings.what_if`.
 
-    `resolve_code`: False leaves the branches and tags of `code`, pinned or not, for the command that pins them.
+    `to_run`: False leaves the branches and tags of `code`, pinned or not, and the runs that `workloads.exclude` names,
+    for the command that pins what they need.
     """
     if misnamed := fault(stack):
         raise SettingsError(stack, [misnamed])
@@ -96,10 +97,9 @@ def load_with_places(
     except ValidationError as error:
         findings += findings_of(error, tree, bases)
     else:
-        settings = settings.without_excluded()
         places = {path: node.where for path, node in walk(tree)}
-        if resolve_code:
-            settings = with_commits(settings, places, pins_file(stack), findings)
+        if to_run:
+            settings = with_commits(settings.without_excluded(), places, pins_file(stack), findings)
         if not findings:
             return Loaded(settings, places)
     raise SettingsError(stack, findings)

@@ -116,6 +116,10 @@ def deployer(settings: Settings, declared: Iterable[Manifest]) -> set[Grant]:
             if each.namespace == namespace
         }
         result |= training(namespace, kinds, claims)
+    for sweep in settings.sweeps.sweeps:
+        if not sweep.run.managed:
+            # `up` keeps what such trials print, before their pods are gone.
+            result |= grants("", "pods/log", ("get",), sweep.run.namespace)
     return result
 
 

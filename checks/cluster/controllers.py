@@ -73,7 +73,7 @@ class Controllers:
             name, containers = body["metadata"]["name"], body["spec"]["template"]["spec"]["containers"]
             if container := _container(facts, _labels(body), containers, by_name=name in facts.names):
                 return Controller("Deployment", body, container)
-        pods = sorted(self.pods, key=lambda pod: not _ready(pod))
+        pods = sorted(filter(_may_serve, self.pods), key=lambda pod: not _ready(pod))
         found = [(pod, _container(facts, _labels(pod), pod["spec"]["containers"])) for pod in pods]
         of_it = [(pod, container) for pod, container in found if container]
         return Controller("Pod", *of_it[0], tuple(pod for pod, _ in of_it)) if of_it else None
@@ -112,7 +112,13 @@ def _labels(body: Body) -> Mapping[str, str]:
     return body["metadata"].get("labels") or {}
 
 
+def _may_serve(pod: Body) -> bool:
+    """Whether a pod is not of a Deployment, whose own list tells of it, and has neither ended nor is being deleted."""
+    metadata, phase = pod["metadata"], (pod.get("status") or {}).get("phase")
+    of_deployment = any(owner["kind"] == "ReplicaSet" for owner in metadata.get("ownerReferences") or ())
+    return not of_deployment and "deletionTimestamp" not in metadata and phase not in ("Succeeded", "Failed")
+
+
 def _ready(pod: Body) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-    return ready and "deletionTimestamp" not in pod["metadata"]
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)

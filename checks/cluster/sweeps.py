@@ -1,14 +1,14 @@
 """Reading what a sweep's trials are doing: a few lists, however many trials there are; and their logs."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx
 from kr8s.asyncio import Api
 
-from checks.cluster.client import ClusterError, connect, get_all, get_text, run
+from checks.cluster.client import FORBIDDEN, ClusterError, connect, get_all, get_text, run
 from checks.cluster.progress import JOB_UID, KUEUE, cluster_queues, items, preemptors
 from checks.cluster.snapshot import read_launches, read_runs, run_namespaces
 from checks.launches import live_launch
@@ -19,6 +19,7 @@ from manifests import labels
 from settings.model import Settings
 from workloads.names import ledger_name
 
+T = TypeVar("T")
 _LOGS_AT_ONCE = 8
 _MOST_LINES = 100_000
 """Of a log, its last ones; a kubelet keeps 10 MiB unless it is configured otherwise."""
@@ -52,35 +53,49 @@ def read_sweep(settings: Settings, sweep: str) -> SweepObjects:
     )
 
 
-def read_trial_logs(pods: Mapping[str, Body], context: str | None) -> dict[str, str]:
-    """The logs of trials, by run id; a log that is gone, or that may not be read, is left out.
+def read_trial_logs(
+    pods: Mapping[str, Body], context: str | None, parse: Callable[[str, str], T]
+) -> tuple[dict[str, T], str]:
+    """What the logs of trials have, by run id, and why some of them could not be read; empty where all could.
+
+    A log that is gone is left out.
 
     Args:
         pods: by run id, the pod whose log counts.
         context: the kubeconfig's context; None: its current one.
+        parse: takes a run id and its log, which is not held longer than for this.
 
     Raises ClusterError where the cluster cannot be reached.
 
     """
-    return run(_read_logs(pods, context)) if pods else {}
+    return run(_read_logs(pods, context, parse)) if pods else ({}, "")
 
 
-async def _read_logs(pods: Mapping[str, Body], context: str | None) -> dict[str, str]:
+async def _read_logs(
+    pods: Mapping[str, Body], context: str | None, parse: Callable[[str, str], T]
+) -> tuple[dict[str, T], str]:
     api = await connect(context)
     gate = asyncio.Semaphore(_LOGS_AT_ONCE)
 
-    async def one(run_id: str, pod: Body) -> dict[str, str]:
+    found: dict[str, T] = {}
+    problems: set[str] = set()
+
+    async def one(run_id: str, pod: Body) -> None:
         metadata, container = pod["metadata"], trainer([each["name"] for each in pod["spec"]["containers"]])
         path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/log"
         async with gate:
             try:
                 status, text = await get_text(api, f"{path}?container={quote(container)}&tailLines={_MOST_LINES}")
-            except ClusterError:  # a log comes from the pod's node, which may be away while the cluster is well
-                return {}
-        return {run_id: text} if status == httpx.codes.OK else {}
+            except ClusterError as error:  # a log is its node's, which may be away while the cluster is well
+                problems.add(str(error))
+                return
+            if status == httpx.codes.OK:
+                found[run_id] = parse(run_id, text)
+            elif status == FORBIDDEN:
+                problems.add(f"you may not read logs in namespace {metadata['namespace']}")
 
-    found = await asyncio.gather(*(one(run_id, pod) for run_id, pod in pods.items()))
-    return {run_id: text for each in found for run_id, text in each.items()}
+    await asyncio.gather(*(one(run_id, pod) for run_id, pod in pods.items()))
+    return found, "; ".join(sorted(problems))
 
 
 async def _pods(api: Api, launches: Sequence[dict[str, Any]], sweep: str) -> list[dict[str, Any]]:

@@ -4,8 +4,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from checks.finding import Finding
+from checks.kinds import LAUNCHED_AS
 from checks.scene import Rule, Scene, each
 from manifests.labels import LIMIT, PRIORITY
+from settings.model import Settings
+from settings.workloads import Workload
 from workloads import names
 from workloads.build import manifest
 from workloads.errors import ReservedVariableError, WorkloadError
@@ -79,7 +82,25 @@ def _lists(scene: Scene) -> Iterator[tuple[str, Iterable[str]]]:
     yield "tenants.teams", (one.name for one in settings.tenants.teams)
     yield "workloads.runs", (one.name for one in settings.workloads.runs)
     yield "sweeps.sweeps", (one.name for one in settings.sweeps.sweeps)
+    yield "sweeps.sweeps", _fixed_names(settings)
     yield "plan.prices", (one.name for one in settings.plan.prices)
+
+
+def _fixed_names(settings: Settings) -> Iterator[str]:
+    """The objects of trials with fixed names, and of the runs whose names could be theirs."""
+    trials = [
+        _object(sweep.run, f"{sweep.name}-{one.number}")
+        for sweep in settings.sweeps.sweeps
+        for one in (sweep.expansion.sets if sweep.expansion and sweep.run.naming == "fixed" else ())
+    ]
+    yield from trials
+    for run in settings.workloads.runs:
+        if run.naming == "fixed" and (named := _object(run, run.name)) in trials:
+            yield named
+
+
+def _object(run: Workload, name: str) -> str:
+    return f"{LAUNCHED_AS.get(run.kind, run.kind)} {run.namespace}/{name}"
 
 
 RULES: tuple[Rule, ...] = (name_derived, label_invalid, env_reserved, name_duplicate)

@@ -98,15 +98,29 @@ def test_a_deployment_comes_before_its_own_pods() -> None:
 
 
 def test_a_pod_that_is_ready_stands_for_all() -> None:
-    """One that is going is not: a StatefulSet of two in the middle of an update still works."""
+    """One that is being deleted does not: a StatefulSet of two in the middle of an update still works."""
     going = make_controller_pod("training-operator-0", CHARM, deletionTimestamp="2026-01-02T03:04:05Z")
     starting = make_controller_pod("training-operator-1", CHARM, ready=False)
     found = Controllers((), (going, starting)).find(TRAINING)
     assert found is not None
-    assert (found.ready, found.pods) == (False, (going, starting))
+    assert (found.ready, found.pods) == (False, (starting,))
     found = Controllers((), (going, starting, STATEFUL)).find(TRAINING)
     assert found is not None
     assert (found.ready, found.body) == (True, STATEFUL)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"metadata": {"deletionTimestamp": "2026-01-02T03:04:05Z"}},
+        {"metadata": {"ownerReferences": [{"kind": "ReplicaSet", "name": "training-operator-5d"}]}},
+        {"status": {"phase": "Failed"}},
+    ],
+)
+def test_a_pod_that_is_left_of_an_operator_is_not_taken_for_it(changes: Body) -> None:
+    """After a teardown, or on a node that was lost."""
+    pod = {key: {**value, **changes.get(key, {})} for key, value in STATEFUL.items()}
+    assert Controllers((), (pod,)).find(TRAINING) is None
 
 
 def test_operators_are_told_apart() -> None:

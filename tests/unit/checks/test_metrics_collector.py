@@ -47,6 +47,32 @@ def test_known_formats_come_before_the_default() -> None:
     assert collect(kubeflow, make_objective("loss")) == ({"epoch": 1, "train_loss": 2.2135, "accuracy": 0.9666},)
 
 
+@pytest.mark.parametrize(
+    ("line", "values"),
+    [
+        ("epoch 1/10 loss=0.5 acc=0.91", [0.91]),
+        ("epoch 1/10 step 1/2 acc=0.91", [0.91]),
+        ("epoch 1/10 done train_loss=0.5 acc: 0.91", [0.91]),
+        ("epoch 1/10 done acc 0.91", [0.91]),
+        ("Train Epoch: 1 [640/60000 (1%)]\tloss=2.2135 acc=0.91", []),
+    ],
+)
+def test_a_line_that_numbers_its_epoch_may_have_the_metric_in_the_default_format(
+    line: str, values: list[float]
+) -> None:
+    """Lines of progress within an epoch, of PyTorch's examples, are not read twice."""
+    metrics = collect(line, make_objective("acc"))
+    assert [metric["acc"] for metric in metrics if "acc" in metric] == values
+    assert all(metric.keys() <= {"epoch", "acc", "train_loss"} for metric in metrics)
+
+
+def test_numbers_of_any_length_end_nothing() -> None:
+    """Python refuses to read more than 4,300 digits."""
+    digits = "9" * 5_000
+    lines = [f"epoch {digits}/3", f"world size {digits}", f"Train Epoch: {digits} [1/{digits} (1%)] Loss: 1", digits]
+    assert collect("\n".join(lines), make_objective()) == ()
+
+
 def test_a_format_of_its_own_is_the_only_one() -> None:
     """It names the epoch, or the lines before it do."""
     objective = make_objective(metrics_format=r"accuracy: (?P<value>\S+)")

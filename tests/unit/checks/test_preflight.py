@@ -28,6 +28,7 @@ from tests.unit.make import (
     make_run,
     make_settings,
     make_storage,
+    make_sweeps,
     make_training_operator,
     make_volume,
 )
@@ -197,6 +198,16 @@ def test_a_name_that_is_fixed_may_be_longer_than_one_that_is_derived() -> None:
     (finding,) = check(make_settings(make_distributed(name=name)), EMPTY)
     assert finding.id == "name-derived"
     assert check(make_settings(make_distributed(name=name, naming="fixed")), EMPTY) == []
+
+
+def test_a_run_and_a_trial_do_not_share_a_fixed_name() -> None:
+    """A trial is called after its sweep and its number."""
+    sweeps = make_sweeps(run=make_run(name="search", naming="fixed"))
+    assert check(make_settings(make_run(name="search-5", naming="fixed"), sweeps=sweeps), EMPTY) == []
+    assert check(make_settings(make_run(name="search-3"), sweeps=sweeps), EMPTY) == []
+    (finding,) = check(make_settings(make_run(name="search-3", naming="fixed"), sweeps=sweeps), EMPTY)
+    assert (finding.id, finding.path) == ("name-duplicate", "sweeps.sweeps")
+    assert finding.message == "Job research/search-3 is there 2 times"
 
 
 def test_the_rights_of_a_team_need_its_namespace() -> None:

@@ -229,7 +229,9 @@ def test_up_stops_before_a_run_whose_image_is_missing(
     assert "trainstack image push built -s lab" in printed
     assert "theirs" not in printed
     planned = render.runs(session.settings, render.read_inputs(session.settings, root, commit=""))
-    launched += [SimpleNamespace(run_id=run.launch.run_id) for run in planned]
+    launched += [SimpleNamespace(run_id=planned[0].launch.run_id, trials=())]
+    # As the ledger of a batch of trials has them.
+    launched += [SimpleNamespace(run_id="batch", trials=[run.launch.run_id for run in planned[1:]])]
     unserved_images.ensure_pushed(session)
     del launched[0]
     with pytest.raises(typer.Exit):
@@ -237,6 +239,35 @@ def test_up_stops_before_a_run_whose_image_is_missing(
     printed = capsys.readouterr().err
     assert "image push hello" in printed
     assert "image push built" not in printed
+
+
+SILENCE = """\
+  trainstack:checks:
+    silenced: [{rule: image-missing, path: workloads.runs, reason: The nodes have a mirror.}]
+"""
+
+
+@pytest.mark.parametrize(
+    "environment", [ENVIRONMENT + SILENCE, ENVIRONMENT.replace("kind: Job,", "kind: Job, imagePullPolicy: Never,")]
+)
+def test_up_goes_on_where_the_nodes_need_no_registry(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], environment: str
+) -> None:
+    """By a silence, or because the images are never pulled."""
+    serve(monkeypatch, {})
+    monkeypatch.setattr(unserved_images, "read_runs", lambda _: SimpleNamespace(ledgers=[]))
+    (root / "Pulumi.lab.yaml").write_text(environment)
+    unserved_images.ensure_pushed(Session.open("lab"))
+    assert "image-missing" not in capsys.readouterr().err
+
+
+def test_a_pinned_image_is_asked_for_by_its_digest(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its tag may be gone, or be another image's."""
+    digest = f"sha256:{'d' * 64}"
+    (root / "pins").mkdir()
+    (root / "pins" / "lab.yaml").write_text(f"{HELLO}: {digest}\n")
+    serve(monkeypatch, {f"r.example.org/v2/lab/hello/manifests/{digest}": digest})
+    assert HELLO not in {image.reference for image in unserved_images.unserved_images(Session.open("lab"))}
 
 
 def test_up_goes_on_where_the_registry_cannot_be_asked(

@@ -140,6 +140,18 @@ def test_a_branch_is_pinned_to_its_commit(root: Path, repository: Repository) ->
     assert (root / FILE).stat().st_ino == inode
 
 
+def test_an_excluded_run_keeps_its_pin(root: Path, repository: Repository) -> None:
+    """The environment loads without it; so does the run when it is taken back."""
+    commit = repository.commit()
+    declare(root, "main")
+    excluding = (root / "Pulumi.lab.yaml").read_text() + "    exclude: [run-0]\n"
+    (root / "Pulumi.lab.yaml").write_text(excluding)
+    assert load(root, "lab").workloads.runs == ()
+    assert pin().exit_code == 0
+    assert f'"{KEY}": "{commit}"' in (root / FILE).read_text()
+    assert pin("--check").exit_code == 0
+
+
 def test_a_branch_that_moved_is_told(root: Path, repository: Repository) -> None:
     """`--check` fails and changes nothing, so the run stays what it is; without it the new commit is pinned."""
     old = repository.commit()

@@ -4,9 +4,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -19,6 +19,7 @@ from tests.unit.cli.test_sweep_results import DONE, Project, make_project, run
 from tests.unit.make import make_run, make_settings, make_space, make_sweeps
 from tests.unit.workloads.sweeps import make_planned
 
+T = TypeVar("T")
 MAIN = """\
 import os, yaml
 sets = yaml.safe_load(open("hyperparams.yml"))
@@ -42,6 +43,8 @@ class Printing(Project):
     reads: int
     patches: int
     may_patch: bool
+    problem: str = ""
+    """Why logs are not read."""
 
     def succeed(self, number: int, log: str) -> None:
         """Let a trial end well, its pod still there."""
@@ -67,10 +70,12 @@ class Printing(Project):
             launches=self.launches, ledgers=self.ledgers, pods=[*self.pods.values()], ledger_metadata=self.metadata
         )
 
-    def read(self, pods: Mapping[str, Body], context: str | None) -> dict[str, str]:
-        """The logs of those pods."""
+    def read(
+        self, pods: Mapping[str, Body], context: str | None, parse: Callable[[str, str], T]
+    ) -> tuple[dict[str, T], str]:
+        """What the logs of those pods have."""
         self.reads += len(pods)
-        return {run_id: self.logs[run_id] for run_id in pods if run_id in self.logs}
+        return {run_id: parse(run_id, self.logs[run_id]) for run_id in pods if run_id in self.logs}, self.problem
 
     def kubectl(self, *words: str, stdin: bytes, **_: Any) -> "subprocess.CompletedProcess[bytes]":
         """`kubectl apply --server-side`, which adds annotations to ledgers that exist."""
@@ -243,6 +248,25 @@ def test_a_failed_trial_keeps_what_it_printed_last(project: Printing) -> None:
     project.ledgers.append(type(ledger)(**{**vars(ledger), "launch_name": f"{ledger.launch_name}-2"}))
     (first, *_) = told("results", "search")["trials"]
     assert (first["state"], first["objective"]) == ("stopped", None)
+
+
+def test_what_is_kept_has_room_in_an_annotation(project: Printing) -> None:
+    """Whatever a program prints; the objective is in it."""
+    project.launch(1, startTime=NOW, conditions=[make_condition("Failed", reason="BackoffLimitExceeded", message="x")])
+    figures = " ".join(f"figure_{number} {number}" for number in range(300))
+    lines = [f"epoch {epoch}/200 done {figures} accuracy 0.5" for epoch in range(1, 201)]
+    project.left(1, "\n".join([*lines, "x" * 300_000]), "Failed")
+    (first, *_) = told("results", "search")["trials"]
+    assert first["objective"] == 0.5
+    (kept,) = project.metadata[project.run_ids[0]]["annotations"].values()
+    assert len(kept) < 100_000
+
+
+def test_a_log_that_may_not_be_read_is_told(project: Printing) -> None:
+    """Once, with the reason."""
+    project.problem = "you may not read logs in namespace research"
+    project.succeed(1, "accuracy=0.5")
+    assert run("results", "search").stderr.count("logs of search are not read: you may not read logs") == 1
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"launch": 1}'])
