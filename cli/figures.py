@@ -184,14 +184,16 @@ def _completed_before(pod: Pod) -> bool:
     return before is not None and before.succeeded
 
 
-def _log_paths(pod: Pod, path: str) -> list[str]:
-    """The logs that make one training: the node keeps that of the attempt before too.
-
-    What lacks still is told by `Run.partial`.
-    """
+def _log(session: Session, pod: Pod, path: str) -> str:
+    """The log of one training. The node keeps that of the attempt before too; what lacks still, `Run.partial` tells."""
+    context = session.settings.cluster.context
+    if not (_completed_before(pod) or main_status(pod).get("restartCount")):
+        return read_text(path, context)
+    texts = [read_text(f"{path}&previous=true", context), read_text(path, context)]
     if _completed_before(pod):
-        return [f"{path}&previous=true"]
-    return [f"{path}&previous=true", path] if main_status(pod).get("restartCount") else [path]
+        # The present attempt trains the same again. When it has just ended, the node removes the one before.
+        return max(texts, key=lambda text: text.count("\n"))
+    return "\n".join(filter(None, texts))
 
 
 def _logs(session: Session, namespace: str, by_rank: Mapping[int, Pod]) -> dict[int, str]:
@@ -200,8 +202,7 @@ def _logs(session: Session, namespace: str, by_rank: Mapping[int, Pod]) -> dict[
         for rank, pod in by_rank.items():
             query = f"container={quote(_container(pod)['name'])}&timestamps=true"
             path = f"/api/v1/namespaces/{namespace}/pods/{pod['metadata']['name']}/log?{query}"
-            paths = _log_paths(pod, path)
             # Empty where there is no right to it, or the node has it no more: then the rank has no log.
-            if text := "\n".join(filter(None, (read_text(each, session.settings.cluster.context) for each in paths))):
+            if text := _log(session, pod, path):
                 texts[rank] = text
     return texts

@@ -204,7 +204,7 @@ def test_the_other_images_take_their_arguments(owner: Person) -> None:
     logs = owner.ended("training.kubeflow.org/job-name=gloo", "default", 4)
     assert {log.splitlines()[0] for log in logs.values()} == {"Using distributed PyTorch with gloo backend"}
     assert all(
-        re.search(r"^Train Epoch: 1 \[640/1440 \(\d+%\)\]\tloss=\d\.\d{4}$", log, re.MULTILINE) for log in logs.values()
+        re.search(r"^Train Epoch: 1 \[0/1440 \(0%\)\]\tloss=\d\.\d{4}$", log, re.MULTILINE) for log in logs.values()
     )
     assert all(re.search(r"^accuracy=0\.\d{4}$", log, re.MULTILINE) for log in logs.values())
 
