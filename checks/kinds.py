@@ -149,13 +149,18 @@ KINDS: Mapping[str, LaunchKind] = MappingProxyType(
 )
 """By the kind of the launch's object."""
 
-LAUNCHED_AS: Mapping[str, str] = MappingProxyType({"DataLoader": "Job"})
+_LAUNCHED_AS: Mapping[str, str] = MappingProxyType({"DataLoader": "Job"})
 """The kinds of workloads that are launched as another kind's object."""
+
+
+def launched_as(run: Workload) -> str:
+    """The kind of the object that executes a run."""
+    return _LAUNCHED_AS.get(run.kind, run.kind)
 
 
 def framework_of(run: Workload) -> str:
     """Kueue's name of the integration that a run needs."""
-    return KINDS[LAUNCHED_AS.get(run.kind, run.kind)].framework
+    return KINDS[launched_as(run)].framework
 
 
 def claims(body: Body, companions: Iterable[Body] = ()) -> tuple[str, ...]:

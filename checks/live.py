@@ -13,7 +13,7 @@ from checks.admission.model import Snapshot
 from checks.admission.reading import declared_model
 from checks.admission.verdict import Verdict
 from checks.finding import Finding
-from checks.kinds import KINDS, LAUNCHED_AS
+from checks.kinds import KINDS, launched_as
 from checks.run_pods import queued
 from settings.model import Settings
 from settings.workloads import Workload
@@ -202,7 +202,7 @@ def needed(settings: Settings) -> dict[str, str]:
     for path, run in queued(settings):
         if run.queue is not None:
             found.setdefault("kueue", f"{path}.queue")
-        if operator := KINDS[LAUNCHED_AS.get(run.kind, run.kind)].operator:
+        if operator := KINDS[launched_as(run)].operator:
             found.setdefault(operator, f"{path}.kind")
     return found
 

@@ -15,7 +15,7 @@ from cli.image_builds import build as build_image
 from cli.image_builds import is_built, require_local
 from cli.image_builds import push as push_image
 from cli.image_tools import ImageToolError
-from cli.local_registry import local_registry
+from cli.local_registry import asking, local_registry
 from cli.registry import ImageMissingError, Registries, ServedImage
 from cli.registry_access import RegistryError, read_credentials
 from cli.session import JsonOption, Session, StackOption
@@ -164,12 +164,7 @@ def _listed(session: Session, images: Sequence[RunImage]) -> list[_Listed]:
         except ImageToolError:
             built = None
         try:
-            if image.local:
-                access = require_local(local)
-                of_local = Registries({}, mirror=f"https://{access.address}", tls=access.tls())
-                served = of_local.describe(image.reference)
-            else:
-                served = registries.describe(image.reference)
+            served = (asking(require_local(local)) if image.local else registries).describe(image.reference)
         except ImageMissingError as error:
             return _Listed(image, built, None, str(error), "missing")
         except (RegistryError, ClusterError) as error:

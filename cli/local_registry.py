@@ -1,5 +1,6 @@
 """The local cluster's registry, which serves that cluster every image."""
 
+from cli.registry import Registries
 from cli.session import Session
 from devcluster import cluster
 from devcluster.registry_access import RegistryAccess
@@ -9,3 +10,8 @@ def local_registry(session: Session) -> RegistryAccess | None:
     """The registry of the local cluster that the kubeconfig names; None where it names another, or that one is down."""
     running = cluster.status(session.kubeconfig.parent).cluster
     return running.registry if running is not None and running.kubeconfig == session.kubeconfig else None
+
+
+def asking(access: RegistryAccess) -> Registries:
+    """A client that asks this registry for every image. Raises ClusterError where its certificates cannot be read."""
+    return Registries({}, mirror=f"https://{access.address}", tls=access.tls())

@@ -14,7 +14,7 @@ from cli import staging
 from cli.code_commits import resolve, revisions
 from cli.console import err, fail, out, show_json, step
 from cli.git_remote import GitError
-from cli.local_registry import local_registry
+from cli.local_registry import asking, local_registry
 from cli.registry import Registries
 from cli.registry_access import RegistryError, read_credentials
 from cli.session import JsonOption, Session, StackOption
@@ -176,7 +176,7 @@ def _registries(session: Session) -> Registries:
     local = local_registry(session)
     if local is not None:
         try:
-            return Registries({}, mirror=f"https://{local.address}", tls=local.tls())
+            return asking(local)
         except ClusterError as error:
             fail(str(error))
     if session.local:

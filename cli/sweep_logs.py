@@ -55,7 +55,7 @@ class TrialLogs:
         self.session, self.sweep = session, sweep
         self._read: dict[str, Outcome] = {}
         self._refused = False
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     def outcomes(self, objects: SweepObjects, live: Mapping[str, LiveTrial], *, running: bool) -> Mapping[str, Outcome]:
         """The outcomes by run id, as far as logs tell or ledgers have kept them; none of a managed sweep.
@@ -81,8 +81,8 @@ class TrialLogs:
             self.session.settings.cluster.context,
             lambda run_id, log: self._outcome(live[run_id], launches[run_id], log),
         )
-        if problem and problem not in self._told:
-            self._told.add(problem)
+        if problem and problem not in self._warned:
+            self._warned.add(problem)
             err.print(f"logs of {self.sweep.name} are not read: {problem}", style="yellow", markup=False)
         new = {run_id: each for run_id, each in read.items() if each.state != "running"}
         self._read |= new

@@ -9,7 +9,7 @@ from checks.live import UnservedImage
 from checks.live_rules.registry import image_finding
 from cli.console import err, fail, step
 from cli.image_builds import require_local
-from cli.local_registry import local_registry
+from cli.local_registry import asking, local_registry
 from cli.registry import ImageMissingError, Registries
 from cli.registry_access import RegistryError, read_credentials
 from cli.session import Session
@@ -83,8 +83,7 @@ def _unserved(settings: Settings, image: RunImage, local: RegistryAccess | None)
 def _registries(image: RunImage, local: RegistryAccess | None) -> Registries:
     """The registries that serve the cluster this image."""
     if image.local or local is not None:
-        access = require_local(local)
-        return Registries({}, mirror=f"https://{access.address}", tls=access.tls())
+        return asking(require_local(local))
     return Registries(read_credentials(), timeout_seconds=_TIMEOUT_SECONDS)
 
 

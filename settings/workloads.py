@@ -228,8 +228,8 @@ class Workload(Section):
     @property
     def restarts_always(self) -> bool:
         """Whether it is a Pod that its node restarts whenever it has ended, so that it never succeeds."""
-        said = self.restart_policy if self.says("restart_policy") else "Always"
-        return self.kind == "Pod" and said == "Always"
+        policy = self.restart_policy if self.says("restart_policy") else "Always"
+        return self.kind == "Pod" and policy == "Always"
 
 
 _FIELDS_OF: dict[str, tuple[str, ...]] = {

@@ -13,7 +13,7 @@ from checks.cluster.admission import CLUSTER_WIDE, NAMESPACED
 from checks.cluster.environment import version_of
 from checks.cluster.identity import SYSTEM
 from checks.cluster.snapshot import run_namespaces
-from checks.kinds import LAUNCHED_AS
+from checks.kinds import launched_as
 from checks.live import CLUSTER_SCOPED
 from manifests import policies, probes, secrets
 from manifests.escalations import Escalation, escalations
@@ -214,7 +214,7 @@ def _trained(settings: Settings) -> Mapping[str, set[str]]:
         return {}
     result: dict[str, set[str]] = {each.namespace: set() for each in settings.storage.volumes}
     for _, run in settings.trained():
-        result.setdefault(run.namespace, set()).add(LAUNCHED_AS.get(run.kind, run.kind))
+        result.setdefault(run.namespace, set()).add(launched_as(run))
     return result
 
 

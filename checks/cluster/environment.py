@@ -14,7 +14,7 @@ from checks.cluster.admission import grows, read_lists
 from checks.cluster.client import NOT_FOUND, Answer, ClusterError, connect, get_all, run
 from checks.cluster.controllers import LISTS, Controller, Controllers, controllers
 from checks.cluster.webhooks import dry_run, said
-from checks.kinds import KINDS, LAUNCHED_AS
+from checks.kinds import KINDS, launched_as
 from checks.live import CLUSTER_SCOPED, OPERATORS, DryRun, Live, Operator
 from checks.pods import problems
 from manifests import queues
@@ -79,7 +79,7 @@ def _wanted(settings: Settings, *, owner: bool) -> dict[str, str]:
         for kind in ("LocalQueue", "PersistentVolumeClaim"):
             found[f"{kind} {namespace}"] = paths.collection(version_of(kind), kind, namespace)
     for each in workloads:
-        kind = LAUNCHED_AS.get(each.kind, each.kind)
+        kind = launched_as(each)
         # Whether the kind is served; what there is of it does not matter.
         found[f"{kind} {each.namespace}"] = f"{paths.collection(version_of(kind), kind, each.namespace)}?limit=1"
     return found

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from checks import downgrades
 from checks.finding import Finding
-from checks.kinds import KINDS, LAUNCHED_AS
+from checks.kinds import KINDS, launched_as
 from checks.live import OPERATORS, LiveRule, LiveScene, absent, declared, needed, unknown
 from checks.versions import clashes, version
 
@@ -30,7 +30,7 @@ def kind_missing(scene: LiveScene) -> Iterator[Finding]:
     """The cluster serves the kinds that the runs are launched as, and Kueue's in our version."""
     wanted: dict[str, tuple[str, str, str]] = {}
     for path, run in scene.runs():
-        kind = LAUNCHED_AS.get(run.kind, run.kind)
+        kind = launched_as(run)
         facts = KINDS[kind]
         if facts.definition and facts.operator:
             wanted.setdefault(kind, (f"{path}.kind", facts.definition, facts.operator))
@@ -81,7 +81,7 @@ def _not_found(scene: LiveScene, name: str, path: str) -> Finding:
 def _served(scene: LiveScene, name: str) -> str | None:
     """A kind of the operator's that a run needs, and that the cluster serves."""
     runs = [run for _, run in scene.runs()]
-    kinds = {kind for run in runs if KINDS[kind := LAUNCHED_AS.get(run.kind, run.kind)].operator == name}
+    kinds = {kind for run in runs if KINDS[kind := launched_as(run)].operator == name}
     if name == "kueue" and any(run.queue is not None for run in runs):
         kinds.add("LocalQueue")
     return min(kinds - scene.live.unserved, default=None)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from checks.finding import Finding
-from checks.kinds import LAUNCHED_AS
+from checks.kinds import launched_as
 from checks.scene import Rule, Scene, each
 from manifests.labels import LIMIT, PRIORITY
 from settings.model import Settings
@@ -100,7 +100,7 @@ def _fixed_names(settings: Settings) -> Iterator[str]:
 
 
 def _object(run: Workload, name: str) -> str:
-    return f"{LAUNCHED_AS.get(run.kind, run.kind)} {run.namespace}/{name}"
+    return f"{launched_as(run)} {run.namespace}/{name}"
 
 
 RULES: tuple[Rule, ...] = (name_derived, label_invalid, env_reserved, name_duplicate)

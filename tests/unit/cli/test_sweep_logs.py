@@ -29,7 +29,7 @@ for epoch in 1, 2:
     print(f"epoch {epoch}: validation loss {batch_size / 100 / epoch:.3f}")
     print(f"accuracy={0.9 + epoch / 100 - abs(batch_size - 64) / 1000:.4f}")
 """
-"""The published program's way to its set, and to nobody who could gather its figures."""
+"""Finds its set as the published program does, and only prints its figures."""
 SIZES = (32, 64, 128, 512)
 FORBIDDEN = b'Error from server (Forbidden): configmaps "x" is forbidden: User "ada" cannot patch resource\nand more'
 
