@@ -30,6 +30,7 @@ from tests.cluster.project import Project, eventually
 pytestmark = pytest.mark.cluster
 
 WAITS = ["sh", "-c", f"trap 'exit 143' TERM; until [ -e {MOUNT}/go ]; do sleep 0.1; done; echo done"]
+NO_PROXY = {"sidecar.istio.io/inject": "false"}
 FIXED = ("single-pod", "fixed-job", "fixed-torch")
 
 
@@ -38,7 +39,7 @@ def runs() -> list[Config]:
     fixed: Config = {"naming": "fixed", "command": WAITS}
     several: Config = {"completions": 3, "parallelism": 2, "backoffLimit": 4, "ttlSecondsAfterFinished": 3600}
     return [
-        bare("single-pod", "Pod", queue=None, annotations={"sidecar.istio.io/inject": "false"}, **fixed),
+        bare("single-pod", "Pod", queue=None, restartPolicy="Never", annotations=NO_PROXY, **fixed),
         bare("fixed-job", **fixed),
         bare("fixed-torch", "PyTorchJob", queue=HELD, roles={"Master": {}, "Worker": {}}, **fixed),
         bare("several", queue=HELD, naming="generated", container="data-loader", command=WAITS, **several),
