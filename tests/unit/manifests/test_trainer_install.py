@@ -33,7 +33,7 @@ def make_release(controller: str, config_map: str, namespace: str) -> list[dict[
             "metadata": {"name": controller, "namespace": namespace},
             "spec": {"template": template},
         },
-        {"kind": "ValidatingWebhookConfiguration", "metadata": {"name": "v"}, "webhooks": [{"rules": [{}]}]},
+        {"kind": "ValidatingWebhookConfiguration", "metadata": {"name": controller}, "webhooks": [{"rules": [{}]}]},
         {
             "kind": "ConfigMap",
             "metadata": {"name": config_map, "namespace": namespace},
