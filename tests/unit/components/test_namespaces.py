@@ -1,0 +1,60 @@
+"""Namespaces and Tenants: what a teardown deletes of them, and what the engine only forgets."""
+
+import pulumi
+
+from components.namespaces import Namespaces, NamespacesArgs
+from components.tenants import Tenants, TenantsArgs
+from settings.environment import Namespace
+from settings.tenants import Team
+from settings.tenants import Tenants as TenantsSettings
+from tests.unit.components.declare import declare, hooks
+
+
+def test_a_namespace_with_a_retained_volume_is_only_forgotten() -> None:
+    """A hook deletes it where nobody has anything in it; the engine would delete the volume with it."""
+
+    def component(opts: pulumi.ResourceOptions) -> Namespaces:
+        names = (Namespace(name="research"), Namespace(name="speech"))
+        args = NamespacesArgs(stack="dev", namespaces=names, retained=frozenset({"research"}), teardown=hooks())
+        return Namespaces("namespaces", args, opts)
+
+    found = declare(component)
+    assert found["Namespaces namespaces"].type == "trainstack:platform:Namespaces"
+    assert found["Namespaces namespaces"].outputs == {"names": ["research", "speech"]}
+    assert found["Namespace research"].options["retainOnDelete"] is True
+    assert found["Namespace research"].hooks == {"before_delete": ["teardown-namespace"]}
+    assert found["Namespace speech"].options["retainOnDelete"] is False
+    assert found["Namespace speech"].options["customTimeouts"] == {"delete": "3m"}
+    assert not found["Namespace speech"].hooks
+
+
+def test_network_policies_follow_their_namespace() -> None:
+    """Both belong to the component."""
+
+    def component(opts: pulumi.ResourceOptions) -> Namespaces:
+        args = NamespacesArgs(
+            stack="dev", namespaces=(Namespace(name="speech"),), retained=frozenset(), teardown=hooks()
+        )
+        return Namespaces("namespaces", args, opts)
+
+    found = declare(component)
+    policies = [found[f"NetworkPolicy speech/trainstack-{name}"] for name in ("isolated", "replicas")]
+    assert [policy.parent for policy in policies] == ["namespaces", "namespaces"]
+    assert [policy.dependencies for policy in policies] == [["speech"], ["speech"]]
+
+
+def test_a_team_has_a_role_a_binding_and_an_account() -> None:
+    """The account only where the team names one."""
+    teams = (
+        Team(name="vision", namespace="vision", groups=("ml",), service_account="ci"),
+        Team(name="speech", namespace="speech", groups=("ml",)),
+    )
+    args = TenantsArgs(stack="dev", tenants=TenantsSettings(teams=teams))
+    found = declare(lambda opts: Tenants("tenants", args, opts))
+    assert found["Tenants tenants"].type == "trainstack:platform:Tenants"
+    assert found["Tenants tenants"].outputs == {"teams": ["vision", "speech"]}
+    assert {registration.parent for key, registration in found.items() if key != "Tenants tenants"} == {"tenants"}
+    assert [key for key in found if key.startswith("ServiceAccount ")] == ["ServiceAccount vision/ci"]
+    for kind in ("Role", "RoleBinding"):
+        names = [key.partition(" ")[2] for key in found if key.startswith(f"{kind} ")]
+        assert {name.partition("/")[0] for name in names} == {"vision", "speech"}

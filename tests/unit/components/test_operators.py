@@ -1,0 +1,96 @@
+"""Definitions and Operator: CRDs stay, and the controller answers before anything depends on it."""
+
+from typing import Any
+
+import pulumi
+
+from components.operators import Definitions, DefinitionsArgs, Operator, OperatorArgs
+from manifests.operators import OperatorManifests
+from tests.registrations.recorder import Registration
+from tests.unit.components.declare import declare, hooks
+
+
+def make_object(kind: str, name: str, api_version: str = "v1", **metadata: str) -> dict[str, Any]:
+    """A manifest with the labels that the builders set."""
+    labels = {"app.kubernetes.io/managed-by": "trainstack"}
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "labels": labels, **metadata}}
+
+
+MANIFESTS = OperatorManifests(
+    crds=(make_object("CustomResourceDefinition", "pytorchjobs.kubeflow.org", "apiextensions.k8s.io/v1"),),
+    setup=(
+        make_object("Namespace", "kubeflow"),
+        make_object("ServiceAccount", "training-operator", namespace="kubeflow"),
+    ),
+    deployments=(make_object("Deployment", "training-operator", "apps/v1", namespace="kubeflow"),),
+    extensions=(make_object("APIService", "v1beta1.visibility.kueue.x-k8s.io", "apiregistration.k8s.io/v1"),),
+)
+COMPONENT, NAMESPACE = "Operator training-operator", "Namespace kubeflow"
+ACCOUNT, CONTROLLER = (f"{kind} kubeflow/training-operator" for kind in ("ServiceAccount", "Deployment"))
+EXTENSION = "APIService v1beta1.visibility.kueue.x-k8s.io"
+DEFINITION = "CustomResourceDefinition pytorchjobs.kubeflow.org"
+
+
+def operator(*, retained: frozenset[str] = frozenset()) -> tuple[dict[str, Registration], list[str]]:
+    """What the engine receives of an operator, and the calls that wait for its webhooks."""
+    answered: list[str] = []
+
+    def component(opts: pulumi.ResourceOptions) -> Operator:
+        args = OperatorArgs(
+            version="v1.9.3",
+            manifests=MANIFESTS,
+            retained=retained,
+            answers=lambda: answered.append("asked"),
+            teardown=hooks(),
+        )
+        return Operator("training-operator", args, opts)
+
+    return declare(component), answered
+
+
+def test_definitions_are_only_forgotten() -> None:
+    """Deleting a definition deletes every object of its kind, those of other teams included."""
+
+    def component(opts: pulumi.ResourceOptions) -> Definitions:
+        return Definitions("definitions", DefinitionsArgs(crds=MANIFESTS.crds, teardown=hooks()), opts)
+
+    found = declare(component)
+    assert {*found} == {"Definitions definitions", DEFINITION}
+    definition = found[DEFINITION]
+    assert definition.parent == "definitions"
+    assert definition.options["retainOnDelete"] is True
+    assert definition.hooks == {"before_delete": ["teardown-definition"]}
+    assert found["Definitions definitions"].outputs == {"kinds": ["pytorchjobs.kubeflow.org"]}
+
+
+def test_the_controller_follows_its_rights_and_precedes_its_extensions() -> None:
+    """Each part of the release depends on the one before it. The definitions are another component's."""
+    found, _ = operator()
+    assert {*found} == {COMPONENT, NAMESPACE, ACCOUNT, CONTROLLER, EXTENSION}
+    assert found[COMPONENT].type == "trainstack:platform:Operator"
+    assert {registration.parent for key, registration in found.items() if key != COMPONENT} == {"training-operator"}
+    assert found[ACCOUNT].dependencies == ["kubeflow"]
+    assert found[CONTROLLER].dependencies == ["kubeflow/training-operator"]
+    assert found[EXTENSION].dependencies == ["kubeflow/training-operator"]
+
+
+def test_webhooks_answer_before_the_version_is_known() -> None:
+    """A hook waits where the controller is created or changed; the output waits in every other `up`."""
+    found, answered = operator()
+    hooked = found[CONTROLLER].hooks
+    assert hooked == {
+        "after_create": ["training-operator-answers"],
+        "after_update": ["training-operator-answers"],
+        "before_delete": ["teardown-controller"],
+    }
+    assert answered == ["asked"]
+    assert found[COMPONENT].outputs == {"version": "v1.9.3"}
+
+
+def test_the_namespace_of_an_operator_with_a_retained_volume_is_only_forgotten() -> None:
+    """Without such a volume the engine deletes it."""
+    plain, _ = operator()
+    kept, _ = operator(retained=frozenset({"kubeflow"}))
+    assert plain[NAMESPACE].options["retainOnDelete"] is False
+    assert kept[NAMESPACE].options["retainOnDelete"] is True
+    assert kept[NAMESPACE].hooks == {"before_delete": ["teardown-namespace"]}

@@ -1,0 +1,141 @@
+"""Runs, Sweep and Secrets: launches follow what they need, are claimed, and never replaced while they train."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+
+from components.claims import Claim
+from components.launches import Launches
+from components.runs import Runs, RunsArgs
+from components.secrets import Secrets, SecretsArgs
+from components.sweeps import Sweep, SweepArgs
+from manifests.labels import LAUNCH
+from settings.secrets import Secrets as SecretsSettings
+from tests.unit.components.declare import declare
+from tests.unit.make import make_secret
+
+
+def make_object(kind: str, name: str) -> dict[str, Any]:
+    """A manifest of the namespace `research`."""
+    labels = {"app.kubernetes.io/managed-by": "trainstack"}
+    metadata = {"name": name, "namespace": "research", "labels": labels}
+    return {"apiVersion": "batch/v1" if kind == "Job" else "v1", "kind": kind, "metadata": metadata}
+
+
+def make_launch(launch: str, name: str = "") -> dict[str, Any]:
+    """A Job of a launch; by default named by it."""
+    made = make_object("Job", name or launch)
+    made["metadata"]["labels"][LAUNCH] = launch
+    return {**made, "spec": {}}
+
+
+def make_launches(*launches: Mapping[str, Any], **changes: Any) -> Launches:
+    """These launches, each with a ledger, on a cluster that has none of them."""
+    names = [body["metadata"]["labels"][LAUNCH] for body in launches]
+    ledgers = {name: make_object("ConfigMap", f"run-{name}") for name in names}
+    base: dict[str, Any] = {
+        "launches": launches,
+        "companions": {},
+        "ledgers": ledgers,
+        "live": {},
+        "seen": lambda _: None,
+        "generating": None,
+        "claims": {name: Claim(ledger=ledger, version=None) for name, ledger in ledgers.items()},
+        "context": None,
+        "name_is_free": lambda _: None,
+    }
+    return Launches(**{**base, **changes})
+
+
+def runs(launches: Launches) -> Mapping[str, Any]:
+    """What the engine receives of runs, with one wrapper."""
+    wrapper = make_object("ConfigMap", "wrapper")
+    return declare(lambda opts: Runs("runs", RunsArgs(wrappers=[wrapper], launches=launches), opts))
+
+
+def test_a_launch_follows_the_wrapper_and_precedes_its_ledger() -> None:
+    """The ledger completes the claim that a hook takes before the launch."""
+    found = runs(make_launches(make_launch("digits-1-a")))
+    launch, ledger = found["Job research/digits-1-a"], found["ConfigMap research/run-digits-1-a"]
+    assert found["Runs runs"].type == "trainstack:training:Runs"
+    assert found["Runs runs"].outputs == {"launches": ["research/digits-1-a"]}
+    assert {launch.parent, ledger.parent, found["ConfigMap research/wrapper"].parent} == {"runs"}
+    assert launch.dependencies == ["research/wrapper"]
+    assert ledger.dependencies == ["research/digits-1-a"]
+    assert launch.hooks == {
+        "before_create": ["research/digits-1-a-claim"],
+        "on_error": ["research/digits-1-a-release"],
+    }
+    assert "ignoreChanges" not in launch.options
+    assert not ledger.hooks
+
+
+def test_a_live_launch_is_never_edited() -> None:
+    """Its manifest may differ, for instance in the commit that it is recorded with."""
+    found = runs(make_launches(make_launch("digits-1-a"), live={"digits-1-a": "research/digits-1-a"}))
+    assert found["Job research/digits-1-a"].options["ignoreChanges"] == ["metadata", "spec"]
+
+
+def test_a_fixed_name_waits_for_the_launch_that_has_it() -> None:
+    """Another launch replaces the object; the engine deletes the old one first."""
+    found = runs(make_launches(make_launch("digits-1-a", name="digits")))
+    options = found["Job research/digits"].options
+    assert options["replaceOnChanges"] == [f'metadata.labels["{LAUNCH}"]']
+    assert options["deleteBeforeReplace"] is True
+    assert options["hooks"]["before_create"] == ["research/digits-1-a-name-is-free", "research/digits-1-a-claim"]
+
+
+def test_a_generated_name_has_a_provider_of_its_own() -> None:
+    """Server-side apply cannot create an object whose name the API server chooses."""
+    body = make_launch("digits-1-a")
+    body["metadata"]["generateName"] = f"{body['metadata'].pop('name')}-"
+    providers: list[pulumi.ProviderResource] = []
+
+    def component(opts: pulumi.ResourceOptions) -> Runs:
+        providers.append(pulumi.ProviderResource("kubernetes", "generating", {}))
+        live = {"digits-1-a": "research/digits-x7k2p"}
+        launches = make_launches(body, generating=providers[0], live=live)
+        return Runs("runs", RunsArgs(wrappers=[], launches=launches), opts)
+
+    found = declare(component, providers=("cluster", "generating"))
+    launch = found["Job research/digits-1-a"]
+    assert launch.options["provider"].endswith("::generating")
+    assert launch.options["importId"] == "research/digits-x7k2p"
+    assert found["ConfigMap research/run-digits-1-a"].options["provider"].endswith("::cluster")
+
+
+def test_a_sweep_mounts_its_parameter_files() -> None:
+    """They are created before its launches, and a companion before the launch that refers to it."""
+    launches = make_launches(
+        make_launch("search-1-a"),
+        make_launch("search-2-a"),
+        companions={"search-1-a": [make_object("TrainingRuntime", "search-1-a")]},
+    )
+    args = SweepArgs(files=[make_object("ConfigMap", "sweep-search")], launches=launches)
+    found = declare(lambda opts: Sweep("sweep-search", args, opts))
+    assert found["Sweep sweep-search"].type == "trainstack:training:Sweep"
+    assert found["Sweep sweep-search"].outputs == {"launches": ["research/search-1-a", "research/search-2-a"]}
+    assert found["Job research/search-1-a"].dependencies == ["research/search-1-a", "research/sweep-search"]
+    assert found["Job research/search-2-a"].dependencies == ["research/sweep-search"]
+    companion = found["TrainingRuntime research/search-1-a"]
+    assert companion.parent == "sweep-search"
+    assert companion.hooks == {"after_create": ["research/search-1-a-seen"]}
+
+
+def test_a_secret_is_encrypted_in_the_state() -> None:
+    """The engine encrypts `data` and `stringData`, and the inputs are secrets of the engine already."""
+    section = {"secrets": [{"name": "git", "namespace": "research", "values": {"username": "me", "password": "pw"}}]}
+
+    def component(opts: pulumi.ResourceOptions) -> Secrets:
+        values = pulumi.Output.secret(section)
+        settings = SecretsSettings(secrets=(make_secret(),))
+        return Secrets("secrets", SecretsArgs(stack="dev", secrets=settings, values=values), opts)
+
+    found = declare(component)
+    secret = found["Secret research/git"]
+    assert found["Secrets secrets"].outputs == {"names": ["research/git"]}
+    assert secret.parent == "secrets"
+    assert secret.options["additionalSecretOutputs"] == ["data", "stringData"]
+    sealed = secret.inputs["data"]
+    assert {key: value["value"] for key, value in sealed.items()} == {"username": "bWU=", "password": "cHc="}

@@ -1,0 +1,53 @@
+"""StorageClasses and Volumes: what the engine may delete of them, and in which order."""
+
+from typing import Any
+
+from components.storage import StorageArgs, StorageClasses, Volumes
+from settings.storage import PersistentVolume
+from tests.unit.components.declare import declare
+from tests.unit.make import make_storage, make_volume
+
+
+def make_args(**changes: Any) -> StorageArgs:
+    """The class `shared` and the claim `training`."""
+    return StorageArgs(stack="dev", storage=make_storage(**changes))
+
+
+def make_disk() -> PersistentVolume:
+    """A volume on a folder of the node."""
+    return PersistentVolume(
+        name="disk", storage_class="shared", size="1Gi", access_modes=("ReadWriteOnce",), host_path="/data"
+    )
+
+
+def test_volumes_on_hosts_follow_the_classes_and_stay() -> None:
+    """The engine never deletes a static volume: its data would be orphaned."""
+    found = declare(lambda opts: StorageClasses("storage", make_args(persistent_volumes=(make_disk(),)), opts))
+    component, storage_class, disk = (
+        found.pop(key) for key in ("StorageClasses storage", "StorageClass shared", "PersistentVolume disk")
+    )
+    assert not found
+    assert component.type == "trainstack:platform:StorageClasses"
+    assert component.outputs == {"classes": ["shared"]}
+    assert storage_class.parent == disk.parent == "storage"
+    assert disk.dependencies == ["shared"]
+    assert disk.options["retainOnDelete"] is True
+    assert storage_class.options["retainOnDelete"] is False
+
+
+def test_claims_are_retained_and_protected_as_the_settings_say() -> None:
+    """Deleting a claim deletes its data."""
+    volumes = (make_volume(name="kept"), make_volume(name="scratch", retain=False), make_volume(name="p", protect=True))
+    found = declare(lambda opts: Volumes("volumes", make_args(volumes=volumes), opts))
+    component = found.pop("Volumes volumes")
+    assert component.type == "trainstack:training:Volumes"
+    assert component.outputs == {"volumes": ["research/kept", "research/scratch", "research/p"]}
+    options = {
+        key: (claim.options["retainOnDelete"], claim.options["protect"], claim.parent, claim.dependencies)
+        for key, claim in found.items()
+    }
+    assert options == {
+        "PersistentVolumeClaim research/kept": (True, False, "volumes", []),
+        "PersistentVolumeClaim research/scratch": (False, False, "volumes", []),
+        "PersistentVolumeClaim research/p": (True, True, "volumes", []),
+    }

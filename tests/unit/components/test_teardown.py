@@ -1,0 +1,23 @@
+"""Guard: a destroy reaches it first."""
+
+import pulumi
+
+from components.storage import StorageArgs, StorageClasses
+from components.teardown import Guard
+from tests.unit.components.declare import declare, hooks
+from tests.unit.make import make_storage
+
+
+def test_the_guard_depends_on_everything_and_has_every_hook() -> None:
+    """The engine deletes in reverse order, so it calls the guard's hook before it deletes anything."""
+
+    def component(opts: pulumi.ResourceOptions) -> Guard:
+        classes = StorageClasses("storage", StorageArgs(stack="dev", storage=make_storage()), opts)
+        return Guard("guard", hooks(), [classes])
+
+    guard = declare(component)["Guard guard"]
+    assert guard.type == "trainstack:teardown:Guard"
+    # The SDK names a component's children in its place.
+    assert guard.dependencies == ["shared"]
+    names = ("guard", "queue", "controller", "definition", "namespace")
+    assert guard.hooks == {"before_delete": [f"teardown-{name}" for name in names]}
