@@ -28,14 +28,14 @@ up: venv $(UP_NEEDS) ## Train: local cluster, `pulumi up` of dev, progress, resu
 down: venv ## Stop the local cluster and leave nothing of it running
 	@$(TRAINSTACK) cluster down
 
-test: venv machine tools lint unit cluster-test ## What CI runs: lint, unit tests, tests on a local cluster
+test: venv machine browser tools lint unit cluster-test ## What CI runs: lint, unit tests, tests on a local cluster
 
 # Bytecode is kept whatever the environment says: compiling the tests takes each process five seconds.
 unit: venv ## Tests that need no cluster
 	@PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n auto -m "not slow" tests/unit
 
 cluster-test: venv machine tools
-	@$(PYTHON) -m pytest tests -m "not slow" --ignore tests/unit
+	@$(PYTHON) -m pytest tests -m "not slow" --ignore tests/unit --durations 10 --durations-min 1
 
 # `make test-admission CASES=… CROWDS=… SEED=…` takes so many, and repeats those of a seed.
 CASES := 1000
@@ -84,7 +84,8 @@ machine: venv
 	@$(PYTHON) -m toolchain debian
 
 browser: ## Chromium from Debian, as root: the pages of reports are tested in it
-	@command -v chromium >/dev/null || { apt-get update && apt-get install -y --no-install-recommends chromium; }
+	@command -v chromium >/dev/null || { apt-get -q update && \
+		DEBIAN_FRONTEND=noninteractive apt-get -qy install --no-install-recommends chromium; }
 
 versions: venv ## Every pinned version
 	@$(PYTHON) -m toolchain versions
