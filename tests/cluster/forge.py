@@ -65,7 +65,7 @@ class Forge:
     host_key: str
     client: KeyPair
     address: str
-    """Where https is served outside of the cluster, whose DNS alone knows the name."""
+    """Where https is served outside of the cluster, whose DNS alone knows the name; empty: nowhere."""
 
     def url(self, name: str) -> str:
         """The address of a repository by https."""
@@ -95,14 +95,14 @@ class Forge:
         return f"{HOST} {self.host_key}\n"
 
 
-def start(project: Project, folder: Path, program: str, address: str) -> Forge:
+def start(project: Project, folder: Path, program: str, address: str = "") -> Forge:
     """Bring the server up; it is ready.
 
     Args:
         project: whose cluster it is in.
         folder: an empty one, for the repository.
         program: main.py, in which NUMBER stands for the commit's number.
-        address: the node's, at which it serves https too.
+        address: the node's, at which it then serves https outside of the cluster too.
 
     """
     commits = _repository(folder, program)
@@ -134,7 +134,7 @@ def start(project: Project, folder: Path, program: str, address: str) -> Forge:
     }
     service = {
         "selector": {"app": "forge"},
-        "externalIPs": [address],
+        "externalIPs": [address] if address else [],
         "ports": [{"name": name, "port": port, "targetPort": to} for name, (port, to) in ports.items()],
     }
     _apply(
