@@ -199,6 +199,7 @@ def decide(
     stop: Sequence[str],
     now: datetime,
     claims: Sequence[Claim] = (),
+    excluded: Sequence[Ledger] = (),
 ) -> Decision:
     """Hold the declared runs against the live ones.
 
@@ -209,6 +210,8 @@ def decide(
         stop: run ids that the environment lets this change stop.
         now: for the age of a run in a refusal.
         claims: the ledgers of launches that were claimed, and of which the cluster has nothing.
+        excluded: those of `ledgers` whose runs the environment excludes. Such a ledger stays, so that a run that is
+            included again is not launched again, unless its launch failed or is stopped.
 
     """
     remembered = {ledger.run_id: ledger for ledger in ledgers}
@@ -230,12 +233,18 @@ def decide(
     refusals = [each.refusal for each in judged if each.refusal]
     for run_id, rest in sorted(objects.items()):
         refusals.extend(_stops(launch, now) for launch in rest if launch.active and run_id not in stop)
+    settled = [ledger for ledger in excluded if _has_trained(objects.get(ledger.run_id, ()))]
     return Decision(
         launches=tuple(each.launch for each in judged if each.launch),
-        ledgers=tuple(each.ledger for each in judged if each.ledger),
+        ledgers=(*(each.ledger for each in judged if each.ledger), *settled),
         refusals=tuple(refusals),
         notes=tuple(each.note for each in judged if each.note),
     )
+
+
+def _has_trained(found: Sequence[LiveLaunch]) -> bool:
+    """Whether a launched run with these live launches has nothing left to do, as far as they show."""
+    return not found or (any(one.phase == "succeeded" for one in found) and not any(one.active for one in found))
 
 
 def idle_stops(stop: Sequence[str], known: Collection[str]) -> tuple[str, ...]:

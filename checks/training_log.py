@@ -40,8 +40,8 @@ _MNIST_TEST = re.compile(
 )
 _KUBEFLOW_TEST = re.compile(r"^accuracy=(?P<accuracy>\d\S*|nan)")
 _QUICKSTART_EPOCH = re.compile(r"^Epoch (?P<epoch>\d{1,18})$")
-_QUICKSTART = re.compile(r"\bloss: (?P<loss>\S+)\s+\[\s*(?P<rows>\d{1,18})/\s*(?P<of>\d{1,18})\]")
-_QUICKSTART_TEST = re.compile(r"\bAccuracy: (?P<percent>[\d.]+)%, Avg loss: (?P<loss>\S+)")
+_QUICKSTART = re.compile(r"\bloss:\s+(?P<loss>\S+)\s+\[\s*(?P<rows>\d{1,18})/\s*(?P<of>\d{1,18})\]")
+_QUICKSTART_TEST = re.compile(r"\bAccuracy: (?P<percent>[\d.]+)%, Avg loss:\s+(?P<loss>\S+)")
 _FIGURE = re.compile(r"(?<!\S)(?P<name>[^\s=:\d][^\s=:]*) (?P<value>[-+]?[\d.]\S*|nan|[-+]?inf)(?!\S)")
 """A name and a number behind `done`."""
 

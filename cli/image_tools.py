@@ -17,6 +17,7 @@ _DIGEST = re.compile(r"digest: (sha256:[0-9a-f]{64})")
 """How docker prints the digest of what it has pushed."""
 _UNKNOWN_IMAGE = re.compile(r"no such (image|object)|image not known|not found", re.IGNORECASE)
 _REFUSED = re.compile(r"unauthorized|authentication required|authorization failed|access denied|no basic auth|denied:")
+_UNREACHABLE = re.compile(r"\bdial tcp\b|no such host|i/o timeout|TLS handshake timeout")
 _UNTRUSTED = re.compile(r"x509: certificate signed by unknown authority|failed to verify certificate")
 
 
@@ -101,6 +102,8 @@ def _reason(command: Sequence[str], text: str) -> str:
     tool, registry = command[0], host(command[-1])
     if command[1] == "push" and _REFUSED.search(text):
         return f": {registry} refused the credentials, or there are none for it; run `{tool} login {registry}`"
+    if command[1] == "push" and _UNREACHABLE.search(text):
+        return f": {registry} does not answer; is it the right registry?"
     if command[1] == "push" and _UNTRUSTED.search(text):
         folder = "/etc/docker/certs.d" if tool == "docker" else "/etc/containers/certs.d"
         return f": {registry} has a certificate of an unknown authority; put that one's into {folder}/{registry}/ca.crt"

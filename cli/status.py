@@ -105,7 +105,7 @@ def table(found: Sequence[RunView], now: datetime) -> RenderableType:
     if beside:
         result.add_column("WHAT", overflow="fold")
     for view in found:
-        launch, done = view.launch, view.done_fraction
+        launch = view.launch
         left = view.progress.seconds_left if view.progress else None
         cells: list[RenderableType] = [
             launch.run_id,
@@ -113,7 +113,7 @@ def table(found: Sequence[RunView], now: datetime) -> RenderableType:
             Text(launch.phase, style=_STYLES[launch.phase]),
             view.queue or "",
             "" if view.position is None else str(view.position),
-            "" if done is None else f"{done:.0%}",
+            _done(view),
             "" if left is None else duration(left),
             age(launch.created, now),
         ]
@@ -121,6 +121,17 @@ def table(found: Sequence[RunView], now: datetime) -> RenderableType:
     if beside:
         return result
     return Group(result, *(Text(f"{view.launch.run_id}: {_what(view)}") for view in found if _what(view)))
+
+
+def _done(view: RunView) -> str:
+    """Of all epochs, `42%`; where their number is unknown, of the epoch at hand, `1% of epoch 2`."""
+    progress, done = view.progress, view.done_fraction
+    if done is not None:
+        return f"{done:.0%}"
+    if progress is None or progress.epoch_fraction is None:
+        return ""
+    epoch = "the epoch" if progress.epoch is None else f"epoch {progress.epoch}"
+    return f"{progress.epoch_fraction:.0%} of {epoch}"
 
 
 def _what(view: RunView) -> str:

@@ -80,6 +80,7 @@ def runs_and_sweeps(settings: Settings, inputs: render.Inputs, live: Runs) -> De
         stop,
         now,
         [claim for claim in live.claims if not claim.ledger.sweep],
+        _of_excluded_runs(settings, live.ledgers) if trains else (),
     )
     trials = _sweeps(planned, live, stop, now, held)
     # Of a sweep what is known already waits for nothing.
@@ -109,6 +110,20 @@ def runs_and_sweeps(settings: Settings, inputs: render.Inputs, live: Runs) -> De
             *(dependencies.note(run, others, live.live, live.ledgers) for run, others in held.items()),
         ),
     )
+
+
+def _of_excluded_runs(settings: Settings, ledgers: Sequence[Ledger]) -> list[Ledger]:
+    """The ledgers of runs that `workloads.exclude` names, but for those in a namespace that the stack no longer has."""
+    environment = settings.environment
+    namespaces = {one.name for one in environment.namespaces} | {*environment.existing.namespaces}
+    return [
+        ledger
+        for ledger in ledgers
+        if ledger.workload in settings.workloads.exclude
+        and not ledger.sweep
+        # Without the platform's half a stack does not name its namespaces.
+        and (ledger.namespace in namespaces or "platform" not in environment.halves)
+    ]
 
 
 def parameter_files(sweep: SweepDecision, stack: str) -> list[Manifest]:

@@ -20,6 +20,8 @@ HOST = f"forge.{NAMESPACE}.svc"
 IMAGE = "registry.local/tests/forge:1"
 USER = "reader"
 PASSWORD = "canary-98d1-of-the-password"
+BRANCH = "moving"
+"""Of the repository with a password."""
 
 START = """
 set -e
@@ -62,10 +64,25 @@ class Forge:
     authority: str
     host_key: str
     client: KeyPair
+    address: str
+    """Where https is served outside of the cluster, whose DNS alone knows the name; empty: nowhere."""
 
     def url(self, name: str) -> str:
         """The address of a repository by https."""
         return f"https://{HOST}/{name}.git"
+
+    def git_of_a_person(self, folder: Path) -> dict[str, str]:
+        """Variables by which git on this machine reaches the server, with its authority and the password."""
+        authority = folder / "authority.crt"
+        authority.write_text(self.authority)
+        values = {
+            "http.curloptResolve": f"{HOST}:443:{self.address}",
+            "credential.helper": f'!printf "username={USER}\\npassword={PASSWORD}\\n"; :',
+        }
+        pairs = [(f"GIT_CONFIG_KEY_{index}", key) for index, key in enumerate(values)]
+        pairs += [(f"GIT_CONFIG_VALUE_{index}", value) for index, value in enumerate(values.values())]
+        # The variable, since one that is set wins over http.sslCAInfo.
+        return {"GIT_SSL_CAINFO": str(authority), "GIT_CONFIG_COUNT": str(len(values)), **dict(pairs)}
 
     @property
     def ssh_url(self) -> str:
@@ -78,8 +95,16 @@ class Forge:
         return f"{HOST} {self.host_key}\n"
 
 
-def start(project: Project, folder: Path, program: str) -> Forge:
-    """Bring the server up; it is ready. `program`: main.py, in which NUMBER stands for the commit's number."""
+def start(project: Project, folder: Path, program: str, address: str = "") -> Forge:
+    """Bring the server up; it is ready.
+
+    Args:
+        project: whose cluster it is in.
+        folder: an empty one, for the repository.
+        program: main.py, in which NUMBER stands for the commit's number.
+        address: the node's, at which it then serves https outside of the cluster too.
+
+    """
     commits = _repository(folder, program)
     certificate, key, authority = _certificates()
     host, client = KeyPair.make(), KeyPair.make()
@@ -109,6 +134,7 @@ def start(project: Project, folder: Path, program: str) -> Forge:
     }
     service = {
         "selector": {"app": "forge"},
+        "externalIPs": [address] if address else [],
         "ports": [{"name": name, "port": port, "targetPort": to} for name, (port, to) in ports.items()],
     }
     _apply(
@@ -120,7 +146,21 @@ def start(project: Project, folder: Path, program: str) -> Forge:
     )
     done = project.kubectl("wait", "-n", NAMESPACE, "pod/forge", "--for=condition=Ready", "--timeout=90s")
     assert done.code == 0, done.text + project.kubectl("logs", "-n", NAMESPACE, "forge").text
-    return Forge(commits, authority.decode(), host.public, client)
+    return Forge(commits, authority.decode(), host.public, client, address)
+
+
+def move(project: Project, commit: str) -> None:
+    """Have the branch name this commit; with an empty one there is no such branch any more."""
+    words = ["update-ref", *([] if commit else ["-d"]), f"refs/heads/{BRANCH}", *([commit] if commit else [])]
+    done = project.kubectl("exec", "-n", NAMESPACE, "forge", "--", "git", "-C", "/srv/git/mnist.git", *words)
+    assert done.code == 0, done.text
+
+
+def answer(project: Project, *, yes: bool) -> None:
+    """Have the service lead to the server, or nowhere."""
+    patch = json.dumps({"spec": {"selector": {"app": "forge" if yes else "nothing"}}})
+    done = project.kubectl("patch", "service", "forge", "-n", NAMESPACE, "--patch", patch)
+    assert done.code == 0, done.text
 
 
 def stop(project: Project) -> None:

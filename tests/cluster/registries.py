@@ -1,4 +1,4 @@
-"""Image registries of a test's own, on loopback."""
+"""Image registries of a test's own, on loopback or on an address that the cluster reaches."""
 
 import os
 import socket
@@ -17,20 +17,20 @@ from devcluster.registry_access import RegistryAccess
 START_SECONDS = 20.0
 
 
-def free_port() -> int:
+def free_port(host: str = "127.0.0.1") -> int:
     """A port that nothing listens on just now."""
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((host, 0))
         port = probe.getsockname()[1]
         assert isinstance(port, int)
         return port
 
 
-def make_access(folder: Path) -> RegistryAccess:
-    """A free address, and certificates for it."""
-    access = RegistryAccess(f"127.0.0.1:{free_port()}", folder / "certs")
+def make_access(folder: Path, host: str = "127.0.0.1") -> RegistryAccess:
+    """A free address of this machine, and certificates for it."""
+    access = RegistryAccess(f"{host}:{free_port(host)}", folder / "certs")
     access.certs.mkdir()
-    certificates.issue_registry(access.certs, "127.0.0.1")
+    certificates.issue_registry(access.certs, host)
     return access
 
 

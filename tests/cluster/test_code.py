@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from devcluster.cluster import Cluster
 from devcluster.images import ensure_images, git
@@ -19,12 +20,15 @@ from tests.cluster.lab import (
     bare,
     in_pod,
     launch,
+    launches,
+    ledgers,
     managed,
     quiet,
     run_id,
     team_config,
+    uids,
 )
-from tests.cluster.project import Project
+from tests.cluster.project import Project, eventually
 
 pytestmark = pytest.mark.cluster
 
@@ -56,7 +60,8 @@ def server(lab: Project, cluster: Cluster, tmp_path_factory: pytest.TempPathFact
     """The git server, and the Secrets of the people who read from it: good ones and bad ones."""
     ensure_images([git(), git(("git", "openssh-server"), serve_as=(forge.IMAGE,))], cluster.registry, lambda _: None)
     try:
-        found = forge.start(lab, tmp_path_factory.mktemp("forge"), PROGRAM)
+        found = forge.start(lab, tmp_path_factory.mktemp("forge"), PROGRAM, cluster.node_ip)
+        forge.move(lab, found.commits[1])
         key, hosts = found.client.private, found.known_hosts
         other_host = f"{forge.HOST} {KeyPair.make().public}\n"
         ssh, basic = "kubernetes.io/ssh-auth", "kubernetes.io/basic-auth"
@@ -85,10 +90,11 @@ def good_runs(server: Forge) -> list[dict[str, Any]]:
             "by-ssh", "PyTorchJob", roles=roles, cleanPodPolicy="None", **image, **code(server.ssh_url, middle, "ssh")
         ),
         bare("public", **image, **code(server.url("public"), server.commits[0], "authority")),
+        bare("by-branch", **image, **code(server.url("mnist"), forge.BRANCH, "https")),
     ]
 
 
-GOOD = {"by-https": 2, "by-ssh": 2, "public": 1}
+GOOD = {"by-https": 2, "by-ssh": 2, "public": 1, "by-branch": 2}
 """Runs that train, and the number of the commit that each has."""
 
 BAD = {
@@ -119,10 +125,16 @@ def bad_runs(server: Forge) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def team(lab: Project, server: Forge) -> Iterator[Project]:
-    """A team's stack with all runs, launched together."""
+def team(lab: Project, server: Forge, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """A team's stack with all runs, launched together once the branch of one of them is pinned."""
     project = lab.other("code", team_config(lab.stack, *good_runs(server), *bad_runs(server)))
+    project.variables |= server.git_of_a_person(tmp_path_factory.mktemp("person"))
     try:
+        done = project.up()
+        assert done.code != 0, done.text
+        assert "run `trainstack pin -s code --code`, and commit what it writes" in done.text
+        done = project.trainstack("pin", "--code")
+        assert done.code == 0, done.text
         done = project.up()
         assert done.code == 0, done.text
         yield project
@@ -211,6 +223,69 @@ def test_credentials_are_nowhere_but_in_their_secret(team: Project, logs: dict[s
 
 
 @pytest.mark.usefixtures("logs")
-def test_a_second_up_changes_nothing(team: Project) -> None:
-    """Nothing that the API server fills into an init container or its volumes is a change."""
+def test_a_second_up_changes_nothing(team: Project, server: Forge) -> None:
+    """Nothing that the API server fills into an init container or its volumes is a change, nor a branch that moved."""
+    forge.move(team, server.commits[2])
     quiet(team)
+    assert team.changes() == {}
+    assert pin_of_the_branch(team, server) == server.commits[1]
+
+
+@pytest.mark.usefixtures("logs")
+def test_a_branch_that_cannot_be_resolved_leaves_the_pins(team: Project, server: Forge) -> None:
+    """It is gone, or its server is away."""
+    before = pins(team).read_bytes()
+    setting = f"workloads.runs[by-branch].code.revision: {server.url('mnist')}: "
+    forge.move(team, "")
+    done = team.trainstack("pin", "--code")
+    assert (done.code, done.out) == (1, "")
+    assert f"nothing is written:\n{setting}there is no branch or tag {forge.BRANCH}; push it, or" in done.err
+    forge.move(team, server.commits[2])
+    forge.answer(team, yes=False)
+    try:
+        # With --check: as long as the server still answers, the new commit is not to be written.
+        eventually("no answer", lambda: "nothing is written" in team.trainstack("pin", "--code", "--check").err)
+        done = team.trainstack("pin", "--code")
+        assert (done.code, done.out) == (1, "")
+        assert f"nothing is written:\n{setting}fatal: unable to access" in done.err
+        assert f"see that `git ls-remote {server.url('mnist')}` works without a prompt" in done.err
+    finally:
+        forge.answer(team, yes=True)
+    assert pins(team).read_bytes() == before
+
+
+@pytest.mark.usefixtures("logs")
+def test_a_branch_that_is_pinned_again_is_another_run(team: Project, server: Forge) -> None:
+    """At the new commit; other launches are the same objects. A run that is excluded meanwhile is not trained again."""
+    forge.move(team, server.commits[2])
+    old, excluded, before = launch(team, "by-branch"), launch(team, "public"), uids(team)
+    team.edit_stack(lambda config: config["trainstack:workloads"].update(exclude=["public"]))
+    done = eventually("an answer", lambda: (found := team.trainstack("pin", "--code")).code == 0 and found)
+    key = f"{server.url('mnist')} {forge.BRANCH}"
+    assert f"moved   {key}  {server.commits[2]} (was {server.commits[1]})" in done.out
+    done = team.up()
+    assert done.code == 0, done.text
+    new = await_end(team, "by-branch", "Complete")
+    assert run_id(new) != run_id(old)
+    log = team.kubectl("logs", "-n", NAMESPACE, f"job/{new['metadata']['name']}", "--all-containers").text
+    assert f"checked out {server.commits[2]} of " in log
+    assert "trained by commit 3\n" in log
+    after = uids(team)
+    changed = {old["metadata"]["name"], new["metadata"]["name"], excluded["metadata"]["name"]}
+    assert {name for name in before | after if before.get(name) != after.get(name)} == changed
+    assert launches(team, "public") == []
+
+    team.edit_stack(lambda config: config["trainstack:workloads"].pop("exclude"))
+    assert team.up().code == 0
+    assert uids(team) == after
+    assert ledgers(team)[run_id(excluded)] == excluded["metadata"]["name"]
+
+
+def pins(team: Project) -> Path:
+    """The file with the commit of the branch."""
+    return team.root / "pins" / f"{team.stack}.yaml"
+
+
+def pin_of_the_branch(team: Project, server: Forge) -> str:
+    """The commit that the run is of."""
+    return str(yaml.safe_load(pins(team).read_text())[f"{server.url('mnist')} {forge.BRANCH}"])

@@ -1,10 +1,11 @@
-"""A registry with a password and TLS: what `trainstack image` and `pin` make of it, with the real buildah."""
+"""A registry with a password and TLS: what `trainstack image`, `pin`, `check` and `up` make of it, with buildah."""
 
 import base64
 import json
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,13 @@ from typer.testing import CliRunner, Result
 from cli.app import app
 from cli.image_builds import OWN_BASE
 from cli.image_tools import ImageTool
+from devcluster.cluster import Cluster
 from devcluster.images import Recipe, Storage, ensure_built, helpers
-from devcluster.registry_access import SERVER
-from tests.cluster.project import ROOT
+from devcluster.registry_access import SERVER, RegistryAccess
+from tests.cluster.lab import NAMESPACE, await_end, bare, launches, ledgers, team_config, uid, uids
+from tests.cluster.project import ROOT, Project
 from tests.cluster.registries import make_access, served
+from toolchain.places import cache_root
 
 pytestmark = pytest.mark.cluster
 
@@ -36,6 +40,8 @@ def buildah(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = tmp_path / "storage.conf"
     graph, run = tmp_path / "graph", tmp_path / "run"
     settings.write_text(f'[storage]\ndriver = "vfs"\ngraphroot = "{graph}"\nrunroot = "{run}"\n')
+    # The project's own tools stay where they are.
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache_root().parent))
     for variable in ("DOCKER_CONFIG", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -49,19 +55,26 @@ def buildah(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def guarded(tmp_path: Path, buildah: None) -> Iterator[str]:
     """A registry with a password, whose authority the user has put where buildah looks for it; its address."""
     access = make_access(tmp_path)
-    (tmp_path / "htpasswd").write_text(HTPASSWD)
-    trusted = tmp_path / "home" / ".config" / "containers" / "certs.d" / access.address
+    with served_with_password(tmp_path, access):
+        yield access.address
+
+
+@contextmanager
+def served_with_password(folder: Path, access: RegistryAccess) -> Iterator[None]:
+    """Run such a registry."""
+    (folder / "htpasswd").write_text(HTPASSWD)
+    trusted = folder / "home" / ".config" / "containers" / "certs.d" / access.address
     trusted.mkdir(parents=True)
     shutil.copy(access.authority, trusted / "ca.crt")
     pair = {"certificate": f"{access.certs}/{SERVER}.crt", "key": f"{access.certs}/{SERVER}.key"}
     settings = {
         "version": "0.1",
-        "storage": {"filesystem": {"rootdirectory": str(tmp_path / "blobs")}},
+        "storage": {"filesystem": {"rootdirectory": str(folder / "blobs")}},
         "http": {"addr": access.address, "tls": pair},
-        "auth": {"htpasswd": {"realm": "lab", "path": str(tmp_path / "htpasswd")}},
+        "auth": {"htpasswd": {"realm": "lab", "path": str(folder / "htpasswd")}},
     }
-    with served(tmp_path, access, yaml.safe_dump(settings)):
-        yield access.address
+    with served(folder, access, yaml.safe_dump(settings)):
+        yield
 
 
 def make_project(folder: Path, registry: str) -> Path:
@@ -110,6 +123,12 @@ def log_in(tmp_path: Path, registry: str, password: str) -> None:
     (tmp_path / "auth.json").write_text(json.dumps({"auths": {registry: {"auth": auth}}}))
 
 
+def buildah_login(registry: str) -> None:
+    """Log in as the user does."""
+    login = ["buildah", "login", "--username", USER, "--password-stdin", registry]
+    subprocess.run(login, input=PASSWORD, text=True, check=True, capture_output=True)
+
+
 def test_a_users_image_is_built_pushed_listed_and_pinned(
     tmp_path: Path, guarded: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,8 +145,7 @@ def test_a_users_image_is_built_pushed_listed_and_pinned(
     assert (before["built"], before["registry"]) == (True, "unknown")
     assert f"{guarded} does not let ann read it" in before["problem"]
 
-    login = ["buildah", "login", "--username", USER, "--password-stdin", guarded]
-    subprocess.run(login, input=PASSWORD, text=True, check=True, capture_output=True)
+    buildah_login(guarded)
     assert {line["registry"] for line in listed().values()} == {"missing"}
     done = trainstack("image", "push")
     assert done.exit_code == 0, done.stderr
@@ -153,6 +171,97 @@ def test_an_unknown_authority_is_explained(tmp_path: Path, guarded: str, monkeyp
     assert done.exit_code == 1
     assert f"put that one's into /etc/containers/certs.d/{guarded}/ca.crt" in done.stderr
     assert "certificate verify failed" in listed()[TRAINING]["problem"]
+
+
+@pytest.fixture
+def person(lab: Project, cluster: Cluster, tmp_path: Path, buildah: None) -> Iterator[tuple[Project, RegistryAccess]]:
+    """A team whose nodes pull from a registry of its own, which is not served yet, with the team's pull secret.
+
+    The kubeconfig is elsewhere than the local cluster's, so that this is any cluster.
+    """
+    access = make_access(tmp_path, cluster.host_ip)
+    kubeconfig = Path(shutil.copy(cluster.kubeconfig, tmp_path / "kubeconfig"))
+    hosts = cluster.state / "config" / "registries" / access.address
+    hosts.mkdir()
+    (hosts / "hosts.toml").write_text(
+        f'server = "https://{access.address}"\n[host."https://{access.address}"]\nca = "{access.authority}"\n'
+    )
+    image = {"name": f"{access.address}/lab/hello:1"}
+    run = bare("hello", image=image, imagePullSecrets=["hello-registry"], command=["/bin/sh", "-c", "echo trained"])
+    lab.write_stack("registry", team_config(lab.stack, run))
+    (lab.root / "workloads" / "hello").mkdir()
+    write_dockerfile(lab.root / "workloads" / "hello")
+    words = (f"--docker-server={access.address}", f"--docker-username={USER}", f"--docker-password={PASSWORD}")
+    done = lab.kubectl("create", "secret", "docker-registry", "hello-registry", "-n", NAMESPACE, *words)
+    assert done.code == 0, done.text
+    project = lab.environment("registry", kubeconfig)
+    try:
+        yield project, access
+    finally:
+        project.take_down()
+        shutil.rmtree(lab.root / "workloads" / "hello")
+        shutil.rmtree(hosts)
+        assert lab.kubectl("delete", "secret", "hello-registry", "-n", NAMESPACE).code == 0
+
+
+def test_up_names_the_command_for_an_image_that_is_missing(
+    person: tuple[Project, RegistryAccess], tmp_path: Path
+) -> None:
+    """Nothing is launched before; the command, copied, builds and pushes; then the nodes pull it and the run trains."""
+    project, access = person
+    reference = f"{access.address}/lab/hello:1"
+    unknown = f"workloads.runs[hello].image: whether the registry has {reference} is not known: {reference}: "
+    with served_with_password(tmp_path, access):
+        log_in(tmp_path, access.address, "wrong")
+        done = project.trainstack("check", "--cluster")
+        assert f"{unknown}{access.address} does not let ann read it, if it has it; log in with" in done.out
+        assert "0 errors" in done.err
+        buildah_login(access.address)
+
+        command = refused_for_the_image(project, reference)
+        done = project.run(
+            ["/bin/sh", "-c", command], environment={"PATH": f"{project.root}/.venv/bin:/bin-of-nothing"}
+        )
+        assert done.code != 0
+        assert "no program that builds images is installed: install buildah, podman or docker" in done.text
+        assert not (tmp_path / "blobs").exists()
+
+        done = project.run(["/bin/sh", "-c", command])
+        assert done.code == 0, done.text
+        pushed, _, digest = done.out.strip().partition("@")
+        assert pushed == reference
+        done = project.trainstack("up", "--no-wait")
+        assert done.code == 0, done.text
+        hello = await_end(project, "hello", "Complete")
+        (pod,) = project.select("pods", "trainstack.dev/workload=hello", NAMESPACE)
+        (status,) = pod["status"]["containerStatuses"]
+        assert status["imageID"].endswith(digest)
+
+    # The registry is away. A run that was launched needs its image no more.
+    done = project.trainstack("up", "--no-wait")
+    assert done.code == 0, done.text
+    assert f"{unknown}{access.address} does not answer" in done.err
+    assert uids(project) == {hello["metadata"]["name"]: uid(hello)}
+    done = project.run(["/bin/sh", "-c", command])
+    assert (done.code, done.out) == (1, "")
+    assert f"{access.address} does not answer; is it the right registry?" in done.err
+
+
+def refused_for_the_image(project: Project, reference: str) -> str:
+    """The command that `up` and `check --cluster` both print; neither has made anything."""
+    refusal = f"workloads.runs[hello].image: {reference} is not in its registry; run `"
+    found = set()
+    for words in (("check", "--cluster"), ("up", "--no-wait")):
+        done = project.trainstack(*words)
+        assert done.code == 1, done.text
+        assert "error [image-missing] Pulumi.registry.yaml:" in done.text
+        assert refusal in done.text
+        found.add(done.text.partition(refusal)[2].partition("`")[0])
+    assert (launches(project), ledgers(project), project.get("pvc", "lab", NAMESPACE)) == ([], {}, {})
+    assert "resources" not in json.loads(project.pulumi("stack", "export").out)["deployment"]
+    (command,) = found
+    assert command == "trainstack image push hello -s registry"
+    return command
 
 
 def test_buildah_builds_on_the_base_of_the_projects_layout(tmp_path: Path, buildah: None) -> None:

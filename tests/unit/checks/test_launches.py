@@ -172,6 +172,32 @@ def test_a_finished_run_that_is_declared_no_more_goes(phase: Phase) -> None:
     assert outcome([], [make_live(phase)], [make_ledger()]) == ([], [], 0, 0)
 
 
+@pytest.mark.parametrize(
+    ("phases", "stop", "kept", "refusals"),
+    [
+        ([], (), [FIRST], 0),
+        (["succeeded"], (), [FIRST], 0),
+        (["failed", "succeeded"], (), [FIRST], 0),
+        (["failed"], (), [], 0),
+        (["running"], (RUN,), [], 0),
+        (["succeeded", "running"], (RUN,), [], 0),
+        (["running"], (), [], 1),
+    ],
+)
+def test_an_excluded_run_is_remembered_once_it_has_trained(
+    phases: list[Phase], stop: tuple[str, ...], kept: list[str], refusals: int
+) -> None:
+    """Its object goes. One that failed or is stopped has not trained: included again, it is launched again."""
+    live = [make_live(phase, f"{RUN}-{number}") for number, phase in enumerate(phases)]
+    decision = decide([], live, [make_ledger()], stop, NOW, excluded=[make_ledger()])
+    assert [each.launch_name for each in decision.ledgers] == kept
+    assert (decision.launches, len(decision.refusals)) == ((), refusals)
+    if kept:
+        again = decide([make_ledger(SECOND)], [], decision.ledgers, (), NOW)
+        assert (again.launches, [each.launch_name for each in again.ledgers]) == ((), kept)
+        assert again.notes == (f"{RUN} was launched before and is settled; raise its `attempt` to train again",)
+
+
 def test_stop_lets_only_the_named_run_go() -> None:
     """The other one is refused still; of an entry that names nothing a note tells."""
     live = [make_live("running"), make_live("running", f"{OTHER}-cccccc", OTHER)]

@@ -6,6 +6,16 @@ from statistics import fmean
 import pytest
 
 from checks.training_log import Epoch, Log, Reader, parse
+from tests.unit.checks.example_logs import (
+    KUBEFLOW,
+    KUBEFLOW_TEST,
+    MNIST,
+    mnist_test,
+    progress_lines,
+    quickstart_epoch,
+    quickstart_lines,
+    quickstart_test,
+)
 from tests.unit.reports.make import make_classic, make_log, make_stamped
 
 
@@ -63,20 +73,19 @@ def test_a_plain_accuracy_is_a_test_too() -> None:
     assert (log.test_accuracy, log.test_loss, log.epochs[1].accuracy) == (0.9665, None, 0.9665)
 
 
-def make_quickstart(epochs: int = 2) -> str:
-    """A log of PyTorch's quickstart, character by character as its page shows it."""
+def quickstart(epochs: int = 2) -> str:
+    """A log of PyTorch's quickstart."""
     texts = []
     for epoch in range(1, epochs + 1):
-        texts += [f"Epoch {epoch}", "-" * 31]
-        texts += [f"loss: {2 / epoch:>7f}  [{rows:>5d}/60000]" for rows in range(64, 60000, 6400)]
-        texts += ["Test Error: ", f" Accuracy: {40 + 5.9 * epoch:>0.1f}%, Avg loss: {2.3 - 0.1 * epoch:>8f} ", ""]
+        texts += [quickstart_epoch(epoch - 1), *(line for _, line in quickstart_lines(2 / epoch))]
+        texts.append(quickstart_test((40 + 5.9 * epoch) / 100, 2.3 - 0.1 * epoch))
     return "\n".join([*texts, "Done!", ""])
 
 
 @pytest.mark.parametrize("one_line", [False, True])
 def test_the_quickstart_is_read_as_it_prints(*, one_line: bool) -> None:
     """Ten progress lines an epoch; the accuracy as a fraction, on a line of its own or after `Test Error`."""
-    text = make_quickstart().replace("Test Error: \n", "" if one_line else "Test Error: \n")
+    text = quickstart().replace("Test Error: \n", "" if one_line else "Test Error: \n")
     assert parse(text.split("\n")) == Log(
         epochs={
             1: Epoch(steps=10, train_loss=2.0, loss=2.2, accuracy=45.9 / 100),
@@ -89,16 +98,33 @@ def test_the_quickstart_is_read_as_it_prints(*, one_line: bool) -> None:
     )
 
 
-def test_kubeflows_example_is_read_as_it_prints() -> None:
-    """Its first line names the backend; the accuracy has a line of its own between empty ones."""
-    progress_lines = [f"Train Epoch: 1 [{rows}/60000 ({rows // 600}%)]\tloss=2.2135" for rows in (0, 640, 1280)]
-    text = "\n".join(["Using distributed PyTorch with gloo backend", *progress_lines, "", "accuracy=0.9666", "", ""])
-    assert parse(text.split("\n")) == Log(
-        epochs={1: Epoch(steps=3, train_loss=fmean([2.2135] * 3), accuracy=0.9666)},
+@pytest.mark.parametrize(
+    ("template", "tested", "loss"),
+    [(MNIST, mnist_test(0.0479, 9666), 0.0479), (KUBEFLOW, KUBEFLOW_TEST.format(0.9666), None)],
+)
+def test_the_mnist_examples_are_read_as_they_print(template: str, tested: str, loss: float | None) -> None:
+    """A line every tenth batch of 938; a test after each epoch, between empty lines."""
+    texts = ["Using distributed PyTorch with gloo backend"]
+    for epoch in (1, 2):
+        texts += [*(line for _, line in progress_lines(template, epoch)), tested]
+    epoch_read = Epoch(steps=94, train_loss=fmean([2.2135] * 94), loss=loss, accuracy=0.9666)
+    assert parse("\n".join(texts).split("\n")) == Log(
+        epochs={1: epoch_read, 2: epoch_read},
         counted="progress lines",
         images_per_line=640,
+        test_loss=loss,
         test_accuracy=0.9666,
     )
+
+
+def test_a_diverged_quickstart_is_read() -> None:
+    """`nan` is shorter than the width of its losses."""
+    nan = float("nan")
+    texts = [quickstart_epoch(0), *(line for _, line in quickstart_lines(nan)), quickstart_test(0.098, nan)]
+    log = parse("\n".join(texts).split("\n"))
+    assert (log.epochs[1].steps, log.epochs[1].accuracy) == (10, 0.098)
+    assert math.isnan(log.epochs[1].train_loss or 0.0)
+    assert math.isnan(log.test_loss or 0.0)
 
 
 def test_figures_are_those_of_a_metrics_file() -> None:

@@ -6,6 +6,16 @@ import pytest
 
 from checks.log_lines import LogLine, log_line, log_lines
 from checks.training_progress import progress
+from tests.unit.checks.example_logs import (
+    KUBEFLOW,
+    KUBEFLOW_TEST,
+    MNIST,
+    mnist_test,
+    progress_lines,
+    quickstart_epoch,
+    quickstart_lines,
+    quickstart_test,
+)
 
 START = datetime(2026, 1, 2, 3, 0, 0, tzinfo=UTC)
 
@@ -55,38 +65,59 @@ def test_the_time_left_is_that_of_the_last_rate(log: list[tuple[float, str]], no
     assert found.seconds_left == pytest.approx(left)
 
 
+def in_epoch(*texts: str) -> tuple[int | None, float]:
+    """The epoch and the part of it that the log of a program without a number of epochs has."""
+    lines = "\n".join(["Using distributed PyTorch with gloo backend", *texts]).split("\n")
+    found = progress(make_log(*enumerate(lines)), START, START)
+    assert found is not None
+    assert found.epoch_fraction is not None
+    assert (found.epochs, found.fraction, found.seconds_left) == (None, None, None)
+    return found.epoch, found.epoch_fraction
+
+
+@pytest.mark.parametrize("replicas", [1, 4])
+@pytest.mark.parametrize("template", [MNIST, KUBEFLOW])
+def test_the_mnist_examples_have_progress_in_the_epoch(template: str, replicas: int) -> None:
+    """On every line, to the percent that it has: of all epochs, and of the time left, nothing is claimed.
+
+    A replica of a distributed run counts its own rows against those of all.
+    """
+    for epoch in (1, 2):
+        for part, line in progress_lines(template, epoch, replicas):
+            found, fraction = in_epoch(line)
+            assert found == epoch
+            assert fraction == pytest.approx(part, abs=0.005)
+
+
+def test_the_quickstart_has_progress_in_the_epoch() -> None:
+    """A log that is read from its end may not have the line with the epoch."""
+    for part, line in quickstart_lines(2.303494):
+        for epoch, found in ((3, in_epoch(quickstart_epoch(2), line)), (None, in_epoch(line))):
+            assert found[0] == epoch
+            assert found[1] == pytest.approx(part)
+    assert in_epoch(quickstart_epoch(2)) == (3, 0.0)
+
+
 @pytest.mark.parametrize(
-    ("lines", "epoch", "rows", "epoch_fraction"),
+    ("line", "tested"),
     [
-        pytest.param(["Train Epoch: 1 [640/60000 (1%)]\tloss=2.2135"], 1, (640, 60000), 0.01, id="Kubeflow's example"),
-        pytest.param(
-            ["Train Epoch: 2 [30080/60000 (50%)]\tLoss: 0.123456"], 2, (30080, 60000), 0.5, id="MNIST example"
-        ),
-        pytest.param(["Train Epoch: 1 [14080/60000 (94%)]\tloss=0.3"], 1, (14080, 60000), 0.94, id="one of 4 replicas"),
-        pytest.param(
-            ["Train Epoch: 1 [59520/60000 (99%)]\tloss=0.1", "", "accuracy=0.9666"],
-            1,
-            (None, None),
-            1.0,
-            id="Kubeflow's test",
-        ),
-        pytest.param(["Epoch 3", "-" * 31], 3, (None, None), 0.0, id="quickstart begins"),
-        pytest.param(["Epoch 3", "loss: 1.303494  [30064/60000]"], 3, (30064, 60000), 0.5, id="quickstart"),
-        pytest.param(["loss: 2.303494  [   64/60000]"], None, (64, 60000), 0.0, id="end of a quickstart's log"),
-        pytest.param(
-            ["Epoch 3", "Test Error:", " Accuracy: 45.9%, Avg loss: 2.151"], 3, (None, None), 1.0, id="its test"
-        ),
+        (MNIST.format(2, 59520, 60000, 99.1471, 0.0213), mnist_test(0.0479, 9841)),
+        (KUBEFLOW.format(2, 59520, 60000, 99.1471, 0.0213), KUBEFLOW_TEST.format(0.9666)),
+        (quickstart_epoch(1), quickstart_test(0.459, 2.151)),
     ],
 )
-def test_programs_that_count_rows_have_progress_in_the_epoch(
-    lines: list[str], epoch: int | None, rows: tuple[int | None, int | None], epoch_fraction: float
-) -> None:
-    """They print no number of epochs, so the fraction of the whole and the time left are unknown."""
-    found = progress(make_log(*enumerate(["Using distributed PyTorch with gloo backend", *lines])), START, START)
-    assert found is not None
-    assert (found.epoch, found.epochs, found.fraction, found.seconds_left) == (epoch, None, None, None)
-    assert (found.rows, found.rows_of_epoch) == rows
-    assert found.epoch_fraction == pytest.approx(epoch_fraction, abs=0.005)
+def test_a_test_ends_the_epoch(line: str, tested: str) -> None:
+    """It comes after the last batch of each."""
+    assert in_epoch(line, tested) == (2, 1.0)
+
+
+@pytest.mark.parametrize("loss", [0.0, 2.3, 123456.789, float("nan"), float("inf")])
+def test_rows_are_read_whatever_the_loss_is(loss: float) -> None:
+    """A diverged one is shorter than the width that the quickstart gives it."""
+    for line in (line for _, line in [*progress_lines(MNIST, 1, loss=loss), *quickstart_lines(loss)]):
+        found = progress(make_log((1, line)), START, START)
+        assert found is not None
+        assert found.rows_of_epoch == 60000
 
 
 def test_without_a_rate_nothing_is_said_of_the_time_left() -> None:

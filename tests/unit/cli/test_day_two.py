@@ -22,10 +22,11 @@ from checks.launches import LiveLaunch, Phase
 from checks.log_lines import LogLine
 from checks.pods import PodView
 from checks.run_view import ClaimUse, Condition, RunView
-from checks.training_progress import Progress
+from checks.training_progress import Progress, progress
 from cli import events, logs, runs, status
 from cli.console import WIDE, duration, quiet_interrupt
 from cli.session import Session
+from tests.unit.checks.example_logs import KUBEFLOW, KUBEFLOW_TEST, MNIST, quickstart_epoch
 from tests.unit.checks.live import make_launch_body
 from tests.unit.make import make_settings
 from workloads.records import Ledger
@@ -114,11 +115,27 @@ def test_the_details_hold_everything() -> None:
     assert [row for row in rows if not re.search(row, text)] == []
 
 
-def test_a_run_of_unknown_length_shows_its_place_in_the_epoch() -> None:
-    """PyTorch's examples print the rows of the data set and no number of epochs."""
-    progress = Progress(None, 2, None, None, None, None, rows=640, rows_of_epoch=60000, epoch_fraction=0.0107)
-    view = make_view("digits-0f3c9a1b2d", "running", "PyTorchJob", progress=progress)
-    assert re.search(r"epoch\s+\S*\s+1%  epoch 2  row 640/60000 ", drawn(status.details(view, NOW)))
+@pytest.mark.parametrize(
+    ("line", "done", "position"),
+    [
+        (MNIST.format(2, 640, 60000, 1.0661, 2.300039), "1% of epoch 2", "1%  epoch 2  row 640/60000"),
+        (KUBEFLOW.format(1, 640, 60000, 1.0661, 2.2135), "1% of epoch 1", "1%  epoch 1  row 640/60000"),
+        (KUBEFLOW_TEST.format(0.9666), "", ""),
+        (
+            f"{quickstart_epoch(2)}\nloss: {1.3:>7f}  [{30064:>5d}/{60000:>5d}]",
+            "50% of epoch 3",
+            "50%  epoch 3  row 30064/",
+        ),
+        (f"loss: {1.3:>7f}  [{64:>5d}/{60000:>5d}]", "0% of the epoch", "0%  row 64/60000"),
+    ],
+)
+def test_a_run_of_unknown_length_shows_its_place_in_the_epoch(line: str, done: str, position: str) -> None:
+    """PyTorch's examples print the rows of the data set and no number of epochs, so nothing is said of the whole."""
+    lines = [LogLine(0, text) for text in line.split("\n")]
+    view = make_view("digits-0f3c9a1b2d", "running", "PyTorchJob", progress=progress(lines, None, NOW))
+    row = drawn(status.table([view], NOW)).splitlines()[1]
+    assert row.split() == ["digits-0f3c9a1b2d", "PyTorchJob", "running", "research", *done.split(), "10s"]
+    assert position in drawn(status.details(view, NOW))
     assert view.done_fraction is None
 
 

@@ -39,7 +39,7 @@ echo "${0##*/} $*" >> calls
 case "$*" in
 *inspect*) test -e "built" || { echo "no such image" >&2; exit 1; };;
 build*) : > built;;
-push*) test ! -e refuses || { echo "unauthorized: authentication required" >&2; exit 125; }
+push*) test ! -e refuses || { read -r why < refuses; echo "$why" >&2; exit 125; }
        case $0 in *docker) echo "1: digest: DIGEST size: 529";; *) echo DIGEST > "$3"; echo "Copying blob";; esac;;
 esac
 """.replace("DIGEST", DIGEST)
@@ -174,16 +174,32 @@ def test_the_base_of_this_project_needs_buildah(root: Path) -> None:
     assert "ARG BASE is this project's base image, which buildah makes; install it, or write `FROM" in done.output
 
 
-def test_refused_credentials_are_explained(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the tool's own words, the command, and the login that helps."""
+@pytest.mark.parametrize(
+    ("printed", "reason"),
+    [
+        (
+            "unauthorized: authentication required",
+            "r.example.org refused the credentials, or there are none for it; run `docker login r.example.org`",
+        ),
+        (
+            'Get "https://r.example.org/v2/": dial tcp 192.0.2.1:443: connect: connection refused',
+            "r.example.org does not answer; is it the right registry?",
+        ),
+        (
+            'Get "https://r.example.org/v2/": dial tcp: lookup r.example.org on 192.0.2.2:53: no such host',
+            "r.example.org does not answer; is it the right registry?",
+        ),
+    ],
+)
+def test_a_failed_push_is_explained(root: Path, monkeypatch: pytest.MonkeyPatch, printed: str, reason: str) -> None:
+    """With the tool's own words, the command, and what to do."""
     install(root, "docker")
     serve(monkeypatch, {})
-    (root / "refuses").touch()
+    (root / "refuses").write_text(f"{printed}\n")
     done = run("push", "hello")
-    assert done.exit_code == 1
-    assert "unauthorized: authentication required" in done.stderr
-    assert f"error: `docker push {HELLO}` ended with 125: r.example.org refused the credentials" in done.stderr
-    assert "run `docker login r.example.org`" in done.stderr
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert printed in done.stderr
+    assert f"error: `docker push {HELLO}` ended with 125: {reason}\n" in done.stderr
 
 
 def test_a_workload_that_cannot_be_built_is_named(root: Path) -> None:

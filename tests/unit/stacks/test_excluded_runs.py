@@ -1,0 +1,67 @@
+"""A run that `workloads.exclude` names keeps the memory that it was launched."""
+
+from typing import Any
+
+import pytest
+
+from checks.cluster.snapshot import Runs
+from settings.environment import Environment, Existing, Namespace
+from settings.model import Settings
+from settings.workloads import Workloads
+from stacks.decided import Decided, runs_and_sweeps
+from tests.unit.make import make_run, make_settings
+from workloads.records import Ledger
+from workloads.render import Inputs
+
+INPUTS = Inputs(releases={}, wrapper="print()", commit="c" * 40)
+HERE = Environment(namespaces=(Namespace(name="research"),))
+
+
+def make_lab(*names: str, exclude: tuple[str, ...] = (), environment: Environment = HERE) -> Settings:
+    """An environment with these runs."""
+    runs = tuple(make_run(name=name) for name in names)
+    settings = make_settings(environment=environment, workloads=Workloads(runs=runs, exclude=exclude))
+    return settings.without_excluded()
+
+
+def decide(settings: Settings, *ledgers: Ledger, **live: Any) -> Decided:
+    """What becomes of the runs where the cluster remembers these, and has no object of them."""
+    return runs_and_sweeps(settings, INPUTS, Runs(live=(), ledgers=ledgers, wrappers={}, **live))
+
+
+def test_a_run_that_is_excluded_and_included_again_is_not_trained_again() -> None:
+    """Whatever else is launched meanwhile."""
+    (first,) = decide(make_lab("gpu")).ledgers
+    without = decide(make_lab("gpu", "cpu", exclude=("gpu",)), first)
+    assert [launch.workload for launch in without.launches] == ["cpu"]
+    assert [ledger.workload for ledger in without.ledgers] == ["cpu", "gpu"]
+    again = decide(make_lab("gpu", "cpu"), *without.ledgers)
+    assert again.launches == ()
+    assert sorted(again.ledgers, key=run_id) == sorted(without.ledgers, key=run_id)
+
+
+def run_id(ledger: Ledger) -> str:
+    """The run that it is of."""
+    return ledger.run_id
+
+
+def test_a_run_that_is_taken_out_is_forgotten() -> None:
+    """Its ledger goes, and so does that of a run of another name."""
+    (first,) = decide(make_lab("gpu")).ledgers
+    assert decide(make_lab("cpu", "other", exclude=("other",)), first).ledgers == decide(make_lab("cpu")).ledgers
+
+
+@pytest.mark.parametrize(
+    ("environment", "kept"),
+    [
+        (Environment(namespaces=(Namespace(name="speech"),)), False),
+        (Environment(existing=Existing(namespaces=("research",))), True),
+        (Environment(halves=("training",)), True),
+        (Environment(halves=("platform",)), False),
+    ],
+)
+def test_nothing_is_kept_in_a_namespace_that_goes(environment: Environment, *, kept: bool) -> None:
+    """The ledger goes with it. A stack of the training half does not name its namespaces."""
+    ledgers = decide(make_lab("gpu")).ledgers
+    excluded = decide(make_lab("gpu", exclude=("gpu",), environment=environment), *ledgers)
+    assert excluded.ledgers == (ledgers if kept else ())
