@@ -5,8 +5,8 @@ import re
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from devcluster.cluster import Cluster
 from tests.cluster.project import Done, Project
 
 HEAD = "| by hand | here |"
@@ -18,7 +18,7 @@ if [ -f "$EXPORTED" ]; then . "$EXPORTED"; fi
 trainstack() {
   if [ "$1" = cluster ]; then command trainstack "$@" --state "$CLUSTER_STATE"; else command trainstack "$@"; fi
 }
-eval "$LINE"
+eval "$1"
 code=$?
 if [ -n "$EXPORTED" ]; then export -p > "$EXPORTED"; fi
 exit $code
@@ -80,7 +80,8 @@ class Page:
     """The page of a system, worked through on its environment."""
 
     project: Project
-    cluster: Cluster
+    cluster: Path
+    """The state folder of the tests' cluster."""
     typed: list[str] = field(default_factory=list)
     """What was typed and succeeded, in order."""
     copied: int = 0
@@ -98,9 +99,9 @@ class Page:
         """
         aside = {"EXPORTED": "", **self.project.variables, **variables} if variables else {}
         done = subprocess.run(
-            ["bash", "-c", _SHELL],
+            ["bash", "-c", _SHELL, "bash", line],
             cwd=self.project.root,
-            env={**os.environ, **self._variables(), **aside, "LINE": line},
+            env={**os.environ, **self._variables(), **aside},
             input="y\n",
             capture_output=True,
             text=True,
@@ -122,8 +123,10 @@ class Page:
 
     def completed(self) -> None:
         """Every line of the block has run, in order, and every command of every row."""
-        assert block(self.text)[self.copied :] == [], "lines of the block are left"
-        assert unexecuted(rows(self.text), self.typed) == [], "commands of the page that the test does not execute"
+        left = block(self.text)[self.copied :]
+        assert not left, f"lines of the block are left: {left}"
+        missing = unexecuted(rows(self.text), self.typed)
+        assert not missing, "commands of the page that the test has not executed:\n" + "\n".join(missing)
 
     def _variables(self) -> dict[str, str]:
         state = self.project.root / ".trainstack" / f"exported-{self.project.stack}"
@@ -133,6 +136,6 @@ class Page:
             "PYTHONPATH": str(self.project.root),
             # Nobody sits at a terminal.
             "PULUMI_SKIP_CONFIRMATIONS": "true",
-            "CLUSTER_STATE": str(self.cluster.state),
+            "CLUSTER_STATE": str(self.cluster),
             "EXPORTED": str(state),
         }

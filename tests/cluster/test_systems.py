@@ -58,7 +58,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UsersRegistry
 
 def environment(copy: Project, sites: Cluster, stack: str, kubeconfig: Path | None = None) -> Iterator[Page]:
     """The page of an environment as it is committed; taken down in the end."""
-    page = Page(copy.environment(stack, kubeconfig or copy.kubeconfig), sites)
+    page = Page(copy.environment(stack, kubeconfig or copy.kubeconfig), sites.state)
     try:
         yield page
     finally:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.page import Row, block, fits, rows, unexecuted
+from tests.cluster.page import Page, Row, block, fits, rows, unexecuted
+from tests.cluster.project import Project
 
 PAGES = sorted(
     page for page in (Path(__file__).resolve().parents[2] / "docs" / "systems").glob("*.md") if page.stem != "README"
@@ -80,9 +81,60 @@ def test_what_was_not_typed_is_named_with_its_line() -> None:
     ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_page_can_be_executed(page: Path) -> None:
+@pytest.fixture
+def page(tmp_path: Path) -> Page:
+    """A page whose block needs no cluster."""
+    lines = "export GREETING=hello\necho $GREETING\nread answer; test $answer = y; echo $answer\n"
+    (tmp_path / "docs" / "systems").mkdir(parents=True)
+    (tmp_path / "docs" / "systems" / "a.md").write_text(
+        PAGE.replace("pulumi up -s a\ntrainstack destroy -s a\n", lines)
+    )
+    (tmp_path / ".trainstack").mkdir()
+    return Page(Project(tmp_path, tmp_path / "kubeconfig", "a"), tmp_path / "state")
+
+
+def test_lines_are_run_one_after_the_other_as_in_one_shell(page: Page) -> None:
+    """A line has what those before it exported, and an answer; it runs once, and the next one is another."""
+    assert page.copy("echo").out == "hello\n"
+    assert page.copy("read").out == "y\n"
+    assert page.typed == ["export GREETING=hello", "echo $GREETING", "read answer; test $answer = y; echo $answer"]
+    with pytest.raises(AssertionError, match="line 5: pulumi up -s a"):
+        page.completed()
+
+
+def test_a_line_that_fails_fails_the_test_and_counts_as_not_executed(page: Page) -> None:
+    """With what it printed."""
+    with pytest.raises(AssertionError, match="echo problem; exit 3\nproblem"):
+        page.type("echo problem; exit 3")
+    assert page.typed == []
+
+
+def test_lines_that_are_left_fail(page: Page) -> None:
+    """The block is to be finished."""
+    page.copy("echo")
+    with pytest.raises(AssertionError, match="lines of the block are left"):
+        page.completed()
+
+
+def test_a_line_of_another_shell_leaves_nothing_behind(page: Page) -> None:
+    """It has variables of its own."""
+    assert page.type("echo $OTHER; export GREETING=bye", variables={"OTHER": "here"}).out == "here\n"
+    assert page.copy("echo").out == "hello\n"
+
+
+def test_the_clusters_commands_are_those_of_the_tests_cluster(page: Page) -> None:
+    """By its folder; the words are otherwise as they were typed."""
+    program = page.project.root / "trainstack"
+    program.write_text('#!/bin/sh\necho "$@"\n')
+    program.chmod(0o755)
+    page.type(f"export PATH={page.project.root}:$PATH")
+    assert page.type("trainstack cluster up --site eidf").out == f"cluster up --site eidf --state {page.cluster}\n"
+    assert page.type("trainstack status -s a").out == "status -s a\n"
+
+
+@pytest.mark.parametrize("file", PAGES, ids=lambda file: file.stem)
+def test_every_page_can_be_executed(file: Path) -> None:
     """Each row has a command, and the block ends with the environment's deletion."""
-    text = page.read_text(encoding="utf-8")
+    text = file.read_text(encoding="utf-8")
     assert rows(text)
-    assert block(text)[-1] == f"trainstack destroy -s {page.stem}"
+    assert block(text)[-1] == f"trainstack destroy -s {file.stem}"
