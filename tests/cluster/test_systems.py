@@ -376,7 +376,7 @@ def the_logs_are_those_of_each_replica(vsphere: Page) -> None:
 def the_distributed_job_is_shown(vsphere: Page) -> None:
     """Replicas, pods and the bound claim in one place, and its events."""
     shown = vsphere.type(f"trainstack status {DISTRIBUTED} -s vsphere").out
-    assert replicas_shown(shown) == {"Master": (1, 1), "Worker": (2, 2)}
+    assert replicas_shown(shown) == {"master": (1, 1), "worker": (2, 2)}
     assert re.search(r"data +Bound", shown)
     pods = vsphere.type(f"kubectl get pods -n user -l training.kubeflow.org/job-name={DISTRIBUTED}").out
     assert sorted(line.split()[0].removeprefix(f"{DISTRIBUTED}-") for line in pods.splitlines()[1:]) == [
@@ -507,14 +507,14 @@ def test_a_gloo_demo(azurestack: Page, owner: Person, registry: UsersRegistry) -
 def the_nodes_use_cpu(azurestack: Page) -> None:
     """While the demo trains: cores and memory of the node, as its kubelet counts them."""
 
-    def nodes() -> str:
+    def use() -> re.Match[str] | None:
         shown = azurestack.type(f"trainstack status {GLOO} -s azurestack").out
-        return shown.partition("Nodes, with all that runs there")[2]
+        assert re.search(r"Succeeded +True", shown) is None, f"it has ended before its node's use was seen: {shown}"
+        return re.search(r"│ local +(\d+\.\d\d) +(\d+\.\d\d)Gi", shown)
 
-    used = re.search(r"local +(\d+\.\d\d) +(\d+\.\d\d)Gi", eventually("the node's use is shown", nodes, every=0))
-    assert used
-    assert float(used[1]) > 0
-    assert float(used[2]) > 0
+    found: re.Match[str] = eventually("the node's use is shown", use, SECONDS, every=0)
+    assert float(found[1]) > 0
+    assert float(found[2]) > 0
 
 
 def the_gloo_demo_is_shown(azurestack: Page) -> None:
@@ -523,7 +523,7 @@ def the_gloo_demo_is_shown(azurestack: Page) -> None:
     shown = azurestack.copy("trainstack status").out
     for condition in ("Created +True", "Running +False", "Succeeded +True"):
         assert re.search(rf"{condition} +\w+ ago +PyTorchJob", shown), shown
-    assert replicas_shown(shown) == {"Master": (1, 1), "Worker": (3, 3)}
+    assert replicas_shown(shown) == {"master": (1, 1), "worker": (3, 3)}
     assert re.search(r"local-storage +Bound", shown)
     written = yaml.safe_load(azurestack.type(f"kubectl get pytorchjob {GLOO} -n default -o yaml").out)["status"]
     assert written["startTime"] <= written["completionTime"]
@@ -589,7 +589,7 @@ def test_models_on_a_folder_of_the_node(traindb: Page, owner: Person, registry: 
 def the_training_is_shown(traindb: Page) -> None:
     """Volume and claim are bound, both replicas have succeeded, the pods are found by the job's label."""
     shown = traindb.type(f"trainstack status {MODELS} -s traindb").out
-    assert replicas_shown(shown) == {"Master": (1, 1), "Worker": (1, 1)}
+    assert replicas_shown(shown) == {"master": (1, 1), "worker": (1, 1)}
     assert re.search(r"traindb-models-claim +Bound", shown)
     volume = traindb.type("kubectl get pv traindb-models-volume").out
     assert re.search(r"10Gi +RWX +\w+ +Bound +kubeflow/traindb-models-claim +manual", volume)
