@@ -1,8 +1,10 @@
 """The reference systems, each by its environment file: up, data in, runs to their end, results out, clean-up.
 
-What is asserted are the values of the published set-ups, on the live objects.
+What is asserted are the values of the published set-ups, on the live objects. Each test works through the system's page
+in docs/systems: it copies the lines of `Try it`, and types every command of the table.
 """
 
+import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -10,20 +12,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from devcluster.cluster import Cluster
 from devcluster.images import ensure_images, git
 from tests.cluster import forge
 from tests.cluster.lab import launch, launches, outputs, quiet, run_id, true_conditions
+from tests.cluster.page import Page
 from tests.cluster.people import NAMESPACE, PRODUCT, QUEUE, Person
-from tests.cluster.project import ROOT, Project, eventually
-from workloads.digits.prepare import write_dataset
+from tests.cluster.project import Project, eventually
+from tests.cluster.users_registry import UsersRegistry, executed_image_rows, users_registry
 
 pytestmark = pytest.mark.cluster
 
 GPU_IMAGE = "pytorch/pytorch:2.0.1-cuda11.7-cudnn8-devel"
 VSPHERE = "projects.registry.vmware.com/models/kubeflow-docs/model-training-pytorch:1.11.0-"
 BASELINE = "harbor-repo.vmware.com/kubeflow_learning/lab3-pytorch-training:dlc-0.0.1"
+DISTRIBUTED, BASELINE_POD = "pytorchjob-distributed-training", "pytorch-training-single-pod"
+GLOO, GLOO_IMAGE = "pytorch-dist-mnist-gloo-demo", "kubeflow/pytorch-dist-mnist-test:1.0"
+MODELS, MODEL_IMAGE = "traindb-training-mnist", "joleedocker/traindb-training-mnist:1.0"
 SWEEP = "mnist-single-job"
 MAIN = """
 import os, yaml
@@ -42,54 +49,73 @@ def copy(sites: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
     return Project.copy(tmp_path_factory.mktemp("systems"), sites)
 
 
-def environment(copy: Project, stack: str, kubeconfig: Path | None = None) -> Iterator[Project]:
-    """An environment as it is committed; taken down in the end."""
-    project = copy.environment(stack, kubeconfig or copy.kubeconfig)
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UsersRegistry]:
+    """A user's registry, with a password and TLS."""
+    with users_registry(tmp_path_factory.mktemp("registry")) as served:
+        yield served
+
+
+def environment(copy: Project, sites: Cluster, stack: str, kubeconfig: Path | None = None) -> Iterator[Page]:
+    """The page of an environment as it is committed; taken down in the end."""
+    page = Page(copy.environment(stack, kubeconfig or copy.kubeconfig), sites.state)
     try:
-        yield project
+        yield page
     finally:
-        done = project.trainstack("destroy", "--yes")
-        assert done.code == 0, done.text
+        if f"trainstack destroy -s {stack}" not in page.typed:
+            done = page.project.trainstack("destroy", "--yes")
+            assert done.code == 0, done.text
 
 
 @pytest.fixture
-def eidf(copy: Project, tenant: Person) -> Iterator[Project]:
+def eidf(copy: Project, sites: Cluster, tenant: Person) -> Iterator[Page]:
     """The tenant's environment, with nothing but the tenant's rights."""
-    yield from environment(copy, "eidf", tenant.kubeconfig)
+    yield from environment(copy, sites, "eidf", tenant.kubeconfig)
 
 
 @pytest.fixture
-def vsphere(copy: Project) -> Iterator[Project]:
+def vsphere(copy: Project, sites: Cluster) -> Iterator[Page]:
     """The environment with the baseline."""
-    yield from environment(copy, "vsphere")
+    yield from environment(copy, sites, "vsphere")
 
 
 @pytest.fixture
-def azurestack(copy: Project) -> Iterator[Project]:
+def azurestack(copy: Project, sites: Cluster) -> Iterator[Page]:
     """The gloo demo's."""
-    yield from environment(copy, "azurestack")
+    yield from environment(copy, sites, "azurestack")
 
 
 @pytest.fixture
-def traindb(copy: Project) -> Iterator[Project]:
+def traindb(copy: Project, sites: Cluster) -> Iterator[Page]:
     """The database's."""
-    yield from environment(copy, "traindb")
+    yield from environment(copy, sites, "traindb")
 
 
 @pytest.fixture
-def sweeps(copy: Project, sites: Cluster, tenant: Person, owner: Person, tmp_path: Path) -> Iterator[Project]:
+def sweeps(copy: Project, sites: Cluster, tenant: Person, owner: Person, tmp_path: Path) -> Iterator[Page]:
     """The tenant's sweep, with a repository that the cluster can reach."""
     ensure_images([git(), git(("git", "openssh-server"), serve_as=(forge.IMAGE,))], sites.registry, lambda _: None)
     try:
         server = forge.start(copy, tmp_path, MAIN)
         forge.secret(copy, NAMESPACE, "code-authority", "Opaque", ca_crt=server.authority)
         code = {"git": server.url("public"), "revision": server.commits[2], "secret": "code-authority"}
-        for project in environment(copy, "sweeps", tenant.kubeconfig):
-            project.edit_stack(lambda config: config["trainstack:sweeps"]["sweeps"][0]["run"]["code"].update(code))
-            yield project
+        for page in environment(copy, sites, "sweeps", tenant.kubeconfig):
+            # What the page asks for: an address and a commit that the cluster can reach.
+            page.project.edit_stack(lambda config: config["trainstack:sweeps"]["sweeps"][0]["run"]["code"].update(code))
+            yield page
     finally:
         forge.stop(copy)
         owner.kubectl("delete", "secret", "code-authority", "-n", NAMESPACE, "--ignore-not-found")
+
+
+def nothing_left(page: Page, namespace: str) -> None:
+    """After `trainstack destroy` no object of a run is there, and soon none of its pods."""
+    project = page.project
+    done = page.type(f"trainstack status -s {project.stack}")
+    assert f"no run of {project.stack} has an object in the cluster" in done.out
+    assert launches(project, namespace=namespace) == []
+    pods = f"trainstack.dev/stack={project.stack}"
+    eventually("the pods are gone", lambda: not project.select("pods", pods, namespace))
 
 
 def up(project: Project, *words: str) -> str:
@@ -138,38 +164,65 @@ def retained(project: Project) -> list[str]:
     return [each.partition(":")[0] for each in outputs(project)["retained"]]
 
 
-def test_a_shared_gpu_service(eidf: Project, tenant: Person, owner: Person, tmp_path: Path) -> None:
+def test_a_shared_gpu_service(eidf: Page, tenant: Person, owner: Person, tmp_path: Path) -> None:
     """A tenant with rights in one namespace: loader, code and data, a Job, three successes, the model back here."""
-    up(eidf)
+    project = eidf.project
+    eidf.copy("pulumi up")
     claim = tenant.get("pvc", "pytorch-pvc", "-n", NAMESPACE)["spec"]
     assert picked(claim, "storageClassName", "accessModes") == ["csi-cephfs-sc", ["ReadWriteMany"]]
     assert claim["resources"]["requests"]["storage"] == "2Gi"
-    job = launch(eidf, "lightweight-job", NAMESPACE)
+    job = launch(project, "lightweight-job", NAMESPACE)
     the_loader_is_as_published(job)
     # Nothing that depends on the files is there before them.
-    assert [body["metadata"]["generateName"] for body in launches(eidf, namespace=NAMESPACE)] == ["lightweight-job-"]
+    assert [body["metadata"]["generateName"] for body in launches(project, namespace=NAMESPACE)] == ["lightweight-job-"]
     assert assigned(owner, job) == {"cpu", "memory"}
+    loader = running_pod(tenant, job)
+    assert re.search(r"pytorch-pvc +Bound", eidf.type("kubectl get pvc pytorch-pvc -n eidf001").out)
+    assert re.search(r"pytorch-pvc +Bound", eidf.type("trainstack status lightweight-job -s eidf").out)
+    assert re.search(
+        r"lightweight-job-\w+ +Job +running +eidf001-user-queue", eidf.type("trainstack status -s eidf").out
+    )
 
-    loader = copied_in(tenant, job, tmp_path)
-    listed = tenant.kubectl("exec", "-n", NAMESPACE, loader, "--", "ls", "/mnt/ceph").out.split()
-    assert {"example_pytorch_code.py", "train-images-idx3-ubyte"} <= {*listed}
-    assert tenant.kubectl("delete", "job", "-n", NAMESPACE, job["metadata"]["name"]).code == 0
+    code = "example_pytorch_code.py"
+    eidf.type(f"kubectl cp workloads/eidf/{code} eidf001/{loader}:/mnt/ceph/{code}")
+    assert eidf.type(f"kubectl exec -n eidf001 {loader} -- ls /mnt/ceph").out.split() == [code]
+    eidf.copy("trainstack upload")
+    listed = {line.split("  ")[1] for line in eidf.type("trainstack ls pytorch-pvc:. -s eidf").out.splitlines()}
+    assert {code, "train-images-idx3-ubyte", "train-labels-idx1-ubyte"} <= listed
+    assert job["metadata"]["name"] in eidf.copy("kubectl delete jobs").out
 
-    up(eidf, "--refresh")
-    job = launch(eidf, "pytorch-job", NAMESPACE)
+    eidf.copy("pulumi up")
+    job = launch(project, "pytorch-job", NAMESPACE)
     the_training_is_as_published(job, completions=1, backoff_limit=1, ttl_seconds=1800)
     assert assigned(owner, job) == {"cpu", "memory", "nvidia.com/gpu"}
-    ended(eidf, "pytorch-job", NAMESPACE)
-    assert "epoch 5/5" in eidf.trainstack("logs", "pytorch-job").out
+    assert "epoch 5/5" in eidf.copy("trainstack logs").out
+    ended(project, "pytorch-job", NAMESPACE)
+    assert re.search(r"Complete +True", eidf.type("trainstack status pytorch-job -s eidf").out)
+    assert "SuccessfulCreate" in eidf.type("trainstack events pytorch-job -s eidf").out
+    eidf.copy("trainstack fetch")
+    assert (project.root / "model.pth").stat().st_size > 1000
 
-    up(eidf, "--refresh")
-    several = launch(eidf, "pytorch-job-multi", NAMESPACE)
+    eidf.copy("pulumi up")
+    several = launch(project, "pytorch-job-multi", NAMESPACE)
     the_training_is_as_published(several, completions=3, backoff_limit=4, ttl_seconds=3600)
-    assert ended(eidf, "pytorch-job-multi", NAMESPACE)["status"]["succeeded"] == 3
-    quiet(eidf, NAMESPACE)
+    eidf.copy("trainstack wait")
+    assert ended(project, "pytorch-job-multi", NAMESPACE)["status"]["succeeded"] == 3
+    shown = eidf.type("trainstack status pytorch-job-multi -s eidf").out
+    assert replicas_shown(shown) == {"pod": (3, 3)}
+    quiet(project, NAMESPACE)
 
-    model_fetched(eidf, "pytorch-job-recorded", NAMESPACE, tmp_path / "record")
-    assert retained(eidf) == [f"PersistentVolumeClaim {NAMESPACE}/pytorch-pvc"]
+    model_fetched(project, "pytorch-job-recorded", NAMESPACE, tmp_path / "record")
+    assert retained(project) == [f"PersistentVolumeClaim {NAMESPACE}/pytorch-pvc"]
+    eidf.copy("trainstack destroy")
+    nothing_left(eidf, NAMESPACE)
+    eidf.type("kubectl delete pvc pytorch-pvc -n eidf001")
+    eidf.completed()
+
+
+def replicas_shown(printed: str) -> dict[str, tuple[int, int]]:
+    """By role: how many replicas have succeeded, and of how many, as `trainstack status RUN` prints it."""
+    found = re.findall(r"(\w+) +\d+ +(\d+) +\d+ +(\d+)\b", printed.partition("Replicas")[2].partition("Conditions")[0])
+    return {role: (int(succeeded), int(of)) for role, succeeded, of in found}
 
 
 def the_loader_is_as_published(job: dict[str, Any]) -> None:
@@ -206,9 +259,8 @@ def the_training_is_as_published(job: dict[str, Any], completions: int, backoff_
     assert spec["template"]["spec"]["restartPolicy"] == "Never"
 
 
-def copied_in(tenant: Person, job: dict[str, Any], folder: Path) -> str:
-    """Code and data copied through the loader's pod, as the service's page says; the pod's name."""
-    write_dataset(folder / "data")
+def running_pod(tenant: Person, job: dict[str, Any]) -> str:
+    """The pod of the loader, once it runs."""
     selector = f"job-name={job['metadata']['name']}"
 
     def running() -> str | None:
@@ -216,10 +268,6 @@ def copied_in(tenant: Person, job: dict[str, Any], folder: Path) -> str:
         return next((name for name, phase in phases.items() if phase == "Running"), None)
 
     pod: str = eventually("the loader runs", running)
-    code = ROOT / "workloads" / "eidf" / "example_pytorch_code.py"
-    for file in (code, *sorted((folder / "data").glob("train-*"))):
-        done = tenant.kubectl("cp", str(file), f"{NAMESPACE}/{pod}:/mnt/ceph/{file.name}")
-        assert done.code == 0, done.text
     return pod
 
 
@@ -262,12 +310,14 @@ def mounts(body: dict[str, Any], role: str) -> list[tuple[str, str]]:
     return [(claims[each["name"]], each["mountPath"]) for each in only_container(template).get("volumeMounts", ())]
 
 
-def test_distributed_training_beside_its_baseline(vsphere: Project, owner: Person, tmp_path: Path) -> None:
+def test_distributed_training_beside_its_baseline(vsphere: Page, owner: Person) -> None:
     """Same data, 1 replica against 3, one after the other: a third of the steps on each, the same accuracy."""
+    project = vsphere.project
     crd = owner.get("crd", "pytorchjobs.kubeflow.org")
     assert crd["spec"]["group"] == "kubeflow.org"
+    vsphere.copy("trainstack check")
     before = owner.get("namespace", "user")["metadata"]
-    up(vsphere)
+    vsphere.copy("pulumi up")
     claim = owner.get("pvc", "data", "-n", "user")
     assert claim["metadata"]["labels"]["app"] == "data"
     assert picked(claim["spec"], "storageClassName", "accessModes") == ["k8s-storage-policy", ["ReadWriteOnce"]]
@@ -276,38 +326,77 @@ def test_distributed_training_beside_its_baseline(vsphere: Project, owner: Perso
     after = owner.get("namespace", "user")["metadata"]
     assert picked(after, "uid", "labels", "annotations") == picked(before, "uid", "labels", "annotations")
     assert owner.items("networkpolicies", "-n", "user") == []
+    assert launched(project) == [DISTRIBUTED]
+    the_logs_are_those_of_each_replica(vsphere)
+    the_distributed_job_is_as_published(project, owner)
+    the_distributed_job_is_shown(vsphere)
 
-    assert launched(vsphere) == ["pytorchjob-distributed-training"]
-    the_distributed_job_is_as_published(vsphere, owner)
-    up(vsphere, "--refresh")
-    assert launched(vsphere) == ["distributed-recorded", "pytorchjob-distributed-training"]
-    model_fetched(vsphere, "distributed-recorded", "user", tmp_path)
-    up(vsphere, "--refresh")
+    vsphere.copy("trainstack up")
+    assert launched(project) == ["distributed-recorded", BASELINE_POD, DISTRIBUTED]
+    runs = [launch(project, name, "user") for name in (DISTRIBUTED, "distributed-recorded", BASELINE_POD)]
+    for earlier, later in itertools.pairwise(runs):
+        assert earlier["status"]["completionTime"] <= later["metadata"]["creationTimestamp"]
+    record = project.root / "results" / run_id(runs[1])
+    assert (record / "_SUCCESS").is_file()
+    assert [file.stat().st_size > 0 for file in (record / "result").glob("*.pt*")] == [True]
     the_baseline_is_as_published(vsphere)
-    assert the_comparison_holds(vsphere) == []
-    quiet(vsphere, "user")
-    assert retained(vsphere) == ["PersistentVolumeClaim user/data"]
+    assert "96 steps each against 288 (1 : 3.0)" in vsphere.copy("trainstack compare").out
+    assert the_comparison_holds(project) == []
+    files = {line.split("  ")[1] for line in vsphere.type("trainstack ls data:. -s vsphere").out.splitlines()}
+    assert {"model.pt", "metrics.jsonl"} <= files
+    vsphere.copy("trainstack fetch")
+    assert (project.root / "model.pt").stat().st_size > 1000
+    quiet(project, "user")
+    assert retained(project) == ["PersistentVolumeClaim user/data"]
 
     # One line less, and the GPU's variant is trained too: beside the baseline, which has no end.
-    vsphere.edit_stack(lambda config: config["trainstack:workloads"].pop("exclude"))
-    up(vsphere, "--refresh")
-    the_gpu_job_is_as_published(vsphere, owner)
-    done = vsphere.trainstack("compare", "pytorch-training-single-pod", "pytorchjob-distributed-training-gpu", "--json")
+    project.edit_stack(lambda config: config["trainstack:workloads"].pop("exclude"))
+    up(project, "--refresh")
+    the_gpu_job_is_as_published(project, owner)
+    done = project.trainstack("compare", BASELINE_POD, f"{DISTRIBUTED}-gpu", "--json")
     assert done.code == 0, done.text
     (warning,) = (each for each in json.loads(done.out)["warnings"] if "at the same time" in each)
-    assert "pytorchjob-distributed-training-gpu ran on node local at the same time for" in warning
+    assert f"{DISTRIBUTED}-gpu ran on node local at the same time for" in warning
+    vsphere.copy("trainstack destroy")
+    nothing_left(vsphere, "user")
+    vsphere.completed()
 
 
-def launched(vsphere: Project) -> list[str]:
+def the_logs_are_those_of_each_replica(vsphere: Page) -> None:
+    """All of them, labelled, to their end; or one of them alone."""
+    lines = vsphere.copy("trainstack logs").out.splitlines()
+    replicas = ("master-0", "worker-0", "worker-1")
+    for replica in replicas:
+        assert [line for line in lines if replica in line and "epoch 6/6 step 16/16" in line], lines
+    alone = vsphere.type(f"trainstack logs {DISTRIBUTED} -s vsphere --role worker --index 1").out
+    assert "step 16/16" in alone
+    assert [replica for replica in replicas if replica in alone] in ([], ["worker-1"])
+
+
+def the_distributed_job_is_shown(vsphere: Page) -> None:
+    """Replicas, pods and the bound claim in one place, and its events."""
+    shown = vsphere.type(f"trainstack status {DISTRIBUTED} -s vsphere").out
+    assert replicas_shown(shown) == {"master": (1, 1), "worker": (2, 2)}
+    assert re.search(r"data +Bound", shown)
+    pods = vsphere.type(f"kubectl get pods -n user -l training.kubeflow.org/job-name={DISTRIBUTED}").out
+    assert sorted(line.split()[0].removeprefix(f"{DISTRIBUTED}-") for line in pods.splitlines()[1:]) == [
+        "master-0",
+        "worker-0",
+        "worker-1",
+    ]
+    assert "SuccessfulCreatePod" in vsphere.type(f"trainstack events {DISTRIBUTED} -s vsphere").out
+
+
+def launched(project: Project) -> list[str]:
     """The workloads that have an object in the user's namespace, sorted."""
-    bodies = launches(vsphere, namespace="user")
+    bodies = launches(project, namespace="user")
     return sorted(body["metadata"]["labels"]["trainstack.dev/workload"] for body in bodies)
 
 
-def the_distributed_job_is_as_published(vsphere: Project, owner: Person) -> None:
+def the_distributed_job_is_as_published(project: Project, owner: Person) -> None:
     """On CPUs: the claim on the master alone, the image's own entry point."""
-    job = ended(vsphere, "pytorchjob-distributed-training", "user")
-    assert job["metadata"]["name"] == "pytorchjob-distributed-training"
+    job = ended(project, DISTRIBUTED, "user")
+    assert job["metadata"]["name"] == DISTRIBUTED
     the_roles_are(owner, job, Master=1, Worker=2)
     assert (mounts(job, "Master"), mounts(job, "Worker")) == ([("data", "/opt/pytorch/output")], [])
     for spec in job["spec"]["pytorchReplicaSpecs"].values():
@@ -315,13 +404,13 @@ def the_distributed_job_is_as_published(vsphere: Project, owner: Person) -> None
         container = only_container(spec["template"])
         assert picked(container, "image", "imagePullPolicy") == [f"{VSPHERE}cpu-py3.8-v0.1", "IfNotPresent"]
         assert picked(container, "command", "args") == [None, None]
-    assert len(owner.pods("training.kubeflow.org/job-name=pytorchjob-distributed-training", "user")) == 3
+    assert len(owner.pods(f"training.kubeflow.org/job-name={DISTRIBUTED}", "user")) == 3
 
 
-def the_gpu_job_is_as_published(vsphere: Project, owner: Person) -> None:
+def the_gpu_job_is_as_published(project: Project, owner: Person) -> None:
     """The variant that is left out by default."""
-    gpu = ended(vsphere, "pytorchjob-distributed-training-gpu", "user")
-    assert gpu["metadata"]["name"] == "pytorchjob-distributed-training-gpu"
+    gpu = ended(project, f"{DISTRIBUTED}-gpu", "user")
+    assert gpu["metadata"]["name"] == f"{DISTRIBUTED}-gpu"
     the_roles_are(owner, gpu, Master=1, Worker=1)
     for spec in gpu["spec"]["pytorchReplicaSpecs"].values():
         container = only_container(spec["template"])
@@ -329,32 +418,33 @@ def the_gpu_job_is_as_published(vsphere: Project, owner: Person) -> None:
         assert container["resources"]["limits"] == {"nvidia.com/gpu": "1"}
 
 
-def the_baseline_is_as_published(vsphere: Project) -> None:
+def the_baseline_is_as_published(vsphere: Page) -> None:
     """The cluster restarts it after it has succeeded, so it is followed to its first success, and restarted then."""
-    done = vsphere.trainstack("wait", "pytorch-training-single-pod", "--timeout", str(SECONDS))
-    assert done.code == 0, done.text
+    vsphere.type(f"trainstack wait {BASELINE_POD} -s vsphere", seconds=SECONDS)
 
     def restarted() -> dict[str, Any] | None:
-        body = launch(vsphere, "pytorch-training-single-pod", "user")
+        body = launch(vsphere.project, BASELINE_POD, "user")
         (status,) = body["status"]["containerStatuses"]
         return body if status["restartCount"] else None
 
     pod: dict[str, Any] = eventually("the baseline is restarted", restarted, 120)
-    assert (pod["kind"], pod["metadata"]["name"]) == ("Pod", "pytorch-training-single-pod")
+    assert (pod["kind"], pod["metadata"]["name"]) == ("Pod", BASELINE_POD)
     assert pod["metadata"]["annotations"]["sidecar.istio.io/inject"] == "false"
     container = only_container(pod)
     assert picked(container, "name", "image", "imagePullPolicy") == ["pytorch", BASELINE, "IfNotPresent"]
     assert pod["spec"]["restartPolicy"] == "Always"
-    done = vsphere.trainstack("status", "pytorch-training-single-pod", "--json")
+    done = vsphere.project.trainstack("status", BASELINE_POD, "--json")
     (view,) = json.loads(done.out)
     assert picked(view["launch"], "phase", "endless", "completed") == ["running", True, True]
     assert view["pods"][0]["last_attempt"]["exit_code"] == 0
-    assert "epoch 6/6 done" in vsphere.trainstack("logs", "pytorch-training-single-pod").out
+    log = vsphere.type(f"trainstack logs {BASELINE_POD} -s vsphere").out
+    assert "step 48/48" in log
+    assert "epoch 6/6 done" in log
 
 
-def the_comparison_holds(vsphere: Project) -> list[str]:
+def the_comparison_holds(project: Project) -> list[str]:
     """By the command that makes it, from the logs of pods that know nothing of us; the warnings of a shared node."""
-    done = vsphere.trainstack("compare", "pytorch-training-single-pod", "pytorchjob-distributed-training", "--json")
+    done = project.trainstack("compare", BASELINE_POD, DISTRIBUTED, "--json")
     assert done.code == 0, done.text
     compared = json.loads(done.out)
     alone, together = compared["runs"]
@@ -370,22 +460,31 @@ def the_comparison_holds(vsphere: Project) -> list[str]:
     return [each for each in compared["warnings"] if "at the same time" in each]
 
 
-def test_a_gloo_demo(azurestack: Project, owner: Person, tmp_path: Path) -> None:
-    """Conditions with reasons and times, replica states, events, a local disk, the master's log."""
-    up(azurestack)
-    job = ended(azurestack, "pytorch-dist-mnist-gloo-demo", "default")
-    assert (job["metadata"]["name"], job["metadata"]["namespace"]) == ("pytorch-dist-mnist-gloo-demo", "default")
+def test_a_gloo_demo(azurestack: Page, owner: Person, registry: UsersRegistry) -> None:
+    """The user's image, conditions with reasons and times, replica states, events, a local disk, CPU, the logs."""
+    project = azurestack.project
+    executed_image_rows(azurestack, registry, GLOO, GLOO_IMAGE)
+    azurestack.copy("pulumi up")
+    the_nodes_use_cpu(azurestack)
+    printed = azurestack.copy("trainstack logs").out
+    assert {f"worker-{index}" for index in range(3)} | {"master-0"} <= set(re.findall(r"\w+-\d\b", printed))
+    master = azurestack.type(f"trainstack logs {GLOO} -s azurestack --role master").out
+    assert "Using distributed PyTorch with gloo backend" in master
+    assert re.search(r"Train Epoch: 1 \[0/1440 \(0%\)\]\s+loss=", master)
+    assert re.search(r"accuracy=0\.\d{4}", master)
+
+    job = ended(project, GLOO, "default")
+    assert (job["metadata"]["name"], job["metadata"]["namespace"]) == (GLOO, "default")
     the_roles_are(owner, job, Master=1, Worker=3)
     assert mounts(job, "Master") == []
     assert [claim for claim, _ in mounts(job, "Worker")] == ["local-storage"]
     for spec in job["spec"]["pytorchReplicaSpecs"].values():
         container = only_container(spec["template"])
-        expected = ["kubeflow/pytorch-dist-mnist-test:1.0", ["--backend", "gloo", "--no-cuda"]]
-        assert picked(container, "image", "args") == expected
+        assert picked(container, "image", "args") == [GLOO_IMAGE, ["--backend", "gloo", "--no-cuda"]]
     conditions = job["status"]["conditions"]
     assert [each["type"] for each in conditions] == ["Created", "Running", "Succeeded"]
     assert all(each["reason"] and each["lastTransitionTime"] for each in conditions)
-    assert job["status"]["startTime"] <= job["status"]["completionTime"]
+    the_gloo_demo_is_shown(azurestack)
     storage = owner.get("storageclass", "local-storage")
     assert picked(storage, "provisioner", "volumeBindingMode") == [
         "kubernetes.io/no-provisioner",
@@ -393,17 +492,51 @@ def test_a_gloo_demo(azurestack: Project, owner: Person, tmp_path: Path) -> None
     ]
     claim = owner.get("pvc", "local-storage", "-n", "default")
     assert claim["spec"]["volumeName"] == "local-storage-0"
-    printed = azurestack.trainstack("logs", "pytorch-dist-mnist-gloo-demo").out
-    assert "Using distributed PyTorch with gloo backend" in printed
-    assert re.search(r"Train Epoch: 1 \[0/1440 \(0%\)\]\s+loss=", printed)
-    model_fetched(azurestack, "gloo-recorded", "default", tmp_path)
-    quiet(azurestack, "default")
-    assert retained(azurestack) == ["PersistentVolumeClaim default/local-storage", "PersistentVolume local-storage-0"]
+
+    azurestack.copy("trainstack up")
+    record = project.root / "results" / run_id(launch(project, "gloo-recorded", "default"))
+    assert (record / "_SUCCESS").is_file()
+    assert [file.stat().st_size > 0 for file in (record / "result").glob("*.pt*")] == [True]
+    quiet(project, "default")
+    assert retained(project) == ["PersistentVolumeClaim default/local-storage", "PersistentVolume local-storage-0"]
+    azurestack.copy("trainstack destroy")
+    nothing_left(azurestack, "default")
+    azurestack.completed()
 
 
-def test_models_on_a_folder_of_the_node(traindb: Project, owner: Person, tmp_path: Path) -> None:
+def the_nodes_use_cpu(azurestack: Page) -> None:
+    """While the demo trains: cores and memory of the node, as its kubelet counts them."""
+
+    def use() -> re.Match[str] | None:
+        shown = azurestack.type(f"trainstack status {GLOO} -s azurestack").out
+        assert re.search(r"Succeeded +True", shown) is None, f"it has ended before its node's use was seen: {shown}"
+        return re.search(r"│ local +(\d+\.\d\d) +(\d+\.\d\d)Gi", shown)
+
+    found: re.Match[str] = eventually("the node's use is shown", use, SECONDS, every=0)
+    assert float(found[1]) > 0
+    assert float(found[2]) > 0
+
+
+def the_gloo_demo_is_shown(azurestack: Page) -> None:
+    """What its user looks at: the list, conditions, replica states, times, events."""
+    assert re.search(rf"{GLOO}-\w+ +PyTorchJob +succeeded", azurestack.type("trainstack status -s azurestack").out)
+    shown = azurestack.copy("trainstack status").out
+    for condition in ("Created +True", "Running +False", "Succeeded +True"):
+        assert re.search(rf"{condition} +\w+ ago +PyTorchJob", shown), shown
+    assert replicas_shown(shown) == {"master": (1, 1), "worker": (3, 3)}
+    assert re.search(r"local-storage +Bound", shown)
+    written = yaml.safe_load(azurestack.type(f"kubectl get pytorchjob {GLOO} -n default -o yaml").out)["status"]
+    assert written["startTime"] <= written["completionTime"]
+    events = azurestack.type(f"trainstack events {GLOO} -s azurestack").out
+    assert "SuccessfulCreatePod" in events
+    assert "Started" in events
+
+
+def test_models_on_a_folder_of_the_node(traindb: Page, owner: Person, registry: UsersRegistry) -> None:
     """The claim finds the volume by both labels; the model is in the node's folder when the job is done."""
-    up(traindb)
+    project = traindb.project
+    executed_image_rows(traindb, registry, MODELS, MODEL_IMAGE)
+    traindb.copy("pulumi up")
     volume = owner.get("pv", "traindb-models-volume")
     assert {key: volume["metadata"]["labels"][key] for key in ("type", "name")} == {
         "type": "traindb",
@@ -412,8 +545,13 @@ def test_models_on_a_folder_of_the_node(traindb: Project, owner: Person, tmp_pat
     assert picked(volume["spec"], "storageClassName", "accessModes") == ["manual", ["ReadWriteMany"]]
     assert volume["spec"]["capacity"]["storage"] == "10Gi"
     assert volume["spec"]["hostPath"]["path"] == "/home/traindbjst/traindb/models"
-    job = ended(traindb, "traindb-training-mnist", "kubeflow")
-    assert job["metadata"]["name"] == "traindb-training-mnist"
+    printed = traindb.copy("trainstack logs").out
+    assert {"master-0", "worker-0"} <= set(re.findall(r"\w+-\d\b", printed))
+    master = traindb.type(f"trainstack logs {MODELS} -s traindb --role master").out
+    assert "Train Epoch: 1 [640/1440 (" in master
+    traindb.type(f"trainstack wait {MODELS} -s traindb")
+    job = ended(project, MODELS, "kubeflow")
+    assert job["metadata"]["name"] == MODELS
     the_roles_are(owner, job, Master=1, Worker=1)
     claim = owner.get("pvc", "traindb-models-claim", "-n", "kubeflow")
     assert picked(claim["spec"], "storageClassName", "volumeName") == ["manual", "traindb-models-volume"]
@@ -421,30 +559,56 @@ def test_models_on_a_folder_of_the_node(traindb: Project, owner: Person, tmp_pat
     assert claim["spec"]["selector"]["matchLabels"] == {"type": "traindb", "name": "traindb-models-volume"}
     for role, spec in job["spec"]["pytorchReplicaSpecs"].items():
         container = only_container(spec["template"])
-        assert picked(container, "image", "imagePullPolicy") == ["joleedocker/traindb-training-mnist:1.0", "Always"]
+        assert picked(container, "image", "imagePullPolicy") == [MODEL_IMAGE, "Always"]
         command = ["python3", "/opt/mnist/src/mnist_training.py", "--epochs=1"]
         assert picked(container, "command", "args") == [command, None]
         assert mounts(job, role) == [("traindb-models-claim", "/opt/mnist/models")]
-    assert "Train Epoch: 1 [640/1440 (" in traindb.trainstack("logs", "traindb-training-mnist").out
-    done = traindb.trainstack("ls", "traindb-models-claim:.", "--json")
-    assert done.code == 0, done.text
-    assert "mnist_cnn.pt" in json.loads(done.out)
-    model_fetched(traindb, "traindb-recorded", "kubeflow", tmp_path)
-    quiet(traindb, "kubeflow")
-    assert owner.kubectl("delete", "pytorchjob", "-n", "kubeflow", "traindb-training-mnist").code == 0
-    assert "settled" in up(traindb, "--refresh")
+    the_training_is_shown(traindb)
+
+    traindb.copy("trainstack up")
+    record = project.root / "results" / run_id(launch(project, "traindb-recorded", "kubeflow"))
+    assert (record / "_SUCCESS").is_file()
+    assert [file.stat().st_size > 0 for file in (record / "result").glob("*.pt*")] == [True]
+    quiet(project, "kubeflow")
+    traindb.type(f"kubectl delete pytorchjob {MODELS} -n kubeflow")
+    assert "settled" in traindb.type("pulumi up -s traindb --refresh").out
+    assert launches(project, MODELS, "kubeflow") == []
+    # The model stays.
+    assert "mnist_cnn.pt" in traindb.type("trainstack ls traindb-models-claim:. -s traindb").out
+    traindb.copy("trainstack fetch")
+    assert (project.root / "mnist_cnn.pt").stat().st_size > 1000
+    assert retained(project) == [
+        "PersistentVolumeClaim kubeflow/traindb-models-claim",
+        "PersistentVolume traindb-models-volume",
+    ]
+    traindb.copy("trainstack destroy")
+    nothing_left(traindb, "kubeflow")
+    traindb.completed()
 
 
-def test_a_sweep_on_the_gpu_service(sweeps: Project, tenant: Person) -> None:
+def the_training_is_shown(traindb: Page) -> None:
+    """Volume and claim are bound, both replicas have succeeded, the pods are found by the job's label."""
+    shown = traindb.type(f"trainstack status {MODELS} -s traindb").out
+    assert replicas_shown(shown) == {"master": (1, 1), "worker": (1, 1)}
+    assert re.search(r"traindb-models-claim +Bound", shown)
+    volume = traindb.type("kubectl get pv traindb-models-volume").out
+    assert re.search(r"10Gi +RWX +\w+ +Bound +kubeflow/traindb-models-claim +manual", volume)
+    pods = traindb.type(f"kubectl get pods -n kubeflow -l training.kubeflow.org/job-name={MODELS}").out
+    names = {line.split()[0]: line.split()[2] for line in pods.splitlines()[1:]}
+    assert names == {f"{MODELS}-master-0": "Completed", f"{MODELS}-worker-0": "Completed"}
+
+
+def test_a_sweep_on_the_gpu_service(sweeps: Page, tenant: Person) -> None:
     """A Job and a GPU for each of four sets; the best is read from logs, and known when pods and Jobs are gone."""
-    up(sweeps)
-
-    def succeeded() -> list[dict[str, Any]]:
-        jobs = launches(sweeps, SWEEP, NAMESPACE)
-        assert not [job for job in jobs if "Failed" in true_conditions(job)]
-        return jobs if len([job for job in jobs if "Complete" in true_conditions(job)]) == 4 else []
-
-    jobs: list[dict[str, Any]] = eventually("four trials have succeeded", succeeded, SECONDS)
+    project = sweeps.project
+    assert "4 sets" in sweeps.copy("trainstack sweep expand").out
+    sweeps.type("trainstack sweep expand --check")
+    rendered = [body for body in yaml.safe_load_all(sweeps.type("trainstack render -s sweeps").out) if body]
+    assert [body["kind"] for body in rendered].count("Job") == 4
+    sweeps.copy("pulumi up")
+    sweeps.copy("trainstack sweep status")
+    jobs = launches(project, SWEEP, NAMESPACE)
+    assert [sorted(true_conditions(job) & {"Complete", "Failed"}) for job in jobs] == [["Complete"]] * 4
     numbers = set()
     for job in jobs:
         assert job["metadata"]["name"].startswith(f"{SWEEP}-")
@@ -458,18 +622,27 @@ def test_a_sweep_on_the_gpu_service(sweeps: Project, tenant: Person) -> None:
         assert container["resources"]["limits"] == {"nvidia.com/gpu": "1"}
         numbers |= {(variable["name"], variable["value"]) for variable in container["env"]}
     assert numbers == {("JOB_ID", str(number)) for number in (1, 2, 3, 4)}
-    assert json.loads(sweeps.trainstack("sweep", "status", SWEEP, "--json").out)["counts"]["succeeded"] == 4
-    assert "succeeded" in sweeps.trainstack("status", f"{SWEEP}-3").text
-    assert "batch size 128 of commit 3" in sweeps.trainstack("logs", f"{SWEEP}-3").out
-    best = the_best(sweeps)
+    assert json.loads(project.trainstack("sweep", "status", SWEEP, "--json").out)["counts"]["succeeded"] == 4
+    assert len(re.findall(r" Job +succeeded ", sweeps.type("trainstack status -s sweeps").out)) == 4
+    third = f"{SWEEP}-3 -s sweeps"
+    assert re.search(r"Complete +True", sweeps.type(f"trainstack status {third}").out)
+    assert "SuccessfulCreate" in sweeps.type(f"trainstack events {third}").out
+    assert "batch size 128 of commit 3" in sweeps.type(f"trainstack logs {third}").out
+    results = sweeps.copy("trainstack sweep results").out.splitlines()
+    for batch_size, accuracy in ((32, "0.968"), (64, "1"), (128, "0.936"), (512, "0.552")):
+        assert [line for line in results if {str(batch_size), accuracy, "succeeded"} <= set(line.split())], results
+    best = the_best(project)
     assert best == (2, {"batch_size": 64}, 1.0)
+    assert "batch_size 64" in sweeps.copy("trainstack sweep best").out
 
-    done = tenant.kubectl("delete", "jobs", "-n", NAMESPACE, "-l", f"trainstack.dev/sweep={SWEEP}")
-    assert done.code == 0, done.text
+    sweeps.type(f"kubectl delete jobs -n eidf001 -l trainstack.dev/sweep={SWEEP}")
     eventually("the pods are gone", lambda: not tenant.pods(f"trainstack.dev/sweep={SWEEP}", NAMESPACE))
-    assert the_best(sweeps) == best
-    up(sweeps, "--refresh")
-    assert launches(sweeps, SWEEP, NAMESPACE) == []
+    assert the_best(project) == best
+    up(project, "--refresh")
+    assert launches(project, SWEEP, NAMESPACE) == []
+    sweeps.copy("trainstack destroy")
+    nothing_left(sweeps, NAMESPACE)
+    sweeps.completed()
 
 
 def the_best(project: Project) -> tuple[int, dict[str, Any], float]:

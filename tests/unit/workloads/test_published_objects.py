@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 import yaml
 
-from manifests.labels import LAUNCH, MANAGED_BY, RUN, SKIP_AWAIT, STACK, WORKLOAD, Manifest
+from manifests.labels import LAUNCH, MANAGED_BY, RUN, SET, SKIP_AWAIT, STACK, SWEEP, WORKLOAD, Manifest
 from settings.load import load
-from workloads.render import Inputs, runs
+from workloads.render import Inputs, everything, read_inputs, runs
 
-OURS = {LAUNCH, MANAGED_BY, RUN, STACK, WORKLOAD}
+ROOT = Path(__file__).resolve().parents[3]
+OURS = {LAUNCH, MANAGED_BY, RUN, SET, STACK, SWEEP, WORKLOAD}
 """The labels that we add, to objects and to their pods."""
 
 
@@ -417,6 +418,124 @@ def gpu_run(**changes: int) -> str:
 def test_a_published_object_is_what_the_settings_make(tmp_path: Path, run: str, published: str) -> None:
     """No field more and none less: an unmanaged workload says what its settings say."""
     assert built(tmp_path, run) == yaml.safe_load(published)
+
+
+def claim(metadata: str, storage_class: str, mode: str, size: str, more: str = "") -> str:
+    """A published claim; its `volumeMode` is the API server's default."""
+    return f"""
+    apiVersion: v1
+    kind: PersistentVolumeClaim
+    metadata: {{{metadata}}}
+    spec:
+      accessModes: [{mode}]
+      resources: {{requests: {{storage: {size}}}}}
+      storageClassName: {storage_class}
+      volumeMode: Filesystem
+      {more}
+    """
+
+
+MODELS_VOLUME = """
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: traindb-models-volume, labels: {type: traindb, name: traindb-models-volume}}
+spec:
+  accessModes: [ReadWriteMany]
+  capacity: {storage: 10Gi}
+  # The folder is prepared by hand: the kubelet is not to make one that belongs to root.
+  hostPath: {path: /home/traindbjst/traindb/models, type: Directory}
+  storageClassName: manual
+  # Defaults of the API server.
+  persistentVolumeReclaimPolicy: Retain
+  volumeMode: Filesystem
+"""
+MODELS_SELECTOR = "selector: {matchLabels: {type: traindb, name: traindb-models-volume}}"
+TRIAL = """
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: mnist-single-job-3
+  namespace: eidf001
+  labels: {kueue.x-k8s.io/queue-name: eidf001-user-queue}
+spec:
+  template:
+    spec:
+      containers:
+        - name: training
+          image: nvcr.io/nvidia/pytorch:22.01-py3
+          command: [bash, -c, python main.py]
+          workingDir: /mnist-training
+          env: [{name: JOB_ID, value: "3"}]
+          resources: {limits: {nvidia.com/gpu: "1"}}
+          volumeMounts:
+            - {name: trainstack-code, mountPath: /mnist-training, subPath: code}
+            # The sets of the environment, in place of the repository's.
+            - name: trainstack-sweep
+              mountPath: /mnist-training/hyperparams.yml
+              subPath: hyperparams.yml
+              readOnly: true
+      restartPolicy: Never
+"""
+
+
+def service(published: str) -> str:
+    """An object of the shared GPU service in the tenant's namespace that the committed environments name."""
+    return published.replace("eidf000ns", "eidf001")
+
+
+def declared(root: Path, stack: str) -> list[Manifest]:
+    """What a committed environment declares, with all runs, and with names that need not be generated for trials."""
+    for name in ("defaults.yaml", "sweeps", "workloads"):
+        (root / name).symlink_to(ROOT / name)
+    held = yaml.safe_load((ROOT / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8"))
+    held["config"].get("trainstack:workloads", {}).pop("exclude", None)
+    for sweep in held["config"].get("trainstack:sweeps", {}).get("sweeps", ()):
+        sweep["run"]["naming"] = "fixed"
+    (root / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump(held), encoding="utf-8")
+    settings = load(root, stack)
+    return everything(settings, read_inputs(settings, root, commit=""))
+
+
+@pytest.mark.parametrize(
+    ("stack", "published"),
+    [
+        pytest.param("eidf", claim("name: pytorch-pvc, namespace: eidf001", "csi-cephfs-sc", "ReadWriteMany", "2Gi")),
+        pytest.param("eidf", service(LOADER[1])),
+        pytest.param("eidf", service(gpu_job(1, 1, 1800))),
+        pytest.param("eidf", service(gpu_job(3, 4, 3600)).replace("pytorch-job-", "pytorch-job-multi-")),
+        pytest.param(
+            "vsphere",
+            claim("name: data, namespace: user, labels: {app: data}", "k8s-storage-policy", "ReadWriteOnce", "10Gi"),
+        ),
+        pytest.param("vsphere", CPU_TORCH[1]),
+        pytest.param("vsphere", GPU_TORCH[1]),
+        pytest.param("vsphere", BASELINE[1]),
+        pytest.param("azurestack", GLOO[1].replace("/mnt/data", "/mnt/local-storage")),
+        pytest.param("traindb", MODELS_VOLUME),
+        pytest.param(
+            "traindb",
+            claim("name: traindb-models-claim, namespace: kubeflow", "manual", "ReadWriteMany", "3Gi", MODELS_SELECTOR),
+        ),
+        pytest.param("traindb", FASHION[1]),
+        pytest.param("sweeps", TRIAL),
+    ],
+)
+def test_a_committed_environment_declares_the_published_object(tmp_path: Path, stack: str, published: str) -> None:
+    """`trainstack render -s <env>` prints it, with our marks; a trial has its code by an init container besides."""
+    expected = yaml.safe_load(published)
+    found = [without_marks(body) for body in declared(tmp_path, stack)]
+    (only,) = (body for body in found if named(body) == named(expected))
+    if stack == "sweeps":
+        pod = only["spec"]["template"]["spec"]
+        assert [container["name"] for container in pod.pop("initContainers")] == ["checkout"]
+        assert [volume["name"] for volume in pod.pop("volumes")] == ["trainstack-code", "trainstack-sweep"]
+    assert only == expected
+
+
+def named(body: Manifest) -> tuple[str, str]:
+    """The kind of an object, and its name or how that begins."""
+    metadata = body["metadata"]
+    return body["kind"], metadata.get("name") or metadata["generateName"]
 
 
 def test_what_null_takes_away_is_not_said(tmp_path: Path) -> None:

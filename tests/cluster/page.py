@@ -1,0 +1,141 @@
+"""A page of docs/systems as a test: its rows and its block of lines, and the commands that were typed."""
+
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.cluster.project import Done, Project
+
+HEAD = "| by hand | here |"
+_COMMAND = re.compile(r"`((?:trainstack|pulumi|kubectl) [^`]+)`")
+_BLOCK = re.compile(r"^## Try it\n.*?^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_PLACEHOLDER = re.compile(r"<[^>]+>")
+_SHELL = """
+if [ -f "$EXPORTED" ]; then . "$EXPORTED"; fi
+trainstack() {
+  if [ "$1" = cluster ]; then command trainstack "$@" --state "$CLUSTER_STATE"; else command trainstack "$@"; fi
+}
+eval "$1"
+code=$?
+if [ -n "$EXPORTED" ]; then export -p > "$EXPORTED"; fi
+exit $code
+"""
+"""Runs a line in a shell that has what earlier lines exported. `trainstack cluster` works on the tests' cluster, which
+runs already; every other command is run as it was typed."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a page's table."""
+
+    line: int
+    commands: tuple[str, ...]
+    """The commands of its right cell, each of which is to be executed."""
+
+
+def rows(text: str) -> list[Row]:
+    """The rows of the table of a page; fails where there is no table, and where a row has no command."""
+    lines = text.splitlines()
+    assert HEAD in lines, f"the page has no table that begins with {HEAD}"
+    found = []
+    for number, line in enumerate(lines[lines.index(HEAD) + 2 :], lines.index(HEAD) + 3):
+        if not line.startswith("|"):
+            break
+        _, _, here = line.strip("| ").partition(" | ")
+        commands = tuple(_COMMAND.findall(here))
+        assert commands, f"line {number}: the row has no command: {line}"
+        found.append(Row(number, commands))
+    assert found, "the table has no row"
+    return found
+
+
+def block(text: str) -> list[str]:
+    """The lines that a reader copies to try the system."""
+    found = _BLOCK.search(text)
+    assert found, "the page has no block of lines under `Try it`"
+    return found[1].splitlines()
+
+
+def fits(command: str, typed: str) -> bool:
+    """Whether a typed line is a command of a page, in which a placeholder `<…>` is for a part of one word."""
+    parts = [r"\S+".join(map(re.escape, _PLACEHOLDER.split(word))) for word in command.split()]
+    return re.fullmatch(" ".join(parts), " ".join(typed.split())) is not None
+
+
+def unexecuted(found: Iterable[Row], typed: Sequence[str]) -> list[str]:
+    """The commands of rows that nobody has typed, with their lines in the page."""
+    return [
+        f"line {row.line}: {command}"
+        for row in found
+        for command in row.commands
+        if not any(fits(command, line) for line in typed)
+    ]
+
+
+@dataclass
+class Page:
+    """The page of a system, worked through on its environment."""
+
+    project: Project
+    cluster: Path
+    """The state folder of the tests' cluster."""
+    typed: list[str] = field(default_factory=list)
+    """What was typed and succeeded, in order."""
+    copied: int = 0
+    """How many lines of the block are done."""
+
+    @property
+    def text(self) -> str:
+        """The page."""
+        return (self.project.root / "docs" / "systems" / f"{self.project.stack}.md").read_text(encoding="utf-8")
+
+    def type(self, line: str, *, variables: Mapping[str, str] | None = None, seconds: float = 600) -> Done:
+        """Run a line as a user types it in a shell at the project's root, and answers yes; it must succeed.
+
+        With `variables` it is another shell, which has these and those of `trainstack env`.
+        """
+        aside = {"EXPORTED": "", **self.project.variables, **variables} if variables else {}
+        done = subprocess.run(
+            ["bash", "-c", _SHELL, "bash", line],
+            cwd=self.project.root,
+            env={**os.environ, **self._variables(), **aside},
+            input="y\n",
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+        self.typed.append(line)
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    def copy(self, end: str) -> Done:
+        """Run the next lines of the block, to the one that begins with `end`; what this one printed."""
+        while True:
+            line = block(self.text)[self.copied]
+            done = self.type(line)
+            self.copied += 1
+            if line.startswith(end):
+                return done
+
+    def completed(self) -> None:
+        """Every line of the block has run, in order, and every command of every row."""
+        left = block(self.text)[self.copied :]
+        assert not left, f"lines of the block are left: {left}"
+        missing = unexecuted(rows(self.text), self.typed)
+        assert not missing, "commands of the page that the test has not executed:\n" + "\n".join(missing)
+
+    def _variables(self) -> dict[str, str]:
+        state = self.project.root / ".trainstack" / f"exported-{self.project.stack}"
+        return {
+            "KUBECONFIG": str(self.project.kubeconfig),
+            # The copy's code, not the checkout's that is installed in the virtual environment.
+            "PYTHONPATH": str(self.project.root),
+            # Nobody sits at a terminal.
+            "PULUMI_SKIP_CONFIRMATIONS": "true",
+            "CLUSTER_STATE": str(self.cluster),
+            "EXPORTED": str(state),
+        }
