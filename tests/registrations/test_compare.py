@@ -4,7 +4,7 @@ import pytest
 
 from tests.registrations import __main__ as compare
 
-CLAIM = "urn:pulumi:dev::trainstack::trainstack:training:Volumes$kubernetes:core/v1:PersistentVolumeClaim::research/data"
+CLAIM = "urn:pulumi:dev::trainstack::kubernetes:core/v1:PersistentVolumeClaim::research/data"
 
 
 def test_equal_registrations_have_no_difference() -> None:
