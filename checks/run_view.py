@@ -69,6 +69,10 @@ class RunView:
 
     launch: LiveLaunch
     conditions: tuple[Condition, ...] = ()
+    started: datetime | None = None
+    """`status.startTime`; None before the start, and for kinds that have no such field (JobSet, TrainJob)."""
+    completed: datetime | None = None
+    """`status.completionTime`; Kubernetes sets it on a Job that has succeeded, Kubeflow on any job that has ended."""
     queue: str | None = None
     position: int | Unknown | None = None
     """In the queue, 0 is next; None while it does not wait."""
@@ -131,6 +135,8 @@ def bare_view(body: Body) -> RunView:
     return RunView(
         launch=live_launch(body),
         conditions=_conditions(body),
+        started=_time(body, "startTime"),
+        completed=_time(body, "completionTime"),
         queue=body["metadata"]["labels"].get(QUEUE),
         replicas=KINDS[body["kind"]].replicas(body),
     )
@@ -147,6 +153,8 @@ def run_view(read: RunObjects, now: datetime) -> RunView:
     return RunView(
         launch=launch,
         conditions=_conditions(body),
+        started=_time(body, "startTime"),
+        completed=_time(body, "completionTime"),
         queue=queue,
         position=_position(read.pending, workload) if waits and queue else None,
         admitted=conditions(workload).get("Admitted", {}).get("status") == "True",
@@ -170,6 +178,12 @@ def _why(queue: str | None, queueing: Queueing) -> str:
     if queue is None:
         return "it is suspended, and no queue of ours holds it: somebody has set `suspend`"
     return why_waiting(queue, queueing)
+
+
+def _time(body: Body, field_name: str) -> datetime | None:
+    """A time of the object's status; None if it is not set."""
+    value = (body.get("status") or {}).get(field_name)
+    return datetime.fromisoformat(value) if value else None
 
 
 def _conditions(body: Body) -> tuple[Condition, ...]:

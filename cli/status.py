@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -147,6 +147,8 @@ def details(view: RunView, now: datetime) -> Panel:
     facts.add_row("created", f"{age(launch.created, now)} ago")
     facts.add_row("queue", _queue(view))
     known = {
+        "started": f"{_utc(view.started)}, {age(view.started, now)} ago" if view.started else "",
+        "completed": _completion(view),
         "waits": view.waits_because,
         "failed": view.failure,
         "end": "none by itself: restartPolicy Always restarts it whenever it has ended" if launch.endless else "",
@@ -218,6 +220,18 @@ def _replicas(view: RunView) -> Table:
     for each in view.replicas:
         result.add_row(each.role, *(str(count) for count in (each.active, each.succeeded, each.failed, each.of)))
     return result
+
+
+def _completion(view: RunView) -> str:
+    """When the run completed, and how long it took since its start; empty if that is not known."""
+    if view.completed is None:
+        return ""
+    took = f", after {age(view.started, view.completed)}" if view.started else ""
+    return f"{_utc(view.completed)}{took}"
+
+
+def _utc(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _conditions(view: RunView, now: datetime) -> Table:

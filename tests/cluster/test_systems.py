@@ -525,8 +525,10 @@ def the_gloo_demo_is_shown(azurestack: Page) -> None:
         assert re.search(rf"{condition} +\w+ ago +PyTorchJob", shown), shown
     assert replicas_shown(shown) == {"master": (1, 1), "worker": (3, 3)}
     assert re.search(r"local-storage +Bound", shown)
-    written = yaml.safe_load(azurestack.type(f"kubectl get pytorchjob {GLOO} -n default -o yaml").out)["status"]
-    assert written["startTime"] <= written["completionTime"]
+    written = launch(azurestack.project, GLOO, "default")["status"]
+    times = [written[name].replace("T", " ").replace("Z", " UTC") for name in ("startTime", "completionTime")]
+    assert re.search(rf"started +{times[0]}, \w+ ago", shown), shown
+    assert re.search(rf"completed +{times[1]}, after \w+", shown), shown
     events = azurestack.type(f"trainstack events {GLOO} -s azurestack").out
     assert "SuccessfulCreatePod" in events
     assert "Started" in events

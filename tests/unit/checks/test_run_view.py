@@ -49,7 +49,8 @@ def test_the_place_in_the_queue(pending: list[Body] | None, position: int | str)
 
 def test_a_running_run_has_no_place_and_waits_for_nothing() -> None:
     """It holds its quota, its replicas are counted, its log says how far it is."""
-    status = {"replicaStatuses": {"Master": {"active": 1}, "Worker": {"active": 1, "failed": 1}}}
+    replicas = {"Master": {"active": 1}, "Worker": {"active": 1, "failed": 1}}
+    status = {"replicaStatuses": replicas, "startTime": NOW.isoformat()}
     body = make_launch_body("PyTorchJob", status=status | {"conditions": [make_condition("Running", reason="R")]})
     body["spec"]["runPolicy"] = {"suspend": False}
     log = [LogLine(int(NOW.timestamp() - 10) * 10**9, "epoch 1/4"), LogLine(int(NOW.timestamp()) * 10**9, "epoch 2/4")]
@@ -62,6 +63,7 @@ def test_a_running_run_has_no_place_and_waits_for_nothing() -> None:
     assert view.progress is not None
     assert view.done_fraction == 0.5
     assert view.progress.seconds_left == pytest.approx(20)
+    assert (view.started, view.completed) == (NOW, None)
     assert view.summary() == "running; epoch 2/4"
 
 

@@ -96,6 +96,8 @@ def test_the_details_hold_everything() -> None:
         "running",
         "PyTorchJob",
         admitted=True,
+        started=NOW - timedelta(hours=2),
+        completed=NOW - timedelta(minutes=30),
         conditions=(Condition("Running", "True", "PyTorchJobRunning", NOW - timedelta(hours=2), "it runs"),),
         replicas=(Replicas("worker", 2, active=1, failed=1),),
         pods=(make_pod("worker", 1, restarts=3, problems=("CrashLoopBackOff (read its log)",)),),
@@ -105,6 +107,8 @@ def test_the_details_hold_everything() -> None:
     text = drawn(status.details(view, NOW))
     rows = [
         r"queue\s+research, admitted",
+        r"started\s+2026-01-02 01:04:05 UTC, 2h ago",
+        r"completed\s+2026-01-02 02:34:05 UTC, after 1h30m",
         r"42%\s+epoch 5/12\s+step 20/45\s+about 3m20s left",
         r"worker\s+1\s+0\s+1\s+2",
         r"Running\s+True\s+2h ago\s+PyTorchJobRunning\s+it runs",
