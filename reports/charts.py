@@ -22,6 +22,7 @@ SCALE = ("#c3d2e0", "#9dbad4", "#6c9bc7", "#3f7cb5", "#1c5a97", "#083b70")
 DARK_SCALE = ("#35485c", "#426688", "#5585b5", "#72a5d8", "#98c4f0", "#c8e2ff")
 """The same on a dark page."""
 INK, MUTED, GRID, PAPER = "#1b1f24", "#5b6470", "#d9dee3", "#ffffff"
+_DARK = {"--ink": "#e8eaed", "--muted": "#a3abb5", "--grid": "#343b44", "--paper": "#15181c"}
 WIDTH = 400
 """A panel's width in units of 1/72 inch: a phone shows them as pixels, so 12 is a size to read."""
 FONT = 12
@@ -87,16 +88,19 @@ def svg(panel: Panel, identifier: str) -> str:
     drawn = drawn[drawn.index("<svg") :]
     drawn = re.sub(r'(id="|href="#|url\(#)', rf"\1{identifier}-", drawn)
     drawn = re.sub(r' (?:width|height)="[\d.]+pt"', "", drawn, count=2)
-    for colour, variable in variables().items():
+    for variable, colour in variables().items():
         drawn = drawn.replace(colour, f"var({variable})")
     return drawn
 
 
-def variables() -> dict[str, str]:
-    """The colours that are drawn with, and the page's variables that take their place."""
-    named = {INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--paper"}
-    series = {colour: f"--series-{index}" for index, colour in enumerate(COLOURS)}
-    return {**named, **series, **{colour: f"--scale-{index}" for index, colour in enumerate(SCALE)}}
+def variables(*, dark: bool = False) -> dict[str, str]:
+    """The CSS variables of a page, and their colours: on a light page those that panels are drawn with."""
+    series, scale = (DARK_COLOURS, DARK_SCALE) if dark else (COLOURS, SCALE)
+    return {
+        **(_DARK if dark else {"--ink": INK, "--muted": MUTED, "--grid": GRID, "--paper": PAPER}),
+        **{f"--series-{index}": colour for index, colour in enumerate(series)},
+        **{f"--scale-{index}": colour for index, colour in enumerate(scale)},
+    }
 
 
 def write(axes: Axes, text: str, offset: tuple[float, float], **style: Any) -> None:
