@@ -53,7 +53,7 @@ class Bars:
 
     def draw(self, axes: Axes) -> str:
         """See `Panel`."""
-        place, labels = 0, {}
+        place, labels = 0, dict[int, str]()
         for group in self.groups:
             colour = COLOURS[group.colour % len(COLOURS)]
             axes.text(0, place, short(group.name, 36), color=colour, weight="bold", va="center_baseline")

@@ -85,6 +85,18 @@ def test_the_pictures_are_named_files() -> None:
     assert all(content.startswith(b"\x89PNG") for content in found.values())
 
 
+@pytest.mark.filterwarnings("error::UserWarning")
+@pytest.mark.parametrize("values", [(0.5,), (0.5, 0.5), (0.4, 0.5, 0.6, 0.7, 1e9)])
+def test_there_is_room_for_all_pictures_of_few_trials(values: tuple[float, ...]) -> None:
+    """One trial, equal values, a value that runs away: matplotlib warns where no room is left for a plot."""
+    trials = [
+        make_trial(number, (value,), parameters={"batch_size": 16, "lr": (0.01, 0.05, 0.1)[number % 3]})
+        for number, value in enumerate(values, 1)
+    ]
+    names = {"learning-curves.png", "parallel-coordinates.png", "parameters.png"}
+    assert {*pngs(make_sweep(results=trials))} == (names if len(values) > 1 else {"learning-curves.png"})
+
+
 def test_a_sweep_of_which_nothing_is_known_has_a_page_without_pictures() -> None:
     """Nothing has begun."""
     space = make_digits_space()
