@@ -1,7 +1,7 @@
-"""Pictures of figures: panels, as one PNG or as SVG for a page.
+"""Pictures: panels, as one PNG or as SVG for a page.
 
-A panel is plain data that draws itself. Every mark is labelled where it stands, so no legend has to be decoded, and
-series differ by the shape of their marks too.
+A panel is plain data that draws itself. matplotlib measures all text and makes room for it. Series differ by the shape
+of their marks too, and a legend names them in their own colours.
 """
 
 import io
@@ -10,26 +10,65 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure, FigureBase
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b3589a", "#8f6c00", "#3d7ea6", "#7a7a7a", "#7b4fb5")
-"""Of series, in this order: told apart also with colour-blind eyes (after Okabe and Ito, darker for text on white)."""
+"""Of series, in this order. After Okabe and Ito for colour-blind readers, and darker: the yellow and the light blue of
+matplotlib's own `okabe_ito` cannot be read as text on white."""
 DARK_COLOURS = ("#5ab4f0", "#ff9a5c", "#3ecf9f", "#e79ac9", "#e0bd4f", "#9cc9e6", "#b0b0b0", "#bfa2ee")
 """The same series on a dark page."""
-SCALE = ("#c3d2e0", "#9dbad4", "#6c9bc7", "#3f7cb5", "#1c5a97", "#083b70")
-"""From the least to the most, of one hue, so that it is read by its strength."""
-DARK_SCALE = ("#35485c", "#426688", "#5585b5", "#72a5d8", "#98c4f0", "#c8e2ff")
+SCALE = tuple(map(to_hex, mpl.colormaps["Blues"](np.linspace(0.3, 1, 6))))
+"""From the least to the most."""
+DARK_SCALE = tuple(map(to_hex, mpl.colormaps["Blues_r"](np.linspace(0.15, 0.85, 6))))
 """The same on a dark page."""
 INK, MUTED, GRID, PAPER = "#1b1f24", "#5b6470", "#d9dee3", "#ffffff"
+_DARK = {"--ink": "#e8eaed", "--muted": "#a3abb5", "--grid": "#343b44", "--paper": "#15181c"}
 WIDTH = 400
-"""A panel's width in units of 1/72 inch: a phone shows them as pixels, so 12 is a size to read."""
+"""A panel's width in points (1/72 inch). A phone shows them as pixels, so 12 is a size to read."""
 FONT = 12
-LETTER = 7.2
-"""About the width of a letter."""
+STYLE: dict[Any, Any] = {
+    "font.family": "DejaVu Sans",  # comes with matplotlib
+    "font.size": FONT,
+    "text.color": INK,
+    # Text is text: a name with a dollar sign is not a formula.
+    "text.parse_math": False,
+    "figure.constrained_layout.h_pad": 0.1,
+    "figure.titlesize": FONT + 1,
+    "figure.titleweight": "bold",
+    "axes.spines.left": False,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.axisbelow": True,
+    "axes.edgecolor": GRID,
+    "axes.facecolor": "none",
+    "axes.labelcolor": MUTED,
+    "axes.labelpad": 6,
+    "axes.labelsize": FONT - 1,
+    "axes.titlelocation": "left",
+    "axes.unicode_minus": False,
+    "xaxis.labellocation": "left",
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelsize": FONT - 1,
+    "ytick.labelsize": FONT - 1,
+    "xtick.major.size": 0,
+    "ytick.major.size": 0,
+    "xtick.major.pad": 6,
+    "ytick.major.pad": 6,
+    "grid.color": GRID,
+    "grid.linewidth": 0.8,
+    "hatch.color": PAPER,
+    "legend.borderaxespad": 0,
+    "legend.fontsize": FONT - 1,
+    "legend.frameon": False,
+    "legend.handlelength": 1.5,
+    "legend.labelcolor": "linecolor",
+}
+"""matplotlib's settings for all pictures."""
 _POINTS = 72
-_GUTTER = 28
-"""Between two panels of one picture."""
 
 
 class Panel(Protocol):
@@ -40,30 +79,27 @@ class Panel(Protocol):
         """What it shows."""
 
     @property
-    def margins(self) -> tuple[float, float, float, float]:
-        """Left, right, top and bottom of the plot, in units, for the words around it."""
+    def height(self) -> float:
+        """With its title and all text, in points."""
 
-    @property
-    def plot_height(self) -> float:
-        """Of what is drawn between the margins, in units."""
-
-    def draw(self, axes: Axes) -> None:
-        """Draw all but the title."""
+    def draw(self, axes: Axes) -> str:
+        """Draw all but the title, and return the words below the title."""
 
 
 def png(panels: Sequence[Panel]) -> bytes:
     """All panels in one picture, two in a row, on white."""
-    columns, rows = min(2, len(panels)), -(-len(panels) // 2)
-    heights = [max(_height(panel) for panel in panels[row * columns : (row + 1) * columns]) for row in range(rows)]
-    with mpl.rc_context(_style()):
-        figure = Figure(figsize=(_across(columns) / _POINTS, sum(heights) / _POINTS), facecolor=PAPER)
-        grid = figure.add_gridspec(rows, columns, height_ratios=heights)
-        for index, panel in enumerate(panels):
-            _draw(panel, figure.add_subplot(grid[divmod(index, columns)]))
-        _place(figure, panels, heights, columns)
-        file = io.BytesIO()
-        figure.savefig(file, format="png", dpi=144, bbox_inches="tight", pad_inches=0.25, metadata={"Software": None})
-    return file.getvalue()
+    columns = min(2, len(panels))
+    rows = [panels[start : start + columns] for start in range(0, len(panels), columns)]
+    heights = [max(panel.height for panel in row) for row in rows]
+    with mpl.rc_context(STYLE):
+        figure = sized(columns * WIDTH, sum(heights))
+        places = figure.subfigures(len(rows), columns, height_ratios=heights, wspace=0.06, hspace=0, squeeze=False)
+        for row, height, line in zip(rows, heights, places, strict=True):
+            for panel, place in zip(row, line, strict=False):
+                # Below a panel that is lower than its neighbour there is nothing.
+                rest = height - panel.height
+                _draw(panel, place.subfigures(2, 1, height_ratios=(panel.height, rest))[0] if rest else place)
+        return as_png(figure)
 
 
 def svg(panel: Panel, identifier: str) -> str:
@@ -73,35 +109,31 @@ def svg(panel: Panel, identifier: str) -> str:
         panel: what is drawn.
         identifier: begins the ids in it, which have to be unique on the page.
 
-    Its colours are the variables --ink, --muted, --grid, --paper, --series-0 to --series-7 and --scale-0 to --scale-5;
-    its words are text.
+    Its colours are those of `variables`; its words are text.
     """
-    with mpl.rc_context({**_style(), "svg.fonttype": "none", "svg.hashsalt": identifier}):
-        figure = Figure(figsize=(WIDTH / _POINTS, _height(panel) / _POINTS))
+    with mpl.rc_context({**STYLE, "svg.fonttype": "none", "svg.hashsalt": identifier}):
+        figure = sized(WIDTH, panel.height)
         figure.patch.set_visible(False)
-        _draw(panel, figure.add_subplot())
-        _place(figure, [panel], [_height(panel)], 1)
+        _draw(panel, figure)
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     drawn = file.getvalue()
     drawn = drawn[drawn.index("<svg") :]
     drawn = re.sub(r'(id="|href="#|url\(#)', rf"\1{identifier}-", drawn)
     drawn = re.sub(r' (?:width|height)="[\d.]+pt"', "", drawn, count=2)
-    for colour, variable in variables().items():
+    for variable, colour in variables().items():
         drawn = drawn.replace(colour, f"var({variable})")
     return drawn
 
 
-def variables() -> dict[str, str]:
-    """The colours that are drawn with, and the page's variables that take their place."""
-    named = {INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--paper"}
-    series = {colour: f"--series-{index}" for index, colour in enumerate(COLOURS)}
-    return {**named, **series, **{colour: f"--scale-{index}" for index, colour in enumerate(SCALE)}}
-
-
-def write(axes: Axes, text: str, offset: tuple[float, float], **style: Any) -> None:
-    """Words above the plot, by their place from its upper left corner."""
-    axes.annotate(text, (0, 1), offset, xycoords="axes fraction", textcoords="offset points", **style)
+def variables(*, dark: bool = False) -> dict[str, str]:
+    """The CSS variables of a page, and their colours: on a light page those that panels are drawn with."""
+    series, scale = (DARK_COLOURS, DARK_SCALE) if dark else (COLOURS, SCALE)
+    return {
+        **(_DARK if dark else {"--ink": INK, "--muted": MUTED, "--grid": GRID, "--paper": PAPER}),
+        **{f"--series-{index}": colour for index, colour in enumerate(series)},
+        **{f"--scale-{index}": colour for index, colour in enumerate(scale)},
+    }
 
 
 def short(name: str, length: int = 20) -> str:
@@ -110,56 +142,27 @@ def short(name: str, length: int = 20) -> str:
     return name if len(name) <= length else f"{name[:head]}…{name[-(length - 1 - head) :]}"
 
 
-def _style() -> dict[Any, Any]:
-    return {
-        "font.family": "DejaVu Sans",  # comes with matplotlib
-        "font.size": FONT,
-        "text.color": INK,
-        "axes.edgecolor": GRID,
-        "axes.labelcolor": MUTED,
-        "axes.labelsize": FONT - 1,
-        "axes.facecolor": "none",
-        "xtick.color": MUTED,
-        "ytick.color": MUTED,
-        "xtick.labelsize": FONT - 1,
-        "ytick.labelsize": FONT - 1,
-        "grid.color": GRID,
-        "grid.linewidth": 0.8,
-        # Text is text: a name with a dollar sign is no formula.
-        "text.parse_math": False,
-    }
+def write(axes: Axes, words: str, corner: tuple[float, float], offset: tuple[float, float], **style: Any) -> None:
+    """Words by their place from a corner of the panel, for which others need not make room."""
+    placed: dict[str, Any] = {"xycoords": "subfigure fraction", "textcoords": "offset points", "va": "top"}
+    axes.annotate(words, corner, offset, size=FONT - 1, **placed, **style).set_in_layout(False)
 
 
-def _across(columns: int) -> float:
-    return columns * (WIDTH + _GUTTER) - _GUTTER
+def sized(width: float, height: float) -> Figure:
+    """An empty figure, in points, in which matplotlib makes room for all text."""
+    return Figure(figsize=(width / _POINTS, height / _POINTS), layout="constrained", facecolor=PAPER)
 
 
-def _height(panel: Panel) -> float:
-    _, _, top, bottom = panel.margins
-    return top + panel.plot_height + bottom
+def as_png(figure: Figure) -> bytes:
+    """The same bytes for the same figure, on every day."""
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=144, bbox_inches="tight", pad_inches=0.25, metadata={"Software": None})
+    return file.getvalue()
 
 
-def _place(figure: Figure, panels: Sequence[Panel], heights: Sequence[float], columns: int) -> None:
-    """Leave the same room in units around every panel, whatever the picture's size."""
-    total, width = sum(heights), _across(columns)
-    for index, (panel, axes) in enumerate(zip(panels, figure.axes, strict=True)):
-        row, column = divmod(index, columns)
-        left, right, _, bottom = panel.margins
-        axes.set_position(
-            (
-                (column * (WIDTH + _GUTTER) + left) / width,
-                1 - (sum(heights[:row]) + _height(panel) - bottom) / total,
-                (WIDTH - left - right) / width,
-                panel.plot_height / total,
-            )
-        )
-
-
-def _draw(panel: Panel, axes: Axes) -> None:
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    axes.tick_params(length=0, pad=6)
-    axes.set_axisbelow(True)
-    left, _, top, _ = panel.margins
-    write(axes, panel.title, (-left, top - 20), size=FONT + 1, weight="bold")
-    panel.draw(axes)
+def _draw(panel: Panel, figure: FigureBase) -> None:
+    axes = figure.add_subplot()
+    words = panel.draw(axes)
+    # Its second line is the room for the words, which have another size and colour.
+    figure.suptitle(f"{panel.title}\n" if words else panel.title, x=0, ha="left")
+    write(axes, words, (0, 1), (0, -30), color=MUTED)

@@ -65,13 +65,13 @@ def html(comparison: Comparison) -> str:
         for index, panel in enumerate(panels(comparison))
     ]
     names = [row.name for row in comparison.rows]
-    return page.document(
+    return page.render(
+        "compare",
         f"Comparison of {', '.join(names[:-1])} and {names[-1]}",
-        page.paragraphs(comparison.in_words()),
-        page.listed("Before you compare", comparison.warnings, "warning"),
-        page.table(HEAD, cells(comparison)),
-        page.pictures(drawn),
-        page.listed("What is not known", comparison.notes, "note"),
+        comparison=comparison,
+        head=HEAD,
+        rows=cells(comparison),
+        pictures=drawn,
     )
 
 

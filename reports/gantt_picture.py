@@ -1,75 +1,37 @@
 """A Gantt chart as a PNG."""
 
-import io
 from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from reports.charts import COLOURS, GRID, INK, MUTED, PAPER, short
+from reports.charts import COLOURS, FONT, INK, MUTED, STYLE, as_png, short, sized
 from reports.gantt import Gantt, Level, Piece, stairs, ticks
 
-_WIDTH, _LANE, _LEVEL, _POINTS = 900, 30, 84, 72
-_LEFT, _RIGHT, _TOP, _BETWEEN, _BOTTOM = 24, 24, 72, 46, 40
-"""Units of 1/72 inch, around and between the plots."""
-_FONT, _BAR = 12, 0.76
-"""The size of the letters, and where a bar stands in its lane."""
+_WIDTH, _LANE, _LEVEL, _AROUND = 900, 30, 84, 40
+"""In points: the picture, a lane, a level, and the room above and below each plot."""
+_BAR = 0.76
+"""Where a bar stands in its lane."""
 
 
 def png(gantt: Gantt) -> bytes:
     """The picture, on white."""
-    lanes, extra = gantt.drawn, int(bool(gantt.left_out))
-    heights = [_LANE * (len(lanes) + extra), *([_LEVEL] * len(gantt.levels))]
-    total = _TOP + sum(heights) + _BETWEEN * len(gantt.levels) + _BOTTOM
-    with mpl.rc_context(_style()):
-        figure = Figure(figsize=(_WIDTH / _POINTS, total / _POINTS), facecolor=PAPER)
-        figure.text(_LEFT / _WIDTH, 1 - 30 / total, gantt.title, size=_FONT + 3, weight="bold")
-        top = float(_TOP)
-        for index, height in enumerate(heights):
-            axes = figure.add_axes((_LEFT / _WIDTH, 1 - (top + height) / total, _across() / _WIDTH, height / total))
-            _frame(axes, gantt.until, named=index in (0, len(heights) - 1), above=index == 0)
-            if index == 0:
-                _lanes(axes, gantt)
-            else:
-                _level(axes, gantt.levels[index - 1], gantt.until)
-            top += height + _BETWEEN
-        file = io.BytesIO()
-        figure.savefig(file, format="png", dpi=144, metadata={"Software": None})
-    return file.getvalue()
-
-
-def _style() -> dict[Any, Any]:
-    return {
-        "font.family": "DejaVu Sans",  # comes with matplotlib
-        "font.size": _FONT,
-        "text.color": INK,
-        "axes.edgecolor": GRID,
-        "axes.facecolor": "none",
-        "xtick.color": MUTED,
-        "xtick.labelsize": _FONT - 1,
-        "grid.color": GRID,
-        "grid.linewidth": 0.8,
-        "hatch.color": PAPER,
-        # Text is text: a name with a dollar sign is no formula.
-        "text.parse_math": False,
-    }
-
-
-def _across() -> float:
-    return _WIDTH - _LEFT - _RIGHT
-
-
-def _frame(axes: Axes, until: float, *, named: bool, above: bool) -> None:
-    for side in axes.spines.values():
-        side.set_visible(False)
-    axes.set_xlim(0, until)
-    axes.set_yticks([])
-    axes.tick_params(length=0, pad=6, labeltop=named and above, labelbottom=named and not above)
-    places = ticks(until, 10)
-    axes.set_xticks([at for at, _ in places], [name for _, name in places])
-    axes.set_axisbelow(True)
-    axes.grid(axis="x")
+    heights = [_LANE * (len(gantt.drawn) + bool(gantt.left_out)), *([_LEVEL] * len(gantt.levels))]
+    with mpl.rc_context({**STYLE, "axes.spines.bottom": False}):
+        figure = sized(_WIDTH, sum(heights) + _AROUND * (len(heights) + 1))
+        figure.suptitle(gantt.title, x=0, ha="left", size=FONT + 3)
+        plots = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0]
+        for axes in plots:
+            axes.set_yticks([])
+            axes.grid(axis="x")
+        plots[0].tick_params(labeltop=True, labelbottom=len(plots) == 1)
+        places = ticks(gantt.until, 10)
+        plots[0].set_xticks([at for at, _ in places], [name for _, name in places])
+        plots[0].set_xlim(0, gantt.until)
+        _lanes(plots[0], gantt)
+        for axes, level in zip(plots[1:], gantt.levels, strict=True):
+            _level(axes, level, gantt.until)
+        return as_png(figure)
 
 
 def _lanes(axes: Axes, gantt: Gantt) -> None:
@@ -77,9 +39,9 @@ def _lanes(axes: Axes, gantt: Gantt) -> None:
     axes.set_ylim(rows, 0)
     for place, lane in enumerate(gantt.drawn):
         below: dict[str, Any] = {"textcoords": "offset points", "va": "top"}
-        name = axes.annotate(short(lane.name, 44), (0, place), (0, -4), size=_FONT - 1, weight="bold", **below)
+        name = axes.annotate(short(lane.name, 44), (0, place), (0, -4), size=FONT - 1, weight="bold", **below)
         beside: dict[str, Any] = {"xycoords": name, "textcoords": "offset points", "va": "bottom"}
-        axes.annotate(short(lane.words, 84), (1, 0), (8, 0.5), size=_FONT - 2, color=MUTED, **beside)
+        axes.annotate(short(lane.words, 84), (1, 0), (8, 0.5), size=FONT - 2, color=MUTED, **beside)
         since = lane.since
         for piece in lane.pieces:
             _wait(axes, since, piece.start, place)
@@ -99,7 +61,7 @@ def _wait(axes: Axes, since: float | None, until: float, place: int) -> None:
 def _piece(axes: Axes, piece: Piece, until: float, place: int) -> None:
     begin = max(0.0, piece.start)
     # Something is to be seen of what is short.
-    long = max((until if piece.end is None else piece.end) - begin, 1.5 * until / _across())
+    long = max((until if piece.end is None else piece.end) - begin, 1.5 * until / _WIDTH)
     height = 0.3 / len(piece.colours)
     for index, colour in enumerate(piece.colours):
         axes.barh(
@@ -122,10 +84,6 @@ def _level(axes: Axes, level: Level, until: float) -> None:
     axes.set_ylim(0, 1.02 * top or 1)
     axes.stairs(*stairs(level.steps, until), fill=True, color=colour, alpha=0.85, linewidth=0)
     axes.axhline(level.most, color=INK, lw=1, dashes=(4, 2))
-    axes.annotate(
-        level.name, (0, 1), (0, 8), xycoords="axes fraction", textcoords="offset points", color=colour, weight="bold"
-    )
-    place = (7.8 * len(level.name) + 12, 8)
-    axes.annotate(
-        level.words, (0, 1), place, xycoords="axes fraction", textcoords="offset points", color=MUTED, size=_FONT - 1
-    )
+    name = axes.set_title(level.name, color=colour, size=FONT, weight="bold", pad=8)
+    beside: dict[str, Any] = {"xycoords": name, "textcoords": "offset points", "va": "bottom"}
+    axes.annotate(level.words, (1, 0), (8, 0.5), size=FONT - 1, color=MUTED, **beside)

@@ -1,22 +1,26 @@
-"""Parallel coordinates: all parameters of many trials side by side."""
+"""Parallel coordinates: all parameters of many trials side by side.
+
+Optuna draws them with scales beside each other: their values overlap the lines and the colour bar, no line is marked as
+the best, and one loss that runs away squeezes all others into a point.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from matplotlib.axes import Axes
 
-from reports.charts import COLOURS, FONT, INK, MUTED, PAPER, SCALE, WIDTH, short, write
-from reports.scales import Scale, readable, thinned
+from reports.charts import COLOURS, FONT, INK, MUTED, PAPER, SCALE, short
+from reports.scales import Scale, readable
 
-_NONE = "none"
-"""Stands where a set lacks a parameter."""
-_NONE_SHARE = 0.16
-"""Of a scale: the room for it, left of the values."""
+_NONE = 0.16
+"""The share of a scale's width that is left for trials that lack the parameter."""
 _ROW = 74
-"""Between two scales, in units."""
-_MARGIN = 12
+"""Between two scales, in points."""
 _FEW = 40
 """Up to so many lines may be thick."""
+_GROUND: dict[str, Any] = {"facecolor": PAPER, "edgecolor": "none", "alpha": 0.8, "pad": 0.6}
+"""Behind words that lie on lines."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,87 +45,53 @@ class Parallel:
     tracks: tuple[Track, ...]
 
     @property
-    def margins(self) -> tuple[float, float, float, float]:
+    def height(self) -> float:
         """See `Panel`."""
-        return _MARGIN, _MARGIN, 84, 30
+        return 136 + _ROW * (len(self.scales) - 1)
 
-    @property
-    def plot_height(self) -> float:
+    def draw(self, axes: Axes) -> str:
         """See `Panel`."""
-        return _ROW * (len(self.scales) - 1)
-
-    def draw(self, axes: Axes) -> None:
-        """See `Panel`."""
-        rows, thin = range(len(self.scales)), 1.2 if len(self.tracks) <= _FEW else 0.7
-        placed = [_Placed(self.scales[row], [track.places[row] for track in self.tracks]) for row in rows]
-        for track in sorted(self.tracks, key=lambda each: (each.best, each.strength)):
-            xs = [scale.place(value) for scale, value in zip(placed, track.places, strict=True)]
+        axes.set_axis_off()
+        axes.set(xlim=(0, 1), ylim=(len(self.scales) - 1, 0))
+        columns = [
+            _ruler(axes, row, scale, [track.places[row] for track in self.tracks])
+            for row, scale in enumerate(self.scales)
+        ]
+        thin = 1.2 if len(self.tracks) <= _FEW else 0.7
+        drawn = sorted(zip(self.tracks, zip(*columns, strict=True), strict=True), key=lambda pair: _rank(pair[0]))
+        for track, xs in drawn:
             strength = min(int(track.strength * len(SCALE)), len(SCALE) - 1)
             colour, width, alpha = (COLOURS[1], 2.6, 1.0) if track.best else (SCALE[strength], thin, 0.8)
-            axes.plot(xs, rows, color=colour, lw=width, alpha=alpha, solid_joinstyle="round", clip_on=False)
-        # On the lines, words are read on a ground of the paper's colour.
-        ground = {"facecolor": PAPER, "edgecolor": "none", "alpha": 0.8, "pad": 0.6}
-        for row, scale in zip(rows, placed, strict=True):
-            axes.plot((0, 1), (row, row), color=INK, lw=1, clip_on=False)
-            axes.annotate(
-                short(scale.scale.words, 40),
-                (0, row),
-                (0, 6),
-                textcoords="offset points",
-                size=FONT - 1,
-                weight="bold",
-                va="bottom",
-                bbox=ground,
-                annotation_clip=False,
-            )
-            for place, text in scale.ticks():
-                axes.plot((place, place), (row - 0.04, row + 0.04), color=INK, lw=1, clip_on=False)
-                axes.annotate(
-                    text,
-                    (place, row),
-                    (0, -5),
-                    textcoords="offset points",
-                    size=FONT - 1,
-                    color=MUTED,
-                    ha="left" if place < 0.04 else "right" if place > 0.96 else "center",
-                    va="top",
-                    bbox=ground,
-                    annotation_clip=False,
-                )
-        axes.set_xlim(0, 1)
-        axes.set_ylim(len(self.scales) - 1, 0)
-        axes.set_axis_off()
-        left, _, top, _ = self.margins
-        write(axes, self.words, (-left, top - 38), size=FONT - 1, color=MUTED)
+            axes.plot(xs, range(len(xs)), color=colour, lw=width, alpha=alpha, solid_joinstyle="round", clip_on=False)
+        return self.words
 
 
-class _Placed:
-    """A scale from 0 to 1, and what is marked on it."""
+def _rank(track: Track) -> tuple[bool, float]:
+    """The best is drawn last, over the others."""
+    return track.best, track.strength
 
-    def __init__(self, scale: Scale, values: Sequence[float | str | None]) -> None:
-        self.scale = scale
-        numbers = [float(each) for each in values if each is not None and not isinstance(each, str)]
-        ends = readable(numbers) if scale.cut and numbers else (min(numbers, default=0.0), max(numbers, default=1.0))
-        self._low, self._high = ends
-        self._from = _NONE_SHARE if None in values else 0.0
 
-    def place(self, value: float | str | None) -> float:
-        """Where a value lies; at the end of the scale one that lies beyond it."""
-        if value is None:
-            return 0.0
-        share = 0.5
-        if isinstance(value, str):
-            labels = self.scale.labels
-            share = labels.index(value) / (len(labels) - 1) if len(labels) > 1 else share
-        elif self._high > self._low:
-            low, high = self.scale.even(self._low), self.scale.even(self._high)
-            share = min(max((self.scale.even(value) - low) / (high - low), 0.0), 1.0)
-        return self._from + (1 - self._from) * share
-
-    def ticks(self) -> list[tuple[float, str]]:
-        """Places and words, as many as have room beside each other."""
-        if self.scale.kind == "listed":
-            found = [(self.place(each), short(each, 12)) for each in self.scale.labels]
-        else:
-            found = [(self.place(each), text) for each, text in self.scale.ticks(self._low, self._high)]
-        return [(0.0, _NONE)] * bool(self._from) + thinned(found, WIDTH - 2 * _MARGIN)
+def _ruler(axes: Axes, row: int, scale: Scale, values: Sequence[float | str | None]) -> list[float]:
+    """Draw a scale, and give the places of values on it, from 0 to 1; those beyond it lie at its end."""
+    numbers = [scale.number(value) for value in values if value is not None]
+    low, high = readable(numbers) if scale.cut else (min(numbers), max(numbers))
+    left = _NONE if None in values else 0.0
+    # As flat as matplotlib makes its secondary axes.
+    ruler = axes.inset_axes((left, row, 1 - left, 1e-10), transform=axes.transData)
+    ruler.set_yticks([])
+    ruler.spines.bottom.set_color(INK)
+    ruler.tick_params(axis="x", length=5, pad=3, direction="inout", color=INK)
+    scale.mark(ruler, low, high)
+    for label in ruler.get_xticklabels():
+        label.set_bbox(_GROUND)
+    words: dict[str, Any] = {"textcoords": "offset points", "size": FONT - 1, "bbox": _GROUND}
+    axes.annotate(short(scale.words, 40), (0, row), (0, 6), weight="bold", va="bottom", zorder=6, **words)
+    if left:
+        axes.annotate("none", (0, row), (0, -6), color=MUTED, ha="center", va="top", zorder=6, **words)
+        axes.plot((0, left), (row, row), color=INK, lw=0.8, clip_on=False)
+    even = ruler.transScale + ruler.transLimits
+    placed = even.transform([(low if value is None else scale.number(value), 0.0) for value in values])[:, 0]
+    return [
+        0.0 if value is None else left + (1 - left) * min(max(float(place), 0.0), 1.0)
+        for value, place in zip(values, placed, strict=True)
+    ]

@@ -1,19 +1,17 @@
-"""Scales of parameters, of numbers or of values beside each other, and what is marked on them."""
+"""Scales of parameters, of numbers or of values beside each other."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal
 
-import numpy as np
-from matplotlib.ticker import LogLocator, MaxNLocator
+from matplotlib.axes import Axes
+from matplotlib.cbook import boxplot_stats
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
-from reports.charts import LETTER
+from reports.charts import short
 
 _RUN_AWAY = 10.0
-"""Values that are beyond the middle half by so many times its range. With those in it, a scale would hardly tell the
-others apart."""
+"""Values beyond the middle half by this many times its range would hide the differences of all others."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,38 +32,33 @@ class Scale:
         """What stands beside it."""
         return f"{self.name}, logarithmic" if self.kind == "log" else self.name
 
-    def even(self, value: float) -> float:
-        """A number as it is placed: itself or its logarithm to base 10."""
-        return math.log10(value) if self.kind == "log" else value
+    @property
+    def marks(self) -> list[str]:
+        """The labels, as far as there is room for them."""
+        return [short(label, 12) for label in self.labels]
 
-    def ticks(self, low: float, high: float) -> list[tuple[float, str]]:
-        """Round numbers between two others to mark, and their words. Of no listed scale."""
-        if self.kind == "linear":
-            # 1, 2 and 5 alone: steps of 4 have longer words.
-            inner = MaxNLocator(5, steps=[1, 2, 5, 10], integer=self.whole).tick_values(low, high)
-            return [(each, f"{each:.6g}") for each in map(float, inner) if low <= each <= high] or [(low, f"{low:.6g}")]
-        for subs in ((1.0,), (1.0, 3.0), (1.0, 2.0, 5.0), tuple(map(float, range(1, 10)))):
-            inner = LogLocator(subs=subs, numticks=50).tick_values(low, high)
-            found = [float(each) for each in inner if low * 0.999 <= each <= high * 1.001]
-            if len(found) >= 3:
-                break
-        return [(each, f"{each:.4g}") for each in found or dict.fromkeys((low, high))]
+    def number(self, value: float | str) -> float:
+        """A value as the axis has it: a label is its place in the list."""
+        return self.labels.index(value) if isinstance(value, str) else value
 
-
-def thinned(ticks: Sequence[tuple[float, str]], width: float) -> list[tuple[float, str]]:
-    """Every tick, or every second, third, …: so many that their words do not touch.
-
-    Args:
-        ticks: places from 0 to 1, and words.
-        width: from 0 to 1, in units.
-
-    """
-    for step in range(1, len(ticks)):
-        kept = list(ticks[::step])
-        needed = [(place * width, (len(text) + 1.5) * LETTER) for place, text in kept]
-        if all(right[0] - left[0] >= (left[1] + right[1]) / 2 for left, right in pairwise(needed)):
-            return kept
-    return list(ticks[:1])
+    def mark(self, axes: Axes, low: float, high: float) -> None:
+        """Let the x axis of a plot run from `low` to `high`, and mark round numbers, or the labels."""
+        axis = axes.xaxis
+        if self.kind == "listed":
+            axes.set_xticks(range(len(self.labels)), self.marks)
+        elif self.kind == "log":
+            axes.set_xscale("log")
+            axis.set_minor_locator(NullLocator())
+        if self.kind == "log" and high >= 10 * low:
+            axis.set_major_locator(LogLocator(subs=(1.0,) if high >= 100 * low else (1.0, 2.0, 5.0), numticks=6))
+        elif self.kind != "listed":
+            axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10], integer=self.whole, min_n_ticks=1))
+        if self.kind != "listed":
+            axis.set_major_formatter("{x:.6g}")
+        if low < high:
+            axes.set_xlim(low, high)
+        else:
+            axes.set_xticks([low])
 
 
 def readable(values: Sequence[float], shown: Sequence[float] = ()) -> tuple[float, float]:
@@ -73,7 +66,5 @@ def readable(values: Sequence[float], shown: Sequence[float] = ()) -> tuple[floa
 
     `values` are finite and not empty; those in `shown` are shown in any case.
     """
-    first, third = (float(each) for each in np.percentile(values, (25, 75)))
-    room = _RUN_AWAY * (third - first)
-    kept = [each for each in values if first - room <= each <= third + room] if room else values
-    return min([*kept, *shown]), max([*kept, *shown])
+    (stats,) = boxplot_stats(values, whis=_RUN_AWAY, autorange=True)
+    return min([float(stats["whislo"]), *shown]), max([float(stats["whishi"]), *shown])

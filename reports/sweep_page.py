@@ -43,19 +43,18 @@ def html(sweep: Sweep) -> str:
         for name, panels in drawn.items()
         for index, panel in enumerate(panels)
     ]
-    columns = head(sweep.space, sweep.ranking.objective)
-    every = rows(sweep.space, sweep.ranking)
-    title = "Trials" if len(every) <= _SHOWN else f"The best {_SHOWN} of {len(every)} trials"
-    return page.document(
+    return page.render(
+        "sweep",
         f"Sweep {sweep.name}",
-        page.paragraphs(_sentences(sweep)),
-        page.listed("Before you choose", sweep.ranking.notes(), "warning"),
-        page.pictures(svgs),
-        page.listed("How to read this", _reading(sweep, tuple(drawn)), "note"),
-        page.heading(title),
-        page.table(columns, every[:_SHOWN], many=True),
-        _failed(sweep),
-        page.folded(f"All {len(every)} trials", page.table(columns, every, many=True)) if len(every) > _SHOWN else "",
+        sentences=_sentences(sweep),
+        warnings=sweep.ranking.notes(),
+        pictures=svgs,
+        notes=_reading(sweep, tuple(drawn)),
+        head=head(sweep.space, sweep.ranking.objective),
+        rows=rows(sweep.space, sweep.ranking),
+        failed=[result for result in sweep.results if result.state == "failed"],
+        parameters_of=parameters_of,
+        shown=_SHOWN,
     )
 
 
@@ -85,19 +84,3 @@ def _reading(sweep: Sweep, drawn: Sequence[str]) -> list[str]:
         )
     grey = "learning-curves" in drawn and len(sweep.results) > NAMED
     return [*["Grey curves are the other trials, also those that did not succeed."] * grey, importance]
-
-
-def _failed(sweep: Sweep) -> str:
-    found = [each for each in sweep.results if each.state == "failed"]
-    if not found:
-        return ""
-    logs = [
-        page.log(
-            f"Trial {each.number} ({each.run_id}): {each.reason or 'no reason is known'}",
-            parameters_of(each.parameters),
-            each.last_lines,
-        )
-        for each in found
-    ]
-    rest = page.folded(f"{len(logs) - _SHOWN} more", "".join(logs[_SHOWN:])) if len(logs) > _SHOWN else ""
-    return page.heading(f"Failed: {len(found)}") + "".join(logs[:_SHOWN]) + rest

@@ -10,11 +10,11 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
-from matplotlib.ticker import MaxNLocator, NullFormatter
+from matplotlib.ticker import MaxNLocator
 
-from reports.charts import COLOURS, FONT, LETTER, MUTED, PAPER, WIDTH, short, write
-from reports.panels import label_ends, over_epochs
-from reports.scales import Scale, readable, thinned
+from reports.charts import COLOURS, MUTED, PAPER, WIDTH, short, write
+from reports.panels import name_lines, over_epochs
+from reports.scales import Scale, readable
 
 _SPREAD = 0.5
 """Of the place of a value: how widely its points are strewn, so that they do not hide each other."""
@@ -43,17 +43,11 @@ class Curves:
     curves: tuple[Curve, ...]
 
     @property
-    def margins(self) -> tuple[float, float, float, float]:
+    def height(self) -> float:
         """See `Panel`."""
-        longest = max((len(short(curve.name)) for curve in self.curves), default=0)
-        return 52, LETTER * max(longest, 8) + 8, 58, 48
+        return 346
 
-    @property
-    def plot_height(self) -> float:
-        """See `Panel`."""
-        return 240
-
-    def draw(self, axes: Axes) -> None:
+    def draw(self, axes: Axes) -> str:
         """See `Panel`."""
         rest = [_finite(curve.points) for curve in self.curves if not curve.name]
         behind: dict[str, Any] = {"color": MUTED, "alpha": 0.45}
@@ -63,17 +57,16 @@ class Curves:
         # The best is drawn last, over the others.
         for curve in reversed([each for each in self.curves if each.name]):
             colour, points = COLOURS[curve.colour % len(COLOURS)], _finite(curve.points)
-            axes.plot(*_columns(points), color=colour, lw=2, marker="" if len(points) > 1 else ".")
+            (drawn,) = axes.plot(*_columns(points), color=colour, lw=2, marker="" if len(points) > 1 else ".")
             if curve.counts is not None:
                 axes.plot(*curve.counts, "o", color=colour, ms=7, markeredgecolor=PAPER, markeredgewidth=1)
                 value = curve.counts[1]
-                ends.append((points[-1][1], f"{short(curve.name)}\n{value:{_form(value)}}", colour))
+                drawn.set_label(f"{short(curve.name)}\n{value:{_form(value)}}")
+                ends.append((points[-1][1], drawn))
         beyond = self._limit(axes)
         over_epochs(axes, self.x_axis)
-        left, _, top, _ = self.margins
-        words = f"{self.y_axis}; some run out of it" if beyond else self.y_axis
-        write(axes, words, (-left, top - 38), size=FONT - 1, color=MUTED)
-        label_ends(axes, sorted(ends), self.plot_height)
+        name_lines(axes, ends[::-1])
+        return f"{self.y_axis}; some run out of it" if beyond else self.y_axis
 
     def _limit(self, axes: Axes) -> bool:
         """Set both scales; True where some curves leave the picture."""
@@ -109,33 +102,29 @@ class Points:
     best_name: str
 
     @property
-    def margins(self) -> tuple[float, float, float, float]:
+    def height(self) -> float:
         """See `Panel`."""
-        return 52, 12, 58, 48 + (self._longest * LETTER * 0.5 if self._slanted else 0)
-
-    @property
-    def plot_height(self) -> float:
-        """See `Panel`."""
-        return 180
-
-    @property
-    def _longest(self) -> int:
-        return max((len(short(each, 12)) for each in self.scale.labels), default=0)
+        return 330 if self._slanted else 286
 
     @property
     def _slanted(self) -> bool:
-        """Whether the labels of a listed scale have no room beside each other."""
-        return (self._longest + 1) * LETTER * len(self.scale.labels) > WIDTH - 64
+        """Whether the labels of a listed scale have no room beside each other, at about 7 points a letter."""
+        return 7 * (max(map(len, self.scale.marks), default=0) + 2) * len(self.scale.marks) > WIDTH - 60
 
-    def draw(self, axes: Axes) -> None:
+    def draw(self, axes: Axes) -> str:
         """See `Panel`."""
         low, high = readable([each.y for each in self.points], [self.best.y] if self.best else [])
         xs = [self._place(each, number) for number, each in enumerate(self.points)]
         placed = list(zip(xs, (each.y for each in self.points), strict=True))
         style: dict[str, Any] = {"color": COLOURS[0], "alpha": 0.55, "ms": 5.5, "markeredgewidth": 0, "clip_on": False}
-        axes.plot(*_columns([each for each in placed if low <= each[1] <= high]), "o", **style)
-        axes.plot(*_columns([(x, high) for x, y in placed if y > high]), "^", **style)
-        axes.plot(*_columns([(x, low) for x, y in placed if y < low]), "v", **style)
+        for mark, points in (
+            ("o", [(x, y) for x, y in placed if low <= y <= high]),
+            ("^", [(x, high) for x, y in placed if y > high]),
+            ("v", [(x, low) for x, y in placed if y < low]),
+        ):
+            # Without points a mark has no place, and matplotlib makes room for it everywhere.
+            if points:
+                axes.plot(*_columns(points), mark, **style)
         if self.best is not None:
             x = xs[self.points.index(self.best)]
             axes.plot(x, self.best.y, "D", color=COLOURS[1], ms=8, markeredgecolor=PAPER, clip_on=False)
@@ -144,42 +133,26 @@ class Points:
         self._label_x(axes)
         axes.yaxis.set_major_locator(MaxNLocator(5))
         axes.grid(axis="y")
-        left, _, top, _ = self.margins
-        beyond = any(not low <= each.y <= high for each in self.points)
-        words = f"{self.y_axis}; \u25b2 or \u25bc lies further out" if beyond else self.y_axis
-        write(axes, words, (-left, top - 38), size=FONT - 1, color=MUTED)
         if self.best is not None:
-            words = f"\u25c6 {self.best_name}"
-            right = (WIDTH - left - self.margins[1], top - 20)
-            write(axes, words, right, color=COLOURS[1], ha="right", size=FONT - 1)
+            write(axes, f"\u25c6 {self.best_name}", (1, 1), (-4, -8), color=COLOURS[1], ha="right")
+        beyond = any(not low <= point.y <= high for point in self.points)
+        return f"{self.y_axis}; \u25b2 or \u25bc lies further out" if beyond else self.y_axis
 
     def _place(self, point: Point, number: int) -> float:
-        if not isinstance(point.x, str):
-            return point.x
+        place = self.scale.number(point.x)
         # The golden ratio strews evenly, however many there are.
-        return self.scale.labels.index(point.x) + _SPREAD * ((number + 1) * 0.618034 % 1 - 0.5)
+        return place + _SPREAD * ((number + 1) * 0.618034 % 1 - 0.5) if isinstance(point.x, str) else place
 
     def _label_x(self, axes: Axes) -> None:
-        axes.set_xlabel(short(self.scale.words, 48), loc="left", labelpad=6)
+        axes.set_xlabel(short(self.scale.words, 48))
         if self.scale.kind == "listed":
-            labels = self.scale.labels
-            axes.set_xticks(range(len(labels)), [short(each, 12) for each in labels])
+            self.scale.mark(axes, -0.5, len(self.scale.labels) - 0.5)
             if self._slanted:
-                axes.tick_params(axis="x", labelrotation=30)
-                for label in axes.get_xticklabels():
-                    label.set(ha="right", rotation_mode="anchor")
-            axes.set_xlim(-0.5, len(labels) - 0.5)
+                axes.set_xticks(axes.get_xticks(), self.scale.marks, rotation=30, ha="right", rotation_mode="anchor")
             return
         if self.scale.kind == "log":
             axes.set_xscale("log")
-            axes.xaxis.set_minor_formatter(NullFormatter())
-            axes.tick_params(which="minor", length=0)
-        low, high = axes.get_xlim()
-        first, width = self.scale.even(low), self.scale.even(high) - self.scale.even(low)
-        ticks = {(self.scale.even(each) - first) / width: (each, text) for each, text in self.scale.ticks(low, high)}
-        left, right, _, _ = self.margins
-        kept = thinned([(place, text) for place, (_, text) in ticks.items()], WIDTH - left - right)
-        axes.set_xticks([ticks[place][0] for place, _ in kept], [text for _, text in kept])
+        self.scale.mark(axes, *axes.get_xlim())
 
 
 def _finite(points: Mapping[int, float]) -> list[tuple[float, float]]:

@@ -153,9 +153,10 @@ def test_samplers_are_in_one_room() -> None:
     assert wrong == []
 
 
-def test_neither_the_program_nor_the_command_loads_a_sampler() -> None:
-    """`pulumi preview` and `trainstack --help` do not wait for Optuna and scipy."""
-    words = "import sys, cli.app, stacks.assemble; print({'optuna', 'scipy'} & {*sys.modules})"
+def test_neither_the_program_nor_the_command_loads_what_samples_or_draws() -> None:
+    """`pulumi preview` and `trainstack --help` do not wait for samplers, charts and templates."""
+    slow = {"optuna", "scipy", "matplotlib", "jinja2"}
+    words = f"import sys, cli.app, stacks.assemble; print({slow} & {{*sys.modules}})"
     told = subprocess.run([sys.executable, "-c", words], cwd=ROOT, capture_output=True, text=True, check=True)
     assert told.stdout == "set()\n"
 

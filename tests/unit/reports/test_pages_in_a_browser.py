@@ -102,6 +102,12 @@ def comparison() -> str:
     return compared.html(compare([make_run("alone", steps=24), make_run("together", world=3, steps=8, seconds=0.25)]))
 
 
+def twelve_runs() -> str:
+    """More runs than there are colours, with long names, that all end at the same values."""
+    names = [f"finetune-of-a-large-model-{number}" for number in range(12)]
+    return compared.html(compare([make_run(name, world=1 + place % 3) for place, name in enumerate(names)]))
+
+
 @pytest.mark.parametrize("width", [PHONE, DESK])
 @pytest.mark.parametrize(
     ("page", "pictures"),
@@ -111,6 +117,7 @@ def comparison() -> str:
         pytest.param(two_hundred, 9, id="two hundred trials"),
         pytest.param(long_names, 6, id="long names"),
         pytest.param(comparison, 4, id="comparison"),
+        pytest.param(twelve_runs, 4, id="twelve runs"),
     ],
 )
 def test_a_page_is_right_on_a_phone_and_on_a_desk(

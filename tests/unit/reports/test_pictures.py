@@ -136,6 +136,14 @@ def test_a_bar_says_its_value(value: float) -> None:
     assert max(x for x, _ in found.values()) < 400
 
 
+@pytest.mark.filterwarnings("error::UserWarning")
+@pytest.mark.parametrize("count", [2, 3, 12])
+def test_there_is_room_for_all_panels_of_a_picture(count: int) -> None:
+    """matplotlib warns where text leaves no room for a plot."""
+    runs = [make_run(f"finetune-of-a-large-model-{number}", world=1 + number) for number in range(count)]
+    assert compared.png(compare(runs)).startswith(b"\x89PNG")
+
+
 def test_the_same_figures_give_the_same_page() -> None:
     """No time and no chance is in it, so a page that is kept changes with its figures only."""
     assert compared.html(compare(RUNS)) == compared.html(compare(RUNS))

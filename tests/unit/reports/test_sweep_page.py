@@ -3,14 +3,16 @@
 import math
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
+import matplotlib as mpl
 import pytest
+from matplotlib.figure import Figure
 
 from reports import charts
 from reports.panels import Bars
 from reports.parallel import Parallel, Track
-from reports.scales import Scale, readable, thinned
+from reports.scales import Scale, readable
 from reports.sweep_figures import NAMED, pictures
 from reports.sweep_page import Sweep, html, pngs
 from reports.sweep_panels import Curves, Points
@@ -81,6 +83,18 @@ def test_the_pictures_are_named_files() -> None:
     found = pngs(make_sweep())
     assert [*found] == ["learning-curves.png", "parallel-coordinates.png", "importance.png", "parameters.png"]
     assert all(content.startswith(b"\x89PNG") for content in found.values())
+
+
+@pytest.mark.filterwarnings("error::UserWarning")
+@pytest.mark.parametrize("values", [(0.5,), (0.5, 0.5), (0.4, 0.5, 0.6, 0.7, 1e9)])
+def test_there_is_room_for_all_pictures_of_few_trials(values: tuple[float, ...]) -> None:
+    """One trial, equal values, a value that runs away: matplotlib warns where no room is left for a plot."""
+    trials = [
+        make_trial(number, (value,), parameters={"batch_size": 16, "lr": (0.01, 0.05, 0.1)[number % 3]})
+        for number, value in enumerate(values, 1)
+    ]
+    names = {"learning-curves.png", "parallel-coordinates.png", "parameters.png"}
+    assert {*pngs(make_sweep(results=trials))} == (names if len(values) > 1 else {"learning-curves.png"})
 
 
 def test_a_sweep_of_which_nothing_is_known_has_a_page_without_pictures() -> None:
@@ -202,16 +216,26 @@ def test_what_runs_away_is_beyond_the_scale(values: list[float], shown: list[flo
     assert readable(values, shown) == ends
 
 
-def test_words_on_a_scale_do_not_touch() -> None:
-    """Of many every second or third is left; they are round numbers, of logarithmic scales too."""
-    ticks = [(index / 20, f"value {index}") for index in range(21)]
-    kept = thinned(ticks, 380)
-    assert 1 < len(kept) < 8
-    assert kept[0] == ticks[0]
-    log, whole = Scale(name="lr", kind="log"), Scale(name="n", kind="linear", whole=True)
-    assert [text for _, text in log.ticks(1e-4, 1)] == ["0.0001", "0.001", "0.01", "0.1", "1"]
-    assert [text for _, text in log.ticks(0.02, 0.2)] == ["0.02", "0.05", "0.1", "0.2"]
-    assert [text for _, text in whole.ticks(1, 4)] == ["1", "2", "3", "4"]
+@pytest.mark.parametrize(
+    ("kind", "whole", "low", "high", "marked"),
+    [
+        ("log", False, 1e-4, 1.0, ["0.0001", "0.001", "0.01", "0.1", "1"]),
+        ("log", False, 0.02, 0.9, ["0.02", "0.05", "0.1", "0.2", "0.5"]),
+        ("log", False, 0.02, 0.1, ["0.02", "0.04", "0.06", "0.08", "0.1"]),
+        ("log", False, 1e-12, 1.0, ["1e-11", "1e-09", "1e-07", "1e-05", "0.001", "0.1"]),
+        ("linear", True, 1, 4, ["1", "2", "3", "4"]),
+        ("linear", False, 0.5, 0.5, ["0.5"]),
+    ],
+)
+def test_a_scale_marks_a_few_round_numbers(
+    kind: Literal["linear", "log"], low: float, high: float, marked: list[str], *, whole: bool
+) -> None:
+    """As they are written in a file, also on logarithmic scales."""
+    with mpl.rc_context(charts.STYLE):
+        axes = Figure().add_subplot()
+        Scale(name="lr", kind=kind, whole=whole).mark(axes, low, high)
+        shown = [(label.get_position()[0], label.get_text()) for label in axes.get_xticklabels()]
+    assert [text for place, text in shown if low <= place <= high * 1.001] == marked
 
 
 def test_names_of_parameters_are_text() -> None:

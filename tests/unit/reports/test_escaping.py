@@ -1,0 +1,78 @@
+"""Names come from files, logs and clusters: on every page they are text, never markup and never a template."""
+
+from collections.abc import Callable
+from html.parser import HTMLParser
+
+import pytest
+
+from reports import compared
+from reports.comparison import compare
+from reports.gantt import Lane, Level
+from reports.gantt_page import html as plan_html
+from reports.sweep_page import html as sweep_html
+from tests.unit.reports.make import make_run
+from tests.unit.reports.test_gantt import HOUR, make_gantt, make_piece
+from tests.unit.reports.test_sweep_page import make_sweep
+from tests.unit.trials.make import fail, make_digits_space, make_results
+from trials.expand import expand
+
+HOSTILE = ("<script>alert(1)</script>", "{{7*7}}", "{% raw %}", "\"' onload=alert(1) x='", "</style><b>", "&lt;")
+
+
+class Reader(HTMLParser):
+    """What a browser makes of a page: its tags, the names of its attributes, its texts and the attributes' values."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.texts: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note the tag and its attributes."""
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        self.texts += [value or "" for _, value in attrs]
+
+    def handle_data(self, data: str) -> None:
+        """Note the text."""
+        self.texts.append(data)
+
+
+def comparison(name: str) -> str:
+    """Two runs with the name in their names, ids and notes."""
+    return compared.html(compare([make_run("alone"), make_run(name, world=3, notes=(name,))]))
+
+
+def sweep(name: str) -> str:
+    """A sweep with the name as its own, a parameter's, a value's, a metric's and a reason's, and in a log."""
+    space = make_digits_space(
+        parameters={name: {"categorical": [name, "other"]}, "lr": {"values": [0.01, 0.1]}},
+        objective={"metric": name, "direction": "maximize"},
+    )
+    trials = [
+        trial.model_copy(update={"metrics": ({"epoch": 1, name: trial.number / 10},)})
+        for trial in make_results(space, good=lambda given: float(given["lr"]))
+    ]
+    trials[0] = fail(trials[0], name, last_lines=(name,))
+    assert len(trials) == len(expand(space)) == 4
+    return sweep_html(make_sweep(space, trials, name=name, importance={name: 0.9, "lr": 0.1}))
+
+
+def plan(name: str) -> str:
+    """A plan with the name in every text of it."""
+    lane = Lane(name=name, words=name, since=0.0, pieces=(make_piece(words=name),))
+    level = Level(name=name, words=name, colour=0, most=1.0, steps=((0.0, 1.0),))
+    gantt = make_gantt(lane, title=name, until=2 * HOUR, levels=(level,))
+    return plan_html(gantt, [name], (name, name), [(name, name)], [name])
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("page", [comparison, sweep, plan])
+def test_a_name_is_text(page: Callable[[str], str], name: str) -> None:
+    """A page with a hostile name has the tags and attributes of one with a harmless name, and shows the name as is."""
+    harmless, hostile = Reader(page("harmless")), Reader(page(name))
+    assert (hostile.tags, hostile.attributes) == (harmless.tags, harmless.attributes)
+    assert "49" not in [text.strip() for text in hostile.texts]
+    assert len([text for text in hostile.texts if name in text]) >= 5
