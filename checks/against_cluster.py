@@ -7,18 +7,38 @@ from collections.abc import Mapping
 
 from checks import silences
 from checks.finding import Checked, Finding
-from checks.live import Live, LiveRule, LiveScene
+from checks.live import Live, LiveScene
 from checks.live_rules import nodes, platform, queueing, registry, storage
+from checks.rule import Check, Rule
 from checks.rule_runner import run_rules
 from settings.errors import Place
 from settings.model import Settings
 
-RULES: dict[str, LiveRule] = {
-    rule.__name__.replace("_", "-"): rule
-    for group in (platform, storage, queueing, nodes, registry)
-    for rule in group.RULES
+RULES: dict[str, Check[LiveScene]] = {
+    check.rule.id: check for group in (platform, storage, queueing, nodes, registry) for check in group.RULES
 }
-"""The rules by the id that their findings bear."""
+"""The rules by id, in the order of docs/checks.md."""
+
+MANIFESTS_UNBUILT = Rule(
+    id="manifests-unbuilt",
+    severity="error",
+    may_be=("unknown",),
+    summary=(
+        "What the environment declares cannot be built from its files, so `--cluster` sends no launches as dry runs."
+    ),
+    details="`unknown` where only the operators' objects are missing: a release was not downloaded yet.",
+    example="a ledger larger than a ConfigMap, since a run has a megabyte of arguments.",
+    remedy="Fix the problem that the message describes.",
+)
+CLUSTER_UNREACHABLE = Rule(
+    id="cluster-unreachable",
+    severity="error",
+    summary="The cluster could not be read, so no rule was held against it.",
+    details="What the files alone show is reported all the same.",
+    example="`cluster: {context: lba}` where the kubeconfig has the context `lab`.",
+    remedy="Correct `cluster.context`, `KUBECONFIG` or the credentials, or start the cluster, as the message says.",
+    silenceable=False,
+)
 
 
 def check(
@@ -31,4 +51,5 @@ def check(
 def examine(scene: LiveScene, places: Mapping[str, Place] | None = None) -> Checked:
     """Apply the rules, and judge the runs by what the cluster holds now. `places` as for `checks.preflight.examine`."""
     found, verdicts = run_rules(RULES, scene)
-    return Checked(silences.settled(found, scene.settings.checks.silenced, RULES, places or {}), verdicts)
+    rules = [check.rule for check in RULES.values()]
+    return Checked(silences.settled(found, scene.settings.checks.silenced, rules, places or {}), verdicts)

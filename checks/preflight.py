@@ -8,6 +8,7 @@ from pathlib import Path
 
 from checks import against_cluster, silences
 from checks.finding import Checked, Finding
+from checks.rule import Check, Rule, Violation
 from checks.rule_runner import run_rules
 from checks.rules import (
     admission,
@@ -26,12 +27,12 @@ from checks.rules import (
     tenant,
     volumes,
 )
-from checks.scene import Rule, Scene
-from settings.errors import Place
+from checks.scene import Scene
+from settings.errors import Place, SettingsError
 from settings.model import Settings
 
-RULES: dict[str, Rule] = {
-    rule.__name__.replace("_", "-"): rule
+RULES: dict[str, Check[Scene]] = {
+    check.rule.id: check
     for group in (
         references,
         queues,
@@ -49,9 +50,31 @@ RULES: dict[str, Rule] = {
         resources,
         slips,
     )
-    for rule in group.RULES
+    for check in group.RULES
 }
-"""The rules by the id that their findings bear."""
+"""The rules by id, in the order of docs/checks.md."""
+
+SETTINGS = Rule(
+    id="settings",
+    severity="error",
+    summary="A file of the environment does not load, so no rule was applied.",
+    details=(
+        "A key is unknown or missing, or a value does not have the form that the API server or the kubelet accepts: "
+        "a name, a label, a path, an amount, an image reference. All faults of all files are listed."
+    ),
+    example="`nominalQouta: 2`, or `size: 2 GB`.",
+    remedy="Correct what the message names, in the file and line that it gives. Keys: [Environments](environments.md).",
+    silenceable=False,
+)
+
+
+def unloaded(error: SettingsError) -> Checked:
+    """What `trainstack check` reports of an environment whose files do not load."""
+    faults = [
+        Finding.of(SETTINGS, Violation(fault.path, fault.message, fault.remedy), fault.where)
+        for fault in error.findings
+    ]
+    return Checked(faults, [])
 
 
 def check(settings: Settings, root: Path, places: Mapping[str, Place] | None = None) -> list[Finding]:
@@ -67,5 +90,7 @@ def examine(settings: Settings, root: Path, places: Mapping[str, Place] | None =
     """
     scene, silenced = Scene(settings, root), settings.checks.silenced
     found, verdicts = run_rules(RULES, scene)
-    found += silences.misplaced(silenced, {*RULES, *against_cluster.RULES})
-    return Checked(silences.settled(found, silenced, RULES, places or {}), verdicts)
+    rules = [check.rule for check in RULES.values()]
+    over_cluster = [check.rule for check in against_cluster.RULES.values()]
+    found += silences.misplaced(silenced, {rule.id: rule for rule in (*rules, *over_cluster)})
+    return Checked(silences.settled(found, silenced, rules, places or {}), verdicts)

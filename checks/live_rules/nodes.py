@@ -7,8 +7,8 @@ from checks.admission.amounts import readable
 from checks.admission.launches import declared_workloads
 from checks.admission.model import Model
 from checks.admission.shapes import capacity, oversized, standing
-from checks.finding import Finding
-from checks.live import LiveRule, LiveScene, unknown
+from checks.live import LiveScene, unknown
+from checks.rule import Check, Rule, Violation
 from checks.run_pods import pod_sets
 from checks.scene import each
 
@@ -19,7 +19,19 @@ _REMEDIES = {
 _SMALLER = "ask for less in a pod, or use nodes that have it"
 
 
-def flavor_nodes(scene: LiveScene) -> Iterator[Finding]:
+@Rule(
+    id="flavor-nodes",
+    severity="error",
+    may_be=("warning",),
+    summary="No node bears the labels of a flavor.",
+    details=(
+        "An error where a run would be given that flavor: its pods would be admitted, and stay Pending. Else a "
+        "warning. Not asked where nodes are made on demand."
+    ),
+    example="`nodeLabels: {nvidia.com/gpu.product: A100}` and only CPU nodes.",
+    remedy="Label the nodes, or correct the flavor.",
+)
+def flavor_nodes(scene: LiveScene) -> Iterator[Violation]:
     """Each flavor stands for at least one node; else pods are admitted on it and stay Pending."""
     model = scene.snapshot.model
     empty = {name: labels for name, labels in _labels(model).items() if not standing(labels, model.nodes or ())}
@@ -29,21 +41,33 @@ def flavor_nodes(scene: LiveScene) -> Iterator[Finding]:
         for name in sorted({name for pods in verdict.assigned for name in pods.flavors.values()} & empty.keys()):
             given.add(name)
             message = f"no node bears the labels of flavor {name} ({_said(empty[name])}), which it would be given"
-            yield Finding("flavor-nodes", "error", f"{verdict.path}.queue", message, remedy)
+            yield Violation(f"{verdict.path}.queue", message, remedy)
     for path, flavor in each("queues.flavors", scene.settings.queues.flavors):
         if flavor.name in empty.keys() - given:
             message = f"no node bears its labels ({_said(flavor.node_labels)}): what is admitted on it stays Pending"
-            yield Finding("flavor-nodes", "warning", f"{path}.nodeLabels", message, remedy)
+            yield Violation(f"{path}.nodeLabels", message, remedy, "warning")
 
 
-def node_resources(scene: LiveScene) -> Iterator[Finding]:
+@Rule(
+    id="node-resources",
+    severity="error",
+    may_be=("unknown",),
+    summary=(
+        "No node of the flavor that a run would be given, with the labels that it selects and no taint that it does "
+        "not tolerate, could hold one of its pods, were it empty."
+    ),
+    details="Not asked where nodes are made on demand.",
+    example="`limits: {nvidia.com/gpu: 8}` where the largest node has 4.",
+    remedy="Ask for less in one pod, or correct `nodeSelector` or `tolerations`.",
+)
+def node_resources(scene: LiveScene) -> Iterator[Violation]:
     """For each kind of pod of a run there is a node, of the flavor that it would be given, that could hold one."""
     model = scene.snapshot.model
     if model.nodes is None:
         for path, run in scene.runs():
             special = any("/" in name for pods in pod_sets(path, run) for name in pods.resources.limits)
             if run.node_selector or special:
-                yield unknown("node-resources", path, "whether a node has what its pods ask for: nodes")
+                yield unknown(path, "whether a node has what its pods ask for: nodes")
         return
     assigned = {verdict.path: verdict.assigned for verdict in scene.verdicts}
     # Nodes hold what pods ask for, whatever Kueue counts it as.
@@ -54,10 +78,20 @@ def node_resources(scene: LiveScene) -> Iterator[Finding]:
     ):
         for lack in oversized(workload, assigned.get(workload.path, ()), model):
             remedy = _REMEDIES.get(lack.path.rpartition(".")[2], _SMALLER)
-            yield Finding("node-resources", "error", lack.path, lack.message, remedy)
+            yield Violation(lack.path, lack.message, remedy)
 
 
-def quota_over_nodes(scene: LiveScene) -> Iterator[Finding]:
+@Rule(
+    id="quota-over-nodes",
+    severity="warning",
+    summary=(
+        "A cluster queue has more quota on a flavor than all nodes of that flavor together have; what is admitted "
+        "beyond that stays Pending."
+    ),
+    example="`nominalQuota: 16` of GPUs where the flavor's two nodes have 4 each.",
+    remedy="Lower the quota, or let there be more nodes. Where they are on order, silence it and say so.",
+)
+def quota_over_nodes(scene: LiveScene) -> Iterator[Violation]:
     """A cluster queue has no more quota than the nodes of the flavor have together."""
     have, made = _capacities(scene.snapshot.model), _made(scene.snapshot.model)
     for path, flavor, name, nominal in _promised(scene):
@@ -65,10 +99,17 @@ def quota_over_nodes(scene: LiveScene) -> Iterator[Finding]:
         if nominal > most and name not in made:
             message = f"is more than all nodes of flavor {flavor} have ({readable(name, most)} {name})"
             remedy = f"lower it to {readable(name, most)} at most, or let there be more nodes"
-            yield Finding("quota-over-nodes", "warning", path, message, remedy)
+            yield Violation(path, message, remedy)
 
 
-def flavor_overpromised(scene: LiveScene) -> Iterator[Finding]:
+@Rule(
+    id="flavor-overpromised",
+    severity="warning",
+    summary="Each cluster queue's quota on a flavor is there, but not that of all queues and cohorts together.",
+    example="Two queues with `nominalQuota: 8` of GPUs each, on a flavor whose nodes have 8.",
+    remedy="Lower the quotas, so that the cohort lends what is free, or let there be more nodes.",
+)
+def flavor_overpromised(scene: LiveScene) -> Iterator[Violation]:
     """All cluster queues and cohorts together promise no more of a flavor than its nodes have."""
     model = scene.snapshot.model
     have = _capacities(model)
@@ -85,7 +126,7 @@ def flavor_overpromised(scene: LiveScene) -> Iterator[Finding]:
                 said = " and ".join(f"{readable(name, share)} to {holder}" for holder, share in shares.items() if share)
                 message = f"promises {said}; all its nodes have {readable(name, most)} {name}"
                 remedy = "lower the quotas, or let there be more nodes: who comes last stays Pending"
-                yield Finding("flavor-overpromised", "warning", path, message, remedy)
+                yield Violation(path, message, remedy)
 
 
 def _labels(model: Model) -> dict[str, Mapping[str, str]]:
@@ -121,4 +162,4 @@ def _said(pairs: Mapping[str, str]) -> str:
     return ", ".join(f"{key}={value}" for key, value in sorted(pairs.items()))
 
 
-RULES: tuple[LiveRule, ...] = (flavor_nodes, node_resources, quota_over_nodes, flavor_overpromised)
+RULES: tuple[Check[LiveScene], ...] = (flavor_nodes, node_resources, quota_over_nodes, flavor_overpromised)

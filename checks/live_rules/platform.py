@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 
 from checks import downgrades
-from checks.finding import Finding
 from checks.kinds import KINDS, launched_as
-from checks.live import OPERATORS, LiveRule, LiveScene, absent, declared, needed, unknown
+from checks.live import OPERATORS, LiveScene, absent, declared, needed, unknown
+from checks.rule import Check, Rule, Violation
 from checks.versions import clashes, version
 
 _TAG = re.compile(r":(v?\d+\.\d+\.\d+[^@]*)(?:@.*)?$")
@@ -17,16 +17,32 @@ _KUEUE_NEEDS = (1, 29, 0)
 """Kubernetes, for the Kueue that serves our API version. Source: Kueue v0.15's README."""
 
 
-def server_version(scene: LiveScene) -> Iterator[Finding]:
+@Rule(
+    id="server-version",
+    severity="error",
+    summary="The cluster's Kubernetes is older than the Kueue needs that serves the API version used here.",
+    example="Kubernetes v1.28 and a run with a queue.",
+    remedy="Upgrade the cluster, or use another.",
+)
+def server_version(scene: LiveScene) -> Iterator[Violation]:
     """The cluster is new enough for the Kueue that the environment's API version needs."""
     found = version(scene.live.version)
     path = needed(scene.settings).get("kueue")
     if path and found and found < _KUEUE_NEEDS:
         message = f"the cluster is Kubernetes {scene.live.version}; Kueue v0.15 needs v1.29 or newer"
-        yield Finding("server-version", "error", path, message, "upgrade the cluster, or use another")
+        yield Violation(path, message, "upgrade the cluster, or use another")
 
 
-def kind_missing(scene: LiveScene) -> Iterator[Finding]:
+@Rule(
+    id="kind-missing",
+    severity="error",
+    may_be=("warning",),
+    summary="The cluster does not serve the kind of a run, or Kueue's kinds in version v1beta2.",
+    example="A PyTorchJob on a cluster without the definition `pytorchjobs.kubeflow.org`.",
+    remedy="Have the operator installed, or declare it under `operators`.",
+    silenceable=False,
+)
+def kind_missing(scene: LiveScene) -> Iterator[Violation]:
     """The cluster serves the kinds that the runs are launched as, and Kueue's in our version."""
     wanted: dict[str, tuple[str, str, str]] = {}
     for path, run in scene.runs():
@@ -39,7 +55,6 @@ def kind_missing(scene: LiveScene) -> Iterator[Finding]:
     for kind in sorted(wanted.keys() & scene.live.unserved):
         path, definition, operator = wanted[kind]
         yield absent(
-            "kind-missing",
             path,
             f"the cluster does not have the kind {kind} ({definition}, in the version that is used here)",
             f"have {OPERATORS[operator].title} installed, or declare {OPERATORS[operator].path}",
@@ -48,12 +63,33 @@ def kind_missing(scene: LiveScene) -> Iterator[Finding]:
         )
 
 
-def operator_unready(scene: LiveScene) -> Iterator[Finding]:
+@Rule(
+    id="operator-unready",
+    severity="error",
+    may_be=(
+        "warning",
+        "unknown",
+    ),
+    summary=(
+        "The controller of Kueue, the training operator, JobSet or Trainer is not found in any namespace, or has no "
+        "ready pod."
+    ),
+    details=(
+        "It is recognized by the name and labels of its Deployment or, whatever else owns its pods (a StatefulSet, "
+        "for one), by their labels, and by the image or name of a container."
+    ),
+    example="A controller whose image cannot be pulled.",
+    remedy=(
+        "`kubectl logs` of what the message names. Where nothing is found and the cluster serves the operator's "
+        "kinds, look for it before you have a second one installed."
+    ),
+)
+def operator_unready(scene: LiveScene) -> Iterator[Violation]:
     """The controllers that the environment depends on run, whatever owns their pods, and are ready."""
     for name, path in needed(scene.settings).items():
         facts = OPERATORS[name]
         if scene.live.operators is None:
-            yield unknown("operator-unready", path, f"whether {facts.title} is well: Deployments and pods")
+            yield unknown(path, f"whether {facts.title} is well: Deployments and pods")
             continue
         found = scene.live.operators.get(name)
         if found is None:
@@ -64,10 +100,10 @@ def operator_unready(scene: LiveScene) -> Iterator[Finding]:
             message = f"{facts.title}, {found.kind} {found.namespace}/{found.name}, {lacks}{why}"
             remedy = f"see why: kubectl logs -n {found.namespace} {found.kind.lower()}/{found.name}"
             containers = " --all-containers" if found.kind == "Pod" else ""
-            yield Finding("operator-unready", "error", path, message, remedy + containers)
+            yield Violation(path, message, remedy + containers)
 
 
-def _not_found(scene: LiveScene, name: str, path: str) -> Finding:
+def _not_found(scene: LiveScene, name: str, path: str) -> Violation:
     """Neither a Deployment nor a pod is recognized; where the cluster serves its kinds, the operator may run anyway."""
     facts, own = OPERATORS[name], declared(scene.settings, name)
     message = f"no Deployment or pod of {facts.title} is found"
@@ -75,7 +111,7 @@ def _not_found(scene: LiveScene, name: str, path: str) -> Finding:
     if (kind := _served(scene, name)) and not own:
         message += f", although the cluster serves {kind}"
         remedy = f"see whether it runs in another form: kubectl get pods -A; only if it does not, {remedy}"
-    return absent("operator-unready", path, message, remedy, own=own, stack=scene.settings.stack)
+    return absent(path, message, remedy, own=own, stack=scene.settings.stack)
 
 
 def _served(scene: LiveScene, name: str) -> str | None:
@@ -87,7 +123,15 @@ def _served(scene: LiveScene, name: str) -> str | None:
     return min(kinds - scene.live.unserved, default=None)
 
 
-def operator_duplicate(scene: LiveScene) -> Iterator[Finding]:
+@Rule(
+    id="operator-duplicate",
+    severity="error",
+    summary="The environment declares an operator that the cluster has already in another form than a Deployment.",
+    details="`up` refuses it, because the definitions of its kinds are somebody else's.",
+    example="`operators.trainingOperator` on a cluster whose pod `training-operator-0` belongs to a StatefulSet.",
+    remedy="Leave the operator out of the settings, and use the one that runs.",
+)
+def operator_duplicate(scene: LiveScene) -> Iterator[Violation]:
     """An operator that is declared does not run already in another form, since two would act on the same objects."""
     for name, found in (scene.live.operators or {}).items():
         if found and found.kind == "Pod" and declared(scene.settings, name):
@@ -97,10 +141,22 @@ def operator_duplicate(scene: LiveScene) -> Iterator[Finding]:
                 "`up` would install a second one"
             )
             remedy = f"remove {facts.path} from the settings, and use the one that runs"
-            yield Finding("operator-duplicate", "error", facts.path, message, remedy)
+            yield Violation(facts.path, message, remedy)
 
 
-def operator_version(scene: LiveScene) -> Iterator[Finding]:
+@Rule(
+    id="operator-version",
+    severity="error",
+    may_be=("warning",),
+    summary=(
+        "An operator runs as another image than the pinned release has (a warning), as a later release than the "
+        "declared one, or as a version known not to work with what is declared (errors)."
+    ),
+    details="`up` refuses to put an older release in the place of a newer one.",
+    example="Kueue v0.14, which does not serve `kueue.x-k8s.io/v1beta2`; or v0.16 where v0.15.2 is declared.",
+    remedy="`trainstack up` brings the pinned one; or have the operator upgraded; or declare the release that runs.",
+)
+def operator_version(scene: LiveScene) -> Iterator[Violation]:
     """The controllers are those that are pinned, and none that is known not to work with what is declared."""
     wanted, installs = needed(scene.settings), scene.settings.operators.installs
     running = {name: found for name, found in (scene.live.operators or {}).items() if found and name in wanted}
@@ -112,7 +168,7 @@ def operator_version(scene: LiveScene) -> Iterator[Finding]:
     for clash in clashes(versions, [run for _, run in scene.runs()]):
         # Of those that are all declared here, the files have told already.
         if first := next((name for name in clash.operators if not declared(scene.settings, name)), None):
-            yield Finding("operator-version", clash.severity, wanted[first], clash.message, clash.remedy)
+            yield Violation(wanted[first], clash.message, clash.remedy, clash.severity)
     for name, found in running.items():
         if found.kind == "Pod":
             continue  # `up` would not replace it: operator_duplicate.
@@ -121,23 +177,42 @@ def operator_version(scene: LiveScene) -> Iterator[Finding]:
                 f"{OPERATORS[name].title} {told[name]} runs, and the older {said[name]} is declared: {downgrades.WHY}"
             )
             remedy = downgrades.remedy(name, told[name])
-            yield Finding("operator-version", "error", wanted[name], message, remedy)
+            yield Violation(wanted[name], message, remedy)
         elif declared(scene.settings, name) and scene.images.get(name, found.image) != found.image:
             message = f"{OPERATORS[name].title} runs as {found.image}, and {scene.images[name]} is pinned"
             remedy = f"trainstack up -s {scene.settings.stack} changes it; or pin what runs"
-            yield Finding("operator-version", "warning", wanted[name], message, remedy)
+            yield Violation(wanted[name], message, remedy, "warning")
 
 
-def webhook_silent(scene: LiveScene) -> Iterator[Finding]:
+@Rule(
+    id="webhook-silent",
+    severity="error",
+    summary="A webhook on the way of a run's launch does not answer: nothing of that kind can be made.",
+    example='`failed calling webhook "mjob.kb.io"`.',
+    remedy="See the pods of the controller that the message names.",
+    silenceable=False,
+)
+def webhook_silent(scene: LiveScene) -> Iterator[Violation]:
     """The webhooks on the way of a run's launch, and those of declared operators, answer a dry run."""
     for each in scene.live.dry_runs:
         if each.status == 0 or each.status >= _SERVER_FAULT:
             message = f"a dry run of a {each.kind} was not answered: {each.message[:300]}"
             remedy = "see the controller that the message names: kubectl get pods -A"
-            yield Finding("webhook-silent", "error", each.path, message, remedy)
+            yield Violation(each.path, message, remedy)
 
 
-def launch_refused(scene: LiveScene) -> Iterator[Finding]:
+@Rule(
+    id="launch-refused",
+    severity="error",
+    summary=(
+        "The cluster does not take a run's launch: the credentials lack the right, or one of the cluster's own "
+        "rules says no."
+    ),
+    example="A policy that refuses Jobs without a label.",
+    remedy="Correct what the message names, or ask who administers the namespace.",
+    silenceable=False,
+)
+def launch_refused(scene: LiveScene) -> Iterator[Violation]:
     """The cluster takes a run's launch: rights, the cluster's own policies, quotas of the namespace."""
     for each in scene.live.dry_runs:
         if each.status in _FINE or not _CLIENT_FAULT <= each.status < _SERVER_FAULT:
@@ -148,10 +223,10 @@ def launch_refused(scene: LiveScene) -> Iterator[Finding]:
         else:
             message = f"the cluster refuses its {each.kind}: {each.message[:300]}"
             remedy = "correct what the message names, or ask the cluster's owner about that rule"
-        yield Finding("launch-refused", "error", each.path, message, remedy)
+        yield Violation(each.path, message, remedy)
 
 
-RULES: tuple[LiveRule, ...] = (
+RULES: tuple[Check[LiveScene], ...] = (
     server_version,
     kind_missing,
     operator_unready,

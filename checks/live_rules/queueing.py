@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from checks.admission.verdict import Cause, Lack, Verdict
-from checks.finding import Finding, Severity
 from checks.kinds import framework_of
-from checks.live import LiveRule, LiveScene, absent, declared, unknown
+from checks.live import LiveScene, absent, declared, unknown
+from checks.rule import Check, Rule, Severity, Violation
 from checks.rules.admission import remedy_of
 from checks.waiting import INACTIVE, conditions
 from settings.errors import nearest
@@ -14,7 +14,18 @@ _OF_THE_RUN: tuple[Cause, ...] = ("quota", "uncovered", "taint", "affinity", "to
 """What the other rules of queues do not tell of: those find what is missing, or admits nothing."""
 
 
-def queue_absent(scene: LiveScene) -> Iterator[Finding]:
+@Rule(
+    id="queue-absent",
+    severity="error",
+    may_be=(
+        "warning",
+        "unknown",
+    ),
+    summary="The namespace of a run does not have its LocalQueue.",
+    example="`queue: reserch` where there is `research`.",
+    remedy="Name one that there is (`kubectl get localqueues`), or have it made.",
+)
+def queue_absent(scene: LiveScene) -> Iterator[Violation]:
     """A run's LocalQueue is there."""
     own = {(one.namespace, one.name) for one in scene.settings.queues.local_queues}
     for path, run in scene.runs():
@@ -22,10 +33,9 @@ def queue_absent(scene: LiveScene) -> Iterator[Finding]:
         if run.queue is None or "LocalQueue" in scene.live.unserved:
             continue
         if there is None:
-            yield unknown("queue-absent", f"{path}.queue", f"whether namespace {run.namespace} has queue {run.queue}")
+            yield unknown(f"{path}.queue", f"whether namespace {run.namespace} has queue {run.queue}")
         elif run.queue not in there:
             yield absent(
-                "queue-absent",
                 f"{path}.queue",
                 f"namespace {run.namespace} has no local queue {run.queue}",
                 f"{nearest(run.queue, there)} (or have it made)",
@@ -34,7 +44,16 @@ def queue_absent(scene: LiveScene) -> Iterator[Finding]:
             )
 
 
-def queue_inactive(scene: LiveScene) -> Iterator[Finding]:
+@Rule(
+    id="queue-inactive",
+    severity="error",
+    may_be=("warning",),
+    summary="A run's queue, or the cluster queue that it leads to, admits nothing now.",
+    details="On hold it is a warning: the run waits.",
+    example="A cluster queue with a flavor that does not exist.",
+    remedy="Its owner mends it.",
+)
+def queue_inactive(scene: LiveScene) -> Iterator[Violation]:
     """A run's queue, and the cluster queue that it leads to, admit runs now."""
     cluster_queues = scene.live.all("ClusterQueue") or {}
     for path, run in scene.runs():
@@ -49,11 +68,22 @@ def queue_inactive(scene: LiveScene) -> Iterator[Finding]:
             words = INACTIVE.get(active["reason"], f"admits nothing: {active.get('message', active['reason'])}")
             severity: Severity = "warning" if active["reason"] == "Stopped" else "error"
             remedy = "its owner can mend that; a run waits in it until then"
-            yield Finding("queue-inactive", severity, f"{path}.queue", f"{what} {words}", remedy)
+            yield Violation(f"{path}.queue", f"{what} {words}", remedy, severity)
             break
 
 
-def priority_missing(scene: LiveScene) -> Iterator[Finding]:
+@Rule(
+    id="priority-missing",
+    severity="error",
+    may_be=(
+        "warning",
+        "unknown",
+    ),
+    summary="The cluster does not have a run's WorkloadPriorityClass.",
+    example="`priority: urgent` where there are `low`, `normal` and `high`.",
+    remedy="Name one that there is, or have it made.",
+)
+def priority_missing(scene: LiveScene) -> Iterator[Violation]:
     """A run's WorkloadPriorityClass is there."""
     there = scene.live.all("WorkloadPriorityClass")
     own = {one.name for one in scene.settings.queues.priority_classes}
@@ -61,10 +91,9 @@ def priority_missing(scene: LiveScene) -> Iterator[Finding]:
         if run.priority is None or "WorkloadPriorityClass" in scene.live.unserved:
             continue
         if there is None:
-            yield unknown("priority-missing", f"{path}.priority", f"whether there is a priority class {run.priority}")
+            yield unknown(f"{path}.priority", f"whether there is a priority class {run.priority}")
         elif run.priority not in there:
             yield absent(
-                "priority-missing",
                 f"{path}.priority",
                 f"the cluster has no WorkloadPriorityClass {run.priority}",
                 f"{nearest(run.priority, there)} (or have it made)",
@@ -73,7 +102,18 @@ def priority_missing(scene: LiveScene) -> Iterator[Finding]:
             )
 
 
-def framework_unmanaged(scene: LiveScene) -> Iterator[Finding]:
+@Rule(
+    id="framework-unmanaged",
+    severity="error",
+    may_be=("unknown",),
+    summary=(
+        "The cluster's Kueue, which is somebody else's, is not told to manage the kind of a queued run: it would "
+        "start at once, past every quota."
+    ),
+    example="A bare Pod with `queue:` on a Kueue as it is shipped.",
+    remedy="Have the framework added to `integrations.frameworks` of Kueue's configuration, or use another kind.",
+)
+def framework_unmanaged(scene: LiveScene) -> Iterator[Violation]:
     """The cluster's Kueue, where it is somebody else's, manages the kind of each run that is queued."""
     if declared(scene.settings, "kueue"):
         return
@@ -84,16 +124,25 @@ def framework_unmanaged(scene: LiveScene) -> Iterator[Finding]:
             continue
         if managed is None:
             told.add(framework)
-            yield unknown(
-                "framework-unmanaged", f"{path}.kind", f"whether Kueue manages a {run.kind}: its configuration"
-            )
+            yield unknown(f"{path}.kind", f"whether Kueue manages a {run.kind}: its configuration")
         elif framework not in managed:
             message = f"the cluster's Kueue does not manage a {run.kind}: it would start at once, past every quota"
             remedy = f"have {framework} added to integrations.frameworks of Kueue's configuration"
-            yield Finding("framework-unmanaged", "error", f"{path}.kind", message, remedy)
+            yield Violation(f"{path}.kind", message, remedy)
 
 
-def never_admitted(scene: LiveScene) -> Iterator[Finding]:
+@Rule(
+    id="never-admitted",
+    severity="error",
+    summary=(
+        "As [`never-fits`](#never-fits) and [`resource-uncovered`](#resource-uncovered), by what the cluster alone "
+        "knows: a queue that somebody else has made, the namespace's LimitRange, its labels."
+    ),
+    details="As it is now, the run could never be admitted, even if nobody else used anything.",
+    example="8 GPUs on a queue that has 4 and may borrow 2.",
+    remedy="What the message names; else ask for less, or ask the queue's owner for more.",
+)
+def never_admitted(scene: LiveScene) -> Iterator[Violation]:
     """A run fits on an idle cluster, by all that the cluster alone knows: others' queues, LimitRanges, labels."""
     refused = [verdict for verdict in scene.verdicts if verdict.outcome == "never fits"]
     # What the files say already has been told.
@@ -101,7 +150,7 @@ def never_admitted(scene: LiveScene) -> Iterator[Finding]:
     for verdict in refused:
         for key, lack in _reasons(verdict):
             if lack.cause in _OF_THE_RUN and key not in told:
-                yield Finding("never-admitted", "error", lack.path, lack.message, remedy_of(verdict, lack))
+                yield Violation(lack.path, lack.message, remedy_of(verdict, lack))
 
 
 def _reasons(verdict: Verdict) -> Iterator[tuple[tuple[str, ...], Lack]]:
@@ -110,4 +159,10 @@ def _reasons(verdict: Verdict) -> Iterator[tuple[tuple[str, ...], Lack]]:
         yield (verdict.path, lack.cause, lack.pod_set, lack.resource), lack
 
 
-RULES: tuple[LiveRule, ...] = (queue_absent, queue_inactive, priority_missing, framework_unmanaged, never_admitted)
+RULES: tuple[Check[LiveScene], ...] = (
+    queue_absent,
+    queue_inactive,
+    priority_missing,
+    framework_unmanaged,
+    never_admitted,
+)

@@ -2,14 +2,23 @@
 
 from collections.abc import Iterator
 
-from checks.finding import Finding
-from checks.live import LiveRule, LiveScene, absent, unknown
+from checks.live import LiveScene, absent, unknown
+from checks.rule import Check, Rule, Violation
 from checks.rules.volumes import makes_block_devices
 from checks.scene import each
 from settings.errors import nearest
 
 
-def namespace_missing(scene: LiveScene) -> Iterator[Finding]:
+@Rule(
+    id="namespace-missing",
+    severity="error",
+    may_be=("warning",),
+    summary="The namespace of a volume or a run is not there.",
+    example="A team's stack before its platform's stack.",
+    remedy="Have it made, or declare it under `environment.namespaces`.",
+    silenceable=False,
+)
+def namespace_missing(scene: LiveScene) -> Iterator[Violation]:
     """The namespaces of volumes and runs are there."""
     settings = scene.settings
     users = [(path, volume.namespace) for path, volume in each("storage.volumes", settings.storage.volumes)]
@@ -22,7 +31,6 @@ def namespace_missing(scene: LiveScene) -> Iterator[Finding]:
     for path, namespace in users:
         if namespace not in there:
             yield absent(
-                "namespace-missing",
                 f"{path}.namespace",
                 f"there is no namespace {namespace}",
                 "have it made, or declare it under environment.namespaces",
@@ -31,7 +39,18 @@ def namespace_missing(scene: LiveScene) -> Iterator[Finding]:
             )
 
 
-def class_missing(scene: LiveScene) -> Iterator[Finding]:
+@Rule(
+    id="class-missing",
+    severity="error",
+    may_be=(
+        "warning",
+        "unknown",
+    ),
+    summary="A volume that is not bound yet asks for a storage class that the cluster does not have.",
+    example="`storageClass: csi-cephfs-sc` on the local cluster.",
+    remedy="Name one of the cluster's classes (`kubectl get storageclass`), or have it made.",
+)
+def class_missing(scene: LiveScene) -> Iterator[Violation]:
     """A volume that is not bound finds its storage class, or a volume made by hand that bears the class's name."""
     settings, live = scene.settings, scene.live
     classes, volumes = live.all("StorageClass"), live.all("PersistentVolume") or {}
@@ -44,10 +63,9 @@ def class_missing(scene: LiveScene) -> Iterator[Finding]:
         if name in by_hand or (claim.get("status") or {}).get("phase") == "Bound":
             continue
         if classes is None:
-            yield unknown("class-missing", f"{path}.storageClass", f"whether there is a storage class {name}")
+            yield unknown(f"{path}.storageClass", f"whether there is a storage class {name}")
         elif name not in classes:
             yield absent(
-                "class-missing",
                 f"{path}.storageClass",
                 f"the cluster has no storage class {name}",
                 f"{nearest(name, classes)} (or have it made)",
@@ -56,7 +74,14 @@ def class_missing(scene: LiveScene) -> Iterator[Finding]:
             )
 
 
-def class_differs(scene: LiveScene) -> Iterator[Finding]:
+@Rule(
+    id="class-differs",
+    severity="error",
+    summary="A declared class exists with another provisioner, binding mode or reclaim policy, which cannot be edited.",
+    example="`volumeBindingMode: Immediate` in the cluster where `WaitForFirstConsumer` is declared.",
+    remedy="Give the declared class another name, or declare what there is.",
+)
+def class_differs(scene: LiveScene) -> Iterator[Violation]:
     """A declared class is the live one in what cannot be edited."""
     classes = scene.live.all("StorageClass") or {}
     for path, one in each("storage.classes", scene.settings.storage.classes):
@@ -71,10 +96,17 @@ def class_differs(scene: LiveScene) -> Iterator[Finding]:
             if body.get(field) != wanted:
                 message = f"class {one.name} has {key} {body.get(field)}, and {wanted} is declared"
                 remedy = "a class cannot be edited there: give the declared one another name, or say what is"
-                yield Finding("class-differs", "error", f"{path}.{key}", message, remedy)
+                yield Violation(f"{path}.{key}", message, remedy)
 
 
-def class_access_mode(scene: LiveScene) -> Iterator[Finding]:
+@Rule(
+    id="class-access-mode",
+    severity="error",
+    summary="As [`volume-access-mode`](#volume-access-mode), of a class that the cluster has by others' hands.",
+    example="`accessModes: [ReadWriteMany]` on `ebs.csi.aws.com`.",
+    remedy="Take a class of shared storage, or `ReadWriteOnce`.",
+)
+def class_access_mode(scene: LiveScene) -> Iterator[Violation]:
     """A volume for writers on several nodes is of a class that can serve them, as far as that is known."""
     storage = scene.settings.storage
     # Of a class that is declared here, the files have told already.
@@ -85,7 +117,7 @@ def class_access_mode(scene: LiveScene) -> Iterator[Finding]:
         if "ReadWriteMany" in volume.access_modes and makes_block_devices(provisioner):
             message = f"class {volume.storage_class} ({provisioner}) gives no ReadWriteMany volumes with a file system"
             remedy = "take a class of shared storage (NFS, CephFS, …), or ReadWriteOnce"
-            yield Finding("class-access-mode", "error", f"{path}.accessModes", message, remedy)
+            yield Violation(f"{path}.accessModes", message, remedy)
 
 
-RULES: tuple[LiveRule, ...] = (namespace_missing, class_missing, class_differs, class_access_mode)
+RULES: tuple[Check[LiveScene], ...] = (namespace_missing, class_missing, class_differs, class_access_mode)

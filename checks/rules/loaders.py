@@ -7,8 +7,8 @@ from checks.admission.judging import judge
 from checks.admission.launches import declared_workloads, read_workload
 from checks.admission.model import Admitted, Model, Workload
 from checks.admission.reading import declared_model
-from checks.finding import Finding
-from checks.scene import Rule, Scene
+from checks.rule import Check, Rule, Violation
+from checks.scene import Scene
 from workloads.build import manifest
 from workloads.data_loader import temporary_loader
 from workloads.identity import Facts
@@ -19,7 +19,28 @@ _FACTS = Facts(image="-", data_digest=None, wrapper="-", commit="")
 """What an admission does not depend on."""
 
 
-def loader_shut_out(scene: Scene) -> Iterator[Finding]:
+@Rule(
+    id="loader-shut-out",
+    severity="error",
+    may_be=("unknown",),
+    summary=(
+        "Runs or trials that wait in their pods for data which `trainstack up` brings may hold all quota of the "
+        "queue of the [loader](runs.md#data) that brings it: each waits for the other."
+    ),
+    details=(
+        "A loader that requests nothing, as by default, is let past them, but in a `StrictFIFO` queue. `unknown` "
+        "where a tenant's loader has to request something."
+    ),
+    example=(
+        "Trials of `cpu: 1`, without `parallelism`, on a queue of 8, and `cluster.loader` with `requests: {cpu: 1}`."
+    ),
+    remedy=(
+        "Let the loader request 0, or let `cluster.loader.queue` be one with quota for loaders alone. Where a "
+        "service allows neither, a `parallelism` that leaves room, or `dependsOn` a `DataLoader` through which the "
+        "data is copied."
+    ),
+)
+def loader_shut_out(scene: Scene) -> Iterator[Violation]:
     """What waits for data that `trainstack up` brings leaves room in its queue for the loader that brings it."""
     model = declared_model(scene.settings)
     workloads = {each.path: each for each in declared_workloads(scene.settings, model)}
@@ -35,12 +56,12 @@ def loader_shut_out(scene: Scene) -> Iterator[Finding]:
         if there and (verdict.outcome == "waits" or behind):
             ends = "it ends, which waits" if count == 1 else f"{len(there)} of {count} trials end, which wait"
             message = f"the loader of its data may wait in queue {loader.queue} until {ends} for that data"
-            yield Finding("loader-shut-out", "error", path, message, _REMEDY)
+            yield Violation(path, message, _REMEDY)
         elif verdict.outcome == "unknown" and any(loader.pod_sets[0].requests.values()):
             message = (
                 f"the loader of its data needs quota of queue {loader.queue}; whether any is left is not known here"
             )
-            yield Finding("loader-shut-out", "unknown", path, message, _REMEDY)
+            yield Violation(path, message, _REMEDY, "unknown")
 
 
 def _waiting(scene: Scene) -> Iterator[tuple[str, str, int]]:
@@ -74,4 +95,4 @@ def _admitted(workload: Workload, model: Model, count: int) -> list[Admitted]:
     return found
 
 
-RULES: tuple[Rule, ...] = (loader_shut_out,)
+RULES: tuple[Check[Scene], ...] = (loader_shut_out,)

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from hashlib import sha256
 
-from checks.finding import Finding
 from checks.kinds import framework_of
-from checks.scene import Rule, Scene
+from checks.rule import Check, Rule, Violation
+from checks.scene import Scene
 from checks.versions import clashes, version
 from settings.errors import nearest
 from settings.operators import Manifest
@@ -36,7 +36,14 @@ SETTING_OF_INSTALL = {"training-operator": "trainingOperator"}
 """Where a release's name is not the setting's."""
 
 
-def framework_unlisted(scene: Scene) -> Iterator[Finding]:
+@Rule(
+    id="framework-unlisted",
+    severity="error",
+    summary="A queued run is of a kind that Kueue does not manage: it would start at once, past every quota.",
+    example="A PyTorchJob with `frameworks: [batch/job]`.",
+    remedy="Add the kind to `operators.kueue.configuration.frameworks`.",
+)
+def framework_unlisted(scene: Scene) -> Iterator[Violation]:
     """Kueue manages the kind of each run that is queued; else the run starts at once, past every quota."""
     kueue = scene.settings.operators.kueue
     for path, run in scene.runs() if kueue else ():
@@ -44,10 +51,23 @@ def framework_unlisted(scene: Scene) -> Iterator[Finding]:
         if kueue and run.queue is not None and framework not in kueue.configuration.frameworks:
             message = f"Kueue does not manage a {run.kind}: it would start at once, past every quota"
             remedy = f"add {framework} to operators.kueue.configuration.frameworks"
-            yield Finding("framework-unlisted", "error", f"{path}.kind", message, remedy)
+            yield Violation(f"{path}.kind", message, remedy)
 
 
-def framework_unknown(scene: Scene) -> Iterator[Finding]:
+@Rule(
+    id="framework-unknown",
+    severity="error",
+    summary=(
+        "Kueue is told to manage a framework that it does not know, or the same one twice; its controller would not "
+        "start."
+    ),
+    example="`frameworks: [batch/jobs]`.",
+    remedy=(
+        "Write the name as Kueue has it: `batch/job`, `kubeflow.org/pytorchjob`, `trainer.kubeflow.org/trainjob`, …."
+    ),
+    silenceable=False,
+)
+def framework_unknown(scene: Scene) -> Iterator[Violation]:
     """Kueue knows each of the frameworks that it is told to manage; else its controller ends at its start."""
     kueue = scene.settings.operators.kueue
     listed = kueue.configuration.frameworks if kueue else ()
@@ -55,31 +75,60 @@ def framework_unknown(scene: Scene) -> Iterator[Finding]:
         path = f"operators.kueue.configuration.frameworks[{index}]"
         if framework not in _FRAMEWORKS:
             message = f"{framework} is no framework of Kueue, whose controller would not start"
-            yield Finding("framework-unknown", "error", path, message, nearest(framework, _FRAMEWORKS))
+            yield Violation(path, message, nearest(framework, _FRAMEWORKS))
         elif framework in listed[:index]:
             message = f"{framework} is listed twice, and Kueue's controller would not start"
-            yield Finding("framework-unknown", "error", path, message, "list it once")
+            yield Violation(path, message, "list it once")
 
 
-def version_clash(scene: Scene) -> Iterator[Finding]:
+@Rule(
+    id="version-clash",
+    severity="error",
+    may_be=("warning",),
+    summary="Releases that are known not to work with each other, or with what the runs ask of them.",
+    details="An error where something never runs, a warning where it runs with the wrong quota.",
+    example=(
+        "Kueue v0.15 with Trainer v2.2, which has another field for where a TrainJob's pods go: no queued TrainJob "
+        "starts."
+    ),
+    remedy="Pin versions that go together, as `defaults.yaml` does.",
+)
+def version_clash(scene: Scene) -> Iterator[Violation]:
     """The releases to be installed work with each other, and can do what the runs ask of them."""
     installs = scene.settings.operators.installs
     versions = {name: found for name, install in installs.items() if (found := version(install.manifest.version))}
     for clash in clashes(versions, [run for _, run in scene.runs()]):
         path = f"operators.{SETTING_OF_INSTALL.get(clash.operators[0], clash.operators[0])}.manifest.version"
-        yield Finding("version-clash", clash.severity, path, clash.message, clash.remedy)
+        yield Violation(path, clash.message, clash.remedy, clash.severity)
 
 
-def queue_missing(scene: Scene) -> Iterator[Finding]:
+@Rule(
+    id="queue-missing",
+    severity="error",
+    summary=(
+        "Kueue holds runs of the kinds that it manages without a queue too (`manageJobsWithoutQueueName: true`), "
+        "and this one has none: it would wait for ever."
+    ),
+    example="A Job without `queue:`.",
+    remedy="Add `queue:`.",
+)
+def queue_missing(scene: Scene) -> Iterator[Violation]:
     """Where Kueue also holds what names no queue, every run that it manages names one; else it is held for ever."""
     kueue = scene.settings.operators.kueue
     for path, run in scene.runs() if kueue and kueue.configuration.manage_jobs_without_queue_name else ():
         if kueue and run.queue is None and framework_of(run) in kueue.configuration.frameworks:
             message = "names no queue, and manageJobsWithoutQueueName holds it for ever"
-            yield Finding("queue-missing", "error", path, message, "add `queue:`")
+            yield Violation(path, message, "add `queue:`")
 
 
-def scheme_missing(scene: Scene) -> Iterator[Finding]:
+@Rule(
+    id="scheme-missing",
+    severity="error",
+    summary="The training operator is installed without the kind of a run, so the cluster does not know it.",
+    example="A PyTorchJob with `schemes: [tfjob]`.",
+    remedy="Add the kind to `operators.trainingOperator.schemes`.",
+)
+def scheme_missing(scene: Scene) -> Iterator[Violation]:
     """The training operator watches the kinds that runs are of."""
     operator = scene.settings.operators.training_operator
     for path, run in scene.runs() if operator else ():
@@ -87,34 +136,70 @@ def scheme_missing(scene: Scene) -> Iterator[Finding]:
         if operator and scheme is not None and scheme not in operator.schemes:
             message = f"the training operator is installed without {scheme}: the cluster has no {run.kind}"
             remedy = f"add {scheme} to operators.trainingOperator.schemes"
-            yield Finding("scheme-missing", "error", f"{path}.kind", message, remedy)
+            yield Violation(f"{path}.kind", message, remedy)
 
 
-def jobset_missing(scene: Scene) -> Iterator[Finding]:
+@Rule(
+    id="jobset-missing",
+    severity="error",
+    summary=(
+        "Trainer is installed without JobSet, of which it makes TrainJobs: its controller ends where the cluster "
+        "has no JobSets."
+    ),
+    example="`operators` with `trainer: {}` and no `jobset`.",
+    remedy="Add `jobset: {}` to `operators`.",
+)
+def jobset_missing(scene: Scene) -> Iterator[Violation]:
     """Trainer makes JobSets of TrainJobs: its controller does not run where the cluster has no such kind."""
     operators = scene.settings.operators
     if operators.trainer and not operators.jobset:
         message = "Trainer makes JobSets of TrainJobs, and JobSet is not installed"
-        yield Finding("jobset-missing", "error", "operators.trainer", message, "add `jobset: {}` to operators")
+        yield Violation("operators.trainer", message, "add `jobset: {}` to operators")
 
 
-def trainjob_misfit(scene: Scene) -> Iterator[Finding]:
+@Rule(
+    id="trainjob-misfit",
+    severity="error",
+    summary="A TrainJob has no place for something that the run says.",
+    details=(
+        "Its nodes are all alike, so roles must not differ; they restart `Never` or `OnFailure`; and Trainer sets "
+        "the variables `PET_…`."
+    ),
+    example="`kind: TrainJob` and a Worker with `args` that the Master does not have.",
+    remedy="Say the same in all roles, drop what it names, or let the kind be PyTorchJob.",
+    silenceable=False,
+)
+def trainjob_misfit(scene: Scene) -> Iterator[Violation]:
     """What a TrainJob has no place for: roles that differ, restarts that a Job does not know."""
     for path, run in scene.runs():
         for misfit in misfits(run) if run.kind == "TrainJob" else ():
-            yield Finding("trainjob-misfit", "error", f"{path}.{misfit.path}", misfit.problem, misfit.remedy)
+            yield Violation(f"{path}.{misfit.path}", misfit.problem, misfit.remedy)
 
 
-def manifest_missing(scene: Scene) -> Iterator[Finding]:
+@Rule(
+    id="manifest-missing",
+    severity="error",
+    summary="A release manifest's file is not there.",
+    example="`path: .trainstack/manifests/kueue-v0.15.2.yaml` in a fresh clone.",
+    remedy="Run `make tools`.",
+    silenceable=False,
+)
+def manifest_missing(scene: Scene) -> Iterator[Violation]:
     """A manifest's file is there."""
     for path, manifest in _manifests(scene):
         if manifest.path is not None and not (scene.root / manifest.path).is_file():
-            yield Finding(
-                "manifest-missing", "error", f"{path}.path", f"there is no file {manifest.path}", "run `make tools`"
-            )
+            yield Violation(f"{path}.path", f"there is no file {manifest.path}", "run `make tools`")
 
 
-def manifest_mismatch(scene: Scene) -> Iterator[Finding]:
+@Rule(
+    id="manifest-mismatch",
+    severity="error",
+    summary="A release manifest's file has other bytes than its `sha256` says; nothing of it is installed.",
+    example="An edited file, or a new version with the old digest.",
+    remedy="Run `make tools`, or pin the new bytes if they are meant.",
+    silenceable=False,
+)
+def manifest_mismatch(scene: Scene) -> Iterator[Violation]:
     """A manifest's file has the bytes that the settings name."""
     for path, manifest in _manifests(scene):
         file = scene.root / manifest.path if manifest.path else None
@@ -124,7 +209,7 @@ def manifest_mismatch(scene: Scene) -> Iterator[Finding]:
         if found != manifest.sha256:
             message = f"{manifest.path} has the sha256 {found}, not {manifest.sha256}"
             remedy = "run `make tools`, or pin the new bytes if they are meant"
-            yield Finding("manifest-mismatch", "error", f"{path}.sha256", message, remedy)
+            yield Violation(f"{path}.sha256", message, remedy)
 
 
 def _manifests(scene: Scene) -> Iterator[tuple[str, Manifest]]:
@@ -132,7 +217,7 @@ def _manifests(scene: Scene) -> Iterator[tuple[str, Manifest]]:
         yield f"operators.{SETTING_OF_INSTALL.get(name, name)}.manifest", install.manifest
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[Check[Scene], ...] = (
     framework_unlisted,
     framework_unknown,
     queue_missing,

@@ -5,13 +5,24 @@ Source: validateResourceGroups in Kueue's pkg/webhooks/clusterqueue_webhook.go.
 
 from collections.abc import Iterator
 
-from checks.finding import Finding
-from checks.scene import Rule, Scene, each
+from checks.rule import Check, Rule, Violation
+from checks.scene import Scene, each
 from settings.quantities import amount
 from settings.queues import ClusterQueue, ResourceQuota
 
 
-def covered_resources(scene: Scene) -> Iterator[Finding]:
+@Rule(
+    id="covered-resources",
+    severity="error",
+    summary=(
+        "A flavor does not list exactly the covered resources of its group, in their order; Kueue's webhook refuses "
+        "the queue."
+    ),
+    example="`coveredResources: [cpu, memory]`, and a flavor that lists `memory` before `cpu`.",
+    remedy="List the same resources in the same order.",
+    silenceable=False,
+)
+def covered_resources(scene: Scene) -> Iterator[Violation]:
     """Each flavor lists the covered resources of its group, all of them in the same order."""
     for path, queue in _queues(scene):
         for index, group in enumerate(queue.resource_groups):
@@ -22,10 +33,18 @@ def covered_resources(scene: Scene) -> Iterator[Finding]:
                         f"lists {', '.join(listed)} where coveredResources says {', '.join(group.covered_resources)}"
                     )
                     remedy = "list the same resources in the same order"
-                    yield Finding("covered-resources", "error", f"{where}.resources", message, remedy)
+                    yield Violation(f"{where}.resources", message, remedy)
 
 
-def group_overlap(scene: Scene) -> Iterator[Finding]:
+@Rule(
+    id="group-overlap",
+    severity="error",
+    summary="A resource, or a flavor, stands twice in one cluster queue; Kueue's webhook refuses the queue.",
+    example="`cpu` in `resourceGroups[0]` and `resourceGroups[1]`.",
+    remedy="Keep each resource and each flavor in one group.",
+    silenceable=False,
+)
+def group_overlap(scene: Scene) -> Iterator[Violation]:
     """A resource, and a flavor, stands once in a queue."""
     for path, queue in _queues(scene):
         seen: dict[tuple[str, str], int] = {}
@@ -36,31 +55,60 @@ def group_overlap(scene: Scene) -> Iterator[Finding]:
                 if (kind, name) in seen:
                     message = f"the {kind} {name} is in resourceGroups[{seen[kind, name]}] already"
                     remedy = f"keep each {kind} in one group, once"
-                    yield Finding("group-overlap", "error", f"{path}.resourceGroups[{index}]", message, remedy)
+                    yield Violation(f"{path}.resourceGroups[{index}]", message, remedy)
                 seen.setdefault((kind, name), index)
 
 
-def limit_without_cohort(scene: Scene) -> Iterator[Finding]:
+@Rule(
+    id="limit-without-cohort",
+    severity="error",
+    summary=(
+        "`borrowingLimit` or `lendingLimit` in a cluster queue that is in no cohort; Kueue's webhook refuses the queue."
+    ),
+    example="`{name: cpu, nominalQuota: 2, borrowingLimit: 1}` without `cohort:`.",
+    remedy="Name a cohort, or leave the limit out.",
+    silenceable=False,
+)
+def limit_without_cohort(scene: Scene) -> Iterator[Violation]:
     """Only a queue of a cohort borrows and lends."""
     for path, queue in _queues(scene):
         for where, quota in _quotas(path, queue):
             limits = {"borrowingLimit": quota.borrowing_limit, "lendingLimit": quota.lending_limit}
             for key in (key for key, limit in limits.items() if limit is not None and queue.cohort is None):
                 remedy = f"name a cohort, or leave {key} out"
-                yield Finding("limit-without-cohort", "error", f"{where}.{key}", "the queue is in no cohort", remedy)
+                yield Violation(f"{where}.{key}", "the queue is in no cohort", remedy)
 
 
-def lending_over_nominal(scene: Scene) -> Iterator[Finding]:
+@Rule(
+    id="lending-over-nominal",
+    severity="error",
+    summary="A queue lends more than it has; Kueue's webhook refuses the queue.",
+    example="`{name: cpu, nominalQuota: 1, lendingLimit: 2}`.",
+    remedy="Lend at most the nominal quota.",
+    silenceable=False,
+)
+def lending_over_nominal(scene: Scene) -> Iterator[Violation]:
     """A queue lends no more than it has."""
     for path, queue in _queues(scene):
         for where, quota in _quotas(path, queue):
             if quota.lending_limit is not None and amount(quota.lending_limit) > amount(quota.nominal_quota):
                 message = f"is more than the nominal quota ({quota.lending_limit} of {quota.nominal_quota})"
                 remedy = f"lend at most {quota.nominal_quota}"
-                yield Finding("lending-over-nominal", "error", f"{where}.lendingLimit", message, remedy)
+                yield Violation(f"{where}.lendingLimit", message, remedy)
 
 
-def borrow_without_reclaim(scene: Scene) -> Iterator[Finding]:
+@Rule(
+    id="borrow-without-reclaim",
+    severity="error",
+    summary=(
+        "A queue that may evict in others' queues while it borrows, but may not take back its own quota; Kueue's "
+        "webhook refuses it."
+    ),
+    example="`preemption: {borrowWithinCohort: {policy: LowerPriority}}` without `reclaimWithinCohort`.",
+    remedy="Let `reclaimWithinCohort` be `LowerPriority` or `Any`, or leave `borrowWithinCohort` out.",
+    silenceable=False,
+)
+def borrow_without_reclaim(scene: Scene) -> Iterator[Violation]:
     """A queue that may evict in others' queues while it borrows may take its own quota back too."""
     for path, queue in _queues(scene):
         preemption = queue.preemption
@@ -68,10 +116,20 @@ def borrow_without_reclaim(scene: Scene) -> Iterator[Finding]:
         if borrowing and borrowing.policy != "Never" and preemption.reclaim_within_cohort == "Never":
             message = f"borrowWithinCohort has the policy {borrowing.policy}, and reclaimWithinCohort is Never"
             remedy = "let reclaimWithinCohort be LowerPriority or Any, or leave borrowWithinCohort out"
-            yield Finding("borrow-without-reclaim", "error", f"{path}.preemption", message, remedy)
+            yield Violation(f"{path}.preemption", message, remedy)
 
 
-def queue_closed(scene: Scene) -> Iterator[Finding]:
+@Rule(
+    id="queue-closed",
+    severity="error",
+    summary=(
+        "A local queue points at a cluster queue that is not open to its namespace; Kueue would hold every run for "
+        "ever."
+    ),
+    example="`namespaces: [prod]` on the cluster queue, and a local queue in `research`.",
+    remedy="Add the namespace to the cluster queue's `namespaces`.",
+)
+def queue_closed(scene: Scene) -> Iterator[Violation]:
     """A local queue's namespace may use its cluster queue."""
     allowed = {queue.name: queue.namespaces for queue in scene.settings.queues.cluster_queues}
     for path, queue in each("queues.localQueues", scene.settings.queues.local_queues):
@@ -82,7 +140,7 @@ def queue_closed(scene: Scene) -> Iterator[Finding]:
                 f"cluster queue {queue.cluster_queue} is not open to namespace {queue.namespace} (it is to {names})"
             )
             remedy = f"add {queue.namespace} to the namespaces of {queue.cluster_queue}"
-            yield Finding("queue-closed", "error", f"{path}.clusterQueue", message, remedy)
+            yield Violation(f"{path}.clusterQueue", message, remedy)
 
 
 def _queues(scene: Scene) -> Iterator[tuple[str, ClusterQueue]]:
@@ -95,7 +153,7 @@ def _quotas(path: str, queue: ClusterQueue) -> Iterator[tuple[str, ResourceQuota
             yield from each(f"{where}.resources", flavor.resources)
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[Check[Scene], ...] = (
     covered_resources,
     group_overlap,
     limit_without_cohort,

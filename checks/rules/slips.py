@@ -5,12 +5,12 @@ from base64 import b64decode
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from checks.finding import Finding
 from checks.kinds import framework_of
+from checks.rule import Check, Rule, Violation
 from checks.rules.operators import SETTING_OF_INSTALL
 from checks.rules.references import ALWAYS_THERE
 from checks.run_pods import pod_sets
-from checks.scene import Rule, Scene, each
+from checks.scene import Scene, each
 from manifests.labels import POD_SECURITY
 from manifests.namespaces import enforced
 from settings.operators import KueueConfiguration
@@ -24,7 +24,15 @@ _ALIKE = 0.8
 """How much of two names is equal where one is taken for a slip of the other, from 0 to 1."""
 
 
-def queue_left_out(scene: Scene) -> Iterator[Finding]:
+@Rule(
+    id="queue-left-out",
+    severity="warning",
+    summary="A run sets no queue although its namespace has one and Kueue manages its kind.",
+    details="Without a queue, Kueue does not suspend the run: it starts at once, outside every quota.",
+    example="A run in namespace `vision` without `queue: vision`.",
+    remedy="Add `queue:`. If the run is meant to start at once, silence the warning.",
+)
+def queue_left_out(scene: Scene) -> Iterator[Violation]:
     """A run of a kind that Kueue manages names a queue where its namespace has one; else it starts past every quota."""
     kueue = scene.settings.operators.kueue
     configuration = kueue.configuration if kueue else KueueConfiguration()
@@ -34,19 +42,37 @@ def queue_left_out(scene: Scene) -> Iterator[Finding]:
         held = configuration.manage_jobs_without_queue_name
         if run.queue is None and names and framework_of(run) in configuration.frameworks and not held:
             message = f"sets no queue although namespace {run.namespace} has one: it would start outside every quota"
-            yield Finding("queue-left-out", "warning", path, message, f"add `queue: {names[0]}`")
+            yield Violation(path, message, f"add `queue: {names[0]}`")
 
 
-def namespace_privileged(scene: Scene) -> Iterator[Finding]:
+@Rule(
+    id="namespace-privileged",
+    severity="warning",
+    summary="A namespace of the stack enforces Pod Security `privileged`.",
+    details="Anyone who may create pods in it has the rights of root on its nodes.",
+    example="`labels: {pod-security.kubernetes.io/enforce: privileged}`.",
+    remedy="`baseline` or `restricted`.",
+)
+def namespace_privileged(scene: Scene) -> Iterator[Violation]:
     """No namespace of the stack takes privileged pods, which may do on a node whatever root may."""
     for path, namespace in each("environment.namespaces", scene.settings.environment.namespaces):
         if enforced(namespace) == "privileged":
             message = "enforces Pod Security level privileged: its pods can take over their nodes"
             place = child(f"{path}.labels", f"{POD_SECURITY}enforce")
-            yield Finding("namespace-privileged", "warning", place, message, "write baseline or restricted")
+            yield Violation(place, message, "write baseline or restricted")
 
 
-def prepare_missing(scene: Scene) -> Iterator[Finding]:
+@Rule(
+    id="prepare-missing",
+    severity="warning",
+    summary=(
+        "`prepare` of a run's data is not a module of the repository, so `trainstack up` cannot run it when the "
+        "volume lacks the data."
+    ),
+    example="`prepare: workloads/digits/prepare.py` where `workloads.digits.prepare` is meant.",
+    remedy="Name a module as `python -m` does, or leave `prepare` out and upload the data with `trainstack upload`.",
+)
+def prepare_missing(scene: Scene) -> Iterator[Violation]:
     """What prepares a run's data is a module of the repository, as `python -m` finds it."""
     for path, run in scene.runs():
         module = run.data.prepare if run.data else None
@@ -59,18 +85,32 @@ def prepare_missing(scene: Scene) -> Iterator[Finding]:
                 remedy = f"write {module.replace('.', '/')}.py, or leave out prepare and upload the data"
             else:
                 continue
-            yield Finding("prepare-missing", "warning", f"{path}.data.prepare", message, remedy)
+            yield Violation(f"{path}.data.prepare", message, remedy)
 
 
-def path_upward(scene: Scene) -> Iterator[Finding]:
+@Rule(
+    id="path-upward",
+    severity="warning",
+    summary="A path contains `..`, so it leads out of the folder or volume that it is relative to.",
+    example="`record: {volume: training, path: ../runs}`.",
+    remedy="Write the path without `..`.",
+)
+def path_upward(scene: Scene) -> Iterator[Violation]:
     """Paths lead downward: what contains `..` leaves the folder, or the volume, that it begins in."""
     for path, text in _paths(scene):
         if ".." in text.split("/"):
             message = f"{text} contains '..'"
-            yield Finding("path-upward", "warning", path, message, "write the path without '..'")
+            yield Violation(path, message, "write the path without '..'")
 
 
-def mount_hides_system(scene: Scene) -> Iterator[Finding]:
+@Rule(
+    id="mount-hides-system",
+    severity="warning",
+    summary="A volume is mounted over a system folder of the image, such as `/etc` or `/usr`, and hides its files.",
+    example="`mountPath: /etc`.",
+    remedy="Mount the volume below `/mnt` or `/data`.",
+)
+def mount_hides_system(scene: Scene) -> Iterator[Violation]:
     """No volume covers a folder that the container's system needs."""
     for path, run in scene.runs():
         for pods in pod_sets(path, run):
@@ -78,20 +118,38 @@ def mount_hides_system(scene: Scene) -> Iterator[Finding]:
                 if mount.mount_path.rstrip("/") in _SYSTEM_FOLDERS:
                     message = f"{mount.mount_path} is a system folder of the image, and the volume would hide its files"
                     place = f"{pods.mounts_path}[{index}].mountPath"
-                    yield Finding("mount-hides-system", "warning", place, message, "mount it below /mnt or /data")
+                    yield Violation(place, message, "mount it below /mnt or /data")
 
 
-def secret_undecryptable(scene: Scene) -> Iterator[Finding]:
+@Rule(
+    id="secret-undecryptable",
+    severity="warning",
+    summary=(
+        "A value of a Secret does not have the form of the engine's ciphertexts, so the change would fail when the "
+        "engine decrypts it."
+    ),
+    details="The value may be the secret itself, written by hand. The finding never prints it.",
+    example="`values: {password: {secure: hunter2}}`.",
+    remedy="`pulumi config set --secret --path`; if the file held the secret, rotate the secret at its source.",
+)
+def secret_undecryptable(scene: Scene) -> Iterator[Violation]:
     """Encrypted values have the form of a ciphertext. They are never repeated: one may be the secret itself."""
     for path, secret in each("secrets.secrets", scene.settings.secrets.secrets):
         for key, value in secret.values.items():
             if not _is_ciphertext(value.secure):
                 message = "is not a ciphertext of the engine, so it cannot be decrypted"
                 remedy = "set it with `pulumi config set --secret --path`; if the file holds the secret, rotate it"
-                yield Finding("secret-undecryptable", "warning", child(f"{path}.values", key), message, remedy)
+                yield Violation(child(f"{path}.values", key), message, remedy)
 
 
-def stop_unknown(scene: Scene) -> Iterator[Finding]:
+@Rule(
+    id="stop-unknown",
+    severity="warning",
+    summary="An entry of `workloads.stop` is not a run id, or its name is similar to that of a declared run.",
+    example="`stop: [digits]`; `stop: [digit-1ef63d273f]` where the run is `digits`.",
+    remedy="Write the id that `trainstack status` shows. A preview also notes well-formed ids that match no run.",
+)
+def stop_unknown(scene: Scene) -> Iterator[Violation]:
     """Entries of `stop` have the form of a run id, of no name that is nearly a declared one's."""
     settings = scene.settings
     names = {*(run.name for run in settings.workloads.runs), *(sweep.name for sweep in settings.sweeps.sweeps)}
@@ -107,10 +165,20 @@ def stop_unknown(scene: Scene) -> Iterator[Finding]:
             message, remedy = f"no run is named {found['name']}", f"did you mean {close}{word[-11:]}?"
         else:
             continue
-        yield Finding("stop-unknown", "warning", f"workloads.stop[{index}]", message, remedy)
+        yield Violation(f"workloads.stop[{index}]", message, remedy)
 
 
-def discard_unknown(scene: Scene) -> Iterator[Finding]:
+@Rule(
+    id="discard-unknown",
+    severity="warning",
+    summary=(
+        "The namespace of an entry of `storage.discard` is not in the environment, or its name is similar to that "
+        "of a declared claim."
+    ),
+    example="`discard: [research/trainin]` where the claim is `training`.",
+    remedy="Correct the entry or remove it.",
+)
+def discard_unknown(scene: Scene) -> Iterator[Violation]:
     """Entries of `discard` are of namespaces that are known, and of no name that is nearly a declared claim's."""
     storage, environment = scene.settings.storage, scene.settings.environment
     known = {claim.namespace for claim in storage.volumes} | {one.name for one in environment.namespaces}
@@ -121,7 +189,7 @@ def discard_unknown(scene: Scene) -> Iterator[Finding]:
         if namespace not in known or close is not None:
             message = f"no claim is {word}" if namespace in known else f"no namespace is {namespace}"
             remedy = f"did you mean {namespace}/{close}?" if close else "correct the entry or remove it"
-            yield Finding("discard-unknown", "warning", f"storage.discard[{index}]", message, remedy)
+            yield Violation(f"storage.discard[{index}]", message, remedy)
 
 
 def _paths(scene: Scene) -> Iterator[tuple[str, str]]:
@@ -162,7 +230,7 @@ def _slip_of(word: str, known: set[str]) -> str | None:
     return next((name for name in alike if re.sub(r"\D", "", name) == re.sub(r"\D", "", word)), None)
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[Check[Scene], ...] = (
     queue_left_out,
     namespace_privileged,
     prepare_missing,

@@ -2,11 +2,22 @@
 
 from collections.abc import Iterator
 
-from checks.finding import Finding
-from checks.scene import Rule, Scene
+from checks.rule import Check, Rule, Violation
+from checks.scene import Scene
 
 
-def tenant_cluster_scoped(scene: Scene) -> Iterator[Finding]:
+@Rule(
+    id="tenant-cluster-scoped",
+    severity="error",
+    summary="A tenant's stack declares something cluster-wide, for which a tenant has no rights.",
+    example="`profile: tenant` with `environment.namespaces`, or with the priority classes of `defaults.yaml`.",
+    remedy=(
+        "Leave it to the platform's owner. What `defaults.yaml` brings is taken away with null: `priorityClasses: "
+        "null`."
+    ),
+    silenceable=False,
+)
+def tenant_cluster_scoped(scene: Scene) -> Iterator[Violation]:
     """A tenant has rights in its namespaces only, so it declares nothing that is cluster-wide."""
     settings = scene.settings
     if settings.environment.profile != "tenant":
@@ -29,7 +40,7 @@ def tenant_cluster_scoped(scene: Scene) -> Iterator[Finding]:
         if names:
             message = f"is cluster-wide, and a tenant's stack is not ({', '.join(names)})"
             remedy = "leave it to the platform's owner; what defaults.yaml brings is taken away with null"
-            yield Finding("tenant-cluster-scoped", "error", path, message, remedy)
+            yield Violation(path, message, remedy)
 
 
-RULES: tuple[Rule, ...] = (tenant_cluster_scoped,)
+RULES: tuple[Check[Scene], ...] = (tenant_cluster_scoped,)

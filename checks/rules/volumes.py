@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from checks.finding import Finding, Severity
+from checks.rule import Check, Rule, Severity, Violation
 from checks.run_pods import pod_sets
-from checks.scene import Rule, Scene, each
+from checks.scene import Scene, each
 from settings.quantities import amount
 from settings.storage import NO_PROVISIONER, PersistentVolume, Volume
 from settings.workloads import Workload
@@ -25,25 +25,52 @@ _BLOCK = {
 Source: the access modes that each driver documents."""
 
 
-def volume_one_pod(scene: Scene) -> Iterator[Finding]:
+@Rule(
+    id="volume-one-pod",
+    severity="error",
+    summary="Several pods of a run mount a volume that takes one; the others never start.",
+    example="`accessModes: [ReadWriteOncePod]` and a master with two workers.",
+    remedy="Give the volume `ReadWriteMany`, or mount it in one role of one pod.",
+)
+def volume_one_pod(scene: Scene) -> Iterator[Violation]:
     """A ReadWriteOncePod volume is mounted by one pod; a second one never starts."""
     for path, volume, pods in _shared(scene):
         if volume.access_modes == ("ReadWriteOncePod",):
             message = f"{pods} pods mount volume {volume.name}, which takes one (ReadWriteOncePod)"
             remedy = "give the volume ReadWriteMany, or mount it in one role of one pod"
-            yield Finding("volume-one-pod", "error", path, message, remedy)
+            yield Violation(path, message, remedy)
 
 
-def volume_one_node(scene: Scene) -> Iterator[Finding]:
+@Rule(
+    id="volume-one-node",
+    severity="warning",
+    summary=(
+        "Several pods of a run mount a volume that serves the pods of one node; pods on further nodes would stay "
+        "Pending."
+    ),
+    example="`accessModes: [ReadWriteOnce]` and a master with two workers.",
+    remedy="Give the volume `ReadWriteMany`, or see that the pods fit on one node.",
+)
+def volume_one_node(scene: Scene) -> Iterator[Violation]:
     """A ReadWriteOnce volume serves the pods of one node: further nodes cannot take part."""
     for path, volume, pods in _shared(scene):
         if set(volume.access_modes) <= {"ReadWriteOnce", "ReadWriteOncePod"} and "ReadWriteOnce" in volume.access_modes:
             message = f"{pods} pods mount volume {volume.name}, which serves one node (ReadWriteOnce)"
             remedy = "give the volume ReadWriteMany, or see that the pods fit on one node"
-            yield Finding("volume-one-node", "warning", path, message, remedy)
+            yield Violation(path, message, remedy)
 
 
-def volume_access_mode(scene: Scene) -> Iterator[Finding]:
+@Rule(
+    id="volume-access-mode",
+    severity="error",
+    summary=(
+        "A `ReadWriteMany` volume of a declared class whose provisioner makes block devices, as far as provisioners "
+        "are known."
+    ),
+    example="`accessModes: [ReadWriteMany]` on a class with `provisioner: ebs.csi.aws.com`.",
+    remedy="Take a class of shared storage, or `ReadWriteOnce`.",
+)
+def volume_access_mode(scene: Scene) -> Iterator[Violation]:
     """A volume for writers on several nodes is of a declared class that can serve them, as far as that is known."""
     storage = scene.settings.storage
     provisioners = {one.name: one.provisioner for one in storage.classes}
@@ -52,10 +79,18 @@ def volume_access_mode(scene: Scene) -> Iterator[Finding]:
         if "ReadWriteMany" in volume.access_modes and makes_block_devices(provisioner):
             message = f"class {volume.storage_class} ({provisioner}) gives no ReadWriteMany volumes with a file system"
             remedy = "take a class of shared storage (NFS, CephFS, …), or ReadWriteOnce"
-            yield Finding("volume-access-mode", "error", f"{path}.accessModes", message, remedy)
+            yield Violation(f"{path}.accessModes", message, remedy)
 
 
-def volume_read_only(scene: Scene) -> Iterator[Finding]:
+@Rule(
+    id="volume-read-only",
+    severity="error",
+    may_be=("warning",),
+    summary="A volume for readers alone is mounted to write: an error where the run's record is on it, else a warning.",
+    example="`accessModes: [ReadOnlyMany]` and a mount without `readOnly: true`.",
+    remedy="Say `readOnly: true`, or give the volume `ReadWriteMany`.",
+)
+def volume_read_only(scene: Scene) -> Iterator[Violation]:
     """What is written to is no volume that serves readers alone: surely not the one with a run's record."""
     volumes = {(one.namespace, one.name): one for one in scene.settings.storage.volumes}
     for path, run in scene.runs():
@@ -68,10 +103,20 @@ def volume_read_only(scene: Scene) -> Iterator[Finding]:
                     recorded = run.record is not None and run.record.volume == volume.name
                     severity: Severity = "error" if recorded else "warning"
                     where = f"{pods.mounts_path}[{index}].readOnly"
-                    yield Finding("volume-read-only", severity, where, message, remedy)
+                    yield Violation(where, message, remedy, severity)
 
 
-def volume_unbindable(scene: Scene) -> Iterator[Finding]:
+@Rule(
+    id="volume-unbindable",
+    severity="error",
+    summary=(
+        "A claim whose class has no provisioner finds no declared volume that has its access modes, its size and "
+        "the labels that it selects; it would stay Pending."
+    ),
+    example="`size: 3Gi` and a PersistentVolume of 2Gi.",
+    remedy="Correct the claim, or declare such a volume under `storage.persistentVolumes`.",
+)
+def volume_unbindable(scene: Scene) -> Iterator[Violation]:
     """A claim of a class without a provisioner finds a volume made by hand that will do."""
     storage, environment = scene.settings.storage, scene.settings.environment
     provided = {one.name for one in storage.classes if one.provisioner != NO_PROVISIONER}
@@ -85,10 +130,18 @@ def volume_unbindable(scene: Scene) -> Iterator[Finding]:
         if all(why):
             message = f"no volume of class {claim.storage_class} will do: {'; '.join(why)}"
             remedy = "correct the claim, or declare such a volume under storage.persistentVolumes"
-            yield Finding("volume-unbindable", "error", path, message, remedy)
+            yield Violation(path, message, remedy)
 
 
-def mount_duplicate(scene: Scene) -> Iterator[Finding]:
+@Rule(
+    id="mount-duplicate",
+    severity="error",
+    summary="Two volumes have one mount path; the API server refuses the pods.",
+    example="Twice `mountPath: /mnt/training`.",
+    remedy="Give each volume, and the code, its own path.",
+    silenceable=False,
+)
+def mount_duplicate(scene: Scene) -> Iterator[Violation]:
     """Nothing is mounted at the same path twice."""
     for path, run in scene.runs():
         for pods in pod_sets(path, run):
@@ -98,36 +151,51 @@ def mount_duplicate(scene: Scene) -> Iterator[Finding]:
             for place, count in Counter(one.rstrip("/") or "/" for one in places).items():
                 if count > 1:
                     message = f"{place} is a mount path {count} times"
-                    yield Finding(
-                        "mount-duplicate",
-                        "error",
+                    yield Violation(
                         pods.mounts_path,
                         message,
                         "give each volume, and the code, its own path; some are the stack's own",
                     )
 
 
-def record_unmounted(scene: Scene) -> Iterator[Finding]:
+@Rule(
+    id="record-unmounted",
+    severity="error",
+    summary=(
+        "A managed run's record is on a volume that the recording pod (a Job's own, or the master) does not mount, "
+        "or mounts read-only."
+    ),
+    example="`record: {volume: training}` without `training` under `volumes`.",
+    remedy="Add the volume to `volumes`, without `readOnly`.",
+)
+def record_unmounted(scene: Scene) -> Iterator[Violation]:
     """A managed run mounts its record's volume, to write, where rank 0 runs."""
     for path, run in scene.runs():
         if run.managed and run.record is not None:
             mounts = [mount for mount in next(pod_sets(path, run)).mounts if mount.volume == run.record.volume]
             if not mounts:
                 message = f"the volume {run.record.volume} is not mounted, so the run cannot be recorded"
-                yield Finding("record-unmounted", "error", f"{path}.record.volume", message, _mount(run.record.volume))
+                yield Violation(f"{path}.record.volume", message, _mount(run.record.volume))
             elif all(mount.read_only for mount in mounts):
                 message = f"the volume {run.record.volume} is mounted to read only, so the run cannot be recorded"
                 remedy = "leave readOnly out of its mount"
-                yield Finding("record-unmounted", "error", f"{path}.record.volume", message, remedy)
+                yield Violation(f"{path}.record.volume", message, remedy)
 
 
-def data_unmounted(scene: Scene) -> Iterator[Finding]:
+@Rule(
+    id="data-unmounted",
+    severity="warning",
+    summary="A role does not mount the volume with the data that the run names.",
+    example="`data: {volume: training, …}` and a Worker with `volumes: []`.",
+    remedy="Add the volume to the role's `volumes`, with a `mountPath`.",
+)
+def data_unmounted(scene: Scene) -> Iterator[Violation]:
     """A run that names its data mounts the data's volume."""
     for path, run in scene.runs():
         for pods in pod_sets(path, run) if run.data else ():
             if run.data and run.data.volume not in {mount.volume for mount in pods.mounts}:
                 message = f"the volume {run.data.volume} with the data is not mounted by {pods.name}"
-                yield Finding("data-unmounted", "warning", f"{path}.data.volume", message, _mount(run.data.volume))
+                yield Violation(f"{path}.data.volume", message, _mount(run.data.volume))
 
 
 def makes_block_devices(provisioner: str) -> bool:
@@ -172,7 +240,7 @@ def _mounting(path: str, run: Workload) -> dict[str, tuple[str, int]]:
     return mounting
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[Check[Scene], ...] = (
     volume_one_pod,
     volume_one_node,
     volume_access_mode,

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from checks import against_cluster, preflight, silences
+from checks import against_cluster, preflight
 from checks.finding import Finding
 from settings.checks import Checks, Silence
 from settings.model import Settings
@@ -63,6 +63,18 @@ def test_rules_over_a_cluster_are_silenced_where_the_cluster_is_read() -> None:
     assert (unused.id, unused.path) == ("silence-unused", "checks.silenced[0]")
 
 
-def test_what_is_refused_is_a_rule() -> None:
-    """Each id that cannot be silenced is one of the rules'."""
-    assert {*preflight.RULES, *against_cluster.RULES} >= silences.REFUSED
+REFUSED = {
+    *("borrow-without-reclaim", "covered-resources", "framework-unknown", "group-overlap"),
+    *("lending-over-nominal", "limit-without-cohort"),
+    *("kind-missing", "label-invalid", "launch-refused", "mount-duplicate", "name-derived", "name-duplicate"),
+    *("namespace-missing", "resources-refused", "tenant-cluster-scoped", "webhook-silent"),
+    *("data-missing", "dockerfile-missing", "env-reserved", "manifest-mismatch", "manifest-missing", "trainjob-misfit"),
+}
+"""By Kueue's webhooks or its controller; by the API server; by a build."""
+
+
+def test_what_others_refuse_cannot_be_silenced() -> None:
+    """These rules over an environment, and no others."""
+    rules = [check.rule for check in preflight.RULES.values()]
+    rules += [check.rule for check in against_cluster.RULES.values()]
+    assert {rule.id for rule in rules if not rule.silenceable} == REFUSED

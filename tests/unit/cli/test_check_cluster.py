@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from checks.finding import Checked, Finding
+from checks.rule import Violation
+from checks.rules.images import pins_missing
 from cli import check_cluster as command
 from cli.check_cluster import declared_manifests, with_cluster
 from cli.session import Session
@@ -30,7 +32,7 @@ def test_an_unknown_context_is_an_error_at_its_line(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
     text = "config:\n  trainstack:cluster:\n    context: lba\n"
     (tmp_path / "Pulumi.test.yaml").write_text(text, encoding="utf-8")
-    known = Finding("pins-missing", "warning", "environment.pinned", "x", "y")
+    known = Finding.of(pins_missing.rule, Violation("environment.pinned", "x", "y"))
     checked = with_cluster(Checked([known], []), Session(tmp_path, "test"), load_with_places(tmp_path, "test"))
     assert checked.findings[0] == known
     (found,) = checked.findings[1:]
