@@ -23,18 +23,15 @@ MANIFESTS_UNBUILT = Rule(
     id="manifests-unbuilt",
     severity="error",
     may_be=("unknown",),
-    summary=(
-        "What the environment declares cannot be built from its files, so `--cluster` sends no launches as dry runs."
-    ),
-    details="`unknown` where only the operators' objects are missing: a release was not downloaded yet.",
-    example="a ledger larger than a ConfigMap, since a run has a megabyte of arguments.",
-    remedy="Fix the problem that the message describes.",
+    summary="The manifests of the environment cannot be built from its files, so no launch is sent as a dry run.",
+    details="The finding is `unknown` if only operators' objects are missing: a release was not downloaded.",
+    example="A ledger that exceeds the size of a ConfigMap, because a run has a megabyte of arguments.",
+    remedy="Correct what the message describes.",
 )
 CLUSTER_UNREACHABLE = Rule(
     id="cluster-unreachable",
     severity="error",
-    summary="The cluster could not be read, so no rule was held against it.",
-    details="What the files alone show is reported all the same.",
+    summary="The cluster could not be read, so only the rules over files were applied.",
     example="`cluster: {context: lba}` where the kubeconfig has the context `lab`.",
     remedy="Correct `cluster.context`, `KUBECONFIG` or the credentials, or start the cluster, as the message says.",
     silenceable=False,

@@ -12,6 +12,7 @@ from checks.rule import Check, Rule, Violation
 from checks.rule_runner import run_rules
 from checks.rules import (
     admission,
+    dependencies,
     files,
     images,
     loaders,
@@ -35,6 +36,7 @@ RULES: dict[str, Check[Scene]] = {
     check.rule.id: check
     for group in (
         references,
+        dependencies,
         queues,
         pools,
         admission,
@@ -59,11 +61,17 @@ SETTINGS = Rule(
     severity="error",
     summary="A file of the environment does not load, so no rule was applied.",
     details=(
-        "A key is unknown or missing, or a value does not have the form that the API server or the kubelet accepts: "
-        "a name, a label, a path, an amount, an image reference. All faults of all files are listed."
+        "A key is unknown or missing, or a value does not have the form that the API server or the kubelet accepts. "
+        "The report lists every fault of every file."
     ),
-    example="`nominalQouta: 2`, or `size: 2 GB`.",
-    remedy="Correct what the message names, in the file and line that it gives. Keys: [Environments](environments.md).",
+    change="""
+        trainstack:storage:
+          volumes:
+            - {name: training, size: 2 GB}
+    """,
+    remedy=(
+        "Correct the value at the file and line that the message gives. [Environments](environments.md) lists the keys."
+    ),
     silenceable=False,
 )
 

@@ -41,6 +41,8 @@ class Rule:
     details: str = ""
     """Further sentences: the consequence, exceptions, sources."""
     example: str = ""
+    change: str = ""
+    """An example in YAML: a change of the environment `dev` that violates this rule, and no other."""
     remedy: str
     silenceable: bool = True
     """False where Kueue, the API server or a build refuses the object anyway: a silence would delay the failure."""

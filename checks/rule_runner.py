@@ -15,13 +15,10 @@ from checks.rule import Check, Rule, Violation
 RULE_FAILED = Rule(
     id="rule-failed",
     severity="error",
-    summary="A rule, or the verdict on the runs, ended with an error, so what it checks is not known.",
-    details=(
-        "The finding names the rule, the error and the place in the program. It stops the change and cannot be "
-        "silenced."
-    ),
+    summary="A rule, or the verdict on the runs, failed with an exception, so its result is not known.",
+    details="The message has the rule, the exception and its place in the code.",
     example="`the rule image-unpinned failed with KeyError: 'spec' (images.py:49)`.",
-    remedy="Report it with the whole message: it is a bug of the rule.",
+    remedy="Report the whole message: it is a bug in Trainstack.",
     silenceable=False,
 )
 

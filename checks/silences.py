@@ -12,27 +12,39 @@ from settings.paths import nearest_place
 SILENCE_UNKNOWN = Rule(
     id="silence-unknown",
     severity="error",
-    summary="A silence names a rule that there is not.",
-    example="`{rule: never-fit, …}`.",
-    remedy="Write the id as a heading of this page has it.",
+    summary="A silence names an unknown rule.",
+    change="""
+        trainstack:checks:
+          silenced:
+            - {rule: never-fit, path: "workloads.runs[digits]", reason: The quota is raised tomorrow.}
+    """,
+    remedy="Use the id of a section of this page.",
 )
 SILENCE_REFUSED = Rule(
     id="silence-refused",
     severity="error",
-    summary=(
-        "A silence is of a rule by which Kueue or the API server refuses an object, or without which nothing can be "
-        "built: the change would fail all the same, a little later."
+    summary="A silence names a rule that cannot be silenced.",
+    details=(
+        "Kueue or the API server refuses the object anyway, or it cannot be built: the change would only fail later."
     ),
-    example="`{rule: covered-resources, …}`.",
-    remedy="Mend what the rule finds.",
+    change="""
+        trainstack:checks:
+          silenced:
+            - {rule: covered-resources, path: queues, reason: We know.}
+    """,
+    remedy="Correct what the rule finds, and remove the entry.",
 )
 SILENCE_UNUSED = Rule(
     id="silence-unused",
     severity="warning",
-    summary="A silence that silences nothing any more.",
-    details="Those of rules over a cluster are looked at with `--cluster` alone.",
-    example="The quota that was too small has been raised.",
-    remedy="Take the entry out.",
+    summary="A silence matches no finding.",
+    details="Silences of rules that read the cluster are only looked at with `--cluster`.",
+    change="""
+        trainstack:checks:
+          silenced:
+            - {rule: volume-one-node, path: storage, reason: The cluster has one node.}
+    """,
+    remedy="Remove the entry.",
 )
 RULES: tuple[Rule, ...] = (SILENCE_UNKNOWN, SILENCE_REFUSED, SILENCE_UNUSED)
 """What is found about silences themselves."""

@@ -23,16 +23,15 @@ _SMALLER = "ask for less in a pod, or use nodes that have it"
     id="flavor-nodes",
     severity="error",
     may_be=("warning",),
-    summary="No node bears the labels of a flavor.",
+    summary="No node has the labels of a flavor.",
     details=(
-        "An error where a run would be given that flavor: its pods would be admitted, and stay Pending. Else a "
-        "warning. Not asked where nodes are made on demand."
+        "An error if a run would be assigned that flavor: its pods would be admitted and stay Pending. Otherwise a "
+        "warning. The rule does not apply where an autoscaler adds nodes."
     ),
-    example="`nodeLabels: {nvidia.com/gpu.product: A100}` and only CPU nodes.",
+    example="`nodeLabels: {nvidia.com/gpu.product: A100}` on a cluster with CPU nodes only.",
     remedy="Label the nodes, or correct the flavor.",
 )
 def flavor_nodes(scene: LiveScene) -> Iterator[Violation]:
-    """Each flavor stands for at least one node; else pods are admitted on it and stay Pending."""
     model = scene.snapshot.model
     empty = {name: labels for name, labels in _labels(model).items() if not standing(labels, model.nodes or ())}
     remedy = "label the nodes, or correct the flavor's nodeLabels"
@@ -52,16 +51,15 @@ def flavor_nodes(scene: LiveScene) -> Iterator[Violation]:
     id="node-resources",
     severity="error",
     may_be=("unknown",),
-    summary=(
-        "No node of the flavor that a run would be given, with the labels that it selects and no taint that it does "
-        "not tolerate, could hold one of its pods, were it empty."
+    summary="No node could hold one of the run's pods, even if it were empty.",
+    details=(
+        "The rule looks at the nodes of the flavor that the run would be assigned, with the labels that it selects "
+        "and without taints that it does not tolerate. It does not apply where an autoscaler adds nodes."
     ),
-    details="Not asked where nodes are made on demand.",
     example="`limits: {nvidia.com/gpu: 8}` where the largest node has 4.",
-    remedy="Ask for less in one pod, or correct `nodeSelector` or `tolerations`.",
+    remedy="Request less in one pod, or correct `nodeSelector` or `tolerations`.",
 )
 def node_resources(scene: LiveScene) -> Iterator[Violation]:
-    """For each kind of pod of a run there is a node, of the flavor that it would be given, that could hold one."""
     model = scene.snapshot.model
     if model.nodes is None:
         for path, run in scene.runs():
@@ -84,15 +82,12 @@ def node_resources(scene: LiveScene) -> Iterator[Violation]:
 @Rule(
     id="quota-over-nodes",
     severity="warning",
-    summary=(
-        "A cluster queue has more quota on a flavor than all nodes of that flavor together have; what is admitted "
-        "beyond that stays Pending."
-    ),
-    example="`nominalQuota: 16` of GPUs where the flavor's two nodes have 4 each.",
-    remedy="Lower the quota, or let there be more nodes. Where they are on order, silence it and say so.",
+    summary="A cluster queue has more quota on a flavor than all nodes of that flavor have together.",
+    details="What is admitted beyond that stays Pending.",
+    example="`nominalQuota: 16` of GPUs where the flavor has two nodes with 4 each.",
+    remedy="Lower the quota, or add nodes. If nodes are on order, silence the finding and give that reason.",
 )
 def quota_over_nodes(scene: LiveScene) -> Iterator[Violation]:
-    """A cluster queue has no more quota than the nodes of the flavor have together."""
     have, made = _capacities(scene.snapshot.model), _made(scene.snapshot.model)
     for path, flavor, name, nominal in _promised(scene):
         most = have[flavor].get(name, 0) if flavor in have else nominal
@@ -105,12 +100,12 @@ def quota_over_nodes(scene: LiveScene) -> Iterator[Violation]:
 @Rule(
     id="flavor-overpromised",
     severity="warning",
-    summary="Each cluster queue's quota on a flavor is there, but not that of all queues and cohorts together.",
+    summary="All queues and cohorts together have more quota on a flavor than its nodes have.",
+    details="The quota of each one alone is covered.",
     example="Two queues with `nominalQuota: 8` of GPUs each, on a flavor whose nodes have 8.",
-    remedy="Lower the quotas, so that the cohort lends what is free, or let there be more nodes.",
+    remedy="Lower the quotas, so that the cohort lends what is free, or add nodes.",
 )
 def flavor_overpromised(scene: LiveScene) -> Iterator[Violation]:
-    """All cluster queues and cohorts together promise no more of a flavor than its nodes have."""
     model = scene.snapshot.model
     have = _capacities(model)
     holders = [(one.name, one.quotas) for one in (model.cluster_queues or {}).values()]

@@ -20,12 +20,11 @@ _KUEUE_NEEDS = (1, 29, 0)
 @Rule(
     id="server-version",
     severity="error",
-    summary="The cluster's Kubernetes is older than the Kueue needs that serves the API version used here.",
+    summary="The cluster's Kubernetes is older than the Kueue release requires.",
     example="Kubernetes v1.28 and a run with a queue.",
-    remedy="Upgrade the cluster, or use another.",
+    remedy="Upgrade the cluster, or use another one.",
 )
 def server_version(scene: LiveScene) -> Iterator[Violation]:
-    """The cluster is new enough for the Kueue that the environment's API version needs."""
     found = version(scene.live.version)
     path = needed(scene.settings).get("kueue")
     if path and found and found < _KUEUE_NEEDS:
@@ -38,12 +37,12 @@ def server_version(scene: LiveScene) -> Iterator[Violation]:
     severity="error",
     may_be=("warning",),
     summary="The cluster does not serve the kind of a run, or Kueue's kinds in version v1beta2.",
-    example="A PyTorchJob on a cluster without the definition `pytorchjobs.kubeflow.org`.",
-    remedy="Have the operator installed, or declare it under `operators`.",
+    details="A warning if the environment itself installs the operator: `up` adds the kind.",
+    example="A PyTorchJob on a cluster without the CustomResourceDefinition `pytorchjobs.kubeflow.org`.",
+    remedy="Ask the cluster's owner to install the operator, or declare it under `operators`.",
     silenceable=False,
 )
 def kind_missing(scene: LiveScene) -> Iterator[Violation]:
-    """The cluster serves the kinds that the runs are launched as, and Kueue's in our version."""
     wanted: dict[str, tuple[str, str, str]] = {}
     for path, run in scene.runs():
         kind = launched_as(run)
@@ -70,22 +69,18 @@ def kind_missing(scene: LiveScene) -> Iterator[Violation]:
         "warning",
         "unknown",
     ),
-    summary=(
-        "The controller of Kueue, the training operator, JobSet or Trainer is not found in any namespace, or has no "
-        "ready pod."
-    ),
+    summary="The controller of Kueue, the training operator, JobSet or Trainer was not found, or has no ready pod.",
     details=(
-        "It is recognized by the name and labels of its Deployment or, whatever else owns its pods (a StatefulSet, "
-        "for one), by their labels, and by the image or name of a container."
+        "Trainstack recognizes a controller by the name and labels of its Deployment. If something else owns the "
+        "pods, such as a StatefulSet, it recognizes their labels and the image or name of a container."
     ),
     example="A controller whose image cannot be pulled.",
     remedy=(
-        "`kubectl logs` of what the message names. Where nothing is found and the cluster serves the operator's "
-        "kinds, look for it before you have a second one installed."
+        "Read the logs with the `kubectl logs` command of the message. If nothing was found and the cluster serves "
+        "the operator's kinds, look for the operator before you install a second one."
     ),
 )
 def operator_unready(scene: LiveScene) -> Iterator[Violation]:
-    """The controllers that the environment depends on run, whatever owns their pods, and are ready."""
     for name, path in needed(scene.settings).items():
         facts = OPERATORS[name]
         if scene.live.operators is None:
@@ -126,13 +121,12 @@ def _served(scene: LiveScene, name: str) -> str | None:
 @Rule(
     id="operator-duplicate",
     severity="error",
-    summary="The environment declares an operator that the cluster has already in another form than a Deployment.",
-    details="`up` refuses it, because the definitions of its kinds are somebody else's.",
+    summary="The environment declares an operator that already runs on the cluster, but not as a Deployment.",
+    details="`up` refuses it, because another owner manages the definitions of its kinds.",
     example="`operators.trainingOperator` on a cluster whose pod `training-operator-0` belongs to a StatefulSet.",
-    remedy="Leave the operator out of the settings, and use the one that runs.",
+    remedy="Remove the operator from the settings, and use the one that runs.",
 )
 def operator_duplicate(scene: LiveScene) -> Iterator[Violation]:
-    """An operator that is declared does not run already in another form, since two would act on the same objects."""
     for name, found in (scene.live.operators or {}).items():
         if found and found.kind == "Pod" and declared(scene.settings, name):
             facts = OPERATORS[name]
@@ -148,16 +142,17 @@ def operator_duplicate(scene: LiveScene) -> Iterator[Violation]:
     id="operator-version",
     severity="error",
     may_be=("warning",),
-    summary=(
-        "An operator runs as another image than the pinned release has (a warning), as a later release than the "
-        "declared one, or as a version known not to work with what is declared (errors)."
+    summary="A running operator is not the declared or pinned release.",
+    details=(
+        "A warning if its image is not the pinned one. An error if a newer release than the declared one runs, "
+        "which `up` refuses to downgrade, or a release that is known not to work with what is declared."
     ),
-    details="`up` refuses to put an older release in the place of a newer one.",
     example="Kueue v0.14, which does not serve `kueue.x-k8s.io/v1beta2`; or v0.16 where v0.15.2 is declared.",
-    remedy="`trainstack up` brings the pinned one; or have the operator upgraded; or declare the release that runs.",
+    remedy=(
+        "Run `trainstack up` to install the pinned release, ask the owner to upgrade, or declare the release that runs."
+    ),
 )
 def operator_version(scene: LiveScene) -> Iterator[Violation]:
-    """The controllers are those that are pinned, and none that is known not to work with what is declared."""
     wanted, installs = needed(scene.settings), scene.settings.operators.installs
     running = {name: found for name, found in (scene.live.operators or {}).items() if found and name in wanted}
     tags = {name: _TAG.search(found.image) for name, found in running.items()}
@@ -187,13 +182,13 @@ def operator_version(scene: LiveScene) -> Iterator[Violation]:
 @Rule(
     id="webhook-silent",
     severity="error",
-    summary="A webhook on the way of a run's launch does not answer: nothing of that kind can be made.",
+    summary="A webhook that a run's launch passes through does not answer.",
+    details="No object of that kind can be created.",
     example='`failed calling webhook "mjob.kb.io"`.',
-    remedy="See the pods of the controller that the message names.",
+    remedy="Check the pods of the controller that the message names.",
     silenceable=False,
 )
 def webhook_silent(scene: LiveScene) -> Iterator[Violation]:
-    """The webhooks on the way of a run's launch, and those of declared operators, answer a dry run."""
     for each in scene.live.dry_runs:
         if each.status == 0 or each.status >= _SERVER_FAULT:
             message = f"a dry run of a {each.kind} was not answered: {each.message[:300]}"
@@ -204,16 +199,13 @@ def webhook_silent(scene: LiveScene) -> Iterator[Violation]:
 @Rule(
     id="launch-refused",
     severity="error",
-    summary=(
-        "The cluster does not take a run's launch: the credentials lack the right, or one of the cluster's own "
-        "rules says no."
-    ),
-    example="A policy that refuses Jobs without a label.",
-    remedy="Correct what the message names, or ask who administers the namespace.",
+    summary="The cluster refuses a run's launch.",
+    details="The credentials lack the right, or a policy or quota of the cluster rejects the object.",
+    example="A policy that rejects Jobs without a certain label.",
+    remedy="Correct what the message names, or ask the administrator of the namespace.",
     silenceable=False,
 )
 def launch_refused(scene: LiveScene) -> Iterator[Violation]:
-    """The cluster takes a run's launch: rights, the cluster's own policies, quotas of the namespace."""
     for each in scene.live.dry_runs:
         if each.status in _FINE or not _CLIENT_FAULT <= each.status < _SERVER_FAULT:
             continue

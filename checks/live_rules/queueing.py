@@ -21,12 +21,12 @@ _OF_THE_RUN: tuple[Cause, ...] = ("quota", "uncovered", "taint", "affinity", "to
         "warning",
         "unknown",
     ),
-    summary="The namespace of a run does not have its LocalQueue.",
-    example="`queue: reserch` where there is `research`.",
-    remedy="Name one that there is (`kubectl get localqueues`), or have it made.",
+    summary="The LocalQueue of a run does not exist in its namespace.",
+    details="A warning if the environment declares it: `up` creates it.",
+    example="`queue: reserch` where the namespace has `research`.",
+    remedy="Name an existing queue (`kubectl get localqueues`), or ask its owner to create it.",
 )
 def queue_absent(scene: LiveScene) -> Iterator[Violation]:
-    """A run's LocalQueue is there."""
     own = {(one.namespace, one.name) for one in scene.settings.queues.local_queues}
     for path, run in scene.runs():
         there = scene.live.all("LocalQueue", run.namespace)
@@ -48,13 +48,12 @@ def queue_absent(scene: LiveScene) -> Iterator[Violation]:
     id="queue-inactive",
     severity="error",
     may_be=("warning",),
-    summary="A run's queue, or the cluster queue that it leads to, admits nothing now.",
-    details="On hold it is a warning: the run waits.",
+    summary="A run's queue, or the cluster queue that it points at, admits nothing now.",
+    details="If the queue is stopped (`stopPolicy`) it is a warning: the run waits.",
     example="A cluster queue with a flavor that does not exist.",
-    remedy="Its owner mends it.",
+    remedy="Ask the owner of the queue to correct it.",
 )
 def queue_inactive(scene: LiveScene) -> Iterator[Violation]:
-    """A run's queue, and the cluster queue that it leads to, admit runs now."""
     cluster_queues = scene.live.all("ClusterQueue") or {}
     for path, run in scene.runs():
         queue = (scene.live.all("LocalQueue", run.namespace) or {}).get(run.queue or "")
@@ -79,12 +78,12 @@ def queue_inactive(scene: LiveScene) -> Iterator[Violation]:
         "warning",
         "unknown",
     ),
-    summary="The cluster does not have a run's WorkloadPriorityClass.",
-    example="`priority: urgent` where there are `low`, `normal` and `high`.",
-    remedy="Name one that there is, or have it made.",
+    summary="The WorkloadPriorityClass of a run does not exist.",
+    details="A warning if the environment declares it: `up` creates it.",
+    example="`priority: urgent` where the cluster has `low`, `normal` and `high`.",
+    remedy="Name an existing class, or ask its owner to create it.",
 )
 def priority_missing(scene: LiveScene) -> Iterator[Violation]:
-    """A run's WorkloadPriorityClass is there."""
     there = scene.live.all("WorkloadPriorityClass")
     own = {one.name for one in scene.settings.queues.priority_classes}
     for path, run in scene.runs():
@@ -106,15 +105,12 @@ def priority_missing(scene: LiveScene) -> Iterator[Violation]:
     id="framework-unmanaged",
     severity="error",
     may_be=("unknown",),
-    summary=(
-        "The cluster's Kueue, which is somebody else's, is not told to manage the kind of a queued run: it would "
-        "start at once, past every quota."
-    ),
-    example="A bare Pod with `queue:` on a Kueue as it is shipped.",
-    remedy="Have the framework added to `integrations.frameworks` of Kueue's configuration, or use another kind.",
+    summary="The cluster's Kueue, which another owner installed, does not manage the kind of a queued run.",
+    details="The run would start at once, outside every quota.",
+    example="A Pod with `queue:` on a Kueue with the default configuration.",
+    remedy="Ask for the framework in `integrations.frameworks` of Kueue's configuration, or use another kind.",
 )
 def framework_unmanaged(scene: LiveScene) -> Iterator[Violation]:
-    """The cluster's Kueue, where it is somebody else's, manages the kind of each run that is queued."""
     if declared(scene.settings, "kueue"):
         return
     managed, told = scene.live.frameworks, set()
@@ -135,15 +131,17 @@ def framework_unmanaged(scene: LiveScene) -> Iterator[Violation]:
     id="never-admitted",
     severity="error",
     summary=(
-        "As [`never-fits`](#never-fits) and [`resource-uncovered`](#resource-uncovered), by what the cluster alone "
-        "knows: a queue that somebody else has made, the namespace's LimitRange, its labels."
+        "As [`never-fits`](#never-fits) and [`resource-uncovered`](#resource-uncovered), by what only the cluster "
+        "knows."
     ),
-    details="As it is now, the run could never be admitted, even if nobody else used anything.",
-    example="8 GPUs on a queue that has 4 and may borrow 2.",
-    remedy="What the message names; else ask for less, or ask the queue's owner for more.",
+    details=(
+        "That is another owner's queue, the namespace's LimitRange, or its labels. The run could never be admitted, "
+        "even on an idle cluster."
+    ),
+    example="8 GPUs in a queue that has 4 and may borrow 2.",
+    remedy="Make one of the changes in the message, request less, or ask the queue's owner for more.",
 )
 def never_admitted(scene: LiveScene) -> Iterator[Violation]:
-    """A run fits on an idle cluster, by all that the cluster alone knows: others' queues, LimitRanges, labels."""
     refused = [verdict for verdict in scene.verdicts if verdict.outcome == "never fits"]
     # What the files say already has been told.
     told = {key for verdict in scene.verdicts_of_files for key, _ in _reasons(verdict)} if refused else set()

@@ -10,19 +10,15 @@ from checks.rule import Check, Rule, Violation
     id="image-missing",
     severity="error",
     may_be=("unknown",),
-    summary=(
-        "A run's image has a Dockerfile in this repository, and its registry does not have the image: no node could "
-        "pull it."
-    ),
+    summary="The registry does not have a run's image, which has a Dockerfile in this repository.",
     details=(
-        "`up` stops there too, before it launches such a run. `unknown` where the registry does not answer, or does "
-        "not let this machine's user read it."
+        "No node could pull it, and `up` stops before it launches such a run. The finding is `unknown` if the "
+        "registry does not answer, or does not let this user read it."
     ),
     example="`image: {build: workloads/digits}` after an edit of that folder.",
-    remedy="`trainstack image push digits -s lab`.",
+    remedy="Run `trainstack image push digits -s lab`.",
 )
 def image_missing(scene: LiveScene) -> Iterator[Violation]:
-    """The registry has every image that is built here; where it cannot be asked, the finding is `unknown`."""
     yield from map(image_violation, scene.live.unserved_images)
 
 

@@ -13,13 +13,13 @@ from settings.errors import nearest
     id="namespace-missing",
     severity="error",
     may_be=("warning",),
-    summary="The namespace of a volume or a run is not there.",
-    example="A team's stack before its platform's stack.",
-    remedy="Have it made, or declare it under `environment.namespaces`.",
+    summary="The namespace of a volume or a run does not exist.",
+    details="A warning if the environment declares it: `up` creates it.",
+    example="The stack of a team is deployed before the stack of its platform.",
+    remedy="Ask the cluster's owner to create it, or declare it under `environment.namespaces`.",
     silenceable=False,
 )
 def namespace_missing(scene: LiveScene) -> Iterator[Violation]:
-    """The namespaces of volumes and runs are there."""
     settings = scene.settings
     users = [(path, volume.namespace) for path, volume in each("storage.volumes", settings.storage.volumes)]
     users += [(path, run.namespace) for path, run in scene.runs()]
@@ -46,12 +46,12 @@ def namespace_missing(scene: LiveScene) -> Iterator[Violation]:
         "warning",
         "unknown",
     ),
-    summary="A volume that is not bound yet asks for a storage class that the cluster does not have.",
+    summary="An unbound volume names a StorageClass that the cluster does not have.",
+    details="A warning if the environment declares it: `up` creates it.",
     example="`storageClass: csi-cephfs-sc` on the local cluster.",
-    remedy="Name one of the cluster's classes (`kubectl get storageclass`), or have it made.",
+    remedy="Name a class of the cluster (`kubectl get storageclass`), or ask its owner to create it.",
 )
 def class_missing(scene: LiveScene) -> Iterator[Violation]:
-    """A volume that is not bound finds its storage class, or a volume made by hand that bears the class's name."""
     settings, live = scene.settings, scene.live
     classes, volumes = live.all("StorageClass"), live.all("PersistentVolume") or {}
     by_hand = {one.storage_class for one in settings.storage.persistent_volumes}
@@ -77,12 +77,12 @@ def class_missing(scene: LiveScene) -> Iterator[Violation]:
 @Rule(
     id="class-differs",
     severity="error",
-    summary="A declared class exists with another provisioner, binding mode or reclaim policy, which cannot be edited.",
+    summary="A declared class exists with another provisioner, binding mode or reclaim policy.",
+    details="StorageClasses are immutable.",
     example="`volumeBindingMode: Immediate` in the cluster where `WaitForFirstConsumer` is declared.",
-    remedy="Give the declared class another name, or declare what there is.",
+    remedy="Rename the declared class, or copy the live values.",
 )
 def class_differs(scene: LiveScene) -> Iterator[Violation]:
-    """A declared class is the live one in what cannot be edited."""
     classes = scene.live.all("StorageClass") or {}
     for path, one in each("storage.classes", scene.settings.storage.classes):
         if one.name not in classes:
@@ -102,12 +102,11 @@ def class_differs(scene: LiveScene) -> Iterator[Violation]:
 @Rule(
     id="class-access-mode",
     severity="error",
-    summary="As [`volume-access-mode`](#volume-access-mode), of a class that the cluster has by others' hands.",
+    summary="As [`volume-access-mode`](#volume-access-mode), for a class that the environment does not declare.",
     example="`accessModes: [ReadWriteMany]` on `ebs.csi.aws.com`.",
-    remedy="Take a class of shared storage, or `ReadWriteOnce`.",
+    remedy="Use a class of shared storage, or `ReadWriteOnce`.",
 )
 def class_access_mode(scene: LiveScene) -> Iterator[Violation]:
-    """A volume for writers on several nodes is of a class that can serve them, as far as that is known."""
     storage = scene.settings.storage
     # Of a class that is declared here, the files have told already.
     own = {one.name for one in storage.classes}

@@ -21,36 +21,42 @@ _OTHERWISE: Mapping[Cause, str] = {
 @Rule(
     id="resource-uncovered",
     severity="error",
-    summary="The pods request a resource that the cluster queue does not cover, so Kueue never admits them.",
-    details="A limit without a request counts as one, and so does a request of nothing.",
-    example="`limits: {nvidia.com/gpu: 1}` on a queue that covers `cpu` and `memory`.",
-    remedy="Cover the resource in the queue, or take it out of the run's resources; the message says what would help.",
+    summary="The pods of a run request a resource that the cluster queue does not cover.",
+    details="Kueue never admits them. A limit without a request counts as a request, and so does a request of 0.",
+    change="""
+        trainstack:workloads:
+          runs:
+            - {name: digits, resources: {limits: {nvidia.com/gpu: 1}}}
+    """,
+    remedy=(
+        "Cover the resource in the queue, or remove it from the run's resources. The message names the changes that "
+        "help."
+    ),
 )
 def resource_uncovered(scene: Scene) -> Iterator[Violation]:
-    """The queue covers everything the pods request; Kueue never admits a pod that requests anything else."""
     yield from _violations(scene, ("uncovered",))
 
 
 @Rule(
     id="never-fits",
     severity="error",
-    summary=(
-        "Kueue would not admit the run on an idle cluster either, with everything that the cohort lends: no flavor "
-        "has enough for the pods of one role beside those of the roles before it, or none is of nodes that they "
-        "select and tolerate."
-    ),
+    summary="Kueue would not admit the run even on an idle cluster, with everything that the cohort lends.",
     details=(
-        "This is Kueue's own calculation ([0009](decisions/0009-admission-verdict.md)), about quota; nodes may be "
-        "too small all the same."
+        "No flavor has enough quota for the pods of one role beside those of the roles before it, or the pods do "
+        "not select and tolerate the nodes of any flavor. The rule repeats Kueue's own calculation of quota "
+        "([0009](decisions/0009-admission-verdict.md)); nodes may still be too small."
     ),
-    example="1 master and 4 workers with `cpu: 500m` each on a queue with `nominalQuota: 2`.",
+    change="""
+        trainstack:workloads:
+          runs:
+            - {name: digits, roles: {Worker: {replicas: 9}}}
+    """,
     remedy=(
-        "The message names up to three changes that have been tried and help: another queue of the namespace, more "
-        "quota, fewer or smaller pods, other nodes."
+        "Make one of the changes in the message. It names up to three that were tried and help: another queue of "
+        "the namespace, more quota, fewer or smaller pods, other nodes."
     ),
 )
 def never_fits(scene: Scene) -> Iterator[Violation]:
-    """The gang fits into what the queue has and may borrow, on flavors that its pods may stand on."""
     yield from _violations(scene, _OF_QUOTA)
 
 

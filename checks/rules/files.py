@@ -9,13 +9,17 @@ from checks.scene import Scene
 @Rule(
     id="data-missing",
     severity="error",
-    summary="The data manifest that a run names is not in the repository; its digest is part of the run's identity.",
-    example="`data: {manifest: workloads/digits/data.json, …}` before the data was prepared.",
-    remedy="Prepare the data, and commit the `manifest.json` of the prepared folder there.",
+    summary="The data manifest that a run names does not exist in the repository.",
+    details="The digest of the manifest is part of the run's identity.",
+    change="""
+        trainstack:workloads:
+          runs:
+            - {name: digits, data: {manifest: workloads/digits/dataset.json}}
+    """,
+    remedy="Prepare the data, and commit the `manifest.json` of the prepared folder under that name.",
     silenceable=False,
 )
 def data_missing(scene: Scene) -> Iterator[Violation]:
-    """A run's data manifest is in the repository: its digest is part of the run's identity."""
     for path, run in scene.runs():
         if run.data is not None and not (scene.root / run.data.manifest).is_file():
             message = f"there is no file {run.data.manifest}"
@@ -26,13 +30,16 @@ def data_missing(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="dockerfile-missing",
     severity="error",
-    summary="The folder that an image is built from has no Dockerfile.",
-    example="`image: {build: workloads/digit}`.",
-    remedy="Write it, or name an image that exists with `image: {name: …}`.",
+    summary="The folder of an image has no Dockerfile.",
+    change="""
+        trainstack:workloads:
+          runs:
+            - {name: digits, image: {build: workloads/digit}}
+    """,
+    remedy="Write the Dockerfile, or name an existing image with `image: {name: …}`.",
     silenceable=False,
 )
 def dockerfile_missing(scene: Scene) -> Iterator[Violation]:
-    """An image's folder has a Dockerfile."""
     for path, run in scene.runs():
         folder = run.image.build
         if folder is not None and not (scene.root / folder / "Dockerfile").is_file():

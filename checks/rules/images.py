@@ -18,22 +18,22 @@ from workloads.used_images import UsedImage, used_images
     id="image-unpinned",
     severity="error",
     may_be=("unknown",),
-    summary=(
-        "`environment.pinned` asks for every image by digest, and one is known by its tag alone: another image "
-        "could stand under it tomorrow."
-    ),
+    summary="The environment requires digests (`environment.pinned`), and an image has only a tag.",
     details=(
-        "Images of runs, controllers, the workers' init container, data loader and checkout. `unknown` where a file "
-        "is missing that images are read from, such as an operator's release that was not downloaded yet."
+        "A tag may name another image tomorrow. The rule covers the images of runs, controllers, the init container "
+        "of workers, the data loader and the code checkout. It is `unknown` if a file with images is missing, such "
+        "as an operator's release that was not downloaded."
     ),
-    example='`pinned: true`, `image: {name: "registry.example.org/digits:1"}`, and no such line in `pins/prod.yaml`.',
+    change="""
+        trainstack:environment:
+          pinned: true
+    """,
     remedy=(
-        "`trainstack pin -s prod`, and commit the file; or name the image as `…@sha256:…`. An image of this "
-        "repository has another tag after an edit: build and push it, then pin."
+        "Run `trainstack pin -s prod` and commit the file, or name the image as `…@sha256:…`. An image of this "
+        "repository gets a new tag with every edit: build and push it, then pin."
     ),
 )
 def image_unpinned(scene: Scene) -> Iterator[Violation]:
-    """Where `environment.pinned` says so, every image has a pin or is given by digest."""
     settings = scene.settings
     for image in _used(scene) if settings.environment.pinned else ():
         if isinstance(image, Violation):
@@ -47,16 +47,21 @@ def image_unpinned(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="pins-missing",
     severity="warning",
-    summary="An environment names a registry, so it is not the local cluster's, and takes images by their tags.",
+    summary="The environment names a registry, but does not require digests.",
     details=(
-        "Two pods of one run may then be of two images, and a run is named after a tag that says nothing of what it "
-        "ran."
+        "A tag may name another image tomorrow: two pods of one run may run different images, and the run id does "
+        "not show which image ran."
     ),
-    example="`registry: registry.example.org` without `environment.pinned`.",
-    remedy="`pinned: true`, and `trainstack pin -s prod`. Where tags are meant to move, silence it.",
+    change="""
+        trainstack:cluster:
+          registry: registry.example.org
+    """,
+    remedy=(
+        "Set `environment.pinned: true` and run `trainstack pin -s prod`. If tags are meant to move, silence the "
+        "finding."
+    ),
 )
 def pins_missing(scene: Scene) -> Iterator[Violation]:
-    """An environment whose images come from a registry of others' wants them by digest."""
     registry = scene.settings.cluster.registry
     if registry != Cluster().registry and not scene.settings.environment.pinned:
         message = f"images of {registry} are known by their tags, and a tag may name another image tomorrow"

@@ -24,24 +24,23 @@ _FACTS = Facts(image="-", data_digest=None, wrapper="-", commit="")
     severity="error",
     may_be=("unknown",),
     summary=(
-        "Runs or trials that wait in their pods for data which `trainstack up` brings may hold all quota of the "
-        "queue of the [loader](runs.md#data) that brings it: each waits for the other."
+        "Pods that wait for data may hold all quota of the queue of the [loader](runs.md#data) that copies this data."
     ),
     details=(
-        "A loader that requests nothing, as by default, is let past them, but in a `StrictFIFO` queue. `unknown` "
-        "where a tenant's loader has to request something."
+        "Neither would ever continue. A loader that requests nothing, which is the default, is admitted anyway, "
+        "except behind waiting runs in a `StrictFIFO` queue. The finding is `unknown` if the loader of a tenant has "
+        "to request something."
     ),
     example=(
-        "Trials of `cpu: 1`, without `parallelism`, on a queue of 8, and `cluster.loader` with `requests: {cpu: 1}`."
+        "Trials of `cpu: 1`, without `parallelism`, in a queue of 8, and a `cluster.loader` that requests `cpu: 1`."
     ),
     remedy=(
-        "Let the loader request 0, or let `cluster.loader.queue` be one with quota for loaders alone. Where a "
-        "service allows neither, a `parallelism` that leaves room, or `dependsOn` a `DataLoader` through which the "
-        "data is copied."
+        "Let the loader request 0, or give it a queue of its own (`cluster.loader.queue`). Where the cluster's "
+        "owner allows neither, set a `parallelism` that leaves room, or let the run depend (`dependsOn`) on a "
+        "`DataLoader` that holds the data."
     ),
 )
 def loader_shut_out(scene: Scene) -> Iterator[Violation]:
-    """What waits for data that `trainstack up` brings leaves room in its queue for the loader that brings it."""
     model = declared_model(scene.settings)
     workloads = {each.path: each for each in declared_workloads(scene.settings, model)}
     strict = {one.name for one in scene.settings.queues.cluster_queues if one.queueing_strategy == "StrictFIFO"}

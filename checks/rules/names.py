@@ -25,16 +25,20 @@ _ANY = Facts(image="-", data_digest=None, wrapper="-", git_image="-", commit="")
 @Rule(
     id="name-derived",
     severity="error",
-    summary=(
-        "A name that is derived from the run's (of a launch, a pod or a Service) is longer than 63 characters, or "
-        "begins with a digit where it must not."
+    summary="A name that is derived from the run's name is not valid.",
+    details=(
+        "Launches, pods and Services get such names. They have at most 63 characters, and some must begin with a "
+        "letter."
     ),
-    example="A PyTorchJob named `3d`.",
+    change="""
+        trainstack:workloads:
+          runs:
+            - {name: 3d, from: digits, namespace: research, queue: research}
+    """,
     remedy="Shorten the name, or begin it with a letter.",
     silenceable=False,
 )
 def name_derived(scene: Scene) -> Iterator[Violation]:
-    """The names that pods and Services get from a run's are names that the cluster takes."""
     for path, run in scene.runs():
         launch = names.launch_name(names.run_id(run.name, _ANY_DIGEST), _ANY_DIGEST)
         try:
@@ -47,17 +51,23 @@ def name_derived(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="label-invalid",
     severity="error",
-    summary="A run's priority class has a name of more than 63 characters.",
+    summary="The name of a run's priority class has more than 63 characters.",
     details=(
-        "Kueue reads the class from a label, a label value has at most 63 characters, and the API server refuses "
-        "the object."
+        "Kueue reads the class from a label. The value of a label has at most 63 characters, and the API server "
+        "refuses a longer one."
     ),
-    example="`priority:` with a name of 64 characters, which is valid for a class.",
+    change="""
+        trainstack:queues:
+          priorityClasses:
+            - {name: a-priority-class-whose-name-is-longer-than-the-value-of-any-label, value: 1}
+        trainstack:workloads:
+          runs:
+            - {name: digits, priority: a-priority-class-whose-name-is-longer-than-the-value-of-any-label}
+    """,
     remedy="Use a class with a shorter name.",
     silenceable=False,
 )
 def label_invalid(scene: Scene) -> Iterator[Violation]:
-    """A priority class that a run names fits into the label from which Kueue reads it."""
     for path, run in scene.runs():
         if run.priority is not None and len(run.priority) > LIMIT:
             message = f"{run.priority} has {len(run.priority)} characters, but the label {PRIORITY} has at most {LIMIT}"
@@ -67,15 +77,17 @@ def label_invalid(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="env-reserved",
     severity="error",
-    summary=(
-        "A run or a sweep sets an environment variable that Trainstack sets in its pods; the object cannot be built."
-    ),
-    example='`env: {TRAINSTACK_OUTPUT: /mnt/out}` in a managed run; `env: {JOB_ID: "1"}` in a sweep\'s run.',
-    remedy="Drop the variable, or choose another name.",
+    summary="A run or a sweep sets an environment variable that Trainstack sets in its pods.",
+    details="The object cannot be built.",
+    change="""
+        trainstack:workloads:
+          runs:
+            - {name: digits, env: {TRAINSTACK_OUTPUT: /mnt/out}}
+    """,
+    remedy="Remove the variable, or choose another name.",
     silenceable=False,
 )
 def env_reserved(scene: Scene) -> Iterator[Violation]:
-    """No run sets an environment variable that its pods are given."""
     for path, run in scene.runs():
         try:
             manifest(run, scene.settings.stack, Launch(run_id=run.name, name=run.name, facts=_ANY))
@@ -93,13 +105,13 @@ def env_reserved(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="name-duplicate",
     severity="error",
-    summary="A name is given twice in one list (of volumes and local queues: in one namespace).",
-    example="Two runs named `digits`.",
-    remedy="Rename, or drop all but one. Two runs of one workload have names of their own and `from: <workload>`.",
+    summary="A list has two elements of the same name.",
+    details="Names of volumes and local queues are unique in their namespace.",
+    example="A sweep whose trials have fixed names, and a run named `search-1` like its first trial.",
+    remedy="Rename or remove all but one. Two runs of one workload have their own names and `from: <workload>`.",
     silenceable=False,
 )
 def name_duplicate(scene: Scene) -> Iterator[Violation]:
-    """Names are unique in their list; of volumes and local queues, in their namespace."""
     for path, listed in _lists(scene):
         for name, count in Counter(listed).items():
             if count > 1:

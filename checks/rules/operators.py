@@ -39,12 +39,15 @@ SETTING_OF_INSTALL = {"training-operator": "trainingOperator"}
 @Rule(
     id="framework-unlisted",
     severity="error",
-    summary="A queued run is of a kind that Kueue does not manage: it would start at once, past every quota.",
-    example="A PyTorchJob with `frameworks: [batch/job]`.",
+    summary="A queued run is of a kind that Kueue does not manage.",
+    details="The run would start at once, outside every quota.",
+    change="""
+        trainstack:operators:
+          kueue: {configuration: {frameworks: [batch/job]}}
+    """,
     remedy="Add the kind to `operators.kueue.configuration.frameworks`.",
 )
 def framework_unlisted(scene: Scene) -> Iterator[Violation]:
-    """Kueue manages the kind of each run that is queued; else the run starts at once, past every quota."""
     kueue = scene.settings.operators.kueue
     for path, run in scene.runs() if kueue else ():
         framework = framework_of(run)
@@ -57,18 +60,16 @@ def framework_unlisted(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="framework-unknown",
     severity="error",
-    summary=(
-        "Kueue is told to manage a framework that it does not know, or the same one twice; its controller would not "
-        "start."
-    ),
-    example="`frameworks: [batch/jobs]`.",
-    remedy=(
-        "Write the name as Kueue has it: `batch/job`, `kubeflow.org/pytorchjob`, `trainer.kubeflow.org/trainjob`, …."
-    ),
+    summary="Kueue's configuration lists a framework that Kueue does not have, or lists one twice.",
+    details="The Kueue controller would fail to start.",
+    change="""
+        trainstack:operators:
+          kueue: {configuration: {frameworks: [batch/jobs, kubeflow.org/pytorchjob]}}
+    """,
+    remedy="Use Kueue's names: `batch/job`, `kubeflow.org/pytorchjob`, `trainer.kubeflow.org/trainjob`, ….",
     silenceable=False,
 )
 def framework_unknown(scene: Scene) -> Iterator[Violation]:
-    """Kueue knows each of the frameworks that it is told to manage; else its controller ends at its start."""
     kueue = scene.settings.operators.kueue
     listed = kueue.configuration.frameworks if kueue else ()
     for index, framework in enumerate(listed):
@@ -85,16 +86,19 @@ def framework_unknown(scene: Scene) -> Iterator[Violation]:
     id="version-clash",
     severity="error",
     may_be=("warning",),
-    summary="Releases that are known not to work with each other, or with what the runs ask of them.",
-    details="An error where something never runs, a warning where it runs with the wrong quota.",
-    example=(
-        "Kueue v0.15 with Trainer v2.2, which has another field for where a TrainJob's pods go: no queued TrainJob "
+    summary="Releases of operators are known not to work with each other, or with what the runs require.",
+    details=(
+        "An error if a run would never start, a warning if it runs with the wrong quota. One example is Kueue v0.15 "
+        "with Trainer v2.2, which reads the placement of a TrainJob's pods from another field: no queued TrainJob "
         "starts."
     ),
-    remedy="Pin versions that go together, as `defaults.yaml` does.",
+    change="""
+        trainstack:operators:
+          kueue: {manifest: {version: v0.14.4}}
+    """,
+    remedy="Pin versions that work together, as `defaults.yaml` does.",
 )
 def version_clash(scene: Scene) -> Iterator[Violation]:
-    """The releases to be installed work with each other, and can do what the runs ask of them."""
     installs = scene.settings.operators.installs
     versions = {name: found for name, install in installs.items() if (found := version(install.manifest.version))}
     for clash in clashes(versions, [run for _, run in scene.runs()]):
@@ -105,15 +109,18 @@ def version_clash(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="queue-missing",
     severity="error",
-    summary=(
-        "Kueue holds runs of the kinds that it manages without a queue too (`manageJobsWithoutQueueName: true`), "
-        "and this one has none: it would wait for ever."
-    ),
-    example="A Job without `queue:`.",
+    summary="A run has no queue, and Kueue also suspends runs without a queue (`manageJobsWithoutQueueName: true`).",
+    details="The run would wait forever.",
+    change="""
+        trainstack:operators:
+          kueue: {configuration: {manageJobsWithoutQueueName: true}}
+        trainstack:workloads:
+          runs:
+            - {name: digits, queue: null}
+    """,
     remedy="Add `queue:`.",
 )
 def queue_missing(scene: Scene) -> Iterator[Violation]:
-    """Where Kueue also holds what names no queue, every run that it manages names one; else it is held for ever."""
     kueue = scene.settings.operators.kueue
     for path, run in scene.runs() if kueue and kueue.configuration.manage_jobs_without_queue_name else ():
         if kueue and run.queue is None and framework_of(run) in kueue.configuration.frameworks:
@@ -124,12 +131,15 @@ def queue_missing(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="scheme-missing",
     severity="error",
-    summary="The training operator is installed without the kind of a run, so the cluster does not know it.",
-    example="A PyTorchJob with `schemes: [tfjob]`.",
+    summary="The training operator is installed without the kind of a run.",
+    details="The cluster would not serve the kind.",
+    change="""
+        trainstack:operators:
+          trainingOperator: {schemes: [tfjob]}
+    """,
     remedy="Add the kind to `operators.trainingOperator.schemes`.",
 )
 def scheme_missing(scene: Scene) -> Iterator[Violation]:
-    """The training operator watches the kinds that runs are of."""
     operator = scene.settings.operators.training_operator
     for path, run in scene.runs() if operator else ():
         scheme = _SCHEMES.get(run.kind)
@@ -142,15 +152,15 @@ def scheme_missing(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="jobset-missing",
     severity="error",
-    summary=(
-        "Trainer is installed without JobSet, of which it makes TrainJobs: its controller ends where the cluster "
-        "has no JobSets."
-    ),
-    example="`operators` with `trainer: {}` and no `jobset`.",
+    summary="Trainer is installed without JobSet.",
+    details="Trainer creates JobSets for its TrainJobs, and its controller exits on a cluster without that kind.",
+    change="""
+        trainstack:operators:
+          trainer: {}
+    """,
     remedy="Add `jobset: {}` to `operators`.",
 )
 def jobset_missing(scene: Scene) -> Iterator[Violation]:
-    """Trainer makes JobSets of TrainJobs: its controller does not run where the cluster has no such kind."""
     operators = scene.settings.operators
     if operators.trainer and not operators.jobset:
         message = "Trainer makes JobSets of TrainJobs, and JobSet is not installed"
@@ -160,17 +170,24 @@ def jobset_missing(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="trainjob-misfit",
     severity="error",
-    summary="A TrainJob has no place for something that the run says.",
+    summary="A TrainJob cannot express a setting of the run.",
     details=(
-        "Its nodes are all alike, so roles must not differ; they restart `Never` or `OnFailure`; and Trainer sets "
-        "the variables `PET_…`."
+        "All nodes of a TrainJob are alike, so roles must not differ. They restart `Never` or `OnFailure`, and "
+        "Trainer sets the variables `PET_…` itself."
     ),
-    example="`kind: TrainJob` and a Worker with `args` that the Master does not have.",
-    remedy="Say the same in all roles, drop what it names, or let the kind be PyTorchJob.",
+    change="""
+        trainstack:operators:
+          kueue: {configuration: {frameworks: [trainer.kubeflow.org/trainjob]}}
+          trainer: {}
+          jobset: {}
+        trainstack:workloads:
+          runs:
+            - {name: digits, kind: TrainJob, roles: {Worker: {args: [--epochs=1]}}}
+    """,
+    remedy="Use the same setting in all roles, remove what the message names, or use `kind: PyTorchJob`.",
     silenceable=False,
 )
 def trainjob_misfit(scene: Scene) -> Iterator[Violation]:
-    """What a TrainJob has no place for: roles that differ, restarts that a Job does not know."""
     for path, run in scene.runs():
         for misfit in misfits(run) if run.kind == "TrainJob" else ():
             yield Violation(f"{path}.{misfit.path}", misfit.problem, misfit.remedy)
@@ -179,13 +196,15 @@ def trainjob_misfit(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="manifest-missing",
     severity="error",
-    summary="A release manifest's file is not there.",
-    example="`path: .trainstack/manifests/kueue-v0.15.2.yaml` in a fresh clone.",
+    summary="The file of a release manifest does not exist.",
+    change="""
+        trainstack:operators:
+          kueue: {manifest: {path: .trainstack/manifests/kueue.yaml}}
+    """,
     remedy="Run `make tools`.",
     silenceable=False,
 )
 def manifest_missing(scene: Scene) -> Iterator[Violation]:
-    """A manifest's file is there."""
     for path, manifest in _manifests(scene):
         if manifest.path is not None and not (scene.root / manifest.path).is_file():
             yield Violation(f"{path}.path", f"there is no file {manifest.path}", "run `make tools`")
@@ -194,13 +213,13 @@ def manifest_missing(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="manifest-mismatch",
     severity="error",
-    summary="A release manifest's file has other bytes than its `sha256` says; nothing of it is installed.",
-    example="An edited file, or a new version with the old digest.",
-    remedy="Run `make tools`, or pin the new bytes if they are meant.",
+    summary="The file of a release manifest does not have the pinned `sha256`.",
+    details="Nothing of it is installed.",
+    example="The file was edited, or a new version was pinned with the old digest.",
+    remedy="Run `make tools`, or pin the new digest if the change is intended.",
     silenceable=False,
 )
 def manifest_mismatch(scene: Scene) -> Iterator[Violation]:
-    """A manifest's file has the bytes that the settings name."""
     for path, manifest in _manifests(scene):
         file = scene.root / manifest.path if manifest.path else None
         if file is None or not file.is_file():

@@ -11,18 +11,22 @@ from manifests.namespaces import enforced
 @Rule(
     id="pods-refused",
     severity="error",
-    summary=(
-        "A run is built for Pod Security `baseline` and stands in a namespace of this stack that enforces "
-        "`restricted`, as all do that do not say otherwise; the API server would refuse each of its pods."
+    summary="A run is built for Pod Security `baseline` in a namespace that enforces `restricted`.",
+    details=(
+        "The API server would refuse its pods. Every namespace of the stack enforces `restricted` unless its labels "
+        "set another level."
     ),
-    example="`security: baseline` in namespace `research`, which is declared as `- name: research`.",
+    change="""
+        trainstack:workloads:
+          runs:
+            - {name: digits, security: baseline}
+    """,
     remedy=(
-        "Leave `security` out, so that the pods are built for `restricted`; or give the namespace the label "
+        "Remove `security`, so that the pods are built for `restricted`; or give the namespace the label "
         "`pod-security.kubernetes.io/enforce: baseline`."
     ),
 )
 def pods_refused(scene: Scene) -> Iterator[Violation]:
-    """A run that is built for Pod Security `baseline` is in no namespace that this stack lets enforce `restricted`."""
     strict = {one.name for one in scene.settings.environment.namespaces if enforced(one) == "restricted"}
     for path, run in scene.runs():
         if run.security == "baseline" and run.namespace in strict:
@@ -34,21 +38,26 @@ def pods_refused(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="egress-missing",
     severity="warning",
-    summary=(
-        "A run fetches its code from a git server, and its namespace is isolated, as all are that the stack creates "
-        "and that do not say otherwise."
+    summary="A run fetches its code from a git server, and its namespace allows no connections to other networks.",
+    details=(
+        "Every namespace of the stack is isolated unless it sets `network`. If the cluster enforces "
+        "NetworkPolicies, the checkout fails after 5 minutes."
     ),
-    details="Where the cluster's network knows policies, the checkout would end after 5 minutes without an answer.",
-    example=(
-        '`code: {git: "https://git.example.org/vision/mnist.git", …}` in namespace `vision`, which has no `network`.'
-    ),
+    change="""
+        trainstack:workloads:
+          runs:
+            - name: digits
+              code:
+                git: "https://git.example.org/vision/digits.git"
+                revision: 0123456789abcdef0123456789abcdef01234567
+                mountPath: /src
+    """,
     remedy=(
-        "Name the server's addresses: `network: {egress: [{cidr: 203.0.113.7/32, ports: [443]}]}`; or leave the "
-        "namespace open: `network: {isolated: false}`."
+        "Allow the server's addresses, `network: {egress: [{cidr: 203.0.113.7/32, ports: [443]}]}`, or open the "
+        "namespace with `network: {isolated: false}`."
     ),
 )
 def egress_missing(scene: Scene) -> Iterator[Violation]:
-    """A run that checks code out stands where its pods may connect to something."""
     shut = {one.name: one for one in scene.settings.environment.namespaces if one.isolated and not one.network.egress}
     for path, run in scene.runs():
         if run.code is not None and run.namespace in shut:

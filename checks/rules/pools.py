@@ -15,17 +15,24 @@ _EVERY_POD_ASKS = ("cpu", "memory")
 @Rule(
     id="queue-unused",
     severity="warning",
-    summary=(
-        "No local queue leads to a cluster queue, which lends nothing to a cohort either; nobody can use its quota."
-    ),
-    example="A cluster queue `old` without a cohort, after the last local queue moved to another.",
+    summary="No local queue points at a cluster queue, and it lends nothing to a cohort.",
+    details="Nobody can use its quota.",
+    change="""
+        trainstack:queues:
+          clusterQueues:
+            - name: old
+              resourceGroups:
+                - coveredResources: [cpu, memory]
+                  flavors:
+                    - name: cpu
+                      resources: [{name: cpu, nominalQuota: 1}, {name: memory, nominalQuota: 1Gi}]
+    """,
     remedy=(
-        "Declare a local queue for it, or take it out. Where a team's stack has the local queue, silence it and say "
-        "which."
+        "Declare a local queue for it, or remove it. If a team's stack declares the local queue, silence the "
+        "finding and name that stack in the reason."
     ),
 )
 def queue_unused(scene: Scene) -> Iterator[Violation]:
-    """Somebody can submit to each cluster queue, or it lends to those who can."""
     queues = scene.settings.queues
     used = {one.cluster_queue for one in queues.local_queues}
     for path, queue in each("queues.clusterQueues", queues.cluster_queues):
@@ -38,12 +45,23 @@ def queue_unused(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="queue-empty",
     severity="warning",
-    summary="Of a resource that it covers, a cluster queue has nothing on any flavor, and its cohort lends it none.",
-    example="`{name: nvidia.com/gpu, nominalQuota: 0}` on the only flavor of a queue without a cohort.",
-    remedy="Raise a quota, join a cohort that has some, or take the resource out of the group.",
+    summary="A cluster queue covers a resource of which it has no quota on any flavor, and its cohort lends it none.",
+    change="""
+        trainstack:queues:
+          clusterQueues:
+            - name: research
+              resourceGroups:
+                - coveredResources: [cpu, memory, nvidia.com/gpu]
+                  flavors:
+                    - name: cpu
+                      resources:
+                        - {name: cpu, nominalQuota: 2}
+                        - {name: memory, nominalQuota: 8Gi}
+                        - {name: nvidia.com/gpu, nominalQuota: 0}
+    """,
+    remedy="Raise a quota, join a cohort that has some, or remove the resource from the group.",
 )
 def queue_empty(scene: Scene) -> Iterator[Violation]:
-    """Of each resource that a cluster queue covers, it has some, or may borrow some, on one flavor at least."""
     for path, queue, tree in _pools(scene):
         for index, group in enumerate(queue.resource_groups):
             for name in group.covered_resources:
@@ -57,13 +75,24 @@ def queue_empty(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="coverage-partial",
     severity="warning",
-    summary="A cluster queue covers no `cpu` or no `memory`.",
-    details="Nearly every pod requests both, and Kueue admits none that requests what the queue does not cover.",
-    example="`coveredResources: [nvidia.com/gpu]` in the only group.",
-    remedy="Add them, with a quota on each flavor; a generous one where only GPUs are to be counted.",
+    summary="A cluster queue does not cover `cpu`, or does not cover `memory`.",
+    details=(
+        "Nearly every pod requests both, and Kueue does not admit a pod that requests a resource which the queue "
+        "does not cover."
+    ),
+    change="""
+        trainstack:queues:
+          clusterQueues:
+            - name: gpus
+              cohort: local
+              resourceGroups:
+                - coveredResources: [nvidia.com/gpu]
+                  flavors:
+                    - {name: cpu, resources: [{name: nvidia.com/gpu, nominalQuota: 2}]}
+    """,
+    remedy="Add both with a quota on each flavor. If only GPUs are to be limited, make these quotas generous.",
 )
 def coverage_partial(scene: Scene) -> Iterator[Violation]:
-    """A cluster queue covers what pods always ask for."""
     for path, queue in each("queues.clusterQueues", scene.settings.queues.cluster_queues):
         covered = {name for group in queue.resource_groups for name in group.covered_resources}
         for name in (one for one in _EVERY_POD_ASKS if one not in covered):
@@ -75,15 +104,21 @@ def coverage_partial(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="cohort-overpromised",
     severity="warning",
-    summary=(
-        "A `borrowingLimit` promises more than the cohort can ever lend, with all that its members and their "
-        "`lendingLimit` give."
-    ),
-    example="`borrowingLimit: 8` where the only other queue of the cohort has `nominalQuota: 8, lendingLimit: 4`.",
-    remedy="Lower the limit, or let others lend more.",
+    summary="A `borrowingLimit` is higher than what the cohort can ever lend.",
+    details="The rule adds up the quotas and `lendingLimit`s of all other members.",
+    change="""
+        trainstack:queues:
+          clusterQueues:
+            - name: research
+              resourceGroups:
+                - coveredResources: [cpu, memory]
+                  flavors:
+                    - name: cpu
+                      resources: [{name: cpu, nominalQuota: 2, borrowingLimit: 8}, {name: memory, nominalQuota: 8Gi}]
+    """,
+    remedy="Lower the limit, or raise what other members lend.",
 )
 def cohort_overpromised(scene: Scene) -> Iterator[Violation]:
-    """A cohort can lend what a borrowingLimit promises."""
     for path, queue, tree in _pools(scene):
         model = tree.queues[queue.name].quotas
         for index, group in enumerate(queue.resource_groups):
@@ -103,21 +138,31 @@ def cohort_overpromised(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="flavor-conflict",
     severity="warning",
-    summary="Two groups of a cluster queue have flavors whose `nodeLabels` differ in a value.",
+    summary="Two resource groups of a cluster queue have flavors whose `nodeLabels` differ in the value of a label.",
     details=(
-        "A pod that asks for resources of both is given a flavor of each; Kueue writes both labels over each other, "
-        "and quota is counted on nodes that the pod does not stand on."
+        "A pod that requests resources of both groups gets a flavor of each. Kueue writes both labels, one over the "
+        "other, and counts quota on nodes where the pod does not run."
     ),
-    example=(
-        "`cpu` on a flavor with `pool: general`, and `nvidia.com/gpu`, in a group of its own, on one with `pool: gpu`."
-    ),
-    remedy="One group for the resources of such pods, with a quota of each on each flavor.",
+    change="""
+        trainstack:queues:
+          flavors:
+            - {name: cpu, nodeLabels: {pool: general}}
+            - {name: gpu, nodeLabels: {pool: gpu}}
+          clusterQueues:
+            - name: research
+              resourceGroups:
+                - coveredResources: [cpu, memory]
+                  flavors:
+                    - name: cpu
+                      resources: [{name: cpu, nominalQuota: 2}, {name: memory, nominalQuota: 8Gi}]
+                - coveredResources: [nvidia.com/gpu]
+                  flavors:
+                    - {name: gpu, resources: [{name: nvidia.com/gpu, nominalQuota: 2}]}
+    """,
+    remedy="Put the resources of such pods into one group, with a quota of each on each flavor.",
 )
 def flavor_conflict(scene: Scene) -> Iterator[Violation]:
-    """Flavors that one pod may be given together, one of each group, name nodes that can be the same.
-
-    Source: FromAssignment in Kueue's pkg/podset/podset.go, where the labels of one overwrite those of the other.
-    """
+    # Source: FromAssignment in Kueue's pkg/podset/podset.go, where the labels of one overwrite those of the other.
     flavors = {one.name: one for one in scene.settings.queues.flavors}
     for path, queue in each("queues.clusterQueues", scene.settings.queues.cluster_queues):
         named = [[one.name for one in group.flavors] for group in queue.resource_groups]
@@ -138,19 +183,22 @@ def flavor_conflict(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="selector-ignored",
     severity="warning",
-    summary="A run selects nodes by a label that no flavor of its queue has, while another flavor has it.",
+    summary="A run selects nodes by a label that no flavor of its queue has, although another flavor has it.",
     details=(
-        "Kueue leaves such labels to the scheduler: the run is admitted on any flavor with quota, and its pods stay "
-        "Pending where the flavor's nodes lack the label."
+        "Kueue leaves such labels to the scheduler: it admits the run on any flavor with quota, and the pods stay "
+        "Pending if that flavor's nodes do not have the label."
     ),
-    example="`nodeSelector: {nvidia.com/gpu.product: NVIDIA-A100-SXM4-80GB}` on a queue whose only flavor is `cpu`.",
-    remedy="Name a queue that has the flavor, or take the label out of the selector.",
+    change="""
+        trainstack:queues:
+          flavors:
+            - {name: a100, nodeLabels: {nvidia.com/gpu.product: A100}}
+        trainstack:workloads:
+          runs:
+            - {name: digits, nodeSelector: {nvidia.com/gpu.product: A100}}
+    """,
+    remedy="Name a queue that has the flavor, or remove the label from the selector.",
 )
 def selector_ignored(scene: Scene) -> Iterator[Violation]:
-    """What a run selects nodes by is known to a flavor of its queue, where flavors know it at all.
-
-    Kueue passes over a label that no flavor of the group has, and admits the run on whichever has quota.
-    """
     queues = scene.settings.queues
     flavors = {one.name: one for one in queues.flavors}
     keys = _keys(scene)

@@ -14,16 +14,22 @@ from settings.queues import ClusterQueue, ResourceQuota
 @Rule(
     id="covered-resources",
     severity="error",
-    summary=(
-        "A flavor does not list exactly the covered resources of its group, in their order; Kueue's webhook refuses "
-        "the queue."
-    ),
-    example="`coveredResources: [cpu, memory]`, and a flavor that lists `memory` before `cpu`.",
+    summary="A flavor does not list exactly the covered resources of its group, in their order.",
+    details="Kueue's webhook refuses the queue.",
+    change="""
+        trainstack:queues:
+          clusterQueues:
+            - name: research
+              resourceGroups:
+                - coveredResources: [cpu, memory]
+                  flavors:
+                    - name: cpu
+                      resources: [{name: memory, nominalQuota: 8Gi}, {name: cpu, nominalQuota: 2}]
+    """,
     remedy="List the same resources in the same order.",
     silenceable=False,
 )
 def covered_resources(scene: Scene) -> Iterator[Violation]:
-    """Each flavor lists the covered resources of its group, all of them in the same order."""
     for path, queue in _queues(scene):
         for index, group in enumerate(queue.resource_groups):
             for where, flavor in each(f"{path}.resourceGroups[{index}].flavors", group.flavors):
@@ -39,13 +45,27 @@ def covered_resources(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="group-overlap",
     severity="error",
-    summary="A resource, or a flavor, stands twice in one cluster queue; Kueue's webhook refuses the queue.",
-    example="`cpu` in `resourceGroups[0]` and `resourceGroups[1]`.",
+    summary="A cluster queue lists a resource or a flavor twice.",
+    details="Kueue's webhook refuses the queue.",
+    change="""
+        trainstack:queues:
+          flavors:
+            - {name: gpu}
+          clusterQueues:
+            - name: research
+              resourceGroups:
+                - coveredResources: [cpu, memory]
+                  flavors:
+                    - name: cpu
+                      resources: [{name: cpu, nominalQuota: 2}, {name: memory, nominalQuota: 8Gi}]
+                - coveredResources: [cpu]
+                  flavors:
+                    - {name: gpu, resources: [{name: cpu, nominalQuota: 2}]}
+    """,
     remedy="Keep each resource and each flavor in one group.",
     silenceable=False,
 )
 def group_overlap(scene: Scene) -> Iterator[Violation]:
-    """A resource, and a flavor, stands once in a queue."""
     for path, queue in _queues(scene):
         seen: dict[tuple[str, str], int] = {}
         for index, group in enumerate(queue.resource_groups):
@@ -62,15 +82,23 @@ def group_overlap(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="limit-without-cohort",
     severity="error",
-    summary=(
-        "`borrowingLimit` or `lendingLimit` in a cluster queue that is in no cohort; Kueue's webhook refuses the queue."
-    ),
-    example="`{name: cpu, nominalQuota: 2, borrowingLimit: 1}` without `cohort:`.",
-    remedy="Name a cohort, or leave the limit out.",
+    summary="A cluster queue without a cohort has a `borrowingLimit` or a `lendingLimit`.",
+    details="Kueue's webhook refuses the queue.",
+    change="""
+        trainstack:queues:
+          clusterQueues:
+            - name: research
+              cohort: null
+              resourceGroups:
+                - coveredResources: [cpu, memory]
+                  flavors:
+                    - name: cpu
+                      resources: [{name: cpu, nominalQuota: 2, borrowingLimit: 1}, {name: memory, nominalQuota: 8Gi}]
+    """,
+    remedy="Name a cohort, or remove the limit.",
     silenceable=False,
 )
 def limit_without_cohort(scene: Scene) -> Iterator[Violation]:
-    """Only a queue of a cohort borrows and lends."""
     for path, queue in _queues(scene):
         for where, quota in _quotas(path, queue):
             limits = {"borrowingLimit": quota.borrowing_limit, "lendingLimit": quota.lending_limit}
@@ -82,13 +110,22 @@ def limit_without_cohort(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="lending-over-nominal",
     severity="error",
-    summary="A queue lends more than it has; Kueue's webhook refuses the queue.",
-    example="`{name: cpu, nominalQuota: 1, lendingLimit: 2}`.",
+    summary="The `lendingLimit` of a queue exceeds its `nominalQuota`.",
+    details="Kueue's webhook refuses the queue.",
+    change="""
+        trainstack:queues:
+          clusterQueues:
+            - name: research
+              resourceGroups:
+                - coveredResources: [cpu, memory]
+                  flavors:
+                    - name: cpu
+                      resources: [{name: cpu, nominalQuota: 2, lendingLimit: 3}, {name: memory, nominalQuota: 8Gi}]
+    """,
     remedy="Lend at most the nominal quota.",
     silenceable=False,
 )
 def lending_over_nominal(scene: Scene) -> Iterator[Violation]:
-    """A queue lends no more than it has."""
     for path, queue in _queues(scene):
         for where, quota in _quotas(path, queue):
             if quota.lending_limit is not None and amount(quota.lending_limit) > amount(quota.nominal_quota):
@@ -101,15 +138,19 @@ def lending_over_nominal(scene: Scene) -> Iterator[Violation]:
     id="borrow-without-reclaim",
     severity="error",
     summary=(
-        "A queue that may evict in others' queues while it borrows, but may not take back its own quota; Kueue's "
-        "webhook refuses it."
+        "A queue may preempt in other queues while it borrows (`borrowWithinCohort`), but may not reclaim its own "
+        "quota."
     ),
-    example="`preemption: {borrowWithinCohort: {policy: LowerPriority}}` without `reclaimWithinCohort`.",
-    remedy="Let `reclaimWithinCohort` be `LowerPriority` or `Any`, or leave `borrowWithinCohort` out.",
+    details="Kueue's webhook refuses the queue.",
+    change="""
+        trainstack:queues:
+          clusterQueues:
+            - {name: research, preemption: {borrowWithinCohort: {policy: LowerPriority}}}
+    """,
+    remedy="Set `reclaimWithinCohort` to `LowerPriority` or `Any`, or remove `borrowWithinCohort`.",
     silenceable=False,
 )
 def borrow_without_reclaim(scene: Scene) -> Iterator[Violation]:
-    """A queue that may evict in others' queues while it borrows may take its own quota back too."""
     for path, queue in _queues(scene):
         preemption = queue.preemption
         borrowing = preemption.borrow_within_cohort
@@ -122,15 +163,16 @@ def borrow_without_reclaim(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="queue-closed",
     severity="error",
-    summary=(
-        "A local queue points at a cluster queue that is not open to its namespace; Kueue would hold every run for "
-        "ever."
-    ),
-    example="`namespaces: [prod]` on the cluster queue, and a local queue in `research`.",
+    summary="A local queue points at a cluster queue that is not open to its namespace.",
+    details="Kueue would never admit a run of the local queue.",
+    change="""
+        trainstack:queues:
+          clusterQueues:
+            - {name: research, namespaces: [default]}
+    """,
     remedy="Add the namespace to the cluster queue's `namespaces`.",
 )
 def queue_closed(scene: Scene) -> Iterator[Violation]:
-    """A local queue's namespace may use its cluster queue."""
     allowed = {queue.name: queue.namespaces for queue in scene.settings.queues.cluster_queues}
     for path, queue in each("queues.localQueues", scene.settings.queues.local_queues):
         namespaces = allowed.get(queue.cluster_queue)

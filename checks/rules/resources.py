@@ -25,18 +25,21 @@ _MOST_CORES = 1024
 @Rule(
     id="resources-refused",
     severity="error",
-    summary=(
-        "A container requests more than its limit; or it requests a device (`nvidia.com/gpu`) or huge pages without "
-        "a limit, or with a limit that is not equal; or it requests a fraction of a device or of a huge page; or "
-        "huge pages without cpu or memory."
+    summary="The requests and limits of a container contradict each other.",
+    details=(
+        "A request exceeds its limit; a device (`nvidia.com/gpu`) or huge pages have a request without an equal "
+        "limit, or a fractional amount; or huge pages have no cpu or memory with them. The API server refuses the "
+        "pods."
     ),
-    details="The API server refuses the pods.",
-    example="`requests: {cpu: 3}` and `limits: {cpu: 2}`; `limits: {nvidia.com/gpu: 500m}`.",
-    remedy="Lower the request or raise the limit; request whole devices, with the same amount in requests and limits.",
+    change="""
+        trainstack:workloads:
+          runs:
+            - {name: digits, resources: {requests: {cpu: 500m}, limits: {cpu: 250m}}}
+    """,
+    remedy="Lower the request or raise the limit. Request whole devices, with equal requests and limits.",
     silenceable=False,
 )
 def resources_refused(scene: Scene) -> Iterator[Violation]:
-    """A container requests no more than its limit, and devices and huge pages exactly their limit."""
     for path, resources in _resources(scene):
         for name, quantity in resources.requests.items():
             fault = _against_limit(name, quantity, resources.limits.get(name))
@@ -59,18 +62,19 @@ def resources_refused(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="amount-odd",
     severity="warning",
-    summary=(
-        "An amount of memory or storage is below 1Mi (a number without a unit is in bytes, and `m` is thousandths); "
-        "or more cores are requested than a node has; or a quota has a fraction of a device."
+    summary="An amount probably lacks its unit, or has the wrong one.",
+    details=(
+        "Memory or storage below 1Mi (a number without a unit is in bytes, and `m` is thousandths), more cores than "
+        "a node has, or a quota of a fraction of a device."
     ),
-    example=(
-        "`memory: 512` or `memory: 500m` where `512Mi` is meant; `size: 2` where `2Gi` is; `cpu: 2000` where "
-        "`2000m` is."
-    ),
-    remedy="Write the unit.",
+    change="""
+        trainstack:workloads:
+          runs:
+            - {name: digits, sharedMemory: 256}
+    """,
+    remedy="Add the unit: `512Mi` for memory, `10Gi` for storage, `500m` for half a core.",
 )
 def amount_odd(scene: Scene) -> Iterator[Violation]:
-    """Amounts have the size that they suggest: mebibytes where bytes are written, millicores where cores are."""
     for path, name, quantity in _amounts(scene):
         exact = amount(quantity)
         if name in _OF_BYTES and 0 < exact < _LEAST_BYTES:

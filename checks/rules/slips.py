@@ -27,13 +27,16 @@ _ALIKE = 0.8
 @Rule(
     id="queue-left-out",
     severity="warning",
-    summary="A run sets no queue although its namespace has one and Kueue manages its kind.",
-    details="Without a queue, Kueue does not suspend the run: it starts at once, outside every quota.",
-    example="A run in namespace `vision` without `queue: vision`.",
-    remedy="Add `queue:`. If the run is meant to start at once, silence the warning.",
+    summary="A run has no queue, although its namespace has one and Kueue manages its kind.",
+    details="Kueue does not suspend a run without a queue: it starts at once, outside every quota.",
+    change="""
+        trainstack:workloads:
+          runs:
+            - {name: digits, queue: null}
+    """,
+    remedy="Add `queue:`. If the run is meant to start at once, silence the finding.",
 )
 def queue_left_out(scene: Scene) -> Iterator[Violation]:
-    """A run of a kind that Kueue manages names a queue where its namespace has one; else it starts past every quota."""
     kueue = scene.settings.operators.kueue
     configuration = kueue.configuration if kueue else KueueConfiguration()
     queues = scene.settings.queues.local_queues
@@ -49,12 +52,15 @@ def queue_left_out(scene: Scene) -> Iterator[Violation]:
     id="namespace-privileged",
     severity="warning",
     summary="A namespace of the stack enforces Pod Security `privileged`.",
-    details="Anyone who may create pods in it has the rights of root on its nodes.",
-    example="`labels: {pod-security.kubernetes.io/enforce: privileged}`.",
-    remedy="`baseline` or `restricted`.",
+    details="Anyone who can create pods in it can act as root on its nodes.",
+    change="""
+        trainstack:environment:
+          namespaces:
+            - {name: research, labels: {pod-security.kubernetes.io/enforce: privileged}}
+    """,
+    remedy="Use `baseline` or `restricted`.",
 )
 def namespace_privileged(scene: Scene) -> Iterator[Violation]:
-    """No namespace of the stack takes privileged pods, which may do on a node whatever root may."""
     for path, namespace in each("environment.namespaces", scene.settings.environment.namespaces):
         if enforced(namespace) == "privileged":
             message = "enforces Pod Security level privileged: its pods can take over their nodes"
@@ -65,15 +71,19 @@ def namespace_privileged(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="prepare-missing",
     severity="warning",
-    summary=(
-        "`prepare` of a run's data is not a module of the repository, so `trainstack up` cannot run it when the "
-        "volume lacks the data."
+    summary="`prepare` of a run's data is not a module of the repository.",
+    details="`trainstack up` cannot run it when the volume lacks the data.",
+    change="""
+        trainstack:workloads:
+          runs:
+            - {name: digits, data: {prepare: workloads/digits/prepare.py}}
+    """,
+    remedy=(
+        "Name the module as for `python -m` (`workloads.digits.prepare`), or remove `prepare` and upload the data "
+        "with `trainstack upload`."
     ),
-    example="`prepare: workloads/digits/prepare.py` where `workloads.digits.prepare` is meant.",
-    remedy="Name a module as `python -m` does, or leave `prepare` out and upload the data with `trainstack upload`.",
 )
 def prepare_missing(scene: Scene) -> Iterator[Violation]:
-    """What prepares a run's data is a module of the repository, as `python -m` finds it."""
     for path, run in scene.runs():
         module = run.data.prepare if run.data else None
         if module is not None:
@@ -91,12 +101,16 @@ def prepare_missing(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="path-upward",
     severity="warning",
-    summary="A path contains `..`, so it leads out of the folder or volume that it is relative to.",
-    example="`record: {volume: training, path: ../runs}`.",
+    summary="A path contains `..`.",
+    details="It leaves the folder or volume that it is relative to.",
+    change="""
+        trainstack:workloads:
+          runs:
+            - {name: digits, workingDir: /opt/../digits}
+    """,
     remedy="Write the path without `..`.",
 )
 def path_upward(scene: Scene) -> Iterator[Violation]:
-    """Paths lead downward: what contains `..` leaves the folder, or the volume, that it begins in."""
     for path, text in _paths(scene):
         if ".." in text.split("/"):
             message = f"{text} contains '..'"
@@ -106,12 +120,20 @@ def path_upward(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="mount-hides-system",
     severity="warning",
-    summary="A volume is mounted over a system folder of the image, such as `/etc` or `/usr`, and hides its files.",
-    example="`mountPath: /etc`.",
+    summary="A volume is mounted over a system folder of the image, such as `/etc` or `/usr`.",
+    details="It hides the files of the image.",
+    change="""
+        trainstack:storage:
+          volumes:
+            - {name: data, namespace: research, storageClass: shared, size: 1Gi, accessModes: [ReadWriteMany]}
+        trainstack:workloads:
+          runs:
+            - name: digits
+              volumes: [{volume: training, mountPath: /mnt/training}, {volume: data, mountPath: /etc}]
+    """,
     remedy="Mount the volume below `/mnt` or `/data`.",
 )
 def mount_hides_system(scene: Scene) -> Iterator[Violation]:
-    """No volume covers a folder that the container's system needs."""
     for path, run in scene.runs():
         for pods in pod_sets(path, run):
             for index, mount in enumerate(pods.mounts):
@@ -124,16 +146,24 @@ def mount_hides_system(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="secret-undecryptable",
     severity="warning",
-    summary=(
-        "A value of a Secret does not have the form of the engine's ciphertexts, so the change would fail when the "
-        "engine decrypts it."
+    summary="A value of a Secret is not a ciphertext of the Pulumi engine.",
+    details=(
+        "The change would fail when the engine decrypts it. The value may be the secret itself in plain text, so "
+        "the finding never prints it."
     ),
-    details="The value may be the secret itself, written by hand. The finding never prints it.",
-    example="`values: {password: {secure: hunter2}}`.",
-    remedy="`pulumi config set --secret --path`; if the file held the secret, rotate the secret at its source.",
+    change="""
+        trainstack:secrets:
+          secrets:
+            - name: git
+              namespace: research
+              type: Opaque
+              values: {password: {secure: hunter2}}
+    """,
+    remedy=(
+        "Set it with `pulumi config set --secret --path`. If the file held the secret, rotate the secret at its source."
+    ),
 )
 def secret_undecryptable(scene: Scene) -> Iterator[Violation]:
-    """Encrypted values have the form of a ciphertext. They are never repeated: one may be the secret itself."""
     for path, secret in each("secrets.secrets", scene.settings.secrets.secrets):
         for key, value in secret.values.items():
             if not _is_ciphertext(value.secure):
@@ -145,12 +175,15 @@ def secret_undecryptable(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="stop-unknown",
     severity="warning",
-    summary="An entry of `workloads.stop` is not a run id, or its name is similar to that of a declared run.",
-    example="`stop: [digits]`; `stop: [digit-1ef63d273f]` where the run is `digits`.",
-    remedy="Write the id that `trainstack status` shows. A preview also notes well-formed ids that match no run.",
+    summary="An entry of `workloads.stop` is not a run id, or is similar to the name of a declared run.",
+    details="A preview also notes well-formed ids that match no run.",
+    change="""
+        trainstack:workloads:
+          stop: [digits]
+    """,
+    remedy="Use the id that `trainstack status` shows.",
 )
 def stop_unknown(scene: Scene) -> Iterator[Violation]:
-    """Entries of `stop` have the form of a run id, of no name that is nearly a declared one's."""
     settings = scene.settings
     names = {*(run.name for run in settings.workloads.runs), *(sweep.name for sweep in settings.sweeps.sweeps)}
     for index, word in enumerate(settings.workloads.stop):
@@ -171,15 +204,14 @@ def stop_unknown(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="discard-unknown",
     severity="warning",
-    summary=(
-        "The namespace of an entry of `storage.discard` is not in the environment, or its name is similar to that "
-        "of a declared claim."
-    ),
-    example="`discard: [research/trainin]` where the claim is `training`.",
+    summary="An entry of `storage.discard` is in an unknown namespace, or is similar to the name of a declared claim.",
+    change="""
+        trainstack:storage:
+          discard: [research/trainin]
+    """,
     remedy="Correct the entry or remove it.",
 )
 def discard_unknown(scene: Scene) -> Iterator[Violation]:
-    """Entries of `discard` are of namespaces that are known, and of no name that is nearly a declared claim's."""
     storage, environment = scene.settings.storage, scene.settings.environment
     known = {claim.namespace for claim in storage.volumes} | {one.name for one in environment.namespaces}
     known |= {*environment.existing.namespaces, *ALWAYS_THERE}

@@ -17,22 +17,15 @@ _HOUR = 3600
 @Rule(
     id="sweep-stale",
     severity="error",
-    summary=(
-        "A sweep has no `hyperparams.yml`, or one that is not what its `space.yaml` says now, or that was edited by "
-        "hand."
-    ),
+    summary="The `hyperparams.yml` of a sweep is missing, was edited by hand, or does not match its `space.yaml`.",
     details=(
-        "The file is what is launched, and what a reviewer sees. `trainstack sweep expand --check` draws all sets "
-        "anew and compares."
+        "The file is what is launched and what a reviewer reads. `trainstack sweep expand --check` also draws all "
+        "sets again and compares them."
     ),
-    example=(
-        "A value was added to `sweeps/digits-search/space.yaml`, and `sweeps/digits-search/hyperparams.yml` was "
-        "left as it was."
-    ),
-    remedy="`trainstack sweep expand digits-search`, and commit the file.",
+    example="A value was added to `sweeps/digits-search/space.yaml`, but `hyperparams.yml` was not written again.",
+    remedy="Run `trainstack sweep expand digits-search`, and commit the file.",
 )
 def sweep_stale(scene: Scene) -> Iterator[Violation]:
-    """A sweep's hyperparams.yml is committed, and what `trainstack sweep expand` makes of its space now."""
     for path, sweep in each("sweeps.sweeps", scene.settings.sweeps.sweeps):
         file = f"{folder(sweep.name)}/{SETS_FILE}"
         if problem := _stale(sweep, file):
@@ -54,12 +47,19 @@ def _stale(sweep: Sweep, file: str) -> str:
 @Rule(
     id="sweep-name-taken",
     severity="error",
-    summary="A sweep is called as a run is; commands find both by that name.",
-    example="`sweeps: [{name: digits, …}]` beside `runs: [{name: digits, …}]`.",
+    summary="A sweep has the name of a run.",
+    details="Commands find both by that name.",
+    change="""
+        trainstack:sweeps:
+          sweeps:
+            - {name: digits-search, run: {from: digits, namespace: research, queue: research}}
+        trainstack:workloads:
+          runs:
+            - {name: digits-search, from: digits, namespace: research, queue: research}
+    """,
     remedy="Rename the run (`from:` names its workload), or the sweep's folder.",
 )
 def sweep_name_taken(scene: Scene) -> Iterator[Violation]:
-    """A sweep is not called as a run is: commands find both by that name."""
     runs = {run.name for run in scene.settings.workloads.runs}
     for path, sweep in each("sweeps.sweeps", scene.settings.sweeps.sweeps):
         if sweep.name in runs:
@@ -70,14 +70,12 @@ def sweep_name_taken(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="sweep-too-large",
     severity="error",
-    summary=(
-        "The pods of a sweep read its sets from a ConfigMap, which holds 1 MiB, and all sets at once would need more."
-    ),
-    example="5,000 sets of ten parameters.",
-    remedy="A second sweep of those sets that do not fit; the finding says how many do.",
+    summary="The sets of a sweep do not fit into a ConfigMap.",
+    details="The pods read the sets of a launch from a ConfigMap, which holds 1 MiB.",
+    example="A sweep of 5,000 sets of ten parameters.",
+    remedy="Move the sets that do not fit to a second sweep. The message gives the number that fits.",
 )
 def sweep_too_large(scene: Scene) -> Iterator[Violation]:
-    """A launch of all sets of a sweep finds room in the ConfigMap that its pods read them from."""
     for path, sweep in each("sweeps.sweeps", scene.settings.sweeps.sweeps):
         try:
             check_size(sweep)
@@ -88,17 +86,15 @@ def sweep_too_large(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="sweep-cost",
     severity="error",
-    summary=(
-        "All trials of a sweep together may cost more than its `maxGpuHours`: the number of sets times the GPUs of "
-        "a trial times its `activeDeadlineSeconds`; in form `indexed` also times its attempts (`backoffLimit` and "
-        "the first)."
+    summary="The trials of a sweep may cost more than its `maxGpuHours`.",
+    details=(
+        "The cost is the number of sets, times the GPUs of a trial, times its `activeDeadlineSeconds`; with `form: "
+        "indexed` also times its attempts (`backoffLimit` + 1). Trials that have already run count too."
     ),
-    details="Trials that have run already are counted too.",
     example="40 sets of one GPU with `activeDeadlineSeconds: 3600` and `maxGpuHours: 24`.",
-    remedy="A shorter deadline, fewer sets, or a higher limit.",
+    remedy="Shorten the deadline, remove sets, or raise the limit.",
 )
 def sweep_cost(scene: Scene) -> Iterator[Violation]:
-    """What the trials of a sweep cost, if each takes its whole deadline, is within `maxGpuHours`."""
     for path, sweep in each("sweeps.sweeps", scene.settings.sweeps.sweeps):
         most, hours = sweep.max_gpu_hours, gpu_hours(sweep)
         if most is not None and hours > Fraction(most):

@@ -9,16 +9,19 @@ from checks.scene import Scene
 @Rule(
     id="tenant-cluster-scoped",
     severity="error",
-    summary="A tenant's stack declares something cluster-wide, for which a tenant has no rights.",
-    example="`profile: tenant` with `environment.namespaces`, or with the priority classes of `defaults.yaml`.",
+    summary="The stack of a tenant declares cluster-scoped objects.",
+    details="A tenant has rights in its namespaces only.",
+    change="""
+        trainstack:environment:
+          profile: tenant
+    """,
     remedy=(
-        "Leave it to the platform's owner. What `defaults.yaml` brings is taken away with null: `priorityClasses: "
-        "null`."
+        "Leave these objects to the owner of the platform. `null` removes what `defaults.yaml` declares: "
+        "`priorityClasses: null`."
     ),
     silenceable=False,
 )
 def tenant_cluster_scoped(scene: Scene) -> Iterator[Violation]:
-    """A tenant has rights in its namespaces only, so it declares nothing that is cluster-wide."""
     settings = scene.settings
     if settings.environment.profile != "tenant":
         return

@@ -28,12 +28,16 @@ Source: the access modes that each driver documents."""
 @Rule(
     id="volume-one-pod",
     severity="error",
-    summary="Several pods of a run mount a volume that takes one; the others never start.",
-    example="`accessModes: [ReadWriteOncePod]` and a master with two workers.",
-    remedy="Give the volume `ReadWriteMany`, or mount it in one role of one pod.",
+    summary="Several pods of a run mount a volume that only one pod can mount.",
+    details="The other pods never start.",
+    change="""
+        trainstack:storage:
+          volumes:
+            - {name: training, accessModes: [ReadWriteOncePod]}
+    """,
+    remedy="Give the volume `ReadWriteMany`, or mount it in one role with one pod.",
 )
 def volume_one_pod(scene: Scene) -> Iterator[Violation]:
-    """A ReadWriteOncePod volume is mounted by one pod; a second one never starts."""
     for path, volume, pods in _shared(scene):
         if volume.access_modes == ("ReadWriteOncePod",):
             message = f"{pods} pods mount volume {volume.name}, which takes one (ReadWriteOncePod)"
@@ -44,15 +48,16 @@ def volume_one_pod(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="volume-one-node",
     severity="warning",
-    summary=(
-        "Several pods of a run mount a volume that serves the pods of one node; pods on further nodes would stay "
-        "Pending."
-    ),
-    example="`accessModes: [ReadWriteOnce]` and a master with two workers.",
-    remedy="Give the volume `ReadWriteMany`, or see that the pods fit on one node.",
+    summary="Several pods of a run mount a volume that only one node can mount.",
+    details="Pods on other nodes would stay Pending.",
+    change="""
+        trainstack:storage:
+          volumes:
+            - {name: training, accessModes: [ReadWriteOnce]}
+    """,
+    remedy="Give the volume `ReadWriteMany`, or make sure that the pods fit on one node.",
 )
 def volume_one_node(scene: Scene) -> Iterator[Violation]:
-    """A ReadWriteOnce volume serves the pods of one node: further nodes cannot take part."""
     for path, volume, pods in _shared(scene):
         if set(volume.access_modes) <= {"ReadWriteOnce", "ReadWriteOncePod"} and "ReadWriteOnce" in volume.access_modes:
             message = f"{pods} pods mount volume {volume.name}, which serves one node (ReadWriteOnce)"
@@ -63,15 +68,16 @@ def volume_one_node(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="volume-access-mode",
     severity="error",
-    summary=(
-        "A `ReadWriteMany` volume of a declared class whose provisioner makes block devices, as far as provisioners "
-        "are known."
-    ),
-    example="`accessModes: [ReadWriteMany]` on a class with `provisioner: ebs.csi.aws.com`.",
-    remedy="Take a class of shared storage, or `ReadWriteOnce`.",
+    summary="A `ReadWriteMany` volume has a class whose provisioner creates block devices.",
+    details="One node alone can write to the file system of a block device. The rule knows the common provisioners.",
+    change="""
+        trainstack:storage:
+          classes:
+            - {name: shared, provisioner: ebs.csi.aws.com}
+    """,
+    remedy="Use a class of shared storage (NFS, CephFS, …), or `ReadWriteOnce`.",
 )
 def volume_access_mode(scene: Scene) -> Iterator[Violation]:
-    """A volume for writers on several nodes is of a declared class that can serve them, as far as that is known."""
     storage = scene.settings.storage
     provisioners = {one.name: one.provisioner for one in storage.classes}
     for path, volume in each("storage.volumes", storage.volumes):
@@ -86,12 +92,16 @@ def volume_access_mode(scene: Scene) -> Iterator[Violation]:
     id="volume-read-only",
     severity="error",
     may_be=("warning",),
-    summary="A volume for readers alone is mounted to write: an error where the run's record is on it, else a warning.",
-    example="`accessModes: [ReadOnlyMany]` and a mount without `readOnly: true`.",
-    remedy="Say `readOnly: true`, or give the volume `ReadWriteMany`.",
+    summary="A run mounts a `ReadOnlyMany` volume for writing.",
+    details="An error if the volume holds the run's record, otherwise a warning.",
+    change="""
+        trainstack:storage:
+          volumes:
+            - {name: training, accessModes: [ReadOnlyMany]}
+    """,
+    remedy="Set `readOnly: true` on the mount, or give the volume `ReadWriteMany`.",
 )
 def volume_read_only(scene: Scene) -> Iterator[Violation]:
-    """What is written to is no volume that serves readers alone: surely not the one with a run's record."""
     volumes = {(one.namespace, one.name): one for one in scene.settings.storage.volumes}
     for path, run in scene.runs():
         for pods in pod_sets(path, run):
@@ -109,15 +119,18 @@ def volume_read_only(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="volume-unbindable",
     severity="error",
-    summary=(
-        "A claim whose class has no provisioner finds no declared volume that has its access modes, its size and "
-        "the labels that it selects; it would stay Pending."
-    ),
-    example="`size: 3Gi` and a PersistentVolume of 2Gi.",
-    remedy="Correct the claim, or declare such a volume under `storage.persistentVolumes`.",
+    summary="A claim of a class without a provisioner matches no declared PersistentVolume.",
+    details="None has its access modes, its size and the labels that it selects. The claim would stay Pending.",
+    change="""
+        trainstack:storage:
+          classes:
+            - {name: shared, provisioner: kubernetes.io/no-provisioner}
+          persistentVolumes:
+            - {name: disk, storageClass: shared, size: 1Gi, accessModes: [ReadWriteMany], hostPath: /data}
+    """,
+    remedy="Correct the claim, or declare a matching volume under `storage.persistentVolumes`.",
 )
 def volume_unbindable(scene: Scene) -> Iterator[Violation]:
-    """A claim of a class without a provisioner finds a volume made by hand that will do."""
     storage, environment = scene.settings.storage, scene.settings.environment
     provided = {one.name for one in storage.classes if one.provisioner != NO_PROVISIONER}
     # What others made may have volumes that nobody told of.
@@ -136,13 +149,21 @@ def volume_unbindable(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="mount-duplicate",
     severity="error",
-    summary="Two volumes have one mount path; the API server refuses the pods.",
-    example="Twice `mountPath: /mnt/training`.",
+    summary="Two volumes have the same mount path.",
+    details="The API server refuses the pods.",
+    change="""
+        trainstack:storage:
+          volumes:
+            - {name: data, namespace: research, storageClass: shared, size: 1Gi, accessModes: [ReadWriteMany]}
+        trainstack:workloads:
+          runs:
+            - name: digits
+              volumes: [{volume: training, mountPath: /mnt/training}, {volume: data, mountPath: /mnt/training}]
+    """,
     remedy="Give each volume, and the code, its own path.",
     silenceable=False,
 )
 def mount_duplicate(scene: Scene) -> Iterator[Violation]:
-    """Nothing is mounted at the same path twice."""
     for path, run in scene.runs():
         for pods in pod_sets(path, run):
             places = [mount.mount_path for mount in pods.mounts] + ([run.code.mount_path] if run.code else [])
@@ -161,15 +182,17 @@ def mount_duplicate(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="record-unmounted",
     severity="error",
-    summary=(
-        "A managed run's record is on a volume that the recording pod (a Job's own, or the master) does not mount, "
-        "or mounts read-only."
-    ),
-    example="`record: {volume: training}` without `training` under `volumes`.",
+    summary="The pod that records a managed run does not mount the record's volume, or mounts it read-only.",
+    details="That pod is the master, or a Job's own pod.",
+    change="""
+        trainstack:workloads:
+          runs:
+            - name: digits
+              volumes: [{volume: training, mountPath: /mnt/training, readOnly: true}]
+    """,
     remedy="Add the volume to `volumes`, without `readOnly`.",
 )
 def record_unmounted(scene: Scene) -> Iterator[Violation]:
-    """A managed run mounts its record's volume, to write, where rank 0 runs."""
     for path, run in scene.runs():
         if run.managed and run.record is not None:
             mounts = [mount for mount in next(pod_sets(path, run)).mounts if mount.volume == run.record.volume]
@@ -185,12 +208,15 @@ def record_unmounted(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="data-unmounted",
     severity="warning",
-    summary="A role does not mount the volume with the data that the run names.",
-    example="`data: {volume: training, …}` and a Worker with `volumes: []`.",
+    summary="A role does not mount the volume with the run's data.",
+    change="""
+        trainstack:workloads:
+          runs:
+            - {name: digits, roles: {Worker: {volumes: []}}}
+    """,
     remedy="Add the volume to the role's `volumes`, with a `mountPath`.",
 )
 def data_unmounted(scene: Scene) -> Iterator[Violation]:
-    """A run that names its data mounts the data's volume."""
     for path, run in scene.runs():
         for pods in pod_sets(path, run) if run.data else ():
             if run.data and run.data.volume not in {mount.volume for mount in pods.mounts}:

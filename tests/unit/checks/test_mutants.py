@@ -13,6 +13,7 @@ from checks.live_rules import nodes, platform, queueing, registry, storage
 from checks.rule import Check
 from checks.rules import (
     admission,
+    dependencies,
     files,
     images,
     loaders,
@@ -46,6 +47,7 @@ from tests.unit.checks.node_cases import every_live_case
 MODULES = (
     *(
         references,
+        dependencies,
         queues,
         pools,
         admission,

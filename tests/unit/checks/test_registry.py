@@ -54,7 +54,7 @@ def test_every_rule_is_explained() -> None:
     for rule in EVERY:
         assert re.fullmatch(r"[a-z]+(-[a-z]+)*", rule.id)
         assert rule.summary.endswith(".")
-        assert rule.example
+        assert rule.example or rule.change
         assert rule.remedy.endswith(".")
         assert not rule.details or rule.details.endswith(".")
         assert [*rule.severities] == sorted({*rule.severities}, key=rule.severities.index)
