@@ -18,7 +18,8 @@ _HEAD = """\
 
 `trainstack check` and every preview apply these rules to the files of an environment, before the engine or a cluster is
 involved. An `error` stops the change, a `warning` does not. `unknown` means that another stack or person has the
-answer: a tenant, or a stack without the platform, cannot know the platform's queues and classes.
+answer: a tenant, or a stack without the platform, cannot know the platform's queues and classes. `trainstack explain
+RULE` prints a section of this page.
 
 After the findings, the report has a verdict for each queued run, whether Kueue would admit it on an idle cluster with
 the declared quota: `fits`, `fits by borrowing`, `never fits` (also an error, with the changes that help), or `unknown`;

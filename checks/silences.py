@@ -18,7 +18,7 @@ SILENCE_UNKNOWN = Rule(
           silenced:
             - {rule: never-fit, path: "workloads.runs[digits]", reason: The quota is raised tomorrow.}
     """,
-    remedy="Use the id of a section of this page.",
+    remedy="Use an id that `trainstack explain` lists.",
 )
 SILENCE_REFUSED = Rule(
     id="silence-refused",
@@ -69,7 +69,9 @@ def misplaced(declared: Sequence[Silence], rules: Mapping[str, Rule]) -> Iterato
         path = f"checks.silenced[{index}].rule"
         rule = rules.get(each.rule)
         if rule is None:
-            remedy = close if (close := nearest(each.rule, rules)).startswith("did") else "docs/checks.md lists them"
+            remedy = (
+                close if (close := nearest(each.rule, rules)).startswith("did") else "`trainstack explain` lists them"
+            )
             yield Finding.of(SILENCE_UNKNOWN, Violation(path, f"no rule is {each.rule}", remedy))
         elif not rule.silenceable:
             message = f"{each.rule} cannot be silenced: the change would be refused all the same"

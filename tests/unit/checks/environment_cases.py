@@ -299,7 +299,7 @@ MORE: dict[str, list[Case]] = {
             "no rule is never-fit",
             "did you mean never-fits?",
         ),
-        Case(silenced("x", "y"), "checks.silenced[0].rule", "no rule is x", "docs/checks.md lists them"),
+        Case(silenced("x", "y"), "checks.silenced[0].rule", "no rule is x", "`trainstack explain` lists them"),
     ],
     "silence-refused": [
         Case(
