@@ -3,7 +3,7 @@
 docs/checks.md has a section for each rule.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from checks import silences
 from checks.finding import Checked, Finding
@@ -11,6 +11,8 @@ from checks.live import Live, LiveScene
 from checks.live_rules import nodes, platform, queueing, registry, storage
 from checks.rule import Check, Rule
 from checks.rule_runner import run_rules
+from checks.rules import references
+from checks.rules.references import namespace_unknown
 from settings.errors import Place
 from settings.model import Settings
 
@@ -18,6 +20,7 @@ RULES: dict[str, Check[LiveScene]] = {
     check.rule.id: check for group in (platform, storage, queueing, nodes, registry) for check in group.RULES
 }
 """The rules by id, in the order of docs/checks.md."""
+_OF_NAMES = {check.rule.id for check in references.RULES}
 
 MANIFESTS_UNBUILT = Rule(
     id="manifests-unbuilt",
@@ -45,8 +48,16 @@ def check(
     return examine(LiveScene(settings, live, images), places).findings
 
 
-def examine(scene: LiveScene, places: Mapping[str, Place] | None = None) -> Checked:
-    """Apply the rules, and judge the runs by what the cluster holds now. `places` as for `checks.preflight.examine`."""
+def examine(scene: LiveScene, places: Mapping[str, Place] | None = None, in_files: Sequence[Finding] = ()) -> Checked:
+    """Apply the rules, and judge the runs by what the cluster holds now.
+
+    `places` as for `checks.preflight.examine`, whose findings are `in_files`: a name that the files show to be unknown
+    is not reported again where the cluster does not have it either.
+    """
     found, verdicts = run_rules(RULES, scene)
-    rules = [check.rule for check in RULES.values()]
-    return Checked(silences.settled(found, scene.settings.checks.silenced, rules, places or {}), verdicts)
+    known = {(each.id, each.path) for each in in_files if each.stops and each.id in _OF_NAMES}
+    found = [each for each in found if (each.id, each.path) not in known]
+    # Of a namespace, the finding in the files can be silenced.
+    rules = [*(check.rule for check in RULES.values()), namespace_unknown.rule]
+    silenced = scene.settings.checks.silenced
+    return Checked(silences.settled(found, silenced, rules, places or {}, in_files), verdicts)

@@ -7,7 +7,7 @@ from pathlib import Path
 from textwrap import fill
 
 from checks import against_cluster, preflight
-from checks.registry import EVERY
+from checks.registry import BY_ID, EVERY, FORMER
 from checks.rule import Rule
 
 PAGE = Path("docs/checks.md")
@@ -64,18 +64,20 @@ def text() -> str:
 
 def scope(rule: Rule) -> list[str]:
     """What the rule is applied to; empty where the check itself, or a silence, is at fault."""
-    rules = {"files": preflight.RULES, "cluster": against_cluster.RULES}
-    return [name for name, of_scope in rules.items() if rule.id in of_scope]
+    ids = {"files": {*preflight.RULES}, "cluster": {*against_cluster.RULES}}
+    return [name for name, of_scope in ids.items() if rule.id in of_scope]
 
 
 def facts(rule: Rule) -> str:
-    """Its severities, what it is applied to, and whether it can be silenced, in one line."""
+    """Its severities, what it is applied to, whether it can be silenced, and former ids, in one line."""
     applied = f" Applied to: {', '.join(scope(rule))}." if scope(rule) else ""
-    return f"Severity: {', '.join(rule.severities)}.{applied}{'' if rule.silenceable else ' Cannot be silenced.'}"
+    former = f" Formerly also: {', '.join(f'`{id_}`' for id_ in rule.formerly)}." if rule.formerly else ""
+    silence = "" if rule.silenceable else " Cannot be silenced."
+    return f"Severity: {', '.join(rule.severities)}.{applied}{silence}{former}"
 
 
 def _section(rule: Rule) -> Iterator[str]:
-    yield f"## `{rule.id}`\n"
+    yield "".join(f'<a id="{former}"></a>\n' for former in _anchors(rule)) + f"## `{rule.id}`\n"
     yield _paragraph(" ".join(filter(None, [rule.summary, rule.details])))
     yield _paragraph(facts(rule))
     if rule.example:
@@ -83,6 +85,11 @@ def _section(rule: Rule) -> Iterator[str]:
     if rule.change:
         yield f"```yaml finding\n{cleandoc(rule.change)}\n```\n"
     yield _paragraph(f"Remedy: {rule.remedy}")
+
+
+def _anchors(rule: Rule) -> list[str]:
+    """Former ids that links to the page may have; of several rules with one of them, the first has it."""
+    return [former for former in rule.formerly if former not in BY_ID and rule.id == FORMER[former][0]]
 
 
 def _paragraph(sentences: str) -> str:

@@ -98,7 +98,8 @@ def examine(settings: Settings, root: Path, places: Mapping[str, Place] | None =
     """
     scene, silenced = Scene(settings, root), settings.checks.silenced
     found, verdicts = run_rules(RULES, scene)
-    rules = [check.rule for check in RULES.values()]
-    over_cluster = [check.rule for check in against_cluster.RULES.values()]
-    found += silences.misplaced(silenced, {rule.id: rule for rule in (*rules, *over_cluster)})
-    return Checked(silences.settled(found, silenced, rules, places or {}), verdicts)
+    over_cluster = {id_: check.rule for id_, check in against_cluster.RULES.items()}
+    found += silences.misplaced(silenced, over_cluster | {id_: check.rule for id_, check in RULES.items()})
+    # A silence of any other rule may match what it finds on the cluster.
+    files_alone = [check.rule for id_, check in RULES.items() if id_ not in over_cluster]
+    return Checked(silences.settled(found, silenced, files_alone, places or {}), verdicts)

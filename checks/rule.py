@@ -44,6 +44,8 @@ class Rule:
     change: str = ""
     """An example in YAML: a change of the environment `dev` that violates this rule, and no other."""
     remedy: str
+    formerly: tuple[str, ...] = ()
+    """Other ids that its findings have had: `silenced` still takes them, with a warning that names this one."""
     silenceable: bool = True
     """False where Kueue, the API server or a build refuses the object anyway: a silence would delay the failure."""
 

@@ -27,7 +27,7 @@ from workloads import render
 def with_cluster(found: Checked, session: Session, loaded: Loaded) -> Checked:
     """What was found in the files, with what the cluster tells beside it; an error where it cannot be read."""
     try:
-        live = _on_cluster(session, loaded)
+        live = _on_cluster(session, loaded, found.findings)
     except ClusterError as error:
         message, _, remedy = str(error).partition("; ")
         path = "cluster" if loaded.settings.cluster.context is None else "cluster.context"
@@ -46,7 +46,7 @@ _ASKED = {*KINDS, "TrainingRuntime"} - {"TrainJob"}
 _THEN = "fix this, then run the check again"
 
 
-def _on_cluster(session: Session, loaded: Loaded) -> Checked:
+def _on_cluster(session: Session, loaded: Loaded, in_files: Sequence[Finding]) -> Checked:
     settings = loaded.settings
     manifests, unbuilt = _built(session.root, settings)
     paths = {run.name: path for path, run in settings.trained()}
@@ -67,7 +67,8 @@ def _on_cluster(session: Session, loaded: Loaded) -> Checked:
         if name is not None
     }
     live = replace(live, unserved_images=unserved_images(session))
-    found = against_cluster.examine(LiveScene(settings, live, _images(manifests), launches), loaded.places)
+    scene = LiveScene(settings, live, _images(manifests), launches)
+    found = against_cluster.examine(scene, loaded.places, in_files)
     placed = [replace(finding, where=loaded.where(finding.path)) for finding in unbuilt]
     return Checked([*placed, *found.findings], found.verdicts)
 

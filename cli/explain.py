@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from checks.page import PAGE, facts, scope
-from checks.registry import BY_ID, EVERY
+from checks.registry import BY_ID, EVERY, FORMER
 from checks.rule import Rule
 from cli.console import fail, out, show, show_json
 from cli.session import JsonOption
@@ -53,6 +53,8 @@ def explain(
 
 
 def _unknown(word: str) -> str:
+    if word in FORMER:
+        return f"{word} is a former id; see {' and '.join(f'`trainstack explain {id_}`' for id_ in FORMER[word])}"
     close = nearest(word, BY_ID)
     return f"unknown rule {word}; {close if close.startswith('did') else '`trainstack explain` lists all rules'}"
 
@@ -70,7 +72,7 @@ def _list(*, as_json: bool) -> None:
 def _paragraphs(rule: Rule) -> Iterator[str]:
     yield rule.id
     yield _wrapped(" ".join(filter(None, [rule.summary, rule.details])))
-    yield facts(rule)
+    yield _wrapped(facts(rule))
     if rule.example:
         yield _wrapped(f"Example: {rule.example}")
     if rule.change:
@@ -91,4 +93,5 @@ def _plain(markdown: str) -> str:
 def _as_data(rule: Rule) -> dict[str, Any]:
     texts = {name: getattr(rule, name) for name in ("id", "severity", "summary", "details", "example", "remedy")}
     more = {"severities": rule.severities, "applied_to": scope(rule), "silenceable": rule.silenceable}
+    more["formerly"] = rule.formerly
     return {**texts, **more, "change": cleandoc(rule.change)}

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 from checks import downgrades
 from checks.kinds import KINDS, launched_as
-from checks.live import OPERATORS, LiveScene, absent, declared, needed, unknown
+from checks.live import OPERATORS, LiveScene, Operator, absent, declared, needed, unknown
 from checks.rule import Check, Rule, Violation
+from checks.rules.operators import version_clash
 from checks.versions import clashes, version
 
 _TAG = re.compile(r":(v?\d+\.\d+\.\d+[^@]*)(?:@.*)?$")
@@ -144,39 +145,52 @@ def operator_duplicate(scene: LiveScene) -> Iterator[Violation]:
     may_be=("warning",),
     summary="A running operator is not the declared or pinned release.",
     details=(
-        "A warning if its image is not the pinned one. An error if a newer release than the declared one runs, "
-        "which `up` refuses to downgrade, or a release that is known not to work with what is declared."
+        "A warning if its image is not the pinned one. An error if a newer release than the declared one runs: `up` "
+        "refuses to downgrade it."
     ),
-    example="Kueue v0.14, which does not serve `kueue.x-k8s.io/v1beta2`; or v0.16 where v0.15.2 is declared.",
-    remedy=(
-        "Run `trainstack up` to install the pinned release, ask the owner to upgrade, or declare the release that runs."
-    ),
+    example="Kueue v0.16 runs, and v0.15.2 is declared.",
+    remedy="Run `trainstack up` to install the pinned release, or declare the release that runs.",
 )
 def operator_version(scene: LiveScene) -> Iterator[Violation]:
-    wanted, installs = needed(scene.settings), scene.settings.operators.installs
-    running = {name: found for name, found in (scene.live.operators or {}).items() if found and name in wanted}
-    tags = {name: _TAG.search(found.image) for name, found in running.items()}
-    told = {name: tag[1] for name, tag in tags.items() if tag}
-    told |= {name: found.release for name, found in running.items() if version(found.release)}
-    said = told | {name: install.manifest.version for name, install in installs.items()}
-    versions = {name: numbers for name, text in said.items() if (numbers := version(text))}
-    for clash in clashes(versions, [run for _, run in scene.runs()]):
-        # Of those that are all declared here, the files have told already.
-        if first := next((name for name in clash.operators if not declared(scene.settings, name)), None):
-            yield Violation(wanted[first], clash.message, clash.remedy, clash.severity)
-    for name, found in running.items():
+    wanted, installs, releases = needed(scene.settings), scene.settings.operators.installs, _releases(scene)
+    for name, found in _running(scene).items():
         if found.kind == "Pod":
             continue  # `up` would not replace it: operator_duplicate.
-        if declared(scene.settings, name) and downgrades.older(told.get(name, ""), said[name]):
+        if name in installs and downgrades.older(releases.get(name, ""), installs[name].manifest.version):
             message = (
-                f"{OPERATORS[name].title} {told[name]} runs, and the older {said[name]} is declared: {downgrades.WHY}"
+                f"{OPERATORS[name].title} {releases[name]} runs, and the older {installs[name].manifest.version} is"
+                f" declared: {downgrades.WHY}"
             )
-            remedy = downgrades.remedy(name, told[name])
+            remedy = downgrades.remedy(name, releases[name])
             yield Violation(wanted[name], message, remedy)
         elif declared(scene.settings, name) and scene.images.get(name, found.image) != found.image:
             message = f"{OPERATORS[name].title} runs as {found.image}, and {scene.images[name]} is pinned"
             remedy = f"trainstack up -s {scene.settings.stack} changes it; or pin what runs"
             yield Violation(wanted[name], message, remedy, "warning")
+
+
+@version_clash.rule
+def version_clash_on_cluster(scene: LiveScene) -> Iterator[Violation]:
+    installs = scene.settings.operators.installs
+    releases = _releases(scene) | {name: install.manifest.version for name, install in installs.items()}
+    versions = {name: numbers for name, text in releases.items() if (numbers := version(text))}
+    for clash in clashes(versions, [run for _, run in scene.runs()]):
+        # Where all of them are declared, the files show it.
+        if first := next((name for name in clash.operators if not declared(scene.settings, name)), None):
+            yield Violation(needed(scene.settings)[first], clash.message, clash.remedy, clash.severity)
+
+
+def _running(scene: LiveScene) -> dict[str, Operator]:
+    """The controllers that were found, of those that the environment depends on."""
+    wanted = needed(scene.settings)
+    return {name: found for name, found in (scene.live.operators or {}).items() if found and name in wanted}
+
+
+def _releases(scene: LiveScene) -> dict[str, str]:
+    """Their releases, by label or else by the image's tag, as far as these are releases."""
+    running = _running(scene)
+    tags = {name: tag[1] for name, found in running.items() if (tag := _TAG.search(found.image))}
+    return tags | {name: found.release for name, found in running.items() if version(found.release)}
 
 
 @Rule(
@@ -224,6 +238,7 @@ RULES: tuple[Check[LiveScene], ...] = (
     operator_unready,
     operator_duplicate,
     operator_version,
+    version_clash_on_cluster,
     webhook_silent,
     launch_refused,
 )

@@ -6,26 +6,18 @@ from checks.admission.verdict import Cause, Lack, Verdict
 from checks.kinds import framework_of
 from checks.live import LiveScene, absent, declared, unknown
 from checks.rule import Check, Rule, Severity, Violation
-from checks.rules.admission import remedy_of
+from checks.rules.admission import never_fits, remedy_of, resource_uncovered
+from checks.rules.operators import framework_unlisted
+from checks.rules.queues import queue_closed
+from checks.rules.references import priority_unknown, queue_unknown
 from checks.waiting import INACTIVE, conditions
 from settings.errors import nearest
 
-_OF_THE_RUN: tuple[Cause, ...] = ("quota", "uncovered", "taint", "affinity", "topology", "pod-refused", "queue-closed")
-"""What the other rules of queues do not tell of: those find what is missing, or admits nothing."""
+_NEVER_FITS: tuple[Cause, ...] = ("quota", "taint", "affinity", "topology", "pod-refused")
+"""Causes that no other rule reports: other rules find what is missing, or a queue that admits nothing."""
 
 
-@Rule(
-    id="queue-absent",
-    severity="error",
-    may_be=(
-        "warning",
-        "unknown",
-    ),
-    summary="The LocalQueue of a run does not exist in its namespace.",
-    details="A warning if the environment declares it: `up` creates it.",
-    example="`queue: reserch` where the namespace has `research`.",
-    remedy="Name an existing queue (`kubectl get localqueues`), or ask its owner to create it.",
-)
+@queue_unknown.rule
 def queue_absent(scene: LiveScene) -> Iterator[Violation]:
     own = {(one.namespace, one.name) for one in scene.settings.queues.local_queues}
     for path, run in scene.runs():
@@ -71,18 +63,7 @@ def queue_inactive(scene: LiveScene) -> Iterator[Violation]:
             break
 
 
-@Rule(
-    id="priority-missing",
-    severity="error",
-    may_be=(
-        "warning",
-        "unknown",
-    ),
-    summary="The WorkloadPriorityClass of a run does not exist.",
-    details="A warning if the environment declares it: `up` creates it.",
-    example="`priority: urgent` where the cluster has `low`, `normal` and `high`.",
-    remedy="Name an existing class, or ask its owner to create it.",
-)
+@priority_unknown.rule
 def priority_missing(scene: LiveScene) -> Iterator[Violation]:
     there = scene.live.all("WorkloadPriorityClass")
     own = {one.name for one in scene.settings.queues.priority_classes}
@@ -101,15 +82,7 @@ def priority_missing(scene: LiveScene) -> Iterator[Violation]:
             )
 
 
-@Rule(
-    id="framework-unmanaged",
-    severity="error",
-    may_be=("unknown",),
-    summary="The cluster's Kueue, which another owner installed, does not manage the kind of a queued run.",
-    details="The run would start at once, outside every quota.",
-    example="A Pod with `queue:` on a Kueue with the default configuration.",
-    remedy="Ask for the framework in `integrations.frameworks` of Kueue's configuration, or use another kind.",
-)
+@framework_unlisted.rule
 def framework_unmanaged(scene: LiveScene) -> Iterator[Violation]:
     if declared(scene.settings, "kueue"):
         return
@@ -127,27 +100,28 @@ def framework_unmanaged(scene: LiveScene) -> Iterator[Violation]:
             yield Violation(f"{path}.kind", message, remedy)
 
 
-@Rule(
-    id="never-admitted",
-    severity="error",
-    summary=(
-        "As [`never-fits`](#never-fits) and [`resource-uncovered`](#resource-uncovered), by what only the cluster "
-        "knows."
-    ),
-    details=(
-        "That is another owner's queue, the namespace's LimitRange, or its labels. The run could never be admitted, "
-        "even on an idle cluster."
-    ),
-    example="8 GPUs in a queue that has 4 and may borrow 2.",
-    remedy="Make one of the changes in the message, request less, or ask the queue's owner for more.",
-)
+@never_fits.rule
 def never_admitted(scene: LiveScene) -> Iterator[Violation]:
+    yield from _refused(scene, _NEVER_FITS)
+
+
+@resource_uncovered.rule
+def uncovered_on_cluster(scene: LiveScene) -> Iterator[Violation]:
+    yield from _refused(scene, ("uncovered",))
+
+
+@queue_closed.rule
+def closed_on_cluster(scene: LiveScene) -> Iterator[Violation]:
+    yield from _refused(scene, ("queue-closed",))
+
+
+def _refused(scene: LiveScene, causes: tuple[Cause, ...]) -> Iterator[Violation]:
+    """Runs that the cluster could never admit, for these causes; reasons that the files show are left out."""
     refused = [verdict for verdict in scene.verdicts if verdict.outcome == "never fits"]
-    # What the files say already has been told.
     told = {key for verdict in scene.verdicts_of_files for key, _ in _reasons(verdict)} if refused else set()
     for verdict in refused:
         for key, lack in _reasons(verdict):
-            if lack.cause in _OF_THE_RUN and key not in told:
+            if lack.cause in causes and key not in told:
                 yield Violation(lack.path, lack.message, remedy_of(verdict, lack))
 
 
@@ -163,4 +137,6 @@ RULES: tuple[Check[LiveScene], ...] = (
     priority_missing,
     framework_unmanaged,
     never_admitted,
+    uncovered_on_cluster,
+    closed_on_cluster,
 )

@@ -1,24 +1,17 @@
 """Namespaces, storage classes and what they can do."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from checks.live import LiveScene, absent, unknown
 from checks.rule import Check, Rule, Violation
-from checks.rules.volumes import makes_block_devices
+from checks.rules.references import namespace_unknown, storage_class_unknown
+from checks.rules.volumes import on_block_devices, volume_access_mode
 from checks.scene import each
 from settings.errors import nearest
 
 
-@Rule(
-    id="namespace-missing",
-    severity="error",
-    may_be=("warning",),
-    summary="The namespace of a volume or a run does not exist.",
-    details="A warning if the environment declares it: `up` creates it.",
-    example="The stack of a team is deployed before the stack of its platform.",
-    remedy="Ask the cluster's owner to create it, or declare it under `environment.namespaces`.",
-    silenceable=False,
-)
+@replace(namespace_unknown.rule, silenceable=False)
 def namespace_missing(scene: LiveScene) -> Iterator[Violation]:
     settings = scene.settings
     users = [(path, volume.namespace) for path, volume in each("storage.volumes", settings.storage.volumes)]
@@ -39,18 +32,7 @@ def namespace_missing(scene: LiveScene) -> Iterator[Violation]:
             )
 
 
-@Rule(
-    id="class-missing",
-    severity="error",
-    may_be=(
-        "warning",
-        "unknown",
-    ),
-    summary="An unbound volume names a StorageClass that the cluster does not have.",
-    details="A warning if the environment declares it: `up` creates it.",
-    example="`storageClass: csi-cephfs-sc` on the local cluster.",
-    remedy="Name a class of the cluster (`kubectl get storageclass`), or ask its owner to create it.",
-)
+@storage_class_unknown.rule
 def class_missing(scene: LiveScene) -> Iterator[Violation]:
     settings, live = scene.settings, scene.live
     classes, volumes = live.all("StorageClass"), live.all("PersistentVolume") or {}
@@ -99,24 +81,14 @@ def class_differs(scene: LiveScene) -> Iterator[Violation]:
                 yield Violation(f"{path}.{key}", message, remedy)
 
 
-@Rule(
-    id="class-access-mode",
-    severity="error",
-    summary="As [`volume-access-mode`](#volume-access-mode), for a class that the environment does not declare.",
-    example="`accessModes: [ReadWriteMany]` on `ebs.csi.aws.com`.",
-    remedy="Use a class of shared storage, or `ReadWriteOnce`.",
-)
+@volume_access_mode.rule
 def class_access_mode(scene: LiveScene) -> Iterator[Violation]:
     storage = scene.settings.storage
     # Of a class that is declared here, the files have told already.
     own = {one.name for one in storage.classes}
-    classes = {name: body for name, body in (scene.live.all("StorageClass") or {}).items() if name not in own}
-    for path, volume in each("storage.volumes", storage.volumes):
-        provisioner = str(classes.get(volume.storage_class, {}).get("provisioner", ""))
-        if "ReadWriteMany" in volume.access_modes and makes_block_devices(provisioner):
-            message = f"class {volume.storage_class} ({provisioner}) gives no ReadWriteMany volumes with a file system"
-            remedy = "take a class of shared storage (NFS, CephFS, …), or ReadWriteOnce"
-            yield Violation(f"{path}.accessModes", message, remedy)
+    classes = scene.live.all("StorageClass") or {}
+    provisioners = {name: str(body.get("provisioner", "")) for name, body in classes.items() if name not in own}
+    yield from on_block_devices(storage.volumes, provisioners)
 
 
 RULES: tuple[Check[LiveScene], ...] = (namespace_missing, class_missing, class_differs, class_access_mode)

@@ -22,7 +22,10 @@ _OTHERWISE: Mapping[Cause, str] = {
     id="resource-uncovered",
     severity="error",
     summary="The pods of a run request a resource that the cluster queue does not cover.",
-    details="Kueue never admits them. A limit without a request counts as a request, and so does a request of 0.",
+    details=(
+        "Kueue never admits them. A limit without a request counts as a request, and so does a request of 0. With "
+        "`--cluster` the rule also looks at queues of other owners."
+    ),
     change="""
         trainstack:workloads:
           runs:
@@ -32,6 +35,7 @@ _OTHERWISE: Mapping[Cause, str] = {
         "Cover the resource in the queue, or remove it from the run's resources. The message names the changes that "
         "help."
     ),
+    formerly=("never-admitted",),
 )
 def resource_uncovered(scene: Scene) -> Iterator[Violation]:
     yield from _violations(scene, ("uncovered",))
@@ -44,7 +48,9 @@ def resource_uncovered(scene: Scene) -> Iterator[Violation]:
     details=(
         "No flavor has enough quota for the pods of one role beside those of the roles before it, or the pods do "
         "not select and tolerate the nodes of any flavor. The rule repeats Kueue's own calculation of quota "
-        "([0009](decisions/0009-admission-verdict.md)); nodes may still be too small."
+        "([0009](decisions/0009-admission-verdict.md)); nodes may still be too small. With `--cluster` the rule "
+        "also uses what only the cluster knows: queues of other owners, LimitRanges, labels of namespaces, the "
+        "configuration of Kueue."
     ),
     change="""
         trainstack:workloads:
@@ -55,6 +61,7 @@ def resource_uncovered(scene: Scene) -> Iterator[Violation]:
         "Make one of the changes in the message. It names up to three that were tried and help: another queue of "
         "the namespace, more quota, fewer or smaller pods, other nodes."
     ),
+    formerly=("never-admitted",),
 )
 def never_fits(scene: Scene) -> Iterator[Violation]:
     yield from _violations(scene, _OF_QUOTA)

@@ -39,13 +39,21 @@ SETTING_OF_INSTALL = {"training-operator": "trainingOperator"}
 @Rule(
     id="framework-unlisted",
     severity="error",
+    may_be=("unknown",),
     summary="A queued run is of a kind that Kueue does not manage.",
-    details="The run would start at once, outside every quota.",
+    details=(
+        "The run would start at once, outside every quota. With `--cluster` the rule reads the configuration of a "
+        "Kueue that the environment does not declare."
+    ),
     change="""
         trainstack:operators:
           kueue: {configuration: {frameworks: [batch/job]}}
     """,
-    remedy="Add the kind to `operators.kueue.configuration.frameworks`.",
+    remedy=(
+        "Add the kind to `operators.kueue.configuration.frameworks`, ask the cluster's owner to add it to "
+        "`integrations.frameworks` of Kueue's configuration, or use another kind."
+    ),
+    formerly=("framework-unmanaged",),
 )
 def framework_unlisted(scene: Scene) -> Iterator[Violation]:
     kueue = scene.settings.operators.kueue
@@ -90,13 +98,14 @@ def framework_unknown(scene: Scene) -> Iterator[Violation]:
     details=(
         "An error if a run would never start, a warning if it runs with the wrong quota. One example is Kueue v0.15 "
         "with Trainer v2.2, which reads the placement of a TrainJob's pods from another field: no queued TrainJob "
-        "starts."
+        "starts. With `--cluster` the rule also looks at releases that run and are not declared."
     ),
     change="""
         trainstack:operators:
           kueue: {manifest: {version: v0.14.4}}
     """,
-    remedy="Pin versions that work together, as `defaults.yaml` does.",
+    remedy="Pin versions that work together, as `defaults.yaml` does, or ask the owner of the operator to upgrade.",
+    formerly=("operator-version",),
 )
 def version_clash(scene: Scene) -> Iterator[Violation]:
     installs = scene.settings.operators.installs

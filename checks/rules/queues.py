@@ -163,14 +163,18 @@ def borrow_without_reclaim(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="queue-closed",
     severity="error",
-    summary="A local queue points at a cluster queue that is not open to its namespace.",
-    details="Kueue would never admit a run of the local queue.",
+    summary="A local queue, or the queue of a run, points at a cluster queue that is not open to its namespace.",
+    details=(
+        "Kueue would never admit a run of the local queue. With `--cluster` the rule also looks at queues of other "
+        "owners."
+    ),
     change="""
         trainstack:queues:
           clusterQueues:
             - {name: research, namespaces: [default]}
     """,
     remedy="Add the namespace to the cluster queue's `namespaces`.",
+    formerly=("never-admitted",),
 )
 def queue_closed(scene: Scene) -> Iterator[Violation]:
     allowed = {queue.name: queue.namespaces for queue in scene.settings.queues.cluster_queues}

@@ -14,15 +14,24 @@ ALWAYS_THERE = ("default", "kube-node-lease", "kube-public", "kube-system")
 @Rule(
     id="queue-unknown",
     severity="error",
-    may_be=("unknown",),
-    summary="A run, or `cluster.loader`, names a LocalQueue that is not declared in its namespace.",
-    details="Kueue would never admit it. Where another stack declares the queues, the finding is `unknown`.",
+    may_be=("warning", "unknown"),
+    summary=(
+        "A run, or `cluster.loader`, names a LocalQueue that is not declared in its namespace, or does not exist there."
+    ),
+    details=(
+        "Kueue would never admit it. Where another stack declares the queues, the finding on the files is "
+        "`unknown`. A declared queue that does not exist yet is a warning: `up` creates it."
+    ),
     change="""
         trainstack:workloads:
           runs:
             - {name: digits, queue: reserch}
     """,
-    remedy="Name a queue of the run's namespace, or declare one under `queues.localQueues`.",
+    remedy=(
+        "Name a queue of the run's namespace (`kubectl get localqueues`), declare one under `queues.localQueues`, "
+        "or ask the owner of the platform for one."
+    ),
+    formerly=("queue-absent",),
 )
 def queue_unknown(scene: Scene) -> Iterator[Violation]:
     queues = scene.settings.queues.local_queues
@@ -68,18 +77,22 @@ def volume_unknown(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="storage-class-unknown",
     severity="error",
-    may_be=("unknown",),
-    summary="A volume names a StorageClass that is not declared.",
-    details="The claim would stay Pending. The class name of a declared PersistentVolume is valid without a class.",
+    may_be=("warning", "unknown"),
+    summary="A volume names a StorageClass that is not declared, or does not exist.",
+    details=(
+        "The claim would stay Pending. A declared class that does not exist yet is a warning: `up` creates it. The "
+        "class name of a PersistentVolume is valid without a class, and a bound claim needs its class no longer."
+    ),
     change="""
         trainstack:storage:
           volumes:
             - {name: training, storageClass: share}
     """,
     remedy=(
-        "Name a declared class, or declare it under `storage.classes`. List a class that the cluster already has "
-        "under `environment.existing.storageClasses`."
+        "Name another class (`kubectl get storageclass`), or declare it under `storage.classes`. List a class that "
+        "the cluster already has under `environment.existing.storageClasses`."
     ),
+    formerly=("class-missing",),
 )
 def storage_class_unknown(scene: Scene) -> Iterator[Violation]:
     storage = scene.settings.storage
@@ -93,14 +106,16 @@ def storage_class_unknown(scene: Scene) -> Iterator[Violation]:
 @Rule(
     id="priority-unknown",
     severity="error",
-    may_be=("unknown",),
-    summary="A run names a WorkloadPriorityClass that is not declared.",
+    may_be=("warning", "unknown"),
+    summary="A run names a WorkloadPriorityClass that is not declared, or does not exist.",
+    details="A declared class that does not exist yet is a warning: `up` creates it.",
     change="""
         trainstack:workloads:
           runs:
             - {name: digits, priority: urgent}
     """,
-    remedy="Name a declared class, or declare it under `queues.priorityClasses`.",
+    remedy="Name another class, declare it under `queues.priorityClasses`, or ask the owner of the platform for it.",
+    formerly=("priority-missing",),
 )
 def priority_unknown(scene: Scene) -> Iterator[Violation]:
     known = [one.name for one in scene.settings.queues.priority_classes]
@@ -210,14 +225,13 @@ def cohort_cycle(scene: Scene) -> Iterator[Violation]:
         "warning",
         "unknown",
     ),
-    summary=(
-        "A volume, local queue, team, run or Secret is in a namespace that is neither declared nor part of every "
-        "cluster."
-    ),
+    summary="A volume, local queue, team, run or Secret is in a namespace that is not declared, or does not exist.",
     details=(
-        "Each operator installs its own namespace: Kueue `kueue-system`, the training operator `kubeflow`. Secrets "
-        "are created before the operators, so declare these namespaces too if they hold Secrets. A cluster queue "
-        "that is open to an undeclared namespace is a warning."
+        "The namespaces of every cluster, such as `default`, need no declaration. Each operator installs its own "
+        "namespace: Kueue `kueue-system`, the training operator `kubeflow`. Secrets are created before the "
+        "operators, so declare these namespaces too if they hold Secrets. Two cases are warnings: a cluster queue "
+        "that is open to an undeclared namespace, and a declared namespace that does not exist yet, which `up` "
+        "creates. A silence does not apply to a namespace that does not exist: nothing can be created there."
     ),
     change="""
         trainstack:storage:
@@ -228,6 +242,7 @@ def cohort_cycle(scene: Scene) -> Iterator[Violation]:
         "Name a declared namespace, or declare it under `environment.namespaces`. List a namespace that the cluster "
         "already has under `environment.existing.namespaces`."
     ),
+    formerly=("namespace-missing",),
 )
 def namespace_unknown(scene: Scene) -> Iterator[Violation]:
     settings = scene.settings

@@ -1,7 +1,7 @@
 """What runs mount, read and are recorded on."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from checks.rule import Check, Rule, Severity, Violation
 from checks.run_pods import pod_sets
@@ -69,23 +69,21 @@ def volume_one_node(scene: Scene) -> Iterator[Violation]:
     id="volume-access-mode",
     severity="error",
     summary="A `ReadWriteMany` volume has a class whose provisioner creates block devices.",
-    details="One node alone can write to the file system of a block device. The rule knows the common provisioners.",
+    details=(
+        "One node alone can write to the file system of a block device. The rule knows the common provisioners. "
+        "With `--cluster` it also looks at classes that the environment does not declare."
+    ),
     change="""
         trainstack:storage:
           classes:
             - {name: shared, provisioner: ebs.csi.aws.com}
     """,
     remedy="Use a class of shared storage (NFS, CephFS, …), or `ReadWriteOnce`.",
+    formerly=("class-access-mode",),
 )
 def volume_access_mode(scene: Scene) -> Iterator[Violation]:
     storage = scene.settings.storage
-    provisioners = {one.name: one.provisioner for one in storage.classes}
-    for path, volume in each("storage.volumes", storage.volumes):
-        provisioner = provisioners.get(volume.storage_class, "")
-        if "ReadWriteMany" in volume.access_modes and makes_block_devices(provisioner):
-            message = f"class {volume.storage_class} ({provisioner}) gives no ReadWriteMany volumes with a file system"
-            remedy = "take a class of shared storage (NFS, CephFS, …), or ReadWriteOnce"
-            yield Violation(f"{path}.accessModes", message, remedy)
+    yield from on_block_devices(storage.volumes, {one.name: one.provisioner for one in storage.classes})
 
 
 @Rule(
@@ -224,7 +222,17 @@ def data_unmounted(scene: Scene) -> Iterator[Violation]:
                 yield Violation(f"{path}.data.volume", message, _mount(run.data.volume))
 
 
-def makes_block_devices(provisioner: str) -> bool:
+def on_block_devices(volumes: Sequence[Volume], provisioners: Mapping[str, str]) -> Iterator[Violation]:
+    """Volumes for writers on several nodes whose class cannot serve them. `provisioners`: by the name of the class."""
+    for path, volume in each("storage.volumes", volumes):
+        provisioner = provisioners.get(volume.storage_class, "")
+        if "ReadWriteMany" in volume.access_modes and _makes_block_devices(provisioner):
+            message = f"class {volume.storage_class} ({provisioner}) gives no ReadWriteMany volumes with a file system"
+            remedy = "take a class of shared storage (NFS, CephFS, …), or ReadWriteOnce"
+            yield Violation(f"{path}.accessModes", message, remedy)
+
+
+def _makes_block_devices(provisioner: str) -> bool:
     """Whether a provisioner's volumes have file systems that one node alone may write to, as far as that is known."""
     return provisioner in _BLOCK or any(provisioner.endswith(f".{known}") for known in _BLOCK)
 

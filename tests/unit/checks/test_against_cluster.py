@@ -84,7 +84,7 @@ def test_a_tenant_is_told_what_it_cannot_know_and_who_can() -> None:
     )
     live = make_live(dict.fromkeys(CLUSTER_SCOPED), operators=None)
     found = check(settings, live, {})
-    unknown = ["class-missing", "node-resources", "operator-unready", "priority-missing"]
+    unknown = ["node-resources", "operator-unready", "priority-unknown", "storage-class-unknown"]
     assert sorted((each.id, each.severity) for each in found) == [(rule, "unknown") for rule in unknown]
     assert all("platform's environment" in each.remedy for each in found)
 

@@ -65,9 +65,11 @@ def test_a_failing_rule_stops_the_change(monkeypatch: pytest.MonkeyPatch, rule: 
 
 def test_a_failing_rule_over_a_cluster_stops_the_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same with what a cluster has."""
-    monkeypatch.setitem(against_cluster.RULES, "class-missing", broken(against_cluster.RULES, "class-missing"))
+    monkeypatch.setitem(
+        against_cluster.RULES, "storage-class-unknown", broken(against_cluster.RULES, "storage-class-unknown")
+    )
     found = against_cluster.check(make_settings(make_run()), make_live(), IMAGES)
-    assert [(each.id, each.stops) for each in found] == [("rule-failed", True), ("class-missing", False)]
+    assert [(each.id, each.stops) for each in found] == [("rule-failed", True), ("storage-class-unknown", False)]
 
 
 def test_verdicts_that_fail_stop_the_change(monkeypatch: pytest.MonkeyPatch) -> None:

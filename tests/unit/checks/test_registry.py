@@ -3,12 +3,13 @@
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
 from checks import against_cluster, preflight
 from checks.admission.verdict import Cause
-from checks.registry import BY_ID, EVERY
+from checks.registry import BY_ID, EVERY, FORMER
 from checks.rule import SEVERITIES
 from tests.unit.checks.cases import ROOT
 
@@ -44,9 +45,34 @@ NAMESAKES = {*get_args(Cause), "cluster-unreachable", "settings"}
 
 def test_an_id_is_written_once() -> None:
     """Wherever else it is needed, it is taken from its rule."""
-    constants = (node.value for _, tree in sources() for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    nodes = [node for _, tree in sources() for node in ast.walk(tree)]
+    former = [node for node in nodes if isinstance(node, ast.keyword) and node.arg == "formerly"]
+    passed_over = {id(node) for keyword in former for node in ast.walk(keyword)}
+    constants = [node.value for node in nodes if isinstance(node, ast.Constant) and id(node) not in passed_over]
     ids = {*BY_ID} - NAMESAKES
     assert sorted(value for value in constants if isinstance(value, str) and value in ids) == sorted(ids)
+
+
+def test_the_table_of_former_ids() -> None:
+    """A silence may have one of these, whatever else is renamed."""
+    assert FORMER == {
+        "queue-absent": ("queue-unknown",),
+        "class-missing": ("storage-class-unknown",),
+        "priority-missing": ("priority-unknown",),
+        "namespace-missing": ("namespace-unknown",),
+        "never-admitted": ("queue-closed", "resource-uncovered", "never-fits"),
+        "framework-unmanaged": ("framework-unlisted",),
+        "operator-version": ("version-clash",),
+        "class-access-mode": ("volume-access-mode",),
+    }
+
+
+def test_a_rule_over_files_and_cluster_has_one_declaration() -> None:
+    """But for the namespaces that a cluster lacks: this finding cannot be silenced."""
+    shared = {id_: check.rule for id_, check in against_cluster.RULES.items() if id_ in preflight.RULES}
+    assert {*shared} == {id_ for ids in FORMER.values() for id_ in ids}
+    others = {id_: rule for id_, rule in shared.items() if rule is not preflight.RULES[id_].rule}
+    assert others == {"namespace-unknown": replace(BY_ID["namespace-unknown"], silenceable=False)}
 
 
 def test_every_rule_is_explained() -> None:
@@ -65,4 +91,5 @@ def test_the_rules_of_files_and_of_clusters_have_their_order() -> None:
     """The order of the page: first the files, then the cluster."""
     ids = [*BY_ID]
     assert [id_ for id_ in ids if id_ in preflight.RULES] == [*preflight.RULES]
-    assert [id_ for id_ in ids if id_ in against_cluster.RULES] == [*against_cluster.RULES]
+    over_cluster_alone = [id_ for id_ in against_cluster.RULES if id_ not in preflight.RULES]
+    assert [id_ for id_ in ids if id_ in over_cluster_alone] == over_cluster_alone

@@ -51,10 +51,15 @@ def test_programs_get_json() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "remedy"), [("never-fit", "did you mean never-fits?"), ("x", "`trainstack explain` lists all rules")]
+    ("word", "message"),
+    [
+        ("never-fit", "unknown rule never-fit; did you mean never-fits?"),
+        ("x", "unknown rule x; `trainstack explain` lists all rules"),
+        ("class-missing", "class-missing is a former id; see `trainstack explain storage-class-unknown`"),
+    ],
 )
-def test_an_unknown_rule_is_an_error_with_the_nearest(word: str, remedy: str) -> None:
+def test_an_unknown_rule_is_an_error_with_the_nearest(word: str, message: str) -> None:
     """With exit code 1, as of other names that a command does not find."""
     done = explain(word)
     assert (done.exit_code, done.stdout) == (1, "")
-    assert done.stderr.strip() == f"error: unknown rule {word}; {remedy}"
+    assert done.stderr.strip() == f"error: {message}"
