@@ -1,21 +1,18 @@
 """What a check finds."""
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from checks.admission.verdict import Verdict
+from checks.rule import SEVERITIES, Rule, Severity, Violation
 from settings.errors import Place, printable
-
-Severity = Literal["error", "warning", "unknown"]
-SEVERITIES: tuple[Severity, ...] = ("error", "warning", "unknown")
-"""From what stops a deployment to what cannot be told from here: another stack or another person declares it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong, or may be. docs/checks.md has a section for each `id`."""
+    """One thing that is wrong, or may be, and the rule that explains it."""
 
-    id: str
+    rule: Rule
     severity: Severity
     path: str
     """The value, as `settings.paths` writes it."""
@@ -25,6 +22,17 @@ class Finding:
     """Where a file sets the value, or what encloses it; None when the settings came from no file."""
     silenced: str = ""
     """Why it may stay, where the environment says so; else empty."""
+
+    @classmethod
+    def of(cls, rule: Rule, violation: Violation, where: Place | None = None) -> "Finding":
+        """A violation of a rule."""
+        severity = violation.severity or rule.severity
+        return cls(rule, severity, violation.path, violation.message, violation.remedy, where)
+
+    @property
+    def id(self) -> str:
+        """The rule's id; docs/checks.md has a section for it."""
+        return self.rule.id
 
     @property
     def stops(self) -> bool:
@@ -36,6 +44,11 @@ class Finding:
         """Sorts by severity, then by file and line; what is silenced comes last."""
         severity = SEVERITIES.index(self.severity)
         return bool(self.silenced), severity, self.where or Place(""), self.path, self.id, self.message
+
+    def as_data(self) -> dict[str, Any]:
+        """The finding for `trainstack check --json`: the rule by its id."""
+        found = {"id": self.id, **{name: getattr(self, name) for name in ("severity", "path", "message", "remedy")}}
+        return {**found, "where": self.where and asdict(self.where), "silenced": self.silenced}
 
     def __str__(self) -> str:
         # A fault of a whole file has no path; one of settings that no file set has no place.

@@ -1,6 +1,6 @@
 """What was read of a cluster for the checks of an environment against it, and what the rules look at."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
@@ -12,8 +12,8 @@ from checks.admission.live import Lists, snapshot
 from checks.admission.model import Snapshot
 from checks.admission.reading import declared_model
 from checks.admission.verdict import Verdict
-from checks.finding import Finding
 from checks.kinds import KINDS, launched_as
+from checks.rule import Violation
 from checks.run_pods import queued
 from settings.model import Settings
 from settings.workloads import Workload
@@ -140,9 +140,6 @@ class LiveScene:
         return queued(self.settings)
 
 
-LiveRule = Callable[[LiveScene], Iterator[Finding]]
-
-
 @dataclass(frozen=True)
 class OperatorFacts:
     """How an operator is known wherever it is installed."""
@@ -207,19 +204,18 @@ def needed(settings: Settings) -> dict[str, str]:
     return found
 
 
-def unknown(rule: str, path: str, what: str) -> Finding:
+def unknown(path: str, what: str) -> Violation:
     """What cannot be told with these credentials, and who can."""
-    return Finding(
-        rule,
-        "unknown",
+    return Violation(
         path,
         f"{what} may not be read with these credentials",
         "the cluster's owner can tell: trainstack check --cluster on the platform's environment",
+        "unknown",
     )
 
 
-def absent(rule: str, path: str, message: str, remedy: str, *, own: bool, stack: str) -> Finding:
+def absent(path: str, message: str, remedy: str, *, own: bool, stack: str) -> Violation:
     """What is not there: an error, or a warning where the environment itself declares it and `up` makes it."""
     if own:
-        return Finding(rule, "warning", path, f"{message} yet", f"it is declared here: trainstack up -s {stack}")
-    return Finding(rule, "error", path, message, remedy)
+        return Violation(path, f"{message} yet", f"it is declared here: trainstack up -s {stack}", "warning")
+    return Violation(path, message, remedy)

@@ -8,9 +8,11 @@ from pathlib import Path
 
 from checks import against_cluster, silences
 from checks.finding import Checked, Finding
+from checks.rule import Check, Rule, Violation
 from checks.rule_runner import run_rules
 from checks.rules import (
     admission,
+    dependencies,
     files,
     images,
     loaders,
@@ -26,14 +28,15 @@ from checks.rules import (
     tenant,
     volumes,
 )
-from checks.scene import Rule, Scene
-from settings.errors import Place
+from checks.scene import Scene
+from settings.errors import Place, SettingsError
 from settings.model import Settings
 
-RULES: dict[str, Rule] = {
-    rule.__name__.replace("_", "-"): rule
+RULES: dict[str, Check[Scene]] = {
+    check.rule.id: check
     for group in (
         references,
+        dependencies,
         queues,
         pools,
         admission,
@@ -49,9 +52,37 @@ RULES: dict[str, Rule] = {
         resources,
         slips,
     )
-    for rule in group.RULES
+    for check in group.RULES
 }
-"""The rules by the id that their findings bear."""
+"""The rules by id, in the order of docs/checks.md."""
+
+SETTINGS = Rule(
+    id="settings",
+    severity="error",
+    summary="A file of the environment does not load, so no rule was applied.",
+    details=(
+        "A key is unknown or missing, or a value does not have the form that the API server or the kubelet accepts. "
+        "The report lists every fault of every file."
+    ),
+    change="""
+        trainstack:storage:
+          volumes:
+            - {name: training, size: 2 GB}
+    """,
+    remedy=(
+        "Correct the value at the file and line that the message gives. [Environments](environments.md) lists the keys."
+    ),
+    silenceable=False,
+)
+
+
+def unloaded(error: SettingsError) -> Checked:
+    """What `trainstack check` reports of an environment whose files do not load."""
+    faults = [
+        Finding.of(SETTINGS, Violation(fault.path, fault.message, fault.remedy), fault.where)
+        for fault in error.findings
+    ]
+    return Checked(faults, [])
 
 
 def check(settings: Settings, root: Path, places: Mapping[str, Place] | None = None) -> list[Finding]:
@@ -67,5 +98,8 @@ def examine(settings: Settings, root: Path, places: Mapping[str, Place] | None =
     """
     scene, silenced = Scene(settings, root), settings.checks.silenced
     found, verdicts = run_rules(RULES, scene)
-    found += silences.misplaced(silenced, {*RULES, *against_cluster.RULES})
-    return Checked(silences.settled(found, silenced, RULES, places or {}), verdicts)
+    over_cluster = {id_: check.rule for id_, check in against_cluster.RULES.items()}
+    found += silences.misplaced(silenced, over_cluster | {id_: check.rule for id_, check in RULES.items()})
+    # A silence of any other rule may match what it finds on the cluster.
+    files_alone = [check.rule for id_, check in RULES.items() if id_ not in over_cluster]
+    return Checked(silences.settled(found, silenced, files_alone, places or {}), verdicts)

@@ -1,6 +1,6 @@
 """What the rules look at."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +10,6 @@ from checks.admission.judging import judged
 from checks.admission.reading import declared_model
 from checks.admission.tree import Tree
 from checks.admission.verdict import Verdict
-from checks.finding import Finding
 from checks.run_pods import queued
 from settings.model import Settings
 from settings.paths import elements
@@ -54,9 +53,6 @@ class Scene:
     def verdicts(self) -> list[Verdict]:
         """Whether each run that Kueue holds would be admitted, on an idle cluster."""
         return judged(self.settings)
-
-
-Rule = Callable[[Scene], Iterator[Finding]]
 
 
 def each(path: str, things: Sequence[T]) -> Iterator[tuple[str, T]]:

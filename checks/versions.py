@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from checks.finding import Severity
+from checks.rule import Severity
 from settings.workloads import Workload
 
 Version = tuple[int, int, int]

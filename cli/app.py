@@ -21,6 +21,7 @@ _WHERE: Mapping[str, str] = {
     "env": "deploy",
     "doctor": "doctor",
     "check": "check",
+    "explain": "explain",
     "plan": "plan",
     "render": "render",
     "rights": "rights",

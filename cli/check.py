@@ -1,13 +1,12 @@
 """`trainstack check`: what is wrong with an environment, from its files and, if asked, on its cluster."""
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from checks.admission.words import as_data, lines
-from checks.finding import Checked, Finding
-from checks.preflight import examine
+from checks.finding import Checked
+from checks.preflight import examine, unloaded
 from cli.console import err, out, show_json
 from cli.session import JsonOption, Session, StackOption, checkout
 from settings.errors import SettingsError
@@ -41,7 +40,7 @@ def check(
     errors = sum(finding.stops for finding in checked.findings)
     if as_json:
         verdicts = [as_data(verdict) for verdict in checked.verdicts]
-        show_json({"findings": [asdict(finding) for finding in checked.findings], "verdicts": verdicts})
+        show_json({"findings": [finding.as_data() for finding in checked.findings], "verdicts": verdicts})
     else:
         _show(stack, checked)
     if errors:
@@ -65,8 +64,7 @@ def _checked(stack: str, *, cluster: bool) -> Checked:
     try:
         loaded = load_with_places(root, stack)
     except SettingsError as error:
-        faults = [Finding("settings", "error", one.path, one.message, one.remedy, one.where) for one in error.findings]
-        return Checked(faults, [])
+        return unloaded(error)
     found = examine(loaded.settings, root, loaded.places)
     if not cluster:
         return found

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from checks import against_cluster
+from checks.against_cluster import CLUSTER_UNREACHABLE, MANIFESTS_UNBUILT
 from checks.cluster.client import ClusterError
 from checks.cluster.environment import read_environment
 from checks.finding import Checked, Finding
 from checks.kinds import KINDS
 from checks.live import OPERATORS, LiveScene, declared
+from checks.rule import Violation
 from cli.console import step
 from cli.session import Session
 from cli.unserved_images import unserved_images
@@ -25,11 +27,11 @@ from workloads import render
 def with_cluster(found: Checked, session: Session, loaded: Loaded) -> Checked:
     """What was found in the files, with what the cluster tells beside it; an error where it cannot be read."""
     try:
-        live = _on_cluster(session, loaded)
+        live = _on_cluster(session, loaded, found.findings)
     except ClusterError as error:
         message, _, remedy = str(error).partition("; ")
         path = "cluster" if loaded.settings.cluster.context is None else "cluster.context"
-        unreachable = Finding("cluster-unreachable", "error", path, message, remedy, loaded.where(path))
+        unreachable = Finding.of(CLUSTER_UNREACHABLE, Violation(path, message, remedy), loaded.where(path))
         return Checked([*found.findings, unreachable], found.verdicts)
     # What the files cannot tell, the cluster has been asked.
     told = [finding for finding in found.findings if finding.severity != "unknown"]
@@ -37,13 +39,14 @@ def with_cluster(found: Checked, session: Session, loaded: Loaded) -> Checked:
     return Checked(findings, live.verdicts)
 
 
-UNBUILT = "manifests-unbuilt"
-"""The id of the finding that something of the environment could not be built, and so was not checked."""
 _ASKED = {*KINDS, "TrainingRuntime"} - {"TrainJob"}
 """What is sent as a dry run. A TrainJob is refused until its runtime is there, so the runtime is asked with."""
 
 
-def _on_cluster(session: Session, loaded: Loaded) -> Checked:
+_THEN = "fix this, then run the check again"
+
+
+def _on_cluster(session: Session, loaded: Loaded, in_files: Sequence[Finding]) -> Checked:
     settings = loaded.settings
     manifests, unbuilt = _built(session.root, settings)
     paths = {run.name: path for path, run in settings.trained()}
@@ -64,7 +67,8 @@ def _on_cluster(session: Session, loaded: Loaded) -> Checked:
         if name is not None
     }
     live = replace(live, unserved_images=unserved_images(session))
-    found = against_cluster.examine(LiveScene(settings, live, _images(manifests), launches), loaded.places)
+    scene = LiveScene(settings, live, _images(manifests), launches)
+    found = against_cluster.examine(scene, loaded.places, in_files)
     placed = [replace(finding, where=loaded.where(finding.path)) for finding in unbuilt]
     return Checked([*placed, *found.findings], found.verdicts)
 
@@ -90,12 +94,12 @@ def _built(root: Path, settings: Settings) -> tuple[list[Manifest], list[Finding
         return declared_manifests(root, settings), []
     except render.FAULTS as error:
         message = f"what the operators' releases would install is not checked: {error}"
-        unknown = Finding(UNBUILT, "unknown", "operators", message, "fix this, then run the check again")
+        unknown = Finding.of(MANIFESTS_UNBUILT, Violation("operators", message, _THEN, "unknown"))
     try:
         return declared_manifests(root, settings.model_copy(update={"operators": Operators()})), [unknown]
     except render.FAULTS as error:
         message = f"what the runs would launch is not checked: {error}"
-        return [], [Finding(UNBUILT, "error", "workloads", message, "fix this, then run the check again")]
+        return [], [Finding.of(MANIFESTS_UNBUILT, Violation("workloads", message, _THEN))]
 
 
 def _images(manifests: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -10,6 +10,7 @@ import typer
 import yaml
 
 from checks.preflight import check as preflight
+from checks.rules.images import image_unpinned
 from cli import staging
 from cli.code_commits import resolve, revisions
 from cli.console import err, fail, out, show_json, step
@@ -161,7 +162,7 @@ def _images(session: Session, loaded: Loaded) -> dict[str, UsedImage]:
     """What is to be pinned, by reference. Ends the command where files stand against it."""
     settings = loaded.settings
     findings = preflight(settings, session.root, loaded.places)
-    faults = [str(each) for each in findings if each.stops and each.id != "image-unpinned"]
+    faults = [str(each) for each in findings if each.stops and each.rule != image_unpinned.rule]
     if faults:
         fail("\n".join(faults))
     try:

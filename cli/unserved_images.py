@@ -5,8 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from checks import silences
 from checks.cluster.snapshot import read_runs
+from checks.finding import Finding
 from checks.live import UnservedImage
-from checks.live_rules.registry import image_finding
+from checks.live_rules.registry import image_missing, image_violation
 from cli.console import err, fail, step
 from cli.image_builds import require_local
 from cli.local_registry import asking, local_registry
@@ -54,7 +55,8 @@ def ensure_pushed(session: Session) -> None:
     launching = set(_launching(session)) if any(image.missing for image in unserved) else set()
     concerned = [image for image in unserved if not image.missing or launching & {*image.workloads}]
     silenced, places = session.settings.checks.silenced, session.loaded.places
-    found = silences.settled(map(image_finding, concerned), silenced, (), places)
+    violations = [Finding.of(image_missing.rule, image_violation(image)) for image in concerned]
+    found = silences.settled(violations, silenced, (), places)
     for finding in found:
         if not finding.stops and not finding.silenced:
             err.print(str(finding), style="yellow")

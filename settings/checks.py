@@ -13,7 +13,7 @@ class Silence(Section):
     """A finding that is not to be told again. It stays in `trainstack check --json`, with the reason."""
 
     rule: Sentence
-    """The rule's id, as docs/checks.md has it."""
+    """The rule's id, as `trainstack explain` lists it."""
     path: Sentence
     """The value that the finding names, or what encloses it: `workloads.runs[digits]`."""
     reason: Sentence

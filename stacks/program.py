@@ -18,6 +18,7 @@ from checks.cluster.snapshot import read_metadata, read_runs
 from checks.ownership import Identity
 from checks.preflight import examine
 from checks.recorded import RecordedLaunch
+from checks.rules.references import queue_unknown
 from checks.states import OwnState
 from checks.sweeps import SweepDecision
 from manifests import secrets, storage
@@ -131,7 +132,7 @@ def decide(
     if refusals := (*decided.refusals, *foreign, *downgraded, *endangered, *contested):
         raise Refused("\n".join(refusals))
     # The platform's stack tells which queues there are (stacks/assemble.py).
-    answered = {"queue-unknown"} if settings.environment.platform is not None else set()
+    answered = {queue_unknown.rule.id} if settings.environment.platform is not None else set()
     return Program(
         settings=settings,
         cluster=here,

@@ -7,8 +7,8 @@ from checks.admission.amounts import readable
 from checks.admission.launches import declared_workloads
 from checks.admission.model import Model
 from checks.admission.shapes import capacity, oversized, standing
-from checks.finding import Finding
-from checks.live import LiveRule, LiveScene, unknown
+from checks.live import LiveScene, unknown
+from checks.rule import Check, Rule, Violation
 from checks.run_pods import pod_sets
 from checks.scene import each
 
@@ -19,8 +19,19 @@ _REMEDIES = {
 _SMALLER = "ask for less in a pod, or use nodes that have it"
 
 
-def flavor_nodes(scene: LiveScene) -> Iterator[Finding]:
-    """Each flavor stands for at least one node; else pods are admitted on it and stay Pending."""
+@Rule(
+    id="flavor-nodes",
+    severity="error",
+    may_be=("warning",),
+    summary="No node has the labels of a flavor.",
+    details=(
+        "An error if a run would be assigned that flavor: its pods would be admitted and stay Pending. Otherwise a "
+        "warning. The rule does not apply where an autoscaler adds nodes."
+    ),
+    example="`nodeLabels: {nvidia.com/gpu.product: A100}` on a cluster with CPU nodes only.",
+    remedy="Label the nodes, or correct the flavor.",
+)
+def flavor_nodes(scene: LiveScene) -> Iterator[Violation]:
     model = scene.snapshot.model
     empty = {name: labels for name, labels in _labels(model).items() if not standing(labels, model.nodes or ())}
     remedy = "label the nodes, or correct the flavor's nodeLabels"
@@ -29,21 +40,32 @@ def flavor_nodes(scene: LiveScene) -> Iterator[Finding]:
         for name in sorted({name for pods in verdict.assigned for name in pods.flavors.values()} & empty.keys()):
             given.add(name)
             message = f"no node bears the labels of flavor {name} ({_said(empty[name])}), which it would be given"
-            yield Finding("flavor-nodes", "error", f"{verdict.path}.queue", message, remedy)
+            yield Violation(f"{verdict.path}.queue", message, remedy)
     for path, flavor in each("queues.flavors", scene.settings.queues.flavors):
         if flavor.name in empty.keys() - given:
             message = f"no node bears its labels ({_said(flavor.node_labels)}): what is admitted on it stays Pending"
-            yield Finding("flavor-nodes", "warning", f"{path}.nodeLabels", message, remedy)
+            yield Violation(f"{path}.nodeLabels", message, remedy, "warning")
 
 
-def node_resources(scene: LiveScene) -> Iterator[Finding]:
-    """For each kind of pod of a run there is a node, of the flavor that it would be given, that could hold one."""
+@Rule(
+    id="node-resources",
+    severity="error",
+    may_be=("unknown",),
+    summary="No node could hold one of the run's pods, even if it were empty.",
+    details=(
+        "The rule looks at the nodes of the flavor that the run would be assigned, with the labels that it selects "
+        "and without taints that it does not tolerate. It does not apply where an autoscaler adds nodes."
+    ),
+    example="`limits: {nvidia.com/gpu: 8}` where the largest node has 4.",
+    remedy="Request less in one pod, or correct `nodeSelector` or `tolerations`.",
+)
+def node_resources(scene: LiveScene) -> Iterator[Violation]:
     model = scene.snapshot.model
     if model.nodes is None:
         for path, run in scene.runs():
             special = any("/" in name for pods in pod_sets(path, run) for name in pods.resources.limits)
             if run.node_selector or special:
-                yield unknown("node-resources", path, "whether a node has what its pods ask for: nodes")
+                yield unknown(path, "whether a node has what its pods ask for: nodes")
         return
     assigned = {verdict.path: verdict.assigned for verdict in scene.verdicts}
     # Nodes hold what pods ask for, whatever Kueue counts it as.
@@ -54,22 +76,36 @@ def node_resources(scene: LiveScene) -> Iterator[Finding]:
     ):
         for lack in oversized(workload, assigned.get(workload.path, ()), model):
             remedy = _REMEDIES.get(lack.path.rpartition(".")[2], _SMALLER)
-            yield Finding("node-resources", "error", lack.path, lack.message, remedy)
+            yield Violation(lack.path, lack.message, remedy)
 
 
-def quota_over_nodes(scene: LiveScene) -> Iterator[Finding]:
-    """A cluster queue has no more quota than the nodes of the flavor have together."""
+@Rule(
+    id="quota-over-nodes",
+    severity="warning",
+    summary="A cluster queue has more quota on a flavor than all nodes of that flavor have together.",
+    details="What is admitted beyond that stays Pending.",
+    example="`nominalQuota: 16` of GPUs where the flavor has two nodes with 4 each.",
+    remedy="Lower the quota, or add nodes. If nodes are on order, silence the finding and give that reason.",
+)
+def quota_over_nodes(scene: LiveScene) -> Iterator[Violation]:
     have, made = _capacities(scene.snapshot.model), _made(scene.snapshot.model)
     for path, flavor, name, nominal in _promised(scene):
         most = have[flavor].get(name, 0) if flavor in have else nominal
         if nominal > most and name not in made:
             message = f"is more than all nodes of flavor {flavor} have ({readable(name, most)} {name})"
             remedy = f"lower it to {readable(name, most)} at most, or let there be more nodes"
-            yield Finding("quota-over-nodes", "warning", path, message, remedy)
+            yield Violation(path, message, remedy)
 
 
-def flavor_overpromised(scene: LiveScene) -> Iterator[Finding]:
-    """All cluster queues and cohorts together promise no more of a flavor than its nodes have."""
+@Rule(
+    id="flavor-overpromised",
+    severity="warning",
+    summary="All queues and cohorts together have more quota on a flavor than its nodes have.",
+    details="The quota of each one alone is covered.",
+    example="Two queues with `nominalQuota: 8` of GPUs each, on a flavor whose nodes have 8.",
+    remedy="Lower the quotas, so that the cohort lends what is free, or add nodes.",
+)
+def flavor_overpromised(scene: LiveScene) -> Iterator[Violation]:
     model = scene.snapshot.model
     have = _capacities(model)
     holders = [(one.name, one.quotas) for one in (model.cluster_queues or {}).values()]
@@ -85,7 +121,7 @@ def flavor_overpromised(scene: LiveScene) -> Iterator[Finding]:
                 said = " and ".join(f"{readable(name, share)} to {holder}" for holder, share in shares.items() if share)
                 message = f"promises {said}; all its nodes have {readable(name, most)} {name}"
                 remedy = "lower the quotas, or let there be more nodes: who comes last stays Pending"
-                yield Finding("flavor-overpromised", "warning", path, message, remedy)
+                yield Violation(path, message, remedy)
 
 
 def _labels(model: Model) -> dict[str, Mapping[str, str]]:
@@ -121,4 +157,4 @@ def _said(pairs: Mapping[str, str]) -> str:
     return ", ".join(f"{key}={value}" for key, value in sorted(pairs.items()))
 
 
-RULES: tuple[LiveRule, ...] = (flavor_nodes, node_resources, quota_over_nodes, flavor_overpromised)
+RULES: tuple[Check[LiveScene], ...] = (flavor_nodes, node_resources, quota_over_nodes, flavor_overpromised)

@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterator
 
 from checks import downgrades
-from checks.finding import Finding
 from checks.kinds import KINDS, launched_as
-from checks.live import OPERATORS, LiveRule, LiveScene, absent, declared, needed, unknown
+from checks.live import OPERATORS, LiveScene, Operator, absent, declared, needed, unknown
+from checks.rule import Check, Rule, Violation
+from checks.rules.operators import version_clash
 from checks.versions import clashes, version
 
 _TAG = re.compile(r":(v?\d+\.\d+\.\d+[^@]*)(?:@.*)?$")
@@ -17,17 +18,32 @@ _KUEUE_NEEDS = (1, 29, 0)
 """Kubernetes, for the Kueue that serves our API version. Source: Kueue v0.15's README."""
 
 
-def server_version(scene: LiveScene) -> Iterator[Finding]:
-    """The cluster is new enough for the Kueue that the environment's API version needs."""
+@Rule(
+    id="server-version",
+    severity="error",
+    summary="The cluster's Kubernetes is older than the Kueue release requires.",
+    example="Kubernetes v1.28 and a run with a queue.",
+    remedy="Upgrade the cluster, or use another one.",
+)
+def server_version(scene: LiveScene) -> Iterator[Violation]:
     found = version(scene.live.version)
     path = needed(scene.settings).get("kueue")
     if path and found and found < _KUEUE_NEEDS:
         message = f"the cluster is Kubernetes {scene.live.version}; Kueue v0.15 needs v1.29 or newer"
-        yield Finding("server-version", "error", path, message, "upgrade the cluster, or use another")
+        yield Violation(path, message, "upgrade the cluster, or use another")
 
 
-def kind_missing(scene: LiveScene) -> Iterator[Finding]:
-    """The cluster serves the kinds that the runs are launched as, and Kueue's in our version."""
+@Rule(
+    id="kind-missing",
+    severity="error",
+    may_be=("warning",),
+    summary="The cluster does not serve the kind of a run, or Kueue's kinds in version v1beta2.",
+    details="A warning if the environment itself installs the operator: `up` adds the kind.",
+    example="A PyTorchJob on a cluster without the CustomResourceDefinition `pytorchjobs.kubeflow.org`.",
+    remedy="Ask the cluster's owner to install the operator, or declare it under `operators`.",
+    silenceable=False,
+)
+def kind_missing(scene: LiveScene) -> Iterator[Violation]:
     wanted: dict[str, tuple[str, str, str]] = {}
     for path, run in scene.runs():
         kind = launched_as(run)
@@ -39,7 +55,6 @@ def kind_missing(scene: LiveScene) -> Iterator[Finding]:
     for kind in sorted(wanted.keys() & scene.live.unserved):
         path, definition, operator = wanted[kind]
         yield absent(
-            "kind-missing",
             path,
             f"the cluster does not have the kind {kind} ({definition}, in the version that is used here)",
             f"have {OPERATORS[operator].title} installed, or declare {OPERATORS[operator].path}",
@@ -48,12 +63,29 @@ def kind_missing(scene: LiveScene) -> Iterator[Finding]:
         )
 
 
-def operator_unready(scene: LiveScene) -> Iterator[Finding]:
-    """The controllers that the environment depends on run, whatever owns their pods, and are ready."""
+@Rule(
+    id="operator-unready",
+    severity="error",
+    may_be=(
+        "warning",
+        "unknown",
+    ),
+    summary="The controller of Kueue, the training operator, JobSet or Trainer was not found, or has no ready pod.",
+    details=(
+        "Trainstack recognizes a controller by the name and labels of its Deployment. If something else owns the "
+        "pods, such as a StatefulSet, it recognizes their labels and the image or name of a container."
+    ),
+    example="A controller whose image cannot be pulled.",
+    remedy=(
+        "Read the logs with the `kubectl logs` command of the message. If nothing was found and the cluster serves "
+        "the operator's kinds, look for the operator before you install a second one."
+    ),
+)
+def operator_unready(scene: LiveScene) -> Iterator[Violation]:
     for name, path in needed(scene.settings).items():
         facts = OPERATORS[name]
         if scene.live.operators is None:
-            yield unknown("operator-unready", path, f"whether {facts.title} is well: Deployments and pods")
+            yield unknown(path, f"whether {facts.title} is well: Deployments and pods")
             continue
         found = scene.live.operators.get(name)
         if found is None:
@@ -64,10 +96,10 @@ def operator_unready(scene: LiveScene) -> Iterator[Finding]:
             message = f"{facts.title}, {found.kind} {found.namespace}/{found.name}, {lacks}{why}"
             remedy = f"see why: kubectl logs -n {found.namespace} {found.kind.lower()}/{found.name}"
             containers = " --all-containers" if found.kind == "Pod" else ""
-            yield Finding("operator-unready", "error", path, message, remedy + containers)
+            yield Violation(path, message, remedy + containers)
 
 
-def _not_found(scene: LiveScene, name: str, path: str) -> Finding:
+def _not_found(scene: LiveScene, name: str, path: str) -> Violation:
     """Neither a Deployment nor a pod is recognized; where the cluster serves its kinds, the operator may run anyway."""
     facts, own = OPERATORS[name], declared(scene.settings, name)
     message = f"no Deployment or pod of {facts.title} is found"
@@ -75,7 +107,7 @@ def _not_found(scene: LiveScene, name: str, path: str) -> Finding:
     if (kind := _served(scene, name)) and not own:
         message += f", although the cluster serves {kind}"
         remedy = f"see whether it runs in another form: kubectl get pods -A; only if it does not, {remedy}"
-    return absent("operator-unready", path, message, remedy, own=own, stack=scene.settings.stack)
+    return absent(path, message, remedy, own=own, stack=scene.settings.stack)
 
 
 def _served(scene: LiveScene, name: str) -> str | None:
@@ -87,8 +119,15 @@ def _served(scene: LiveScene, name: str) -> str | None:
     return min(kinds - scene.live.unserved, default=None)
 
 
-def operator_duplicate(scene: LiveScene) -> Iterator[Finding]:
-    """An operator that is declared does not run already in another form, since two would act on the same objects."""
+@Rule(
+    id="operator-duplicate",
+    severity="error",
+    summary="The environment declares an operator that already runs on the cluster, but not as a Deployment.",
+    details="`up` refuses it, because another owner manages the definitions of its kinds.",
+    example="`operators.trainingOperator` on a cluster whose pod `training-operator-0` belongs to a StatefulSet.",
+    remedy="Remove the operator from the settings, and use the one that runs.",
+)
+def operator_duplicate(scene: LiveScene) -> Iterator[Violation]:
     for name, found in (scene.live.operators or {}).items():
         if found and found.kind == "Pod" and declared(scene.settings, name):
             facts = OPERATORS[name]
@@ -97,48 +136,90 @@ def operator_duplicate(scene: LiveScene) -> Iterator[Finding]:
                 "`up` would install a second one"
             )
             remedy = f"remove {facts.path} from the settings, and use the one that runs"
-            yield Finding("operator-duplicate", "error", facts.path, message, remedy)
+            yield Violation(facts.path, message, remedy)
 
 
-def operator_version(scene: LiveScene) -> Iterator[Finding]:
-    """The controllers are those that are pinned, and none that is known not to work with what is declared."""
-    wanted, installs = needed(scene.settings), scene.settings.operators.installs
-    running = {name: found for name, found in (scene.live.operators or {}).items() if found and name in wanted}
-    tags = {name: _TAG.search(found.image) for name, found in running.items()}
-    told = {name: tag[1] for name, tag in tags.items() if tag}
-    told |= {name: found.release for name, found in running.items() if version(found.release)}
-    said = told | {name: install.manifest.version for name, install in installs.items()}
-    versions = {name: numbers for name, text in said.items() if (numbers := version(text))}
-    for clash in clashes(versions, [run for _, run in scene.runs()]):
-        # Of those that are all declared here, the files have told already.
-        if first := next((name for name in clash.operators if not declared(scene.settings, name)), None):
-            yield Finding("operator-version", clash.severity, wanted[first], clash.message, clash.remedy)
-    for name, found in running.items():
+@Rule(
+    id="operator-version",
+    severity="error",
+    may_be=("warning",),
+    summary="A running operator is not the declared or pinned release.",
+    details=(
+        "A warning if its image is not the pinned one. An error if a newer release than the declared one runs: `up` "
+        "refuses to downgrade it."
+    ),
+    example="Kueue v0.16 runs, and v0.15.2 is declared.",
+    remedy="Run `trainstack up` to install the pinned release, or declare the release that runs.",
+)
+def operator_version(scene: LiveScene) -> Iterator[Violation]:
+    wanted, installs, releases = needed(scene.settings), scene.settings.operators.installs, _releases(scene)
+    for name, found in _running(scene).items():
         if found.kind == "Pod":
             continue  # `up` would not replace it: operator_duplicate.
-        if declared(scene.settings, name) and downgrades.older(told.get(name, ""), said[name]):
+        if name in installs and downgrades.older(releases.get(name, ""), installs[name].manifest.version):
             message = (
-                f"{OPERATORS[name].title} {told[name]} runs, and the older {said[name]} is declared: {downgrades.WHY}"
+                f"{OPERATORS[name].title} {releases[name]} runs, and the older {installs[name].manifest.version} is"
+                f" declared: {downgrades.WHY}"
             )
-            remedy = downgrades.remedy(name, told[name])
-            yield Finding("operator-version", "error", wanted[name], message, remedy)
+            remedy = downgrades.remedy(name, releases[name])
+            yield Violation(wanted[name], message, remedy)
         elif declared(scene.settings, name) and scene.images.get(name, found.image) != found.image:
             message = f"{OPERATORS[name].title} runs as {found.image}, and {scene.images[name]} is pinned"
             remedy = f"trainstack up -s {scene.settings.stack} changes it; or pin what runs"
-            yield Finding("operator-version", "warning", wanted[name], message, remedy)
+            yield Violation(wanted[name], message, remedy, "warning")
 
 
-def webhook_silent(scene: LiveScene) -> Iterator[Finding]:
-    """The webhooks on the way of a run's launch, and those of declared operators, answer a dry run."""
+@version_clash.rule
+def version_clash_on_cluster(scene: LiveScene) -> Iterator[Violation]:
+    installs = scene.settings.operators.installs
+    releases = _releases(scene) | {name: install.manifest.version for name, install in installs.items()}
+    versions = {name: numbers for name, text in releases.items() if (numbers := version(text))}
+    for clash in clashes(versions, [run for _, run in scene.runs()]):
+        # Where all of them are declared, the files show it.
+        if first := next((name for name in clash.operators if not declared(scene.settings, name)), None):
+            yield Violation(needed(scene.settings)[first], clash.message, clash.remedy, clash.severity)
+
+
+def _running(scene: LiveScene) -> dict[str, Operator]:
+    """The controllers that were found, of those that the environment depends on."""
+    wanted = needed(scene.settings)
+    return {name: found for name, found in (scene.live.operators or {}).items() if found and name in wanted}
+
+
+def _releases(scene: LiveScene) -> dict[str, str]:
+    """Their releases, by label or else by the image's tag, as far as these are releases."""
+    running = _running(scene)
+    tags = {name: tag[1] for name, found in running.items() if (tag := _TAG.search(found.image))}
+    return tags | {name: found.release for name, found in running.items() if version(found.release)}
+
+
+@Rule(
+    id="webhook-silent",
+    severity="error",
+    summary="A webhook that a run's launch passes through does not answer.",
+    details="No object of that kind can be created.",
+    example='`failed calling webhook "mjob.kb.io"`.',
+    remedy="Check the pods of the controller that the message names.",
+    silenceable=False,
+)
+def webhook_silent(scene: LiveScene) -> Iterator[Violation]:
     for each in scene.live.dry_runs:
         if each.status == 0 or each.status >= _SERVER_FAULT:
             message = f"a dry run of a {each.kind} was not answered: {each.message[:300]}"
             remedy = "see the controller that the message names: kubectl get pods -A"
-            yield Finding("webhook-silent", "error", each.path, message, remedy)
+            yield Violation(each.path, message, remedy)
 
 
-def launch_refused(scene: LiveScene) -> Iterator[Finding]:
-    """The cluster takes a run's launch: rights, the cluster's own policies, quotas of the namespace."""
+@Rule(
+    id="launch-refused",
+    severity="error",
+    summary="The cluster refuses a run's launch.",
+    details="The credentials lack the right, or a policy or quota of the cluster rejects the object.",
+    example="A policy that rejects Jobs without a certain label.",
+    remedy="Correct what the message names, or ask the administrator of the namespace.",
+    silenceable=False,
+)
+def launch_refused(scene: LiveScene) -> Iterator[Violation]:
     for each in scene.live.dry_runs:
         if each.status in _FINE or not _CLIENT_FAULT <= each.status < _SERVER_FAULT:
             continue
@@ -148,15 +229,16 @@ def launch_refused(scene: LiveScene) -> Iterator[Finding]:
         else:
             message = f"the cluster refuses its {each.kind}: {each.message[:300]}"
             remedy = "correct what the message names, or ask the cluster's owner about that rule"
-        yield Finding("launch-refused", "error", each.path, message, remedy)
+        yield Violation(each.path, message, remedy)
 
 
-RULES: tuple[LiveRule, ...] = (
+RULES: tuple[Check[LiveScene], ...] = (
     server_version,
     kind_missing,
     operator_unready,
     operator_duplicate,
     operator_version,
+    version_clash_on_cluster,
     webhook_silent,
     launch_refused,
 )

@@ -3,29 +3,31 @@
 from collections.abc import Iterator
 
 from checks.admission.verdict import Cause, Lack, Verdict
-from checks.finding import Finding, Severity
 from checks.kinds import framework_of
-from checks.live import LiveRule, LiveScene, absent, declared, unknown
-from checks.rules.admission import remedy_of
+from checks.live import LiveScene, absent, declared, unknown
+from checks.rule import Check, Rule, Severity, Violation
+from checks.rules.admission import never_fits, remedy_of, resource_uncovered
+from checks.rules.operators import framework_unlisted
+from checks.rules.queues import queue_closed
+from checks.rules.references import priority_unknown, queue_unknown
 from checks.waiting import INACTIVE, conditions
 from settings.errors import nearest
 
-_OF_THE_RUN: tuple[Cause, ...] = ("quota", "uncovered", "taint", "affinity", "topology", "pod-refused", "queue-closed")
-"""What the other rules of queues do not tell of: those find what is missing, or admits nothing."""
+_NEVER_FITS: tuple[Cause, ...] = ("quota", "taint", "affinity", "topology", "pod-refused")
+"""Causes that no other rule reports: other rules find what is missing, or a queue that admits nothing."""
 
 
-def queue_absent(scene: LiveScene) -> Iterator[Finding]:
-    """A run's LocalQueue is there."""
+@queue_unknown.rule
+def queue_absent(scene: LiveScene) -> Iterator[Violation]:
     own = {(one.namespace, one.name) for one in scene.settings.queues.local_queues}
     for path, run in scene.runs():
         there = scene.live.all("LocalQueue", run.namespace)
         if run.queue is None or "LocalQueue" in scene.live.unserved:
             continue
         if there is None:
-            yield unknown("queue-absent", f"{path}.queue", f"whether namespace {run.namespace} has queue {run.queue}")
+            yield unknown(f"{path}.queue", f"whether namespace {run.namespace} has queue {run.queue}")
         elif run.queue not in there:
             yield absent(
-                "queue-absent",
                 f"{path}.queue",
                 f"namespace {run.namespace} has no local queue {run.queue}",
                 f"{nearest(run.queue, there)} (or have it made)",
@@ -34,8 +36,16 @@ def queue_absent(scene: LiveScene) -> Iterator[Finding]:
             )
 
 
-def queue_inactive(scene: LiveScene) -> Iterator[Finding]:
-    """A run's queue, and the cluster queue that it leads to, admit runs now."""
+@Rule(
+    id="queue-inactive",
+    severity="error",
+    may_be=("warning",),
+    summary="A run's queue, or the cluster queue that it points at, admits nothing now.",
+    details="If the queue is stopped (`stopPolicy`) it is a warning: the run waits.",
+    example="A cluster queue with a flavor that does not exist.",
+    remedy="Ask the owner of the queue to correct it.",
+)
+def queue_inactive(scene: LiveScene) -> Iterator[Violation]:
     cluster_queues = scene.live.all("ClusterQueue") or {}
     for path, run in scene.runs():
         queue = (scene.live.all("LocalQueue", run.namespace) or {}).get(run.queue or "")
@@ -49,22 +59,21 @@ def queue_inactive(scene: LiveScene) -> Iterator[Finding]:
             words = INACTIVE.get(active["reason"], f"admits nothing: {active.get('message', active['reason'])}")
             severity: Severity = "warning" if active["reason"] == "Stopped" else "error"
             remedy = "its owner can mend that; a run waits in it until then"
-            yield Finding("queue-inactive", severity, f"{path}.queue", f"{what} {words}", remedy)
+            yield Violation(f"{path}.queue", f"{what} {words}", remedy, severity)
             break
 
 
-def priority_missing(scene: LiveScene) -> Iterator[Finding]:
-    """A run's WorkloadPriorityClass is there."""
+@priority_unknown.rule
+def priority_missing(scene: LiveScene) -> Iterator[Violation]:
     there = scene.live.all("WorkloadPriorityClass")
     own = {one.name for one in scene.settings.queues.priority_classes}
     for path, run in scene.runs():
         if run.priority is None or "WorkloadPriorityClass" in scene.live.unserved:
             continue
         if there is None:
-            yield unknown("priority-missing", f"{path}.priority", f"whether there is a priority class {run.priority}")
+            yield unknown(f"{path}.priority", f"whether there is a priority class {run.priority}")
         elif run.priority not in there:
             yield absent(
-                "priority-missing",
                 f"{path}.priority",
                 f"the cluster has no WorkloadPriorityClass {run.priority}",
                 f"{nearest(run.priority, there)} (or have it made)",
@@ -73,8 +82,8 @@ def priority_missing(scene: LiveScene) -> Iterator[Finding]:
             )
 
 
-def framework_unmanaged(scene: LiveScene) -> Iterator[Finding]:
-    """The cluster's Kueue, where it is somebody else's, manages the kind of each run that is queued."""
+@framework_unlisted.rule
+def framework_unmanaged(scene: LiveScene) -> Iterator[Violation]:
     if declared(scene.settings, "kueue"):
         return
     managed, told = scene.live.frameworks, set()
@@ -84,24 +93,36 @@ def framework_unmanaged(scene: LiveScene) -> Iterator[Finding]:
             continue
         if managed is None:
             told.add(framework)
-            yield unknown(
-                "framework-unmanaged", f"{path}.kind", f"whether Kueue manages a {run.kind}: its configuration"
-            )
+            yield unknown(f"{path}.kind", f"whether Kueue manages a {run.kind}: its configuration")
         elif framework not in managed:
             message = f"the cluster's Kueue does not manage a {run.kind}: it would start at once, past every quota"
             remedy = f"have {framework} added to integrations.frameworks of Kueue's configuration"
-            yield Finding("framework-unmanaged", "error", f"{path}.kind", message, remedy)
+            yield Violation(f"{path}.kind", message, remedy)
 
 
-def never_admitted(scene: LiveScene) -> Iterator[Finding]:
-    """A run fits on an idle cluster, by all that the cluster alone knows: others' queues, LimitRanges, labels."""
+@never_fits.rule
+def never_admitted(scene: LiveScene) -> Iterator[Violation]:
+    yield from _refused(scene, _NEVER_FITS)
+
+
+@resource_uncovered.rule
+def uncovered_on_cluster(scene: LiveScene) -> Iterator[Violation]:
+    yield from _refused(scene, ("uncovered",))
+
+
+@queue_closed.rule
+def closed_on_cluster(scene: LiveScene) -> Iterator[Violation]:
+    yield from _refused(scene, ("queue-closed",))
+
+
+def _refused(scene: LiveScene, causes: tuple[Cause, ...]) -> Iterator[Violation]:
+    """Runs that the cluster could never admit, for these causes; reasons that the files show are left out."""
     refused = [verdict for verdict in scene.verdicts if verdict.outcome == "never fits"]
-    # What the files say already has been told.
     told = {key for verdict in scene.verdicts_of_files for key, _ in _reasons(verdict)} if refused else set()
     for verdict in refused:
         for key, lack in _reasons(verdict):
-            if lack.cause in _OF_THE_RUN and key not in told:
-                yield Finding("never-admitted", "error", lack.path, lack.message, remedy_of(verdict, lack))
+            if lack.cause in causes and key not in told:
+                yield Violation(lack.path, lack.message, remedy_of(verdict, lack))
 
 
 def _reasons(verdict: Verdict) -> Iterator[tuple[tuple[str, ...], Lack]]:
@@ -110,4 +131,12 @@ def _reasons(verdict: Verdict) -> Iterator[tuple[tuple[str, ...], Lack]]:
         yield (verdict.path, lack.cause, lack.pod_set, lack.resource), lack
 
 
-RULES: tuple[LiveRule, ...] = (queue_absent, queue_inactive, priority_missing, framework_unmanaged, never_admitted)
+RULES: tuple[Check[LiveScene], ...] = (
+    queue_absent,
+    queue_inactive,
+    priority_missing,
+    framework_unmanaged,
+    never_admitted,
+    uncovered_on_cluster,
+    closed_on_cluster,
+)

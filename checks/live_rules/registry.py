@@ -2,23 +2,34 @@
 
 from collections.abc import Iterator
 
-from checks.finding import Finding
-from checks.live import LiveRule, LiveScene, UnservedImage
+from checks.live import LiveScene, UnservedImage
+from checks.rule import Check, Rule, Violation
 
 
-def image_missing(scene: LiveScene) -> Iterator[Finding]:
-    """The registry has every image that is built here; where it cannot be asked, the finding is `unknown`."""
-    yield from map(image_finding, scene.live.unserved_images)
+@Rule(
+    id="image-missing",
+    severity="error",
+    may_be=("unknown",),
+    summary="The registry does not have a run's image, which has a Dockerfile in this repository.",
+    details=(
+        "No node could pull it, and `up` stops before it launches such a run. The finding is `unknown` if the "
+        "registry does not answer, or does not let this user read it."
+    ),
+    example="`image: {build: workloads/digits}` after an edit of that folder.",
+    remedy="Run `trainstack image push digits -s lab`.",
+)
+def image_missing(scene: LiveScene) -> Iterator[Violation]:
+    yield from map(image_violation, scene.live.unserved_images)
 
 
-def image_finding(image: UnservedImage) -> Finding:
+def image_violation(image: UnservedImage) -> Violation:
     """What is wrong with one image, with the command that pushes it."""
     path = f"{image.path}.image"
     if image.missing:
         message = f"{image.reference} is not in its registry"
-        return Finding("image-missing", "error", path, message, f"run `{image.command}`")
+        return Violation(path, message, f"run `{image.command}`")
     message = f"whether the registry has {image.reference} is not known: {image.reason}"
-    return Finding("image-missing", "unknown", path, message, f"`{image.command}` pushes it")
+    return Violation(path, message, f"`{image.command}` pushes it", "unknown")
 
 
-RULES: tuple[LiveRule, ...] = (image_missing,)
+RULES: tuple[Check[LiveScene], ...] = (image_missing,)

@@ -1,16 +1,18 @@
 """Namespaces, storage classes and what they can do."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from checks.finding import Finding
-from checks.live import LiveRule, LiveScene, absent, unknown
-from checks.rules.volumes import makes_block_devices
+from checks.live import LiveScene, absent, unknown
+from checks.rule import Check, Rule, Violation
+from checks.rules.references import namespace_unknown, storage_class_unknown
+from checks.rules.volumes import on_block_devices, volume_access_mode
 from checks.scene import each
 from settings.errors import nearest
 
 
-def namespace_missing(scene: LiveScene) -> Iterator[Finding]:
-    """The namespaces of volumes and runs are there."""
+@replace(namespace_unknown.rule, silenceable=False)
+def namespace_missing(scene: LiveScene) -> Iterator[Violation]:
     settings = scene.settings
     users = [(path, volume.namespace) for path, volume in each("storage.volumes", settings.storage.volumes)]
     users += [(path, run.namespace) for path, run in scene.runs()]
@@ -22,7 +24,6 @@ def namespace_missing(scene: LiveScene) -> Iterator[Finding]:
     for path, namespace in users:
         if namespace not in there:
             yield absent(
-                "namespace-missing",
                 f"{path}.namespace",
                 f"there is no namespace {namespace}",
                 "have it made, or declare it under environment.namespaces",
@@ -31,8 +32,8 @@ def namespace_missing(scene: LiveScene) -> Iterator[Finding]:
             )
 
 
-def class_missing(scene: LiveScene) -> Iterator[Finding]:
-    """A volume that is not bound finds its storage class, or a volume made by hand that bears the class's name."""
+@storage_class_unknown.rule
+def class_missing(scene: LiveScene) -> Iterator[Violation]:
     settings, live = scene.settings, scene.live
     classes, volumes = live.all("StorageClass"), live.all("PersistentVolume") or {}
     by_hand = {one.storage_class for one in settings.storage.persistent_volumes}
@@ -44,10 +45,9 @@ def class_missing(scene: LiveScene) -> Iterator[Finding]:
         if name in by_hand or (claim.get("status") or {}).get("phase") == "Bound":
             continue
         if classes is None:
-            yield unknown("class-missing", f"{path}.storageClass", f"whether there is a storage class {name}")
+            yield unknown(f"{path}.storageClass", f"whether there is a storage class {name}")
         elif name not in classes:
             yield absent(
-                "class-missing",
                 f"{path}.storageClass",
                 f"the cluster has no storage class {name}",
                 f"{nearest(name, classes)} (or have it made)",
@@ -56,8 +56,15 @@ def class_missing(scene: LiveScene) -> Iterator[Finding]:
             )
 
 
-def class_differs(scene: LiveScene) -> Iterator[Finding]:
-    """A declared class is the live one in what cannot be edited."""
+@Rule(
+    id="class-differs",
+    severity="error",
+    summary="A declared class exists with another provisioner, binding mode or reclaim policy.",
+    details="StorageClasses are immutable.",
+    example="`volumeBindingMode: Immediate` in the cluster where `WaitForFirstConsumer` is declared.",
+    remedy="Rename the declared class, or copy the live values.",
+)
+def class_differs(scene: LiveScene) -> Iterator[Violation]:
     classes = scene.live.all("StorageClass") or {}
     for path, one in each("storage.classes", scene.settings.storage.classes):
         if one.name not in classes:
@@ -71,21 +78,17 @@ def class_differs(scene: LiveScene) -> Iterator[Finding]:
             if body.get(field) != wanted:
                 message = f"class {one.name} has {key} {body.get(field)}, and {wanted} is declared"
                 remedy = "a class cannot be edited there: give the declared one another name, or say what is"
-                yield Finding("class-differs", "error", f"{path}.{key}", message, remedy)
+                yield Violation(f"{path}.{key}", message, remedy)
 
 
-def class_access_mode(scene: LiveScene) -> Iterator[Finding]:
-    """A volume for writers on several nodes is of a class that can serve them, as far as that is known."""
+@volume_access_mode.rule
+def class_access_mode(scene: LiveScene) -> Iterator[Violation]:
     storage = scene.settings.storage
     # Of a class that is declared here, the files have told already.
     own = {one.name for one in storage.classes}
-    classes = {name: body for name, body in (scene.live.all("StorageClass") or {}).items() if name not in own}
-    for path, volume in each("storage.volumes", storage.volumes):
-        provisioner = str(classes.get(volume.storage_class, {}).get("provisioner", ""))
-        if "ReadWriteMany" in volume.access_modes and makes_block_devices(provisioner):
-            message = f"class {volume.storage_class} ({provisioner}) gives no ReadWriteMany volumes with a file system"
-            remedy = "take a class of shared storage (NFS, CephFS, …), or ReadWriteOnce"
-            yield Finding("class-access-mode", "error", f"{path}.accessModes", message, remedy)
+    classes = scene.live.all("StorageClass") or {}
+    provisioners = {name: str(body.get("provisioner", "")) for name, body in classes.items() if name not in own}
+    yield from on_block_devices(storage.volumes, provisioners)
 
 
-RULES: tuple[LiveRule, ...] = (namespace_missing, class_missing, class_differs, class_access_mode)
+RULES: tuple[Check[LiveScene], ...] = (namespace_missing, class_missing, class_differs, class_access_mode)

@@ -7,8 +7,8 @@ from checks.admission.judging import judge
 from checks.admission.launches import declared_workloads, read_workload
 from checks.admission.model import Admitted, Model, Workload
 from checks.admission.reading import declared_model
-from checks.finding import Finding
-from checks.scene import Rule, Scene
+from checks.rule import Check, Rule, Violation
+from checks.scene import Scene
 from workloads.build import manifest
 from workloads.data_loader import temporary_loader
 from workloads.identity import Facts
@@ -19,8 +19,28 @@ _FACTS = Facts(image="-", data_digest=None, wrapper="-", commit="")
 """What an admission does not depend on."""
 
 
-def loader_shut_out(scene: Scene) -> Iterator[Finding]:
-    """What waits for data that `trainstack up` brings leaves room in its queue for the loader that brings it."""
+@Rule(
+    id="loader-shut-out",
+    severity="error",
+    may_be=("unknown",),
+    summary=(
+        "Pods that wait for data may hold all quota of the queue of the [loader](runs.md#data) that copies this data."
+    ),
+    details=(
+        "Neither would ever continue. A loader that requests nothing, which is the default, is admitted anyway, "
+        "except behind waiting runs in a `StrictFIFO` queue. The finding is `unknown` if the loader of a tenant has "
+        "to request something."
+    ),
+    example=(
+        "Trials of `cpu: 1`, without `parallelism`, in a queue of 8, and a `cluster.loader` that requests `cpu: 1`."
+    ),
+    remedy=(
+        "Let the loader request 0, or give it a queue of its own (`cluster.loader.queue`). Where the cluster's "
+        "owner allows neither, set a `parallelism` that leaves room, or let the run depend (`dependsOn`) on a "
+        "`DataLoader` that holds the data."
+    ),
+)
+def loader_shut_out(scene: Scene) -> Iterator[Violation]:
     model = declared_model(scene.settings)
     workloads = {each.path: each for each in declared_workloads(scene.settings, model)}
     strict = {one.name for one in scene.settings.queues.cluster_queues if one.queueing_strategy == "StrictFIFO"}
@@ -35,12 +55,12 @@ def loader_shut_out(scene: Scene) -> Iterator[Finding]:
         if there and (verdict.outcome == "waits" or behind):
             ends = "it ends, which waits" if count == 1 else f"{len(there)} of {count} trials end, which wait"
             message = f"the loader of its data may wait in queue {loader.queue} until {ends} for that data"
-            yield Finding("loader-shut-out", "error", path, message, _REMEDY)
+            yield Violation(path, message, _REMEDY)
         elif verdict.outcome == "unknown" and any(loader.pod_sets[0].requests.values()):
             message = (
                 f"the loader of its data needs quota of queue {loader.queue}; whether any is left is not known here"
             )
-            yield Finding("loader-shut-out", "unknown", path, message, _REMEDY)
+            yield Violation(path, message, _REMEDY, "unknown")
 
 
 def _waiting(scene: Scene) -> Iterator[tuple[str, str, int]]:
@@ -74,4 +94,4 @@ def _admitted(workload: Workload, model: Model, count: int) -> list[Admitted]:
     return found
 
 
-RULES: tuple[Rule, ...] = (loader_shut_out,)
+RULES: tuple[Check[Scene], ...] = (loader_shut_out,)

@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from checks.finding import Finding
 from checks.kinds import launched_as
-from checks.scene import Rule, Scene, each
+from checks.rule import Check, Rule, Violation
+from checks.scene import Scene, each
 from manifests.labels import LIMIT, PRIORITY
 from settings.model import Settings
 from settings.workloads import Workload
@@ -22,48 +22,101 @@ _ANY = Facts(image="-", data_digest=None, wrapper="-", git_image="-", commit="")
 """What the names of variables do not depend on."""
 
 
-def name_derived(scene: Scene) -> Iterator[Finding]:
-    """The names that pods and Services get from a run's are names that the cluster takes."""
+@Rule(
+    id="name-derived",
+    severity="error",
+    summary="A name that is derived from the run's name is not valid.",
+    details=(
+        "Launches, pods and Services get such names. They have at most 63 characters, and some must begin with a "
+        "letter."
+    ),
+    change="""
+        trainstack:workloads:
+          runs:
+            - {name: 3d, from: digits, namespace: research, queue: research}
+    """,
+    remedy="Shorten the name, or begin it with a letter.",
+    silenceable=False,
+)
+def name_derived(scene: Scene) -> Iterator[Violation]:
     for path, run in scene.runs():
         launch = names.launch_name(names.run_id(run.name, _ANY_DIGEST), _ANY_DIGEST)
         try:
             names.check(run, launch)
         except WorkloadError as error:
             message, _, remedy = str(error).rpartition("; ")
-            yield Finding("name-derived", "error", f"{path}.name", message, remedy)
+            yield Violation(f"{path}.name", message, remedy)
 
 
-def label_invalid(scene: Scene) -> Iterator[Finding]:
-    """A priority class that a run names fits into the label from which Kueue reads it."""
+@Rule(
+    id="label-invalid",
+    severity="error",
+    summary="The name of a run's priority class has more than 63 characters.",
+    details=(
+        "Kueue reads the class from a label. The value of a label has at most 63 characters, and the API server "
+        "refuses a longer one."
+    ),
+    change="""
+        trainstack:queues:
+          priorityClasses:
+            - {name: a-priority-class-whose-name-is-longer-than-the-value-of-any-label, value: 1}
+        trainstack:workloads:
+          runs:
+            - {name: digits, priority: a-priority-class-whose-name-is-longer-than-the-value-of-any-label}
+    """,
+    remedy="Use a class with a shorter name.",
+    silenceable=False,
+)
+def label_invalid(scene: Scene) -> Iterator[Violation]:
     for path, run in scene.runs():
         if run.priority is not None and len(run.priority) > LIMIT:
             message = f"{run.priority} has {len(run.priority)} characters, but the label {PRIORITY} has at most {LIMIT}"
-            yield Finding("label-invalid", "error", f"{path}.priority", message, "use a class with a shorter name")
+            yield Violation(f"{path}.priority", message, "use a class with a shorter name")
 
 
-def env_reserved(scene: Scene) -> Iterator[Finding]:
-    """No run sets an environment variable that its pods are given."""
+@Rule(
+    id="env-reserved",
+    severity="error",
+    summary="A run or a sweep sets an environment variable that Trainstack sets in its pods.",
+    details="The object cannot be built.",
+    change="""
+        trainstack:workloads:
+          runs:
+            - {name: digits, env: {TRAINSTACK_OUTPUT: /mnt/out}}
+    """,
+    remedy="Remove the variable, or choose another name.",
+    silenceable=False,
+)
+def env_reserved(scene: Scene) -> Iterator[Violation]:
     for path, run in scene.runs():
         try:
             manifest(run, scene.settings.stack, Launch(run_id=run.name, name=run.name, facts=_ANY))
         except ReservedVariableError as error:
             message, _, remedy = str(error).rpartition("; ")
-            yield Finding("env-reserved", "error", f"{path}.env", message, remedy)
+            yield Violation(f"{path}.env", message, remedy)
         except WorkloadError:
             continue  # Other rules report it.
     for path, sweep in each("sweeps.sweeps", scene.settings.sweeps.sweeps):
         if sweep.form == "jobs" and NUMBER in {*sweep.run.env, *sweep.run.secret_env}:
             message = f"sweep {sweep.name}: env sets {NUMBER}, which is reserved for its trials"
-            yield Finding("env-reserved", "error", f"{path}.run.env", message, "drop it or choose another name")
+            yield Violation(f"{path}.run.env", message, "drop it or choose another name")
 
 
-def name_duplicate(scene: Scene) -> Iterator[Finding]:
-    """Names are unique in their list; of volumes and local queues, in their namespace."""
+@Rule(
+    id="name-duplicate",
+    severity="error",
+    summary="A list has two elements of the same name.",
+    details="Names of volumes and local queues are unique in their namespace.",
+    example="A sweep whose trials have fixed names, and a run named `search-1` like its first trial.",
+    remedy="Rename or remove all but one. Two runs of one workload have their own names and `from: <workload>`.",
+    silenceable=False,
+)
+def name_duplicate(scene: Scene) -> Iterator[Violation]:
     for path, listed in _lists(scene):
         for name, count in Counter(listed).items():
             if count > 1:
                 message = f"{name} is there {count} times"
-                yield Finding("name-duplicate", "error", path, message, "rename or drop all but one")
+                yield Violation(path, message, "rename or drop all but one")
 
 
 def _lists(scene: Scene) -> Iterator[tuple[str, Iterable[str]]]:
@@ -103,4 +156,4 @@ def _object(run: Workload, name: str) -> str:
     return f"{launched_as(run)} {run.namespace}/{name}"
 
 
-RULES: tuple[Rule, ...] = (name_derived, label_invalid, env_reserved, name_duplicate)
+RULES: tuple[Check[Scene], ...] = (name_derived, label_invalid, env_reserved, name_duplicate)

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from hashlib import sha256
 
-from checks.finding import Finding
 from checks.kinds import framework_of
-from checks.scene import Rule, Scene
+from checks.rule import Check, Rule, Violation
+from checks.scene import Scene
 from checks.versions import clashes, version
 from settings.errors import nearest
 from settings.operators import Manifest
@@ -36,86 +36,199 @@ SETTING_OF_INSTALL = {"training-operator": "trainingOperator"}
 """Where a release's name is not the setting's."""
 
 
-def framework_unlisted(scene: Scene) -> Iterator[Finding]:
-    """Kueue manages the kind of each run that is queued; else the run starts at once, past every quota."""
+@Rule(
+    id="framework-unlisted",
+    severity="error",
+    may_be=("unknown",),
+    summary="A queued run is of a kind that Kueue does not manage.",
+    details=(
+        "The run would start at once, outside every quota. With `--cluster` the rule reads the configuration of a "
+        "Kueue that the environment does not declare."
+    ),
+    change="""
+        trainstack:operators:
+          kueue: {configuration: {frameworks: [batch/job]}}
+    """,
+    remedy=(
+        "Add the kind to `operators.kueue.configuration.frameworks`, ask the cluster's owner to add it to "
+        "`integrations.frameworks` of Kueue's configuration, or use another kind."
+    ),
+    formerly=("framework-unmanaged",),
+)
+def framework_unlisted(scene: Scene) -> Iterator[Violation]:
     kueue = scene.settings.operators.kueue
     for path, run in scene.runs() if kueue else ():
         framework = framework_of(run)
         if kueue and run.queue is not None and framework not in kueue.configuration.frameworks:
             message = f"Kueue does not manage a {run.kind}: it would start at once, past every quota"
             remedy = f"add {framework} to operators.kueue.configuration.frameworks"
-            yield Finding("framework-unlisted", "error", f"{path}.kind", message, remedy)
+            yield Violation(f"{path}.kind", message, remedy)
 
 
-def framework_unknown(scene: Scene) -> Iterator[Finding]:
-    """Kueue knows each of the frameworks that it is told to manage; else its controller ends at its start."""
+@Rule(
+    id="framework-unknown",
+    severity="error",
+    summary="Kueue's configuration lists a framework that Kueue does not have, or lists one twice.",
+    details="The Kueue controller would fail to start.",
+    change="""
+        trainstack:operators:
+          kueue: {configuration: {frameworks: [batch/jobs, kubeflow.org/pytorchjob]}}
+    """,
+    remedy="Use Kueue's names: `batch/job`, `kubeflow.org/pytorchjob`, `trainer.kubeflow.org/trainjob`, ….",
+    silenceable=False,
+)
+def framework_unknown(scene: Scene) -> Iterator[Violation]:
     kueue = scene.settings.operators.kueue
     listed = kueue.configuration.frameworks if kueue else ()
     for index, framework in enumerate(listed):
         path = f"operators.kueue.configuration.frameworks[{index}]"
         if framework not in _FRAMEWORKS:
             message = f"{framework} is no framework of Kueue, whose controller would not start"
-            yield Finding("framework-unknown", "error", path, message, nearest(framework, _FRAMEWORKS))
+            yield Violation(path, message, nearest(framework, _FRAMEWORKS))
         elif framework in listed[:index]:
             message = f"{framework} is listed twice, and Kueue's controller would not start"
-            yield Finding("framework-unknown", "error", path, message, "list it once")
+            yield Violation(path, message, "list it once")
 
 
-def version_clash(scene: Scene) -> Iterator[Finding]:
-    """The releases to be installed work with each other, and can do what the runs ask of them."""
+@Rule(
+    id="version-clash",
+    severity="error",
+    may_be=("warning",),
+    summary="Releases of operators are known not to work with each other, or with what the runs require.",
+    details=(
+        "An error if a run would never start, a warning if it runs with the wrong quota. One example is Kueue v0.15 "
+        "with Trainer v2.2, which reads the placement of a TrainJob's pods from another field: no queued TrainJob "
+        "starts. With `--cluster` the rule also looks at releases that run and are not declared."
+    ),
+    change="""
+        trainstack:operators:
+          kueue: {manifest: {version: v0.14.4}}
+    """,
+    remedy="Pin versions that work together, as `defaults.yaml` does, or ask the owner of the operator to upgrade.",
+    formerly=("operator-version",),
+)
+def version_clash(scene: Scene) -> Iterator[Violation]:
     installs = scene.settings.operators.installs
     versions = {name: found for name, install in installs.items() if (found := version(install.manifest.version))}
     for clash in clashes(versions, [run for _, run in scene.runs()]):
         path = f"operators.{SETTING_OF_INSTALL.get(clash.operators[0], clash.operators[0])}.manifest.version"
-        yield Finding("version-clash", clash.severity, path, clash.message, clash.remedy)
+        yield Violation(path, clash.message, clash.remedy, clash.severity)
 
 
-def queue_missing(scene: Scene) -> Iterator[Finding]:
-    """Where Kueue also holds what names no queue, every run that it manages names one; else it is held for ever."""
+@Rule(
+    id="queue-missing",
+    severity="error",
+    summary="A run has no queue, and Kueue also suspends runs without a queue (`manageJobsWithoutQueueName: true`).",
+    details="The run would wait forever.",
+    change="""
+        trainstack:operators:
+          kueue: {configuration: {manageJobsWithoutQueueName: true}}
+        trainstack:workloads:
+          runs:
+            - {name: digits, queue: null}
+    """,
+    remedy="Add `queue:`.",
+)
+def queue_missing(scene: Scene) -> Iterator[Violation]:
     kueue = scene.settings.operators.kueue
     for path, run in scene.runs() if kueue and kueue.configuration.manage_jobs_without_queue_name else ():
         if kueue and run.queue is None and framework_of(run) in kueue.configuration.frameworks:
             message = "names no queue, and manageJobsWithoutQueueName holds it for ever"
-            yield Finding("queue-missing", "error", path, message, "add `queue:`")
+            yield Violation(path, message, "add `queue:`")
 
 
-def scheme_missing(scene: Scene) -> Iterator[Finding]:
-    """The training operator watches the kinds that runs are of."""
+@Rule(
+    id="scheme-missing",
+    severity="error",
+    summary="The training operator is installed without the kind of a run.",
+    details="The cluster would not serve the kind.",
+    change="""
+        trainstack:operators:
+          trainingOperator: {schemes: [tfjob]}
+    """,
+    remedy="Add the kind to `operators.trainingOperator.schemes`.",
+)
+def scheme_missing(scene: Scene) -> Iterator[Violation]:
     operator = scene.settings.operators.training_operator
     for path, run in scene.runs() if operator else ():
         scheme = _SCHEMES.get(run.kind)
         if operator and scheme is not None and scheme not in operator.schemes:
             message = f"the training operator is installed without {scheme}: the cluster has no {run.kind}"
             remedy = f"add {scheme} to operators.trainingOperator.schemes"
-            yield Finding("scheme-missing", "error", f"{path}.kind", message, remedy)
+            yield Violation(f"{path}.kind", message, remedy)
 
 
-def jobset_missing(scene: Scene) -> Iterator[Finding]:
-    """Trainer makes JobSets of TrainJobs: its controller does not run where the cluster has no such kind."""
+@Rule(
+    id="jobset-missing",
+    severity="error",
+    summary="Trainer is installed without JobSet.",
+    details="Trainer creates JobSets for its TrainJobs, and its controller exits on a cluster without that kind.",
+    change="""
+        trainstack:operators:
+          trainer: {}
+    """,
+    remedy="Add `jobset: {}` to `operators`.",
+)
+def jobset_missing(scene: Scene) -> Iterator[Violation]:
     operators = scene.settings.operators
     if operators.trainer and not operators.jobset:
         message = "Trainer makes JobSets of TrainJobs, and JobSet is not installed"
-        yield Finding("jobset-missing", "error", "operators.trainer", message, "add `jobset: {}` to operators")
+        yield Violation("operators.trainer", message, "add `jobset: {}` to operators")
 
 
-def trainjob_misfit(scene: Scene) -> Iterator[Finding]:
-    """What a TrainJob has no place for: roles that differ, restarts that a Job does not know."""
+@Rule(
+    id="trainjob-misfit",
+    severity="error",
+    summary="A TrainJob cannot express a setting of the run.",
+    details=(
+        "All nodes of a TrainJob are alike, so roles must not differ. They restart `Never` or `OnFailure`, and "
+        "Trainer sets the variables `PET_…` itself."
+    ),
+    change="""
+        trainstack:operators:
+          kueue: {configuration: {frameworks: [trainer.kubeflow.org/trainjob]}}
+          trainer: {}
+          jobset: {}
+        trainstack:workloads:
+          runs:
+            - {name: digits, kind: TrainJob, roles: {Worker: {args: [--epochs=1]}}}
+    """,
+    remedy="Use the same setting in all roles, remove what the message names, or use `kind: PyTorchJob`.",
+    silenceable=False,
+)
+def trainjob_misfit(scene: Scene) -> Iterator[Violation]:
     for path, run in scene.runs():
         for misfit in misfits(run) if run.kind == "TrainJob" else ():
-            yield Finding("trainjob-misfit", "error", f"{path}.{misfit.path}", misfit.problem, misfit.remedy)
+            yield Violation(f"{path}.{misfit.path}", misfit.problem, misfit.remedy)
 
 
-def manifest_missing(scene: Scene) -> Iterator[Finding]:
-    """A manifest's file is there."""
+@Rule(
+    id="manifest-missing",
+    severity="error",
+    summary="The file of a release manifest does not exist.",
+    change="""
+        trainstack:operators:
+          kueue: {manifest: {path: .trainstack/manifests/kueue.yaml}}
+    """,
+    remedy="Run `make tools`.",
+    silenceable=False,
+)
+def manifest_missing(scene: Scene) -> Iterator[Violation]:
     for path, manifest in _manifests(scene):
         if manifest.path is not None and not (scene.root / manifest.path).is_file():
-            yield Finding(
-                "manifest-missing", "error", f"{path}.path", f"there is no file {manifest.path}", "run `make tools`"
-            )
+            yield Violation(f"{path}.path", f"there is no file {manifest.path}", "run `make tools`")
 
 
-def manifest_mismatch(scene: Scene) -> Iterator[Finding]:
-    """A manifest's file has the bytes that the settings name."""
+@Rule(
+    id="manifest-mismatch",
+    severity="error",
+    summary="The file of a release manifest does not have the pinned `sha256`.",
+    details="Nothing of it is installed.",
+    example="The file was edited, or a new version was pinned with the old digest.",
+    remedy="Run `make tools`, or pin the new digest if the change is intended.",
+    silenceable=False,
+)
+def manifest_mismatch(scene: Scene) -> Iterator[Violation]:
     for path, manifest in _manifests(scene):
         file = scene.root / manifest.path if manifest.path else None
         if file is None or not file.is_file():
@@ -124,7 +237,7 @@ def manifest_mismatch(scene: Scene) -> Iterator[Finding]:
         if found != manifest.sha256:
             message = f"{manifest.path} has the sha256 {found}, not {manifest.sha256}"
             remedy = "run `make tools`, or pin the new bytes if they are meant"
-            yield Finding("manifest-mismatch", "error", f"{path}.sha256", message, remedy)
+            yield Violation(f"{path}.sha256", message, remedy)
 
 
 def _manifests(scene: Scene) -> Iterator[tuple[str, Manifest]]:
@@ -132,7 +245,7 @@ def _manifests(scene: Scene) -> Iterator[tuple[str, Manifest]]:
         yield f"operators.{SETTING_OF_INSTALL.get(name, name)}.manifest", install.manifest
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[Check[Scene], ...] = (
     framework_unlisted,
     framework_unknown,
     queue_missing,

@@ -5,26 +5,63 @@ from itertools import combinations
 
 from checks.admission.amounts import readable
 from checks.admission.tree import Tree
-from checks.finding import Finding
-from checks.scene import Rule, Scene, each
+from checks.rule import Check, Rule, Violation
+from checks.scene import Scene, each
 from settings.queues import ClusterQueue, ResourceFlavor
 
 _EVERY_POD_ASKS = ("cpu", "memory")
 
 
-def queue_unused(scene: Scene) -> Iterator[Finding]:
-    """Somebody can submit to each cluster queue, or it lends to those who can."""
+@Rule(
+    id="queue-unused",
+    severity="warning",
+    summary="No local queue points at a cluster queue, and it lends nothing to a cohort.",
+    details="Nobody can use its quota.",
+    change="""
+        trainstack:queues:
+          clusterQueues:
+            - name: old
+              resourceGroups:
+                - coveredResources: [cpu, memory]
+                  flavors:
+                    - name: cpu
+                      resources: [{name: cpu, nominalQuota: 1}, {name: memory, nominalQuota: 1Gi}]
+    """,
+    remedy=(
+        "Declare a local queue for it, or remove it. If a team's stack declares the local queue, silence the "
+        "finding and name that stack in the reason."
+    ),
+)
+def queue_unused(scene: Scene) -> Iterator[Violation]:
     queues = scene.settings.queues
     used = {one.cluster_queue for one in queues.local_queues}
     for path, queue in each("queues.clusterQueues", queues.cluster_queues):
         if queue.name not in used and not _lends(queue):
             message = f"no local queue leads to cluster queue {queue.name}, and it lends to nobody"
             remedy = "declare a local queue for it under queues.localQueues, or take it out"
-            yield Finding("queue-unused", "warning", path, message, remedy)
+            yield Violation(path, message, remedy)
 
 
-def queue_empty(scene: Scene) -> Iterator[Finding]:
-    """Of each resource that a cluster queue covers, it has some, or may borrow some, on one flavor at least."""
+@Rule(
+    id="queue-empty",
+    severity="warning",
+    summary="A cluster queue covers a resource of which it has no quota on any flavor, and its cohort lends it none.",
+    change="""
+        trainstack:queues:
+          clusterQueues:
+            - name: research
+              resourceGroups:
+                - coveredResources: [cpu, memory, nvidia.com/gpu]
+                  flavors:
+                    - name: cpu
+                      resources:
+                        - {name: cpu, nominalQuota: 2}
+                        - {name: memory, nominalQuota: 8Gi}
+                        - {name: nvidia.com/gpu, nominalQuota: 0}
+    """,
+    remedy="Raise a quota, join a cohort that has some, or remove the resource from the group.",
+)
+def queue_empty(scene: Scene) -> Iterator[Violation]:
     for path, queue, tree in _pools(scene):
         for index, group in enumerate(queue.resource_groups):
             for name in group.covered_resources:
@@ -32,21 +69,56 @@ def queue_empty(scene: Scene) -> Iterator[Finding]:
                     message = f"has no {name} to give on any flavor, with all that its cohort lends"
                     remedy = f"raise a nominalQuota, join a cohort that has {name}, or take {name} out of the group"
                     where = f"{path}.resourceGroups[{index}]"
-                    yield Finding("queue-empty", "warning", where, f"cluster queue {queue.name} {message}", remedy)
+                    yield Violation(where, f"cluster queue {queue.name} {message}", remedy)
 
 
-def coverage_partial(scene: Scene) -> Iterator[Finding]:
-    """A cluster queue covers what pods always ask for."""
+@Rule(
+    id="coverage-partial",
+    severity="warning",
+    summary="A cluster queue does not cover `cpu`, or does not cover `memory`.",
+    details=(
+        "Nearly every pod requests both, and Kueue does not admit a pod that requests a resource which the queue "
+        "does not cover."
+    ),
+    change="""
+        trainstack:queues:
+          clusterQueues:
+            - name: gpus
+              cohort: local
+              resourceGroups:
+                - coveredResources: [nvidia.com/gpu]
+                  flavors:
+                    - {name: cpu, resources: [{name: nvidia.com/gpu, nominalQuota: 2}]}
+    """,
+    remedy="Add both with a quota on each flavor. If only GPUs are to be limited, make these quotas generous.",
+)
+def coverage_partial(scene: Scene) -> Iterator[Violation]:
     for path, queue in each("queues.clusterQueues", scene.settings.queues.cluster_queues):
         covered = {name for group in queue.resource_groups for name in group.covered_resources}
         for name in (one for one in _EVERY_POD_ASKS if one not in covered):
             message = f"cluster queue {queue.name} does not cover {name}: no pod that requests any is ever admitted"
             remedy = f"add {name} to coveredResources, with a quota on each flavor"
-            yield Finding("coverage-partial", "warning", f"{path}.resourceGroups", message, remedy)
+            yield Violation(f"{path}.resourceGroups", message, remedy)
 
 
-def cohort_overpromised(scene: Scene) -> Iterator[Finding]:
-    """A cohort can lend what a borrowingLimit promises."""
+@Rule(
+    id="cohort-overpromised",
+    severity="warning",
+    summary="A `borrowingLimit` is higher than what the cohort can ever lend.",
+    details="The rule adds up the quotas and `lendingLimit`s of all other members.",
+    change="""
+        trainstack:queues:
+          clusterQueues:
+            - name: research
+              resourceGroups:
+                - coveredResources: [cpu, memory]
+                  flavors:
+                    - name: cpu
+                      resources: [{name: cpu, nominalQuota: 2, borrowingLimit: 8}, {name: memory, nominalQuota: 8Gi}]
+    """,
+    remedy="Lower the limit, or raise what other members lend.",
+)
+def cohort_overpromised(scene: Scene) -> Iterator[Violation]:
     for path, queue, tree in _pools(scene):
         model = tree.queues[queue.name].quotas
         for index, group in enumerate(queue.resource_groups):
@@ -60,14 +132,37 @@ def cohort_overpromised(scene: Scene) -> Iterator[Finding]:
                             f" {quota.name}, and cohort {queue.cohort} lends it {readable(quota.name, most)} at most"
                         )
                         remedy = f"lower it to {readable(quota.name, most)}, or let others of the cohort lend more"
-                        yield Finding("cohort-overpromised", "warning", f"{place}.borrowingLimit", message, remedy)
+                        yield Violation(f"{place}.borrowingLimit", message, remedy)
 
 
-def flavor_conflict(scene: Scene) -> Iterator[Finding]:
-    """Flavors that one pod may be given together, one of each group, name nodes that can be the same.
-
-    Source: FromAssignment in Kueue's pkg/podset/podset.go, where the labels of one overwrite those of the other.
-    """
+@Rule(
+    id="flavor-conflict",
+    severity="warning",
+    summary="Two resource groups of a cluster queue have flavors whose `nodeLabels` differ in the value of a label.",
+    details=(
+        "A pod that requests resources of both groups gets a flavor of each. Kueue writes both labels, one over the "
+        "other, and counts quota on nodes where the pod does not run."
+    ),
+    change="""
+        trainstack:queues:
+          flavors:
+            - {name: cpu, nodeLabels: {pool: general}}
+            - {name: gpu, nodeLabels: {pool: gpu}}
+          clusterQueues:
+            - name: research
+              resourceGroups:
+                - coveredResources: [cpu, memory]
+                  flavors:
+                    - name: cpu
+                      resources: [{name: cpu, nominalQuota: 2}, {name: memory, nominalQuota: 8Gi}]
+                - coveredResources: [nvidia.com/gpu]
+                  flavors:
+                    - {name: gpu, resources: [{name: nvidia.com/gpu, nominalQuota: 2}]}
+    """,
+    remedy="Put the resources of such pods into one group, with a quota of each on each flavor.",
+)
+def flavor_conflict(scene: Scene) -> Iterator[Violation]:
+    # Source: FromAssignment in Kueue's pkg/podset/podset.go, where the labels of one overwrite those of the other.
     flavors = {one.name: one for one in scene.settings.queues.flavors}
     for path, queue in each("queues.clusterQueues", scene.settings.queues.cluster_queues):
         named = [[one.name for one in group.flavors] for group in queue.resource_groups]
@@ -82,14 +177,28 @@ def flavor_conflict(scene: Scene) -> Iterator[Finding]:
                     )
                     remedy = "put the resources of such pods into one group, or give the flavors labels that agree"
                     where = f"{path}.resourceGroups[{second}]"
-                    yield Finding("flavor-conflict", "warning", where, message, remedy)
+                    yield Violation(where, message, remedy)
 
 
-def selector_ignored(scene: Scene) -> Iterator[Finding]:
-    """What a run selects nodes by is known to a flavor of its queue, where flavors know it at all.
-
-    Kueue passes over a label that no flavor of the group has, and admits the run on whichever has quota.
-    """
+@Rule(
+    id="selector-ignored",
+    severity="warning",
+    summary="A run selects nodes by a label that no flavor of its queue has, although another flavor has it.",
+    details=(
+        "Kueue leaves such labels to the scheduler: it admits the run on any flavor with quota, and the pods stay "
+        "Pending if that flavor's nodes do not have the label."
+    ),
+    change="""
+        trainstack:queues:
+          flavors:
+            - {name: a100, nodeLabels: {nvidia.com/gpu.product: A100}}
+        trainstack:workloads:
+          runs:
+            - {name: digits, nodeSelector: {nvidia.com/gpu.product: A100}}
+    """,
+    remedy="Name a queue that has the flavor, or remove the label from the selector.",
+)
+def selector_ignored(scene: Scene) -> Iterator[Violation]:
     queues = scene.settings.queues
     flavors = {one.name: one for one in queues.flavors}
     keys = _keys(scene)
@@ -103,7 +212,7 @@ def selector_ignored(scene: Scene) -> Iterator[Finding]:
                     " Kueue does not look at it, and its pods may be admitted on nodes that they do not select"
                 )
                 remedy = f"name a queue with flavor {having[0]}, or take {key} out of the selector"
-                yield Finding("selector-ignored", "warning", f"{path}.nodeSelector", message, remedy)
+                yield Violation(f"{path}.nodeSelector", message, remedy)
 
 
 def _pools(scene: Scene) -> Iterator[tuple[str, ClusterQueue, Tree]]:
@@ -145,7 +254,7 @@ def _keys(scene: Scene) -> Mapping[tuple[str, str], set[str]]:
     }
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[Check[Scene], ...] = (
     queue_unused,
     queue_empty,
     coverage_partial,

@@ -5,10 +5,10 @@ Source: ValidateContainerResourceRequirements in k8s.io/kubernetes/pkg/apis/core
 
 from collections.abc import Iterator
 
-from checks.finding import Finding
+from checks.rule import Check, Rule, Violation
 from checks.rules.operators import SETTING_OF_INSTALL
 from checks.run_pods import pod_sets
-from checks.scene import Rule, Scene, each
+from checks.scene import Scene, each
 from settings.kubernetes import HUGE_PAGES, is_extended
 from settings.paths import child
 from settings.quantities import amount
@@ -22,42 +22,72 @@ _MOST_CORES = 1024
 """More than a node has."""
 
 
-def resources_refused(scene: Scene) -> Iterator[Finding]:
-    """A container requests no more than its limit, and devices and huge pages exactly their limit."""
+@Rule(
+    id="resources-refused",
+    severity="error",
+    summary="The requests and limits of a container contradict each other.",
+    details=(
+        "A request exceeds its limit; a device (`nvidia.com/gpu`) or huge pages have a request without an equal "
+        "limit, or a fractional amount; or huge pages have no cpu or memory with them. The API server refuses the "
+        "pods."
+    ),
+    change="""
+        trainstack:workloads:
+          runs:
+            - {name: digits, resources: {requests: {cpu: 500m}, limits: {cpu: 250m}}}
+    """,
+    remedy="Lower the request or raise the limit. Request whole devices, with equal requests and limits.",
+    silenceable=False,
+)
+def resources_refused(scene: Scene) -> Iterator[Violation]:
     for path, resources in _resources(scene):
         for name, quantity in resources.requests.items():
             fault = _against_limit(name, quantity, resources.limits.get(name))
             if fault is not None:
-                yield Finding("resources-refused", "error", child(f"{path}.requests", name), *fault)
+                yield Violation(child(f"{path}.requests", name), *fault)
         names = {*resources.requests, *resources.limits}
         if any(name.startswith(HUGE_PAGES) for name in names) and not names & {"cpu", "memory"}:
             message = "huge pages require a request of cpu or memory"
-            yield Finding("resources-refused", "error", path, message, "add requests of cpu and memory")
+            yield Violation(path, message, "add requests of cpu and memory")
         for path_of_amount, name, quantity in _listed(path, resources):
             if is_extended(name) and amount(quantity).denominator != 1:
                 message = f"{quantity} of {name} is not a whole number of devices"
-                yield Finding("resources-refused", "error", path_of_amount, message, "write a whole number")
+                yield Violation(path_of_amount, message, "write a whole number")
             page = name.removeprefix(HUGE_PAGES)
             if page != name and amount(quantity) % amount(page) != 0:
                 message = f"{quantity} of {name} is not a multiple of {page}"
-                yield Finding("resources-refused", "error", path_of_amount, message, f"write a multiple of {page}")
+                yield Violation(path_of_amount, message, f"write a multiple of {page}")
 
 
-def amount_odd(scene: Scene) -> Iterator[Finding]:
-    """Amounts have the size that they suggest: mebibytes where bytes are written, millicores where cores are."""
+@Rule(
+    id="amount-odd",
+    severity="warning",
+    summary="An amount probably lacks its unit, or has the wrong one.",
+    details=(
+        "Memory or storage below 1Mi (a number without a unit is in bytes, and `m` is thousandths), more cores than "
+        "a node has, or a quota of a fraction of a device."
+    ),
+    change="""
+        trainstack:workloads:
+          runs:
+            - {name: digits, sharedMemory: 256}
+    """,
+    remedy="Add the unit: `512Mi` for memory, `10Gi` for storage, `500m` for half a core.",
+)
+def amount_odd(scene: Scene) -> Iterator[Violation]:
     for path, name, quantity in _amounts(scene):
         exact = amount(quantity)
         if name in _OF_BYTES and 0 < exact < _LEAST_BYTES:
             message = f"{quantity} of {name} is less than 1Mi (without a unit, an amount is in bytes; m is thousandths)"
-            yield Finding("amount-odd", "warning", path, message, "write a unit, such as 512Mi or 10Gi")
+            yield Violation(path, message, "write a unit, such as 512Mi or 10Gi")
         elif is_extended(name) and exact.denominator != 1:
             message = f"{quantity} of {name} is not a whole number of devices"
-            yield Finding("amount-odd", "warning", path, message, "write a whole number")
+            yield Violation(path, message, "write a whole number")
     for path, resources in _resources(scene):
         for path_of_amount, name, quantity in _listed(path, resources):
             if name == "cpu" and amount(quantity) > _MOST_CORES:
                 message = f"{quantity} are more cores than a node has"
-                yield Finding("amount-odd", "warning", path_of_amount, message, "write 500m for half a core")
+                yield Violation(path_of_amount, message, "write 500m for half a core")
 
 
 def _against_limit(name: str, request: str, limit: str | None) -> tuple[str, str] | None:
@@ -114,4 +144,4 @@ def _quotas(path: str, queue: ClusterQueue) -> Iterator[tuple[str, str, str]]:
                 yield f"{place}.nominalQuota", quota.name, quota.nominal_quota
 
 
-RULES: tuple[Rule, ...] = (resources_refused, amount_odd)
+RULES: tuple[Check[Scene], ...] = (resources_refused, amount_odd)

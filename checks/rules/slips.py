@@ -5,12 +5,12 @@ from base64 import b64decode
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from checks.finding import Finding
 from checks.kinds import framework_of
+from checks.rule import Check, Rule, Violation
 from checks.rules.operators import SETTING_OF_INSTALL
 from checks.rules.references import ALWAYS_THERE
 from checks.run_pods import pod_sets
-from checks.scene import Rule, Scene, each
+from checks.scene import Scene, each
 from manifests.labels import POD_SECURITY
 from manifests.namespaces import enforced
 from settings.operators import KueueConfiguration
@@ -24,8 +24,19 @@ _ALIKE = 0.8
 """How much of two names is equal where one is taken for a slip of the other, from 0 to 1."""
 
 
-def queue_left_out(scene: Scene) -> Iterator[Finding]:
-    """A run of a kind that Kueue manages names a queue where its namespace has one; else it starts past every quota."""
+@Rule(
+    id="queue-left-out",
+    severity="warning",
+    summary="A run has no queue, although its namespace has one and Kueue manages its kind.",
+    details="Kueue does not suspend a run without a queue: it starts at once, outside every quota.",
+    change="""
+        trainstack:workloads:
+          runs:
+            - {name: digits, queue: null}
+    """,
+    remedy="Add `queue:`. If the run is meant to start at once, silence the finding.",
+)
+def queue_left_out(scene: Scene) -> Iterator[Violation]:
     kueue = scene.settings.operators.kueue
     configuration = kueue.configuration if kueue else KueueConfiguration()
     queues = scene.settings.queues.local_queues
@@ -34,20 +45,45 @@ def queue_left_out(scene: Scene) -> Iterator[Finding]:
         held = configuration.manage_jobs_without_queue_name
         if run.queue is None and names and framework_of(run) in configuration.frameworks and not held:
             message = f"sets no queue although namespace {run.namespace} has one: it would start outside every quota"
-            yield Finding("queue-left-out", "warning", path, message, f"add `queue: {names[0]}`")
+            yield Violation(path, message, f"add `queue: {names[0]}`")
 
 
-def namespace_privileged(scene: Scene) -> Iterator[Finding]:
-    """No namespace of the stack takes privileged pods, which may do on a node whatever root may."""
+@Rule(
+    id="namespace-privileged",
+    severity="warning",
+    summary="A namespace of the stack enforces Pod Security `privileged`.",
+    details="Anyone who can create pods in it can act as root on its nodes.",
+    change="""
+        trainstack:environment:
+          namespaces:
+            - {name: research, labels: {pod-security.kubernetes.io/enforce: privileged}}
+    """,
+    remedy="Use `baseline` or `restricted`.",
+)
+def namespace_privileged(scene: Scene) -> Iterator[Violation]:
     for path, namespace in each("environment.namespaces", scene.settings.environment.namespaces):
         if enforced(namespace) == "privileged":
             message = "enforces Pod Security level privileged: its pods can take over their nodes"
             place = child(f"{path}.labels", f"{POD_SECURITY}enforce")
-            yield Finding("namespace-privileged", "warning", place, message, "write baseline or restricted")
+            yield Violation(place, message, "write baseline or restricted")
 
 
-def prepare_missing(scene: Scene) -> Iterator[Finding]:
-    """What prepares a run's data is a module of the repository, as `python -m` finds it."""
+@Rule(
+    id="prepare-missing",
+    severity="warning",
+    summary="`prepare` of a run's data is not a module of the repository.",
+    details="`trainstack up` cannot run it when the volume lacks the data.",
+    change="""
+        trainstack:workloads:
+          runs:
+            - {name: digits, data: {prepare: workloads/digits/prepare.py}}
+    """,
+    remedy=(
+        "Name the module as for `python -m` (`workloads.digits.prepare`), or remove `prepare` and upload the data "
+        "with `trainstack upload`."
+    ),
+)
+def prepare_missing(scene: Scene) -> Iterator[Violation]:
     for path, run in scene.runs():
         module = run.data.prepare if run.data else None
         if module is not None:
@@ -59,40 +95,95 @@ def prepare_missing(scene: Scene) -> Iterator[Finding]:
                 remedy = f"write {module.replace('.', '/')}.py, or leave out prepare and upload the data"
             else:
                 continue
-            yield Finding("prepare-missing", "warning", f"{path}.data.prepare", message, remedy)
+            yield Violation(f"{path}.data.prepare", message, remedy)
 
 
-def path_upward(scene: Scene) -> Iterator[Finding]:
-    """Paths lead downward: what contains `..` leaves the folder, or the volume, that it begins in."""
+@Rule(
+    id="path-upward",
+    severity="warning",
+    summary="A path contains `..`.",
+    details="It leaves the folder or volume that it is relative to.",
+    change="""
+        trainstack:workloads:
+          runs:
+            - {name: digits, workingDir: /opt/../digits}
+    """,
+    remedy="Write the path without `..`.",
+)
+def path_upward(scene: Scene) -> Iterator[Violation]:
     for path, text in _paths(scene):
         if ".." in text.split("/"):
             message = f"{text} contains '..'"
-            yield Finding("path-upward", "warning", path, message, "write the path without '..'")
+            yield Violation(path, message, "write the path without '..'")
 
 
-def mount_hides_system(scene: Scene) -> Iterator[Finding]:
-    """No volume covers a folder that the container's system needs."""
+@Rule(
+    id="mount-hides-system",
+    severity="warning",
+    summary="A volume is mounted over a system folder of the image, such as `/etc` or `/usr`.",
+    details="It hides the files of the image.",
+    change="""
+        trainstack:storage:
+          volumes:
+            - {name: data, namespace: research, storageClass: shared, size: 1Gi, accessModes: [ReadWriteMany]}
+        trainstack:workloads:
+          runs:
+            - name: digits
+              volumes: [{volume: training, mountPath: /mnt/training}, {volume: data, mountPath: /etc}]
+    """,
+    remedy="Mount the volume below `/mnt` or `/data`.",
+)
+def mount_hides_system(scene: Scene) -> Iterator[Violation]:
     for path, run in scene.runs():
         for pods in pod_sets(path, run):
             for index, mount in enumerate(pods.mounts):
                 if mount.mount_path.rstrip("/") in _SYSTEM_FOLDERS:
                     message = f"{mount.mount_path} is a system folder of the image, and the volume would hide its files"
                     place = f"{pods.mounts_path}[{index}].mountPath"
-                    yield Finding("mount-hides-system", "warning", place, message, "mount it below /mnt or /data")
+                    yield Violation(place, message, "mount it below /mnt or /data")
 
 
-def secret_undecryptable(scene: Scene) -> Iterator[Finding]:
-    """Encrypted values have the form of a ciphertext. They are never repeated: one may be the secret itself."""
+@Rule(
+    id="secret-undecryptable",
+    severity="warning",
+    summary="A value of a Secret is not a ciphertext of the Pulumi engine.",
+    details=(
+        "The change would fail when the engine decrypts it. The value may be the secret itself in plain text, so "
+        "the finding never prints it."
+    ),
+    change="""
+        trainstack:secrets:
+          secrets:
+            - name: git
+              namespace: research
+              type: Opaque
+              values: {password: {secure: hunter2}}
+    """,
+    remedy=(
+        "Set it with `pulumi config set --secret --path`. If the file held the secret, rotate the secret at its source."
+    ),
+)
+def secret_undecryptable(scene: Scene) -> Iterator[Violation]:
     for path, secret in each("secrets.secrets", scene.settings.secrets.secrets):
         for key, value in secret.values.items():
             if not _is_ciphertext(value.secure):
                 message = "is not a ciphertext of the engine, so it cannot be decrypted"
                 remedy = "set it with `pulumi config set --secret --path`; if the file holds the secret, rotate it"
-                yield Finding("secret-undecryptable", "warning", child(f"{path}.values", key), message, remedy)
+                yield Violation(child(f"{path}.values", key), message, remedy)
 
 
-def stop_unknown(scene: Scene) -> Iterator[Finding]:
-    """Entries of `stop` have the form of a run id, of no name that is nearly a declared one's."""
+@Rule(
+    id="stop-unknown",
+    severity="warning",
+    summary="An entry of `workloads.stop` is not a run id, or is similar to the name of a declared run.",
+    details="A preview also notes well-formed ids that match no run.",
+    change="""
+        trainstack:workloads:
+          stop: [digits]
+    """,
+    remedy="Use the id that `trainstack status` shows.",
+)
+def stop_unknown(scene: Scene) -> Iterator[Violation]:
     settings = scene.settings
     names = {*(run.name for run in settings.workloads.runs), *(sweep.name for sweep in settings.sweeps.sweeps)}
     for index, word in enumerate(settings.workloads.stop):
@@ -107,11 +198,20 @@ def stop_unknown(scene: Scene) -> Iterator[Finding]:
             message, remedy = f"no run is named {found['name']}", f"did you mean {close}{word[-11:]}?"
         else:
             continue
-        yield Finding("stop-unknown", "warning", f"workloads.stop[{index}]", message, remedy)
+        yield Violation(f"workloads.stop[{index}]", message, remedy)
 
 
-def discard_unknown(scene: Scene) -> Iterator[Finding]:
-    """Entries of `discard` are of namespaces that are known, and of no name that is nearly a declared claim's."""
+@Rule(
+    id="discard-unknown",
+    severity="warning",
+    summary="An entry of `storage.discard` is in an unknown namespace, or is similar to the name of a declared claim.",
+    change="""
+        trainstack:storage:
+          discard: [research/trainin]
+    """,
+    remedy="Correct the entry or remove it.",
+)
+def discard_unknown(scene: Scene) -> Iterator[Violation]:
     storage, environment = scene.settings.storage, scene.settings.environment
     known = {claim.namespace for claim in storage.volumes} | {one.name for one in environment.namespaces}
     known |= {*environment.existing.namespaces, *ALWAYS_THERE}
@@ -121,7 +221,7 @@ def discard_unknown(scene: Scene) -> Iterator[Finding]:
         if namespace not in known or close is not None:
             message = f"no claim is {word}" if namespace in known else f"no namespace is {namespace}"
             remedy = f"did you mean {namespace}/{close}?" if close else "correct the entry or remove it"
-            yield Finding("discard-unknown", "warning", f"storage.discard[{index}]", message, remedy)
+            yield Violation(f"storage.discard[{index}]", message, remedy)
 
 
 def _paths(scene: Scene) -> Iterator[tuple[str, str]]:
@@ -162,7 +262,7 @@ def _slip_of(word: str, known: set[str]) -> str | None:
     return next((name for name in alike if re.sub(r"\D", "", name) == re.sub(r"\D", "", word)), None)
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[Check[Scene], ...] = (
     queue_left_out,
     namespace_privileged,
     prepare_missing,

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from fractions import Fraction
 
-from checks.finding import Finding
+from checks.rule import Check, Rule, Violation
 from checks.run_pods import pod_sets
-from checks.scene import Rule, Scene, each
+from checks.scene import Scene, each
 from settings.hyperparams import SETS_FILE, SPACE_FILE, folder, numbered, space_digest
 from settings.quantities import amount
 from settings.sweeps import Sweep
@@ -14,12 +14,22 @@ from workloads.parameter_file import TooManySetsError, check_size
 _HOUR = 3600
 
 
-def sweep_stale(scene: Scene) -> Iterator[Finding]:
-    """A sweep's hyperparams.yml is committed, and what `trainstack sweep expand` makes of its space now."""
+@Rule(
+    id="sweep-stale",
+    severity="error",
+    summary="The `hyperparams.yml` of a sweep is missing, was edited by hand, or does not match its `space.yaml`.",
+    details=(
+        "The file is what is launched and what a reviewer reads. `trainstack sweep expand --check` also draws all "
+        "sets again and compares them."
+    ),
+    example="A value was added to `sweeps/digits-search/space.yaml`, but `hyperparams.yml` was not written again.",
+    remedy="Run `trainstack sweep expand digits-search`, and commit the file.",
+)
+def sweep_stale(scene: Scene) -> Iterator[Violation]:
     for path, sweep in each("sweeps.sweeps", scene.settings.sweeps.sweeps):
         file = f"{folder(sweep.name)}/{SETS_FILE}"
         if problem := _stale(sweep, file):
-            yield Finding("sweep-stale", "error", path, problem, f"run `trainstack sweep expand {sweep.name}`")
+            yield Violation(path, problem, f"run `trainstack sweep expand {sweep.name}`")
 
 
 def _stale(sweep: Sweep, file: str) -> str:
@@ -34,26 +44,57 @@ def _stale(sweep: Sweep, file: str) -> str:
     return ""
 
 
-def sweep_name_taken(scene: Scene) -> Iterator[Finding]:
-    """A sweep is not called as a run is: commands find both by that name."""
+@Rule(
+    id="sweep-name-taken",
+    severity="error",
+    summary="A sweep has the name of a run.",
+    details="Commands find both by that name.",
+    change="""
+        trainstack:sweeps:
+          sweeps:
+            - {name: digits-search, run: {from: digits, namespace: research, queue: research}}
+        trainstack:workloads:
+          runs:
+            - {name: digits-search, from: digits, namespace: research, queue: research}
+    """,
+    remedy="Rename the run (`from:` names its workload), or the sweep's folder.",
+)
+def sweep_name_taken(scene: Scene) -> Iterator[Violation]:
     runs = {run.name for run in scene.settings.workloads.runs}
     for path, sweep in each("sweeps.sweeps", scene.settings.sweeps.sweeps):
         if sweep.name in runs:
             message = f"a run is called {sweep.name} too"
-            yield Finding("sweep-name-taken", "error", f"{path}.name", message, "rename the run, or the sweep's folder")
+            yield Violation(f"{path}.name", message, "rename the run, or the sweep's folder")
 
 
-def sweep_too_large(scene: Scene) -> Iterator[Finding]:
-    """A launch of all sets of a sweep finds room in the ConfigMap that its pods read them from."""
+@Rule(
+    id="sweep-too-large",
+    severity="error",
+    summary="The sets of a sweep do not fit into a ConfigMap.",
+    details="The pods read the sets of a launch from a ConfigMap, which holds 1 MiB.",
+    example="A sweep of 5,000 sets of ten parameters.",
+    remedy="Move the sets that do not fit to a second sweep. The message gives the number that fits.",
+)
+def sweep_too_large(scene: Scene) -> Iterator[Violation]:
     for path, sweep in each("sweeps.sweeps", scene.settings.sweeps.sweeps):
         try:
             check_size(sweep)
         except TooManySetsError as error:
-            yield Finding("sweep-too-large", "error", path, error.message, error.remedy)
+            yield Violation(path, error.message, error.remedy)
 
 
-def sweep_cost(scene: Scene) -> Iterator[Finding]:
-    """What the trials of a sweep cost, if each takes its whole deadline, is within `maxGpuHours`."""
+@Rule(
+    id="sweep-cost",
+    severity="error",
+    summary="The trials of a sweep may cost more than its `maxGpuHours`.",
+    details=(
+        "The cost is the number of sets, times the GPUs of a trial, times its `activeDeadlineSeconds`; with `form: "
+        "indexed` also times its attempts (`backoffLimit` + 1). Trials that have already run count too."
+    ),
+    example="40 sets of one GPU with `activeDeadlineSeconds: 3600` and `maxGpuHours: 24`.",
+    remedy="Shorten the deadline, remove sets, or raise the limit.",
+)
+def sweep_cost(scene: Scene) -> Iterator[Violation]:
     for path, sweep in each("sweeps.sweeps", scene.settings.sweeps.sweeps):
         most, hours = sweep.max_gpu_hours, gpu_hours(sweep)
         if most is not None and hours > Fraction(most):
@@ -63,7 +104,7 @@ def sweep_cost(scene: Scene) -> Iterator[Finding]:
                 f"{_tries(sweep)} cost up to {float(hours):.1f} GPU hours, and {most:g} are allowed"
             )
             remedy = "lower run.activeDeadlineSeconds, take sets out, or raise the limit"
-            yield Finding("sweep-cost", "error", f"{path}.maxGpuHours", message, remedy)
+            yield Violation(f"{path}.maxGpuHours", message, remedy)
 
 
 def gpu_hours(sweep: Sweep) -> Fraction:
@@ -95,4 +136,4 @@ def _tries(sweep: Sweep) -> str:
     return f", {tries} times where it fails," if tries > 1 else ""
 
 
-RULES: tuple[Rule, ...] = (sweep_stale, sweep_name_taken, sweep_too_large, sweep_cost)
+RULES: tuple[Check[Scene], ...] = (sweep_stale, sweep_name_taken, sweep_too_large, sweep_cost)

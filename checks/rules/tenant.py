@@ -2,12 +2,26 @@
 
 from collections.abc import Iterator
 
-from checks.finding import Finding
-from checks.scene import Rule, Scene
+from checks.rule import Check, Rule, Violation
+from checks.scene import Scene
 
 
-def tenant_cluster_scoped(scene: Scene) -> Iterator[Finding]:
-    """A tenant has rights in its namespaces only, so it declares nothing that is cluster-wide."""
+@Rule(
+    id="tenant-cluster-scoped",
+    severity="error",
+    summary="The stack of a tenant declares cluster-scoped objects.",
+    details="A tenant has rights in its namespaces only.",
+    change="""
+        trainstack:environment:
+          profile: tenant
+    """,
+    remedy=(
+        "Leave these objects to the owner of the platform. `null` removes what `defaults.yaml` declares: "
+        "`priorityClasses: null`."
+    ),
+    silenceable=False,
+)
+def tenant_cluster_scoped(scene: Scene) -> Iterator[Violation]:
     settings = scene.settings
     if settings.environment.profile != "tenant":
         return
@@ -29,7 +43,7 @@ def tenant_cluster_scoped(scene: Scene) -> Iterator[Finding]:
         if names:
             message = f"is cluster-wide, and a tenant's stack is not ({', '.join(names)})"
             remedy = "leave it to the platform's owner; what defaults.yaml brings is taken away with null"
-            yield Finding("tenant-cluster-scoped", "error", path, message, remedy)
+            yield Violation(path, message, remedy)
 
 
-RULES: tuple[Rule, ...] = (tenant_cluster_scoped,)
+RULES: tuple[Check[Scene], ...] = (tenant_cluster_scoped,)

@@ -1,11 +1,11 @@
 """What runs mount, read and are recorded on."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
-from checks.finding import Finding, Severity
+from checks.rule import Check, Rule, Severity, Violation
 from checks.run_pods import pod_sets
-from checks.scene import Rule, Scene, each
+from checks.scene import Scene, each
 from settings.quantities import amount
 from settings.storage import NO_PROVISIONER, PersistentVolume, Volume
 from settings.workloads import Workload
@@ -25,38 +25,81 @@ _BLOCK = {
 Source: the access modes that each driver documents."""
 
 
-def volume_one_pod(scene: Scene) -> Iterator[Finding]:
-    """A ReadWriteOncePod volume is mounted by one pod; a second one never starts."""
+@Rule(
+    id="volume-one-pod",
+    severity="error",
+    summary="Several pods of a run mount a volume that only one pod can mount.",
+    details="The other pods never start.",
+    change="""
+        trainstack:storage:
+          volumes:
+            - {name: training, accessModes: [ReadWriteOncePod]}
+    """,
+    remedy="Give the volume `ReadWriteMany`, or mount it in one role with one pod.",
+)
+def volume_one_pod(scene: Scene) -> Iterator[Violation]:
     for path, volume, pods in _shared(scene):
         if volume.access_modes == ("ReadWriteOncePod",):
             message = f"{pods} pods mount volume {volume.name}, which takes one (ReadWriteOncePod)"
             remedy = "give the volume ReadWriteMany, or mount it in one role of one pod"
-            yield Finding("volume-one-pod", "error", path, message, remedy)
+            yield Violation(path, message, remedy)
 
 
-def volume_one_node(scene: Scene) -> Iterator[Finding]:
-    """A ReadWriteOnce volume serves the pods of one node: further nodes cannot take part."""
+@Rule(
+    id="volume-one-node",
+    severity="warning",
+    summary="Several pods of a run mount a volume that only one node can mount.",
+    details="Pods on other nodes would stay Pending.",
+    change="""
+        trainstack:storage:
+          volumes:
+            - {name: training, accessModes: [ReadWriteOnce]}
+    """,
+    remedy="Give the volume `ReadWriteMany`, or make sure that the pods fit on one node.",
+)
+def volume_one_node(scene: Scene) -> Iterator[Violation]:
     for path, volume, pods in _shared(scene):
         if set(volume.access_modes) <= {"ReadWriteOnce", "ReadWriteOncePod"} and "ReadWriteOnce" in volume.access_modes:
             message = f"{pods} pods mount volume {volume.name}, which serves one node (ReadWriteOnce)"
             remedy = "give the volume ReadWriteMany, or see that the pods fit on one node"
-            yield Finding("volume-one-node", "warning", path, message, remedy)
+            yield Violation(path, message, remedy)
 
 
-def volume_access_mode(scene: Scene) -> Iterator[Finding]:
-    """A volume for writers on several nodes is of a declared class that can serve them, as far as that is known."""
+@Rule(
+    id="volume-access-mode",
+    severity="error",
+    summary="A `ReadWriteMany` volume has a class whose provisioner creates block devices.",
+    details=(
+        "One node alone can write to the file system of a block device. The rule knows the common provisioners. "
+        "With `--cluster` it also looks at classes that the environment does not declare."
+    ),
+    change="""
+        trainstack:storage:
+          classes:
+            - {name: shared, provisioner: ebs.csi.aws.com}
+    """,
+    remedy="Use a class of shared storage (NFS, CephFS, …), or `ReadWriteOnce`.",
+    formerly=("class-access-mode",),
+)
+def volume_access_mode(scene: Scene) -> Iterator[Violation]:
     storage = scene.settings.storage
-    provisioners = {one.name: one.provisioner for one in storage.classes}
-    for path, volume in each("storage.volumes", storage.volumes):
-        provisioner = provisioners.get(volume.storage_class, "")
-        if "ReadWriteMany" in volume.access_modes and makes_block_devices(provisioner):
-            message = f"class {volume.storage_class} ({provisioner}) gives no ReadWriteMany volumes with a file system"
-            remedy = "take a class of shared storage (NFS, CephFS, …), or ReadWriteOnce"
-            yield Finding("volume-access-mode", "error", f"{path}.accessModes", message, remedy)
+    yield from on_block_devices(storage.volumes, {one.name: one.provisioner for one in storage.classes})
 
 
-def volume_read_only(scene: Scene) -> Iterator[Finding]:
-    """What is written to is no volume that serves readers alone: surely not the one with a run's record."""
+@Rule(
+    id="volume-read-only",
+    severity="error",
+    may_be=("warning",),
+    summary="A run mounts a `ReadOnlyMany` volume for writing.",
+    details="An error if the volume holds the run's record, otherwise a warning.",
+    change="""
+        trainstack:storage:
+          volumes:
+            - {name: training, accessModes: [ReadOnlyMany]}
+    """,
+    remedy="Set `readOnly: true` on the mount, or give the volume `ReadWriteMany`.",
+)
+def volume_read_only(scene: Scene) -> Iterator[Violation]:
     volumes = {(one.namespace, one.name): one for one in scene.settings.storage.volumes}
     for path, run in scene.runs():
         for pods in pod_sets(path, run):
@@ -68,11 +111,24 @@ def volume_read_only(scene: Scene) -> Iterator[Finding]:
                     recorded = run.record is not None and run.record.volume == volume.name
                     severity: Severity = "error" if recorded else "warning"
                     where = f"{pods.mounts_path}[{index}].readOnly"
-                    yield Finding("volume-read-only", severity, where, message, remedy)
+                    yield Violation(where, message, remedy, severity)
 
 
-def volume_unbindable(scene: Scene) -> Iterator[Finding]:
-    """A claim of a class without a provisioner finds a volume made by hand that will do."""
+@Rule(
+    id="volume-unbindable",
+    severity="error",
+    summary="A claim of a class without a provisioner matches no declared PersistentVolume.",
+    details="None has its access modes, its size and the labels that it selects. The claim would stay Pending.",
+    change="""
+        trainstack:storage:
+          classes:
+            - {name: shared, provisioner: kubernetes.io/no-provisioner}
+          persistentVolumes:
+            - {name: disk, storageClass: shared, size: 1Gi, accessModes: [ReadWriteMany], hostPath: /data}
+    """,
+    remedy="Correct the claim, or declare a matching volume under `storage.persistentVolumes`.",
+)
+def volume_unbindable(scene: Scene) -> Iterator[Violation]:
     storage, environment = scene.settings.storage, scene.settings.environment
     provided = {one.name for one in storage.classes if one.provisioner != NO_PROVISIONER}
     # What others made may have volumes that nobody told of.
@@ -85,11 +141,27 @@ def volume_unbindable(scene: Scene) -> Iterator[Finding]:
         if all(why):
             message = f"no volume of class {claim.storage_class} will do: {'; '.join(why)}"
             remedy = "correct the claim, or declare such a volume under storage.persistentVolumes"
-            yield Finding("volume-unbindable", "error", path, message, remedy)
+            yield Violation(path, message, remedy)
 
 
-def mount_duplicate(scene: Scene) -> Iterator[Finding]:
-    """Nothing is mounted at the same path twice."""
+@Rule(
+    id="mount-duplicate",
+    severity="error",
+    summary="Two volumes have the same mount path.",
+    details="The API server refuses the pods.",
+    change="""
+        trainstack:storage:
+          volumes:
+            - {name: data, namespace: research, storageClass: shared, size: 1Gi, accessModes: [ReadWriteMany]}
+        trainstack:workloads:
+          runs:
+            - name: digits
+              volumes: [{volume: training, mountPath: /mnt/training}, {volume: data, mountPath: /mnt/training}]
+    """,
+    remedy="Give each volume, and the code, its own path.",
+    silenceable=False,
+)
+def mount_duplicate(scene: Scene) -> Iterator[Violation]:
     for path, run in scene.runs():
         for pods in pod_sets(path, run):
             places = [mount.mount_path for mount in pods.mounts] + ([run.code.mount_path] if run.code else [])
@@ -98,39 +170,69 @@ def mount_duplicate(scene: Scene) -> Iterator[Finding]:
             for place, count in Counter(one.rstrip("/") or "/" for one in places).items():
                 if count > 1:
                     message = f"{place} is a mount path {count} times"
-                    yield Finding(
-                        "mount-duplicate",
-                        "error",
+                    yield Violation(
                         pods.mounts_path,
                         message,
                         "give each volume, and the code, its own path; some are the stack's own",
                     )
 
 
-def record_unmounted(scene: Scene) -> Iterator[Finding]:
-    """A managed run mounts its record's volume, to write, where rank 0 runs."""
+@Rule(
+    id="record-unmounted",
+    severity="error",
+    summary="The pod that records a managed run does not mount the record's volume, or mounts it read-only.",
+    details="That pod is the master, or a Job's own pod.",
+    change="""
+        trainstack:workloads:
+          runs:
+            - name: digits
+              volumes: [{volume: training, mountPath: /mnt/training, readOnly: true}]
+    """,
+    remedy="Add the volume to `volumes`, without `readOnly`.",
+)
+def record_unmounted(scene: Scene) -> Iterator[Violation]:
     for path, run in scene.runs():
         if run.managed and run.record is not None:
             mounts = [mount for mount in next(pod_sets(path, run)).mounts if mount.volume == run.record.volume]
             if not mounts:
                 message = f"the volume {run.record.volume} is not mounted, so the run cannot be recorded"
-                yield Finding("record-unmounted", "error", f"{path}.record.volume", message, _mount(run.record.volume))
+                yield Violation(f"{path}.record.volume", message, _mount(run.record.volume))
             elif all(mount.read_only for mount in mounts):
                 message = f"the volume {run.record.volume} is mounted to read only, so the run cannot be recorded"
                 remedy = "leave readOnly out of its mount"
-                yield Finding("record-unmounted", "error", f"{path}.record.volume", message, remedy)
+                yield Violation(f"{path}.record.volume", message, remedy)
 
 
-def data_unmounted(scene: Scene) -> Iterator[Finding]:
-    """A run that names its data mounts the data's volume."""
+@Rule(
+    id="data-unmounted",
+    severity="warning",
+    summary="A role does not mount the volume with the run's data.",
+    change="""
+        trainstack:workloads:
+          runs:
+            - {name: digits, roles: {Worker: {volumes: []}}}
+    """,
+    remedy="Add the volume to the role's `volumes`, with a `mountPath`.",
+)
+def data_unmounted(scene: Scene) -> Iterator[Violation]:
     for path, run in scene.runs():
         for pods in pod_sets(path, run) if run.data else ():
             if run.data and run.data.volume not in {mount.volume for mount in pods.mounts}:
                 message = f"the volume {run.data.volume} with the data is not mounted by {pods.name}"
-                yield Finding("data-unmounted", "warning", f"{path}.data.volume", message, _mount(run.data.volume))
+                yield Violation(f"{path}.data.volume", message, _mount(run.data.volume))
 
 
-def makes_block_devices(provisioner: str) -> bool:
+def on_block_devices(volumes: Sequence[Volume], provisioners: Mapping[str, str]) -> Iterator[Violation]:
+    """Volumes for writers on several nodes whose class cannot serve them. `provisioners`: by the name of the class."""
+    for path, volume in each("storage.volumes", volumes):
+        provisioner = provisioners.get(volume.storage_class, "")
+        if "ReadWriteMany" in volume.access_modes and _makes_block_devices(provisioner):
+            message = f"class {volume.storage_class} ({provisioner}) gives no ReadWriteMany volumes with a file system"
+            remedy = "take a class of shared storage (NFS, CephFS, …), or ReadWriteOnce"
+            yield Violation(f"{path}.accessModes", message, remedy)
+
+
+def _makes_block_devices(provisioner: str) -> bool:
     """Whether a provisioner's volumes have file systems that one node alone may write to, as far as that is known."""
     return provisioner in _BLOCK or any(provisioner.endswith(f".{known}") for known in _BLOCK)
 
@@ -172,7 +274,7 @@ def _mounting(path: str, run: Workload) -> dict[str, tuple[str, int]]:
     return mounting
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[Check[Scene], ...] = (
     volume_one_pod,
     volume_one_node,
     volume_access_mode,

@@ -211,5 +211,5 @@ def test_check_tells_verdicts_and_findings_of_the_cluster(
         for name in (NAME, f"{NAME}-other")
     } | {
         ("flavor-nodes", "warning", f"queues.flavors[{NAME}-none].nodeLabels"),
-        ("framework-unmanaged", "error", "workloads.runs[bare].kind"),
+        ("framework-unlisted", "error", "workloads.runs[bare].kind"),
     }

@@ -188,8 +188,8 @@ def test_what_a_cluster_lacks_is_found(lab: Project) -> None:
     done = project.trainstack("check", "--cluster", "--json")
     assert done.code == 1, done.text
     found = {each["id"]: each for each in json.loads(done.out)["findings"]}
-    expected = ("class-missing", "queue-absent", "priority-missing", "node-resources")
+    expected = ("storage-class-unknown", "queue-unknown", "priority-unknown", "node-resources")
     assert {id_: found[id_]["severity"] for id_ in expected} == dict.fromkeys(expected, "error")
-    assert "did you mean held?" in found["queue-absent"]["remedy"]
-    assert found["class-missing"]["where"]["file"] == "Pulumi.astray.yaml"
-    assert found["class-missing"]["where"]["line"] > 0
+    assert "did you mean held?" in found["queue-unknown"]["remedy"]
+    assert found["storage-class-unknown"]["where"]["file"] == "Pulumi.astray.yaml"
+    assert found["storage-class-unknown"]["where"]["line"] > 0

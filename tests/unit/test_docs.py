@@ -6,6 +6,7 @@ import shlex
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from inspect import cleandoc
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,10 +15,13 @@ import typer.main
 import yaml
 from typer.core import TyperCommand, TyperGroup
 
-from checks.preflight import check
+from checks.preflight import check, unloaded
+from checks.registry import EVERY
+from checks.rule import Rule
 from cli import deploy
 from cli.app import app
 from cli.session import Session
+from settings.errors import SettingsError
 from settings.load import load_with_places
 from settings.merge import merge, plain
 from settings.operators import Operators
@@ -112,6 +116,16 @@ def project(folder: Path) -> Path:
     return folder
 
 
+def changed(folder: Path, change: str) -> Path:
+    """A project with the environment `doc`: dev with this change laid over it, by the project's own rule."""
+    root = project(folder)
+    (root / "Pulumi.change.yaml").write_text(change)
+    dev = read(ROOT, "Pulumi.dev.yaml", []).entries["config"]
+    config = plain(merge(dev, read(root, "Pulumi.change.yaml", [])))
+    (root / "Pulumi.doc.yaml").write_text(yaml.safe_dump({"config": json.loads(json.dumps(config))}))
+    return root
+
+
 def assert_sound(root: Path, stack: str) -> None:
     """The environment loads, and no rule finds an error in it."""
     loaded = load_with_places(root, stack)
@@ -187,13 +201,26 @@ def test_every_environment_of_the_docs_loads(block: Block, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("block", blocks("yaml change"), ids=str)
 def test_every_change_of_the_docs_loads(block: Block, tmp_path: Path) -> None:
-    """As an edit of the dev environment, laid over it by the project's own rule."""
-    root = project(tmp_path)
-    (root / "Pulumi.change.yaml").write_text(block.text)
-    dev = read(ROOT, "Pulumi.dev.yaml", []).entries["config"]
-    config = plain(merge(dev, read(root, "Pulumi.change.yaml", [])))
-    (root / "Pulumi.doc.yaml").write_text(yaml.safe_dump({"config": json.loads(json.dumps(config))}))
-    assert_sound(root, "doc")
+    """As an edit of the dev environment."""
+    assert_sound(changed(tmp_path, block.text), "doc")
+
+
+@pytest.mark.parametrize("rule", [rule for rule in EVERY if rule.change], ids=lambda rule: rule.id)
+def test_the_example_of_a_rule_violates_this_rule_alone(rule: Rule, tmp_path: Path) -> None:
+    """As an edit of the dev environment."""
+    root = changed(tmp_path, cleandoc(rule.change))
+    try:
+        loaded = load_with_places(root, "doc")
+        found = check(loaded.settings, root, loaded.places)
+    except SettingsError as error:
+        found = unloaded(error).findings
+    assert {each.id for each in found if each.id == rule.id or each.id not in NEEDS_TOOLS} == {rule.id}
+    assert {each.severity for each in found if each.id == rule.id} <= {*rule.severities}
+
+
+def test_every_yaml_block_of_a_finding_is_of_a_rule() -> None:
+    """So each is executed."""
+    assert {block.text.strip() for block in blocks("yaml finding")} == {cleandoc(rule.change) for rule in EVERY} - {""}
 
 
 @pytest.mark.parametrize("block", blocks("yaml workload"), ids=str)

@@ -194,7 +194,7 @@ CASES: dict[str, list[Case]] = {
             "remove operators.trainingOperator from the settings, and use the one that runs",
         ),
     ],
-    "operator-version": [
+    "version-clash": [
         Case(
             make_settings(make_run(), operators=Operators()),
             make_live(operators=operators(kueue=replace(KUEUE, image="registry.k8s.io/kueue/kueue:v0.14.4@sha256:ab"))),
@@ -202,6 +202,8 @@ CASES: dict[str, list[Case]] = {
             "Kueue v0.14.4 does not serve kueue.x-k8s.io/v1beta2",
             "take Kueue v0.15.0 or later",
         ),
+    ],
+    "operator-version": [
         Case(
             make_settings(make_run()),
             make_live(operators=operators(kueue=replace(KUEUE, image="registry.k8s.io/kueue/kueue:v0.15.1"))),
@@ -268,7 +270,7 @@ CASES: dict[str, list[Case]] = {
             "unknown",
         ),
     ],
-    "namespace-missing": [
+    "namespace-unknown": [
         Case(
             make_settings(storage=make_storage(volumes=(make_volume(),)), environment=Environment()),
             make_live({"Namespace": (named("default"),)}),
@@ -277,7 +279,7 @@ CASES: dict[str, list[Case]] = {
             "have it made, or declare it under environment.namespaces",
         )
     ],
-    "class-missing": [
+    "storage-class-unknown": [
         Case(
             make_settings(storage=make_storage(classes=(), volumes=(make_volume(storage_class="share"),))),
             make_live(),
@@ -303,7 +305,7 @@ CASES: dict[str, list[Case]] = {
             "a class cannot be edited there: give the declared one another name, or say what is",
         )
     ],
-    "class-access-mode": [
+    "volume-access-mode": [
         Case(
             make_settings(storage=make_storage(classes=())),
             make_live({"StorageClass": (make_class(provisioner="rook-ceph.rbd.csi.ceph.com"),)}),
@@ -312,7 +314,7 @@ CASES: dict[str, list[Case]] = {
             "take a class of shared storage (NFS, CephFS, …), or ReadWriteOnce",
         )
     ],
-    "queue-absent": [
+    "queue-unknown": [
         Case(
             make_settings(make_run(queue="reserch"), **ELSEWHERE),
             make_live(),
@@ -338,7 +340,7 @@ CASES: dict[str, list[Case]] = {
             "warning",
         ),
     ],
-    "priority-missing": [
+    "priority-unknown": [
         Case(
             make_settings(make_run(priority="norml"), **ELSEWHERE),
             make_live(),

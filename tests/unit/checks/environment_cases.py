@@ -299,21 +299,37 @@ MORE: dict[str, list[Case]] = {
             "no rule is never-fit",
             "did you mean never-fits?",
         ),
-        Case(silenced("x", "y"), "checks.silenced[0].rule", "no rule is x", "docs/checks.md lists them"),
+        Case(silenced("x", "y"), "checks.silenced[0].rule", "no rule is x", "`trainstack explain` lists them"),
     ],
     "silence-refused": [
         Case(
             silenced("covered-resources", POOL),
             "checks.silenced[0].rule",
             "covered-resources cannot be silenced: the change would be refused all the same",
-            "mend what it finds, and take the entry out",
+            "correct what it finds, and remove the entry",
         )
+    ],
+    "silence-renamed": [
+        Case(
+            silenced("class-missing", "storage.volumes[training]"),
+            "checks.silenced[0].rule",
+            "class-missing is a former id",
+            "write storage-class-unknown",
+            "warning",
+        ),
+        Case(
+            silenced("never-admitted", "workloads.runs[train]"),
+            "checks.silenced[0].rule",
+            "never-admitted is a former id",
+            "write never-fits or resource-uncovered or queue-closed",
+            "warning",
+        ),
     ],
     "silence-unused": [
         Case(
-            silenced("never-fits", "workloads.runs[train]", make_run()),
+            silenced("volume-one-node", "workloads.runs[train]", make_run()),
             "checks.silenced[0]",
-            "there is no finding never-fits at workloads.runs[train]",
+            "there is no finding volume-one-node at workloads.runs[train]",
             "take the entry out",
             "warning",
         )

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType, ModuleType
 
+from checks.rule import Check
+
 _LONGEST_SECONDS = 0.5
 """Of the processor's time, for one judge: a loop whose condition is turned around may not end."""
 
@@ -34,8 +36,9 @@ class _TooLong(BaseException):
 
 
 def functions(module: ModuleType) -> list[FunctionType]:
-    """The functions that a module defines, in their order."""
-    found = [each for each in vars(module).values() if isinstance(each, FunctionType)]
+    """The functions that a module defines, in their order, those of rules among them."""
+    defined = [each.find if isinstance(each, Check) else each for each in vars(module).values()]
+    found = [each for each in defined if isinstance(each, FunctionType)]
     return [each for each in found if each.__module__ == module.__name__]
 
 

@@ -23,6 +23,7 @@ from tests.unit.make import make_distributed, make_group, make_queues, make_run,
 THEIRS = {"operators": Operators(), "queues": make_queues(flavors=(), cohorts=(), cluster_queues=(), local_queues=())}
 """What an environment declares whose Kueue and queues are somebody else's."""
 TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
+NIC = Resources(requests={"cpu": "1", "memory": "1Gi"}, limits={"example.com/nic": "1"})
 BIG = Resources(requests={"cpu": "1", "memory": "9Gi"})
 
 
@@ -32,6 +33,13 @@ POOL_A = ResourceFlavor(name="cpu", node_labels={"pool": "a"})
 def tainted() -> Live:
     """A cluster whose only node keeps most pods away."""
     return make_live({"Node": ({**make_node(), "spec": {"taints": [TAINT]}},)})
+
+
+def with_nic() -> Body:
+    """A node with one of a device that the cluster queue does not cover."""
+    node = make_node()
+    allocatable = {**node["status"]["allocatable"], "example.com/nic": "1"}
+    return {**node, "status": {"allocatable": allocatable}}
 
 
 def pooled(**quotas: str) -> Settings:
@@ -67,7 +75,7 @@ def theirs(name: str, cpu: str, memory: str) -> Body:
 
 
 MORE: dict[str, list[Case]] = {
-    "operator-version": [
+    "version-clash": [
         Case(
             make_settings(make_distributed(kind="TrainJob", workers=1), operators=Operators()),
             make_live(
@@ -80,7 +88,7 @@ MORE: dict[str, list[Case]] = {
             "take Trainer v2.1 with Kueue v0.15 or v0.16, or Trainer v2.2 or later with Kueue v0.17 or later",
         )
     ],
-    "framework-unmanaged": [
+    "framework-unlisted": [
         Case(
             make_settings(make_distributed(), make_run(name="job"), **ELSEWHERE),
             make_live(frameworks=frozenset({"batch/job"})),
@@ -97,7 +105,7 @@ MORE: dict[str, list[Case]] = {
             "unknown",
         ),
     ],
-    "never-admitted": [
+    "never-fits": [
         Case(
             make_settings(make_run(resources=BIG), **THEIRS),
             make_live({"Node": (make_node(memory="16Gi"),)}),
@@ -107,18 +115,30 @@ MORE: dict[str, list[Case]] = {
             "on cpu from 8Gi to 9Gi",
         ),
         Case(
+            make_settings(make_run()),
+            make_live({"LimitRange research": (bounded(memory="2Gi"),)}),
+            f"{RUN}.resources",
+            "container training has less memory than the namespace's LimitRange allows",
+            "let the requests be within the limits",
+        ),
+    ],
+    "queue-closed": [
+        Case(
             make_settings(make_run(), **THEIRS),
             make_live({"ClusterQueue": (make_cluster_queue(namespaceSelector={"matchLabels": {"team": "a"}}),)}),
             "ClusterQueue research spec.namespaceSelector",
             "cluster queue research is not open to namespace research",
             "add research to the namespaces of cluster queue research",
         ),
+    ],
+    "resource-uncovered": [
         Case(
-            make_settings(make_run()),
-            make_live({"LimitRange research": (bounded(memory="2Gi"),)}),
+            make_settings(make_run(resources=NIC), **THEIRS),
+            make_live({"Node": (with_nic(),)}),
             f"{RUN}.resources",
-            "container training has less memory than the namespace's LimitRange allows",
-            "let the requests be within the limits",
+            "example.com/nic is requested by the pod, and cluster queue research does not cover it",
+            "cover example.com/nic (at least 1) in cluster queue research; or take example.com/nic out of the "
+            "resources",
         ),
     ],
     "flavor-nodes": [

@@ -4,6 +4,7 @@ import pytest
 
 from checks.against_cluster import RULES, check
 from checks.live import CLUSTER_SCOPED, DryRun
+from checks.registry import BY_ID
 from settings.operators import Operators
 from settings.workloads import Role
 from tests.unit.checks.cases import TENANT
@@ -23,6 +24,7 @@ def test_a_fault_is_found_by_its_rule_alone(rule: str, case: Case) -> None:
         for each in check(case.settings, case.live, IMAGES)
     ]
     assert found == [(rule, case.severity, case.path, case.message, case.remedy)]
+    assert case.severity in BY_ID[rule].severities
 
 
 def test_every_rule_has_a_case() -> None:
@@ -82,7 +84,7 @@ def test_a_tenant_is_told_what_it_cannot_know_and_who_can() -> None:
     )
     live = make_live(dict.fromkeys(CLUSTER_SCOPED), operators=None)
     found = check(settings, live, {})
-    unknown = ["class-missing", "node-resources", "operator-unready", "priority-missing"]
+    unknown = ["node-resources", "operator-unready", "priority-unknown", "storage-class-unknown"]
     assert sorted((each.id, each.severity) for each in found) == [(rule, "unknown") for rule in unknown]
     assert all("platform's environment" in each.remedy for each in found)
 

@@ -1,12 +1,14 @@
 """A rule that fails stops the change: nothing that a bug keeps from being checked passes."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from checks import against_cluster, preflight
-from checks.finding import Finding
+from checks.rule import Check, Violation
 from checks.rules import images
 from settings.checks import Checks, Silence
 from settings.environment import Environment, Namespace
@@ -21,10 +23,15 @@ PINNED = Environment(namespaces=(Namespace(name="research"),), pinned=True)
 EMPTY = Path("/nonexistent")
 
 
-def fail(*_: object, **__: object) -> Iterator[Finding]:
-    """A rule with a bug, after its first finding."""
-    yield Finding("found-before", "warning", "workloads", "is odd", "mend it")
+def fail(*_: object, **__: object) -> Iterator[Violation]:
+    """A rule with a bug, after its first violation."""
+    yield Violation("workloads", "is odd", "mend it", "warning")
     raise ValueError("7 is not a list")
+
+
+def broken(rules: dict[str, Check[Any]], rule: str) -> Check[Any]:
+    """The rule with a bug."""
+    return replace(rules[rule], find=fail)
 
 
 def make_pinned(**changes: object) -> Settings:
@@ -47,20 +54,22 @@ def test_a_bug_where_images_are_read_is_no_pass(monkeypatch: pytest.MonkeyPatch,
 @pytest.mark.parametrize("rule", ["queue-unknown", "image-unpinned", "discard-unknown"])
 def test_a_failing_rule_stops_the_change(monkeypatch: pytest.MonkeyPatch, rule: str) -> None:
     """The finding names the rule, the error and where it is, and what the other rules find is found."""
-    monkeypatch.setitem(preflight.RULES, rule, fail)
+    monkeypatch.setitem(preflight.RULES, rule, broken(preflight.RULES, rule))
     found = preflight.check(make_settings(make_run(volumes=())), EMPTY)
     failed = found[0]
     assert failed.stops
     assert str(failed).startswith(f"error [rule-failed] the rule {rule} failed with ValueError: 7 is not a list (test_")
     assert str(failed).endswith("; this is a bug: please report it with this message")
-    assert [each.id for each in found[1:]] == ["record-unmounted", "found-before"]
+    assert [each.id for each in found[1:]] == ["record-unmounted", rule]
 
 
 def test_a_failing_rule_over_a_cluster_stops_the_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same with what a cluster has."""
-    monkeypatch.setitem(against_cluster.RULES, "class-missing", fail)
+    monkeypatch.setitem(
+        against_cluster.RULES, "storage-class-unknown", broken(against_cluster.RULES, "storage-class-unknown")
+    )
     found = against_cluster.check(make_settings(make_run()), make_live(), IMAGES)
-    assert [(each.id, each.stops) for each in found] == [("rule-failed", True), ("found-before", False)]
+    assert [(each.id, each.stops) for each in found] == [("rule-failed", True), ("storage-class-unknown", False)]
 
 
 def test_verdicts_that_fail_stop_the_change(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +88,7 @@ def test_verdicts_that_fail_stop_the_change(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_failed_rule_cannot_be_silenced(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither by its own id nor by that of the finding."""
-    monkeypatch.setitem(preflight.RULES, "image-unpinned", fail)
+    monkeypatch.setitem(preflight.RULES, "image-unpinned", broken(preflight.RULES, "image-unpinned"))
     silenced = tuple(Silence(rule=rule, path="workloads", reason="known") for rule in ("rule-failed", "image-unpinned"))
     found = preflight.check(make_settings(make_run(), checks=Checks(silenced=silenced)), EMPTY)
     assert {each.id for each in found if each.stops} == {"rule-failed", "silence-unknown"}

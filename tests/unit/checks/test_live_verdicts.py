@@ -65,7 +65,7 @@ def test_a_resource_that_the_clusters_kueue_does_not_count_needs_no_quota() -> N
     settings, node = make_settings(NIC, queues=THEIRS), make_node()
     having = make_node()
     having["status"]["allocatable"]["example.com/nic"] = "1"
-    assert found(settings, {}, having) == ["never-admitted"]
+    assert found(settings, {}, having) == ["resource-uncovered"]
     assert found(settings, {"excludeResourcePrefixes": ["example.com/"]}, having) == []
     assert found(settings, {"excludeResourcePrefixes": ["example.com/"]}, node) == ["node-resources"]
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from checks.finding import Finding
-from checks.preflight import examine
+from checks.preflight import examine, unloaded
 from settings.errors import SettingsError
 from settings.load import load_with_places
 from tests.unit.checks.cases import ROOT
@@ -128,7 +128,5 @@ def findings(root: Path, stack: str) -> tuple[Finding, ...]:
     try:
         loaded = load_with_places(root, stack)
     except SettingsError as error:
-        return tuple(
-            Finding("settings", "error", one.path, one.message, one.remedy, one.where) for one in error.findings
-        )
+        return tuple(unloaded(error).findings)
     return tuple(examine(loaded.settings, root, loaded.places).findings)

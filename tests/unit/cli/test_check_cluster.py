@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 from checks.finding import Checked, Finding
+from checks.preflight import examine
+from checks.rule import Violation
+from checks.rules.images import pins_missing
 from cli import check_cluster as command
 from cli.check_cluster import declared_manifests, with_cluster
 from cli.session import Session
@@ -30,7 +33,7 @@ def test_an_unknown_context_is_an_error_at_its_line(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
     text = "config:\n  trainstack:cluster:\n    context: lba\n"
     (tmp_path / "Pulumi.test.yaml").write_text(text, encoding="utf-8")
-    known = Finding("pins-missing", "warning", "environment.pinned", "x", "y")
+    known = Finding.of(pins_missing.rule, Violation("environment.pinned", "x", "y"))
     checked = with_cluster(Checked([known], []), Session(tmp_path, "test"), load_with_places(tmp_path, "test"))
     assert checked.findings[0] == known
     (found,) = checked.findings[1:]
@@ -84,3 +87,18 @@ def test_what_cannot_be_built_is_a_finding(
     found = [each for each in checked.findings if each.id == "manifests-unbuilt"]
     assert [(each.severity, each.path) for each in found] == expected
     assert all("Pulumi.test.yaml" in str(each.where) for each in found if each.path == "operators")
+
+
+def test_a_name_that_is_neither_declared_nor_on_the_cluster_is_one_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one in the files, whose remedy is in this repository."""
+    volume = "{name: data, namespace: research, storageClass: nfs, size: 1Gi, accessModes: [ReadWriteMany]}"
+    text = f"config:\n{NAMESPACE}  trainstack:storage: {{volumes: [{volume}]}}\n"
+    (tmp_path / "Pulumi.test.yaml").write_text(text, encoding="utf-8")
+    monkeypatch.setattr(command, "read_environment", lambda *_: make_live())
+    loaded = load_with_places(tmp_path, "test")
+    in_files = examine(loaded.settings, tmp_path, loaded.places)
+    checked = with_cluster(in_files, Session(tmp_path, "test"), loaded)
+    assert [(each.id, each.remedy) for each in checked.findings] == [("storage-class-unknown", "declare it here")]
+    assert checked.findings == in_files.findings

@@ -9,6 +9,8 @@ from rich.table import Table
 from typer.testing import CliRunner
 
 from checks.finding import Finding
+from checks.preflight import SETTINGS
+from checks.rule import Violation
 from cli import console
 from cli.app import app
 from cli.console import err, fail, out, show, step
@@ -60,10 +62,10 @@ def test_no_console_interprets_data() -> None:
 
 def test_a_fault_of_a_whole_file_has_no_empty_path() -> None:
     """`file: message; remedy`, with what would command a terminal spelt out."""
-    fault = Finding("settings", "error", "", "is not there", "write it", Place("Pulumi.x.yaml"))
+    fault = Finding.of(SETTINGS, Violation("", "is not there", "write it"), Place("Pulumi.x.yaml"))
     assert str(fault) == "error [settings] Pulumi.x.yaml: is not there; write it"
-    nowhere = Finding("a", "warning", "queues", "b\x1b[2J", "", None)
-    assert str(nowhere) == "warning [a] queues: b\\x1b[2J"
+    nowhere = Finding.of(SETTINGS, Violation("queues", "b\x1b[2J", "", "warning"))
+    assert str(nowhere) == "warning [settings] queues: b\\x1b[2J"
 
 
 @pytest.mark.parametrize("error", [WorkloadError("edited"), FileError(Path("/a"), "is a FIFO"), TypeError("a bug")])

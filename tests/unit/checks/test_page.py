@@ -1,0 +1,31 @@
+"""docs/checks.md, which the rules' own texts make."""
+
+import re
+from inspect import cleandoc
+
+from checks.page import PAGE, facts, text
+from checks.registry import BY_ID, EVERY
+from tests.unit.checks.cases import ROOT
+
+
+def test_the_written_page_is_current() -> None:
+    """docs/checks.md holds what the rules declare; else run `python -m checks.page`."""
+    assert (ROOT / PAGE).read_text(encoding="utf-8") == text()
+
+
+def test_a_section_has_the_meaning_an_example_and_the_remedy() -> None:
+    """Under the rule's id, with the severities that it may have."""
+    sections = re.split(r"^## ", text(), flags=re.MULTILINE)[1:]
+    assert [section.split("\n", 1)[0] for section in sections] == [f"`{rule.id}`" for rule in EVERY]
+    for rule, section in zip(EVERY, sections, strict=True):
+        words = " ".join(section.split())
+        assert all(part in words for part in (rule.summary, rule.details, rule.example, f"Remedy: {rule.remedy}"))
+        assert f"```yaml finding\n{cleandoc(rule.change)}\n```" in section or not rule.change
+
+
+def test_facts_tell_severities_scope_and_whether_a_rule_can_be_silenced() -> None:
+    """In one line."""
+    assert facts(BY_ID["never-fits"]).startswith("Severity: error. Applied to: files")
+    assert facts(BY_ID["node-resources"]) == "Severity: error, unknown. Applied to: cluster."
+    assert facts(BY_ID["name-derived"]) == "Severity: error. Applied to: files. Cannot be silenced."
+    assert facts(BY_ID["rule-failed"]) == "Severity: error. Cannot be silenced."
