@@ -15,6 +15,7 @@ import typer.main
 import yaml
 from typer.core import TyperCommand, TyperGroup
 
+from checks.finding import Finding
 from checks.preflight import check, unloaded
 from checks.registry import EVERY
 from checks.rule import Rule
@@ -252,6 +253,11 @@ def test_every_other_block_is_of_a_known_kind() -> None:
     assert plain_yaml == []
 
 
+def needs_tools(finding: Finding) -> bool:
+    """Whether a finding is about a release manifest that `make tools` has yet to make."""
+    return finding.id in NEEDS_TOOLS or (finding.severity, finding.path) == ("unknown", "operators")
+
+
 UNPINNED = ("prod", "staging")
 """Environments that want their images by digest. Their pins come from the registry that serves the cluster, which is
 their owner's: the repository holds none, and an invented one would be worse than none."""
@@ -270,13 +276,13 @@ def test_an_environment_to_be_pinned_lacks_its_pins_alone(stack: str) -> None:
     settings = loaded.settings
     without = settings.model_copy(update={"operators": Operators()})
     used = used_images(without, read_inputs(without, ROOT, commit=""))
-    found = [each for each in check(settings, ROOT, loaded.places) if each.id not in NEEDS_TOOLS]
+    found = [each for each in check(settings, ROOT, loaded.places) if not needs_tools(each)]
     assert {each.id for each in found} == {"image-unpinned"}
     assert {each.path for each in found if not each.path.startswith("operators.")} == {each.path for each in used}
     digest = f"sha256:{'0' * 64}"
     pins = {each.message.split()[2]: digest for each in found}
     pinned = settings.model_copy(update={"pins": pins})
-    assert [str(each) for each in check(pinned, ROOT) if each.id not in NEEDS_TOOLS] == []
+    assert [str(each) for each in check(pinned, ROOT) if not needs_tools(each)] == []
 
 
 def test_every_json_block_is_json() -> None:
