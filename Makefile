@@ -40,6 +40,7 @@ cluster-test: venv machine tools
 # `make test-admission CASES=… CROWDS=… SEED=…` takes so many, and repeats those of a seed.
 CASES := 1000
 CROWDS := 100
+SEED := random
 test-admission: venv machine tools ## Verdicts and plans against the real Kueue: 1,000 drawn cases, 20 scenarios on simulated nodes
 	@TRAINSTACK_ADMISSION_CASES=$(CASES) TRAINSTACK_ADMISSION_CROWDS=$(CROWDS) TRAINSTACK_ADMISSION_SEED=$(SEED) \
 		$(PYTHON) -m pytest tests/admission tests/cluster/test_plan.py
@@ -57,12 +58,12 @@ test-sweeps: venv machine tools ## Sweeps: all tests of them, a thousand trials 
 test-stateful: venv machine tools ## 300 drawn sequences of edits, commands and accidents on an API server alone, each step checked
 	@TRAINSTACK_SEARCH_SEED=$(or $(TRAINSTACK_SEARCH_SEED),1) $(PYTHON) -m pytest tests/stateful
 
-# `make faults TRAINSTACK_FAULTS_SEED=…` repeats a series.
+# `make faults` draws a fresh series, and TRAINSTACK_FAULTS_SEED=… repeats one.
 faults: venv machine tools ## Kills, outages and the like at drawn moments: all tests of what must survive them
-	@TRAINSTACK_FAULTS_SEED=$(TRAINSTACK_FAULTS_SEED) $(PYTHON) -m pytest tests/faults
+	@TRAINSTACK_FAULTS_SEED=$(or $(TRAINSTACK_FAULTS_SEED),random) $(PYTHON) -m pytest tests/faults
 
-slow-test: venv machine tools ## Tests that take many minutes
-	@$(PYTHON) -m pytest tests -m slow
+slow-test: venv machine tools ## Tests that take many minutes, on freshly drawn cases
+	@TRAINSTACK_FAULTS_SEED=$(or $(TRAINSTACK_FAULTS_SEED),random) $(PYTHON) -m pytest tests -m slow
 
 lint: venv ## ruff and mypy
 	@.venv/bin/ruff check .

@@ -21,9 +21,23 @@ class Attempt:
     """Who would have to go first; () where it fits as it is, and where nobody may be evicted."""
 
     @property
+    def nominated(self) -> bool:
+        """Whether Kueue goes on to admit it, now or once others have gone."""
+        return self.assignment.mode is Mode.FIT or bool(self.evicts)
+
+    @property
+    def skipped(self) -> bool:
+        """Whether Kueue nominates it and then finds that the quota is not there.
+
+        With `preference: BorrowingOverPreemption` a resource that fits by borrowing hides one that is in use and would
+        not have to be borrowed: Kueue takes the flavor for one that fits, and skips the workload cycle after cycle.
+        """
+        return self.assignment.mode is Mode.FIT and bool(self.assignment.contested())
+
+    @property
     def succeeds(self) -> bool:
         """Whether it is admitted, now or once others have gone."""
-        return self.assignment.mode is Mode.FIT or bool(self.evicts)
+        return self.nominated and not self.skipped
 
 
 def attempt(state: State, pool: Pool, workload: Workload, tried: Sequence[Mapping[str, int]] = ()) -> Attempt:
@@ -37,7 +51,7 @@ def attempt(state: State, pool: Pool, workload: Workload, tried: Sequence[Mappin
 
     """
     whole = _attempt(state, pool, workload, None, tried)
-    if whole.succeeds:
+    if whole.nominated:
         return whole
     return _reduced(state, pool, workload, tried) or whole
 
@@ -55,7 +69,7 @@ def attempts(
         seen.append(tried)
         made = attempt(state, pool, workload, tried)
         yield made
-        if made.succeeds or not made.assignment.unfinished:
+        if made.nominated or not made.assignment.unfinished:
             return
         tried = made.assignment.tried
 
@@ -85,7 +99,7 @@ def _reduced(state: State, pool: Pool, workload: Workload, tried: Sequence[Mappi
         middle = (low + high) // 2
         counts = [each.count - extra * middle // total for each, extra in zip(sets, spare, strict=True)]
         made = _attempt(state, pool, workload, counts, tried)
-        if made.succeeds:
+        if made.nominated:
             high, good = middle, (middle, made)
         else:
             low = middle + 1

@@ -35,8 +35,8 @@ class Blocking:
             others: the queues that have gone on to their next one.
 
         """
-        skipped = [head for head in heads if head.succeeds]
-        waiting = [head for head in heads if not head.succeeds and head.fresh]
+        skipped = [head for head in heads if head.nominated]
+        waiting = [head for head in heads if not head.nominated and head.fresh]
         queues = list(others)
         if not skipped or not waiting or not all(head.fresh for head in skipped):
             return 0

@@ -16,7 +16,7 @@ from checks.admission.state import State
 class Head:
     """The head of a queue, and what its attempt came to."""
 
-    __slots__ = ("fresh", "goes_on", "item", "made", "order", "pending", "succeeds")
+    __slots__ = ("fresh", "goes_on", "item", "made", "nominated", "order", "pending")
 
     def __init__(self, item: Item, pending: Pending, made: Attempt, *, goes_on: bool = False) -> None:
         """A head that was tried; `goes_on`: its next attempts begin where this one ended, and one of them succeeds."""
@@ -26,7 +26,7 @@ class Head:
         self.goes_on = goes_on
         self.fresh = not item.tried
         """It was tried from the first flavor on."""
-        self.succeeds = made.succeeds
+        self.nominated = made.nominated
         self.order = (made.assignment.level, *item.order)
         """Who borrows least goes first. Source: entryOrdering."""
 
@@ -50,9 +50,9 @@ def serve(state: State, heads: Sequence[Head]) -> Served:
         said, made = head.pending.pool.said, head.made
         usage: Usage = made.assignment.usage
         left -= 1
-        if not head.succeeds:
+        if not head.nominated:
             usage = kept_free(head)
-        elif reserved and not still_fits(state, head, going):
+        elif (reserved or head.made.skipped) and not still_fits(state, head, going):
             # Skipped: its next attempt begins with the first flavor.
             head.item.tried = ()
             continue

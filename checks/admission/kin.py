@@ -39,9 +39,9 @@ class Kin:
     def _try(self, item: Item, pending: Pending) -> tuple[Attempt, bool]:
         pool, workload = pending.pool, item.workload
         made = attempt(self._state, pool, workload, item.tried)
-        if made.succeeds or not made.assignment.unfinished:
+        if made.nominated or not made.assignment.unfinished:
             return made, False
-        return made, any(each.succeeds for each in attempts(self._state, pool, workload, made.assignment.tried))
+        return made, any(each.nominated for each in attempts(self._state, pool, workload, made.assignment.tried))
 
     def wake(self) -> None:
         """Let all be tried again: quota has become free."""

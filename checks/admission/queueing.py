@@ -186,7 +186,7 @@ class Queueing:
 
     def _skip_alike(self, heads: Sequence[Head], until: float) -> None:
         """Pass over the cycles in which nothing happens for the same reason as in this one."""
-        stay = {id(head.pending) for head in heads if head.succeeds}
+        stay = {id(head.pending) for head in heads if head.nominated}
         others = [pending for pending in self._pending.values() if id(pending) not in stay]
         cycles = min(self._blocking.cycles(heads, others), max((each.left for each in others), default=0))
         for pending in others:
@@ -227,7 +227,7 @@ class Queueing:
         for head in heads:
             if head.goes_on:
                 head.item.tried = head.made.assignment.tried
-            elif not head.succeeds:
+            elif not head.nominated:
                 self._refuse(head)
         events = [event for head in served.evicting for event in self._evict(head)]
         events += map(self._admit, served.admitted)

@@ -1,7 +1,6 @@
 """A cluster with nothing but Kueue on it."""
 
 import os
-import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,12 +10,13 @@ from devcluster import cluster as devcluster
 from devcluster.cluster import Cluster
 from tests.admission.bench import Bench
 from tests.admission.kueue import install
+from tests.seeds import chosen_seed
 
 
 @pytest.fixture(scope="session")
 def seed() -> int:
-    """Of everything that is drawn: a fresh one, or that of TRAINSTACK_ADMISSION_SEED."""
-    return int(os.environ.get("TRAINSTACK_ADMISSION_SEED", "") or random.SystemRandom().randrange(10**6))
+    """Of everything that is drawn."""
+    return chosen_seed("TRAINSTACK_ADMISSION_SEED")
 
 
 @pytest.fixture(scope="package")

@@ -1,10 +1,9 @@
 """Whatever stands in an environment's files: they are accepted, or refused with file, line and remedy.
 
-The files are drawn from TRAINSTACK_FAULTS_SEED, or from a fresh seed, which is printed.
+The files are drawn from TRAINSTACK_FAULTS_SEED, which is printed.
 """
 
 import json
-import os
 import random
 import resource
 import subprocess
@@ -21,8 +20,9 @@ from typer.testing import CliRunner
 from cli.app import app
 from tests.faults.bad_input import NO_FILES, ROOT, SEARCH, Case, changed, make_checkout, targets
 from tests.faults.hostile import FRAGMENTS
+from tests.seeds import chosen_seed
 
-SEED = int(os.environ.get("TRAINSTACK_FAULTS_SEED", "") or random.SystemRandom().randrange(10**6))
+SEED = chosen_seed("TRAINSTACK_FAULTS_SEED")
 MOST_SECONDS = 20.0
 """
 Of a processor, for one command. A right file takes 0.1 s and one with 5,000 faults 1.5 s, so a command that takes

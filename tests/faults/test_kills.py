@@ -1,6 +1,6 @@
 """The engine, its language host or its provider is killed: what `doctor` prints brings everything back.
 
-Kills are drawn from TRAINSTACK_FAULTS_SEED, or from a fresh seed, which every failure tells; the number of a test is
+Kills are drawn from TRAINSTACK_FAULTS_SEED, which every failure names; the number of a test is
 the number of its kill, so `-k "kill-042"` repeats one.
 """
 
@@ -25,13 +25,14 @@ from tests.faults import engine, kills
 from tests.faults.bucket import bucket
 from tests.faults.clusters import own_cluster
 from tests.faults.kills import Kill, Operation, Victim
+from tests.seeds import chosen_seed
 
 pytestmark = pytest.mark.cluster
 
 KILLS = 100
 QUICK = 10
 """So many of them are in the CI tier."""
-SEED = int(os.environ.get("TRAINSTACK_FAULTS_SEED", "") or random.SystemRandom().randrange(10**6))
+SEED = chosen_seed("TRAINSTACK_FAULTS_SEED")
 
 
 @pytest.fixture(scope="module")

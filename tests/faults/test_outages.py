@@ -1,9 +1,8 @@
 """Parts of the cluster go away in the middle of `up` and of training: nothing is lost, and nothing is done twice.
 
-Moments are drawn from TRAINSTACK_FAULTS_SEED, or from a fresh seed, which every test prints.
+Moments are drawn from TRAINSTACK_FAULTS_SEED, which every test prints.
 """
 
-import os
 import random
 import time
 from collections.abc import Callable
@@ -16,12 +15,13 @@ from tests.cluster.lab import await_end, uids
 from tests.cluster.project import Project, eventually
 from tests.faults import outages
 from tests.faults.outages import MOST_MOMENTS, Record
+from tests.seeds import chosen_seed
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 TIMES = 10
 AWAY_SECONDS = 30
-SEED = os.environ.get("TRAINSTACK_FAULTS_SEED", "") or str(random.SystemRandom().randrange(10**6))
+SEED = chosen_seed("TRAINSTACK_FAULTS_SEED")
 Fault = Callable[[Project, Cluster], None]
 
 

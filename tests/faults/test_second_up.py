@@ -1,7 +1,5 @@
 """A second `up --refresh` changes nothing, whatever state the runs are in, and nothing is trained twice."""
 
-import os
-import random
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +14,7 @@ from tests.faults.configurations import COUNT, ENVIRONMENTS, SWEEPS, Environment
 from tests.faults.course import clean_up, follow
 from tests.faults.files import write_sweeps
 from tests.faults.places import Place, places
+from tests.seeds import chosen_seed
 
 pytestmark = pytest.mark.cluster
 
@@ -30,8 +29,8 @@ SERIES = [
 
 @pytest.fixture(scope="module")
 def seed() -> int:
-    """Of everything that is drawn: a fresh one, or that of TRAINSTACK_FAULTS_SEED."""
-    return int(os.environ.get("TRAINSTACK_FAULTS_SEED", "") or random.SystemRandom().randrange(10**6))
+    """Of everything that is drawn."""
+    return chosen_seed("TRAINSTACK_FAULTS_SEED")
 
 
 @pytest.fixture(scope="module")

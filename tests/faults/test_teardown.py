@@ -1,11 +1,9 @@
 """Drawn environments end: nothing of theirs is left but the volumes that were listed.
 
-They are drawn from TRAINSTACK_FAULTS_SEED, or from a fresh seed, which is printed; `-k "stack-07"` repeats one.
+They are drawn from TRAINSTACK_FAULTS_SEED, which is printed; `-k "stack-07"` repeats one.
 """
 
 import json
-import os
-import random
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -19,13 +17,14 @@ from tests.cluster.people import Person
 from tests.cluster.project import Project, emptied, eventually
 from tests.faults.clusters import own_cluster
 from tests.faults.drawn_stacks import STACK, Drawn, draw, operators_config
+from tests.seeds import chosen_seed
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 STACKS = 20
 SECONDS = 60
 """In which nothing of a stack may be left."""
-SEED = int(os.environ.get("TRAINSTACK_FAULTS_SEED", "") or random.SystemRandom().randrange(10**6))
+SEED = chosen_seed("TRAINSTACK_FAULTS_SEED")
 ORDER = sorted(range(STACKS), key=lambda number: (draw(SEED, number).operators, number))
 """Those that use another's Kueue first, so that it is installed once for them."""
 

@@ -6,6 +6,7 @@ import pytest
 
 from checks.admission.judging import Judge, judge
 from checks.admission.model import (
+    Admitted,
     Cohort,
     Flavor,
     Fungibility,
@@ -241,6 +242,26 @@ def test_others_of_lower_priority_give_way() -> None:
     using = [make_admitted("low", cpu=3), make_admitted("high", cpu=1, priority=9)]
     found = judge(make_workload(make_pods(cpu=2), priority=5), make_model(queue), admitted=using)
     assert (found.outcome, found.preempts, found.borrowed) == ("fits by preempting", ("ns/low",), {})
+
+
+def test_borrowing_does_not_hide_what_is_in_use() -> None:
+    """With `BorrowingOverPreemption` Kueue nominates a workload whose own quota others use, and then skips it."""
+    model = make_model(
+        make_queue(
+            "q",
+            {"cpu": {"cpu": 0, "memory": 2}},
+            "lab",
+            preemption=Preemption(reclaim_within_cohort="Any"),
+            fungibility=Fungibility("TryNextFlavor", "TryNextFlavor", "BorrowingOverPreemption"),
+        ),
+        make_queue("r", {"cpu": {"cpu": 4, "memory": 2}}, "lab"),
+    )
+    borrower = make_workload(make_pods(memory=4), queue="r", name="borrower")
+    using = [Admitted(borrower, "r", {("cpu", "memory"): 4})]
+    asked = make_workload(make_pods(cpu=1, memory=1))
+    found = judge(asked, model, admitted=using)
+    assert (found.outcome, causes(found), found.preempts) == ("waits", ["in-use"], ())
+    assert judge(asked, model).outcome == "fits by borrowing"
 
 
 def test_a_topology_is_kueues_to_judge() -> None:
