@@ -6,7 +6,7 @@ from dataclasses import replace
 from checks.finding import Finding
 from checks.rule import Rule, Violation
 from settings.checks import Silence
-from settings.errors import Place, nearest
+from settings.errors import Place, closest
 from settings.paths import nearest_place
 
 SILENCE_UNKNOWN = Rule(
@@ -101,8 +101,8 @@ def misplaced(declared: Sequence[Silence], rules: Mapping[str, Rule]) -> Iterato
             message = f"{silence.rule} is a former id"
             yield Finding.of(SILENCE_RENAMED, Violation(path, message, f"write {' or '.join(today)}"))
         elif rule is None:
-            close = nearest(silence.rule, rules)
-            remedy = close if close.startswith("did") else "`trainstack explain` lists them"
+            close = closest(silence.rule, rules)
+            remedy = f"did you mean {close}?" if close else "`trainstack explain` lists them"
             yield Finding.of(SILENCE_UNKNOWN, Violation(path, f"no rule is {silence.rule}", remedy))
         elif not rule.silenceable:
             message = f"{silence.rule} cannot be silenced: the change would be refused all the same"

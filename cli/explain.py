@@ -15,7 +15,7 @@ from checks.registry import BY_ID, EVERY, FORMER
 from checks.rule import Rule
 from cli.console import fail, out, show, show_json
 from cli.session import JsonOption
-from settings.errors import nearest
+from settings.errors import closest
 
 _WIDTH = 100
 _LINK = re.compile(r"\[([^]]+)\]\(([^)#]*)(#[^)]*)?\)")
@@ -55,8 +55,8 @@ def explain(
 def _unknown(word: str) -> str:
     if word in FORMER:
         return f"{word} is a former id; see {' and '.join(f'`trainstack explain {id_}`' for id_ in FORMER[word])}"
-    close = nearest(word, BY_ID)
-    return f"unknown rule {word}; {close if close.startswith('did') else '`trainstack explain` lists all rules'}"
+    close = closest(word, BY_ID)
+    return f"unknown rule {word}; {f'did you mean {close}?' if close else '`trainstack explain` lists all rules'}"
 
 
 def _list(*, as_json: bool) -> None:

@@ -59,12 +59,17 @@ def printable(text: str) -> str:
     return "".join(each if each.isprintable() or each in "\n\t" else repr(each)[1:-1] for each in text)
 
 
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """The known name that a misspelled one is likely to mean; None where none is close."""
+    folded = {name.lower().replace("_", ""): name for name in sorted(known) if len(name) <= _COMPARED}
+    close = get_close_matches(word.lower().replace("_", ""), folded, n=1) if len(word) <= _COMPARED else []
+    return folded[close[0]] if close else None
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """The remedy for a name that is none of the known: the nearest of them, or all."""
     names = sorted(known)
-    folded = {name.lower().replace("_", ""): name for name in names if len(name) <= _COMPARED}
-    close = get_close_matches(word.lower().replace("_", ""), folded, n=1) if len(word) <= _COMPARED else []
-    if close:
-        return f"did you mean {folded[close[0]]}?"
+    if (close := closest(word, names)) is not None:
+        return f"did you mean {close}?"
     listed = ", ".join([*names[:_LISTED], *(["…"] if len(names) > _LISTED else [])])
     return f"valid here: {listed}" if names else "nothing is valid here"

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from settings.errors import nearest
+from settings.errors import closest, nearest
 
 MOST_INT32 = 2**31 - 1
 """The greatest number of the API's int32 fields."""
@@ -156,8 +156,8 @@ def is_extended(name: str) -> bool:
 
 
 def _resource_remedy(text: str) -> str:
-    close = nearest(text, STANDARD_RESOURCES)
-    return close if close.startswith("did") else "write cpu, memory, ephemeral-storage, or one such as nvidia.com/gpu"
+    close = closest(text, STANDARD_RESOURCES)
+    return f"did you mean {close}?" if close else "write cpu, memory, ephemeral-storage, or one such as nvidia.com/gpu"
 
 
 def _registry(text: str) -> str:
