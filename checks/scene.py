@@ -13,6 +13,7 @@ from checks.admission.verdict import Verdict
 from checks.run_pods import queued
 from settings.model import Settings
 from settings.paths import elements
+from settings.queues import ClusterQueue, FlavorQuotas, ResourceGroup, ResourceQuota
 from settings.workloads import Workload
 
 
@@ -58,3 +59,17 @@ class Scene:
 def each(path: str, things: Sequence[T]) -> Iterator[tuple[str, T]]:
     """The things of a list with their paths."""
     return zip(elements(path, [thing.name for thing in things]), things, strict=True)
+
+
+def flavors(path: str, queue: ClusterQueue) -> Iterator[tuple[str, ResourceGroup, FlavorQuotas]]:
+    """The flavors of a queue's groups: the path of each, its group, and the flavor."""
+    for index, group in enumerate(queue.resource_groups):
+        for where, flavor in each(f"{path}.resourceGroups[{index}].flavors", group.flavors):
+            yield where, group, flavor
+
+
+def quotas(path: str, queue: ClusterQueue) -> Iterator[tuple[str, FlavorQuotas, ResourceQuota]]:
+    """The quotas of a queue: the path of each, its flavor, and the quota."""
+    for where, _, flavor in flavors(path, queue):
+        for place, quota in each(f"{where}.resources", flavor.resources):
+            yield place, flavor, quota

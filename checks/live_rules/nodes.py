@@ -10,7 +10,7 @@ from checks.admission.shapes import capacity, oversized, standing
 from checks.live import LiveScene, unknown
 from checks.rule import Check, Rule, Violation
 from checks.run_pods import pod_sets
-from checks.scene import each
+from checks.scene import each, quotas
 
 _REMEDIES = {
     "nodeSelector": "correct nodeSelector, or label the nodes",
@@ -146,11 +146,9 @@ def _promised(scene: LiveScene) -> Iterator[tuple[str, str, str, int]]:
     """The quotas that the environment declares: path, flavor, resource, amount."""
     known = scene.snapshot.model.cluster_queues or {}
     for path, queue in each("queues.clusterQueues", scene.settings.queues.cluster_queues):
-        for index, group in enumerate(queue.resource_groups if queue.name in known else ()):
-            for where, flavor in each(f"{path}.resourceGroups[{index}].flavors", group.flavors):
-                for place, quota in each(f"{where}.resources", flavor.resources):
-                    nominal = known[queue.name].quotas[flavor.name, quota.name].nominal
-                    yield f"{place}.nominalQuota", flavor.name, quota.name, nominal
+        for where, flavor, quota in quotas(path, queue) if queue.name in known else ():
+            nominal = known[queue.name].quotas[flavor.name, quota.name].nominal
+            yield f"{where}.nominalQuota", flavor.name, quota.name, nominal
 
 
 def _said(pairs: Mapping[str, str]) -> str:

@@ -6,7 +6,7 @@ from itertools import combinations
 from checks.admission.amounts import readable
 from checks.admission.tree import Tree
 from checks.rule import Check, Rule, Violation
-from checks.scene import Scene, each
+from checks.scene import Scene, each, quotas
 from settings.queues import ClusterQueue, ResourceFlavor
 
 _EVERY_POD_ASKS = ("cpu", "memory")
@@ -121,18 +121,16 @@ def coverage_partial(scene: Scene) -> Iterator[Violation]:
 def cohort_overpromised(scene: Scene) -> Iterator[Violation]:
     for path, queue, tree in _pools(scene):
         model = tree.queues[queue.name].quotas
-        for index, group in enumerate(queue.resource_groups):
-            for where, flavor in each(f"{path}.resourceGroups[{index}].flavors", group.flavors):
-                for place, quota in each(f"{where}.resources", flavor.resources):
-                    said = model[flavor.name, quota.name]
-                    most = tree.potential(queue.name, flavor.name, quota.name) - said.nominal
-                    if said.borrowing_limit is not None and most < said.borrowing_limit and queue.cohort is not None:
-                        message = (
-                            f"cluster queue {queue.name} may borrow {readable(quota.name, said.borrowing_limit)}"
-                            f" {quota.name}, and cohort {queue.cohort} lends it {readable(quota.name, most)} at most"
-                        )
-                        remedy = f"lower it to {readable(quota.name, most)}, or let others of the cohort lend more"
-                        yield Violation(f"{place}.borrowingLimit", message, remedy)
+        for where, flavor, quota in quotas(path, queue):
+            limit = model[flavor.name, quota.name].borrowing_limit
+            most = tree.potential(queue.name, flavor.name, quota.name) - model[flavor.name, quota.name].nominal
+            if limit is not None and most < limit and queue.cohort is not None:
+                message = (
+                    f"cluster queue {queue.name} may borrow {readable(quota.name, limit)} {quota.name}, and cohort"
+                    f" {queue.cohort} lends it {readable(quota.name, most)} at most"
+                )
+                remedy = f"lower it to {readable(quota.name, most)}, or let others of the cohort lend more"
+                yield Violation(f"{where}.borrowingLimit", message, remedy)
 
 
 @Rule(

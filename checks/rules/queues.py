@@ -6,9 +6,9 @@ Source: validateResourceGroups in Kueue's pkg/webhooks/clusterqueue_webhook.go.
 from collections.abc import Iterator
 
 from checks.rule import Check, Rule, Violation
-from checks.scene import Scene, each
+from checks.scene import Scene, each, flavors, quotas
 from settings.quantities import amount
-from settings.queues import ClusterQueue, ResourceQuota
+from settings.queues import ClusterQueue
 
 
 @Rule(
@@ -31,15 +31,12 @@ from settings.queues import ClusterQueue, ResourceQuota
 )
 def covered_resources(scene: Scene) -> Iterator[Violation]:
     for path, queue in _queues(scene):
-        for index, group in enumerate(queue.resource_groups):
-            for where, flavor in each(f"{path}.resourceGroups[{index}].flavors", group.flavors):
-                listed = tuple(quota.name for quota in flavor.resources)
-                if listed != group.covered_resources:
-                    message = (
-                        f"lists {', '.join(listed)} where coveredResources says {', '.join(group.covered_resources)}"
-                    )
-                    remedy = "list the same resources in the same order"
-                    yield Violation(f"{where}.resources", message, remedy)
+        for where, group, flavor in flavors(path, queue):
+            listed = tuple(quota.name for quota in flavor.resources)
+            if listed != group.covered_resources:
+                message = f"lists {', '.join(listed)} where coveredResources says {', '.join(group.covered_resources)}"
+                remedy = "list the same resources in the same order"
+                yield Violation(f"{where}.resources", message, remedy)
 
 
 @Rule(
@@ -100,7 +97,7 @@ def group_overlap(scene: Scene) -> Iterator[Violation]:
 )
 def limit_without_cohort(scene: Scene) -> Iterator[Violation]:
     for path, queue in _queues(scene):
-        for where, quota in _quotas(path, queue):
+        for where, _, quota in quotas(path, queue):
             limits = {"borrowingLimit": quota.borrowing_limit, "lendingLimit": quota.lending_limit}
             for key in (key for key, limit in limits.items() if limit is not None and queue.cohort is None):
                 remedy = f"name a cohort, or leave {key} out"
@@ -127,7 +124,7 @@ def limit_without_cohort(scene: Scene) -> Iterator[Violation]:
 )
 def lending_over_nominal(scene: Scene) -> Iterator[Violation]:
     for path, queue in _queues(scene):
-        for where, quota in _quotas(path, queue):
+        for where, _, quota in quotas(path, queue):
             if quota.lending_limit is not None and amount(quota.lending_limit) > amount(quota.nominal_quota):
                 message = f"is more than the nominal quota ({quota.lending_limit} of {quota.nominal_quota})"
                 remedy = f"lend at most {quota.nominal_quota}"
@@ -191,12 +188,6 @@ def queue_closed(scene: Scene) -> Iterator[Violation]:
 
 def _queues(scene: Scene) -> Iterator[tuple[str, ClusterQueue]]:
     return each("queues.clusterQueues", scene.settings.queues.cluster_queues)
-
-
-def _quotas(path: str, queue: ClusterQueue) -> Iterator[tuple[str, ResourceQuota]]:
-    for index, group in enumerate(queue.resource_groups):
-        for where, flavor in each(f"{path}.resourceGroups[{index}].flavors", group.flavors):
-            yield from each(f"{where}.resources", flavor.resources)
 
 
 RULES: tuple[Check[Scene], ...] = (

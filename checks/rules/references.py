@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from checks.rule import Check, Rule, Violation
 from checks.run_pods import pod_sets
-from checks.scene import Scene, each
+from checks.scene import Scene, each, flavors
 from settings.errors import nearest
 
 ALWAYS_THERE = ("default", "kube-node-lease", "kube-public", "kube-system")
@@ -168,9 +168,8 @@ def flavor_unknown(scene: Scene) -> Iterator[Violation]:
     queues = scene.settings.queues
     known = [one.name for one in queues.flavors]
     for path, queue in each("queues.clusterQueues", queues.cluster_queues):
-        for index, group in enumerate(queue.resource_groups):
-            for where, flavor in each(f"{path}.resourceGroups[{index}].flavors", group.flavors):
-                yield from _refer(scene, f"{where}.name", flavor.name, "flavor", known)
+        for where, _, flavor in flavors(path, queue):
+            yield from _refer(scene, f"{where}.name", flavor.name, "flavor", known)
 
 
 @Rule(

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from checks.rule import Check, Rule, Violation
 from checks.rules.operators import SETTING_OF_INSTALL
 from checks.run_pods import pod_sets
-from checks.scene import Scene, each
+from checks.scene import Scene, each, quotas
 from settings.kubernetes import HUGE_PAGES, is_extended
 from settings.paths import child
 from settings.quantities import amount
-from settings.queues import ClusterQueue
 from settings.workloads import Resources
 
 _OF_BYTES = ("memory", "ephemeral-storage", "storage")
@@ -134,14 +133,8 @@ def _amounts(scene: Scene) -> Iterator[tuple[str, str, str]]:
             path = f"operators.{SETTING_OF_INSTALL.get(name, name)}.requests.memory"
             yield path, "memory", install.requests.memory
     for path, queue in each("queues.clusterQueues", settings.queues.cluster_queues):
-        yield from _quotas(path, queue)
-
-
-def _quotas(path: str, queue: ClusterQueue) -> Iterator[tuple[str, str, str]]:
-    for index, group in enumerate(queue.resource_groups):
-        for where, flavor in each(f"{path}.resourceGroups[{index}].flavors", group.flavors):
-            for place, quota in each(f"{where}.resources", flavor.resources):
-                yield f"{place}.nominalQuota", quota.name, quota.nominal_quota
+        for where, _, quota in quotas(path, queue):
+            yield f"{where}.nominalQuota", quota.name, quota.nominal_quota
 
 
 RULES: tuple[Check[Scene], ...] = (resources_refused, amount_odd)
