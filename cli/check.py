@@ -48,14 +48,18 @@ def check(
 
 
 def _show(stack: str, checked: Checked) -> None:
-    told = [finding for finding in checked.findings if not finding.silenced]
-    for finding in told:
+    shown = [finding for finding in checked.findings if not finding.silenced]
+    for finding in shown:
         out.print(str(finding), style=_STYLES[finding.severity], markup=False)
     for line in lines(checked.verdicts):
         out.print(line, markup=False)
-    errors, silenced = sum(finding.stops for finding in told), len(checked.findings) - len(told)
-    said = f"{errors} errors, {len(told) - errors} other findings" if told else "nothing found"
-    err.print(f"{stack}: {said}{f', {silenced} silenced' if silenced else ''}")
+    errors, silenced = sum(finding.stops for finding in shown), len(checked.findings) - len(shown)
+    counts = f"{_counted(errors, 'error')}, {_counted(len(shown) - errors, 'other finding')}"
+    err.print(f"{stack}: {counts if shown else 'no findings'}{f', {silenced} silenced' if silenced else ''}")
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _checked(stack: str, *, cluster: bool) -> Checked:

@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+import typer
+
 from checks import silences
 from checks.cluster.snapshot import read_runs
 from checks.finding import Finding
 from checks.live import UnservedImage
 from checks.live_rules.registry import image_missing, image_violation
-from cli.console import err, fail, step
+from cli.console import err, step
 from cli.image_builds import require_local
 from cli.local_registry import asking, local_registry
 from cli.registry import ImageMissingError, Registries
@@ -58,10 +60,10 @@ def ensure_pushed(session: Session) -> None:
     violations = [Finding.of(image_missing.rule, image_violation(image)) for image in concerned]
     found = silences.settled(violations, silenced, (), places)
     for finding in found:
-        if not finding.stops and not finding.silenced:
-            err.print(str(finding), style="yellow")
-    if faults := [str(finding) for finding in found if finding.stops]:
-        fail("\n".join(faults))
+        if not finding.silenced:
+            err.print(str(finding), style="red" if finding.stops else "yellow")
+    if any(finding.stops for finding in found):
+        raise typer.Exit(1)
 
 
 def _unserved(settings: Settings, image: RunImage, local: RegistryAccess | None) -> UnservedImage | None:

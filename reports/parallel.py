@@ -1,7 +1,7 @@
 """Parallel coordinates: all parameters of many trials side by side.
 
-Optuna draws them with scales beside each other: their values overlap the lines and the colour bar, no line is marked as
-the best, and one loss that runs away squeezes all others into a point.
+Optuna draws one scale per parameter, side by side. The values overlap the lines and the colour bar, no line is marked
+as the best, and one loss that runs away squeezes all others into a point.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Scales of parameters, of numbers or of values beside each other."""
+"""Scales of parameters: of numbers, or of listed values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Scale:
 
     name: str
     kind: Literal["linear", "log", "listed"]
-    """`listed`: its values stand beside each other in the order of `labels`."""
+    """`listed`: its values are drawn in the order of `labels`."""
     labels: tuple[str, ...] = ()
     whole: bool = False
     """Its values are whole numbers."""

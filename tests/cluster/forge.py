@@ -101,7 +101,7 @@ def start(project: Project, folder: Path, program: str, address: str = "") -> Fo
     Args:
         project: whose cluster it is in.
         folder: an empty one, for the repository.
-        program: main.py, in which NUMBER stands for the commit's number.
+        program: main.py, where NUMBER is replaced by the number of the commit.
         address: the node's, at which it then serves https outside of the cluster too.
 
     """

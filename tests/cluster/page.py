@@ -134,7 +134,7 @@ class Page:
             "KUBECONFIG": str(self.project.kubeconfig),
             # The copy's code, not the checkout's that is installed in the virtual environment.
             "PYTHONPATH": str(self.project.root),
-            # Nobody sits at a terminal.
+            # There is no terminal to confirm at.
             "PULUMI_SKIP_CONFIRMATIONS": "true",
             "CLUSTER_STATE": str(self.cluster),
             "EXPORTED": str(state),

@@ -170,7 +170,7 @@ def test_events_are_those_of_the_runs_objects(team: Project) -> None:
 def test_a_cluster_that_has_all_is_found_so(dev: Project) -> None:
     """Of the environment that runs on it."""
     done = dev.trainstack("check", "--cluster")
-    assert (done.code, "nothing found" in done.err) == (0, True), done.text
+    assert (done.code, "no findings" in done.err) == (0, True), done.text
 
 
 def test_what_a_cluster_lacks_is_found(lab: Project) -> None:
