@@ -1,6 +1,5 @@
 """The environments that tests of faults draw: whatever the seed, each is one that a person could bring up."""
 
-import random
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,10 @@ from tests.cluster.project import ROOT
 from tests.faults.configurations import COUNT, ENVIRONMENTS, KINDS, OF_JOBS, Configuration, Environment, draw
 from tests.faults.files import write_sweeps
 from tests.faults.surroundings import stack_config
+from tests.seeds import chosen_seed
 from workloads.render import read_inputs, runs, sweeps
 
-SEEDS = (1, random.SystemRandom().randrange(10**6))
+SEED = chosen_seed("TRAINSTACK_FAULTS_SEED")
 
 
 @pytest.fixture(scope="module")
@@ -28,18 +28,17 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-@pytest.mark.parametrize("seed", SEEDS, ids=["a fixed seed", "a fresh seed"])
-def test_every_drawn_environment_passes_the_preflight(project: Path, environment: Environment, seed: int) -> None:
+def test_every_drawn_environment_passes_the_preflight(project: Path, environment: Environment) -> None:
     """Loaded, judged to fit by Kueue's arithmetic, and built: what is launched is what was drawn."""
     for number in range(COUNT):
-        drawn = draw(seed, environment, number)
+        drawn = draw(SEED, environment, number)
         text = yaml.dump({"config": stack_config(drawn)}, Dumper=yaml.CSafeDumper, sort_keys=False)
         (project / f"Pulumi.{drawn.name}.yaml").write_text(text)
         loaded = load_with_places(project, drawn.name)
         checked = examine(loaded.settings, project, loaded.places)
-        assert not [str(each) for each in checked.findings if each.stops], (seed, drawn.told)
+        assert not [str(each) for each in checked.findings if each.stops], (SEED, drawn.told)
         judged = {verdict.outcome for verdict in checked.verdicts}
-        assert judged == ({"fits"} if environment == "owner" else {"unknown"}), (seed, drawn.told, checked.verdicts)
+        assert judged == ({"fits"} if environment == "owner" else {"unknown"}), (SEED, drawn.told, checked.verdicts)
         inputs = read_inputs(loaded.settings, project, commit="")
         built = len(runs(loaded.settings, inputs)) + sum(share.objects for share in drawn.shares if share.swept)
         assert built == sum(share.objects for share in drawn.shares)
@@ -48,8 +47,8 @@ def test_every_drawn_environment_passes_the_preflight(project: Path, environment
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_over_all_configurations_each_kind_comes_through_each_state(environment: Environment) -> None:
-    """Whatever the seed; and a configuration has place for a part of one workload, and for all of the others."""
-    for seed in SEEDS:
+    """With either of two seeds; and a configuration has place for a part of one workload, and for all of the others."""
+    for seed in (1, 2):
         drawn = [draw(seed, environment, number) for number in range(COUNT)]
         kinds = {*(KINDS if environment != "site" else OF_JOBS)}
         assert {one.late.kind for one in drawn} == {one.now.kind for one in drawn} == kinds

@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
+from functools import cache
 from typing import get_args
 
 from checks import against_cluster, preflight
@@ -16,21 +16,20 @@ from tests.unit.checks.cases import ROOT
 PACKAGES = ("checks", "cli", "components", "review", "settings", "stacks", "workloads")
 
 
-def sources() -> Iterator[tuple[Path, ast.Module]]:
-    """The files that might report findings."""
-    for package in PACKAGES:
-        for file in sorted((ROOT / package).rglob("*.py")):
-            yield file, ast.parse(file.read_text(encoding="utf-8"))
+@cache
+def nodes() -> tuple[ast.AST, ...]:
+    """The syntax of all files that might report findings."""
+    files = [file for package in PACKAGES for file in sorted((ROOT / package).rglob("*.py"))]
+    return tuple(node for file in files for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
 
 
 def declared_ids() -> Iterator[str]:
     """The id of each `Rule(…)` in these files."""
-    for _, tree in sources():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Rule":
-                (id_,) = (keyword.value for keyword in node.keywords if keyword.arg == "id")
-                assert isinstance(id_, ast.Constant)
-                yield str(id_.value)
+    for node in nodes():
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Rule":
+            (id_,) = (keyword.value for keyword in node.keywords if keyword.arg == "id")
+            assert isinstance(id_, ast.Constant)
+            yield str(id_.value)
 
 
 def test_every_declared_rule_is_registered_once() -> None:
@@ -45,10 +44,9 @@ NAMESAKES = {*get_args(Cause), "cluster-unreachable", "settings"}
 
 def test_an_id_is_written_once() -> None:
     """Wherever else it is needed, it is taken from its rule."""
-    nodes = [node for _, tree in sources() for node in ast.walk(tree)]
-    former = [node for node in nodes if isinstance(node, ast.keyword) and node.arg == "formerly"]
+    former = [node for node in nodes() if isinstance(node, ast.keyword) and node.arg == "formerly"]
     passed_over = {id(node) for keyword in former for node in ast.walk(keyword)}
-    constants = [node.value for node in nodes if isinstance(node, ast.Constant) and id(node) not in passed_over]
+    constants = [node.value for node in nodes() if isinstance(node, ast.Constant) and id(node) not in passed_over]
     ids = {*BY_ID} - NAMESAKES
     assert sorted(value for value in constants if isinstance(value, str) and value in ids) == sorted(ids)
 

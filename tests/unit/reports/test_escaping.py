@@ -16,7 +16,8 @@ from tests.unit.reports.test_sweep_page import make_sweep
 from tests.unit.trials.make import fail, make_digits_space, make_results
 from trials.expand import expand
 
-HOSTILE = ("<script>alert(1)</script>", "{{7*7}}", "{% raw %}", "\"' onload=alert(1) x='", "</style><b>", "&lt;")
+HOSTILE = "<script>alert(1)</script> {{7*7}} {% raw %} \"' onload=alert(1) x=' </style><b> &lt;"
+"""Markup, a template's expression and statement, and what would end an attribute or a style, in one name."""
 
 
 class Reader(HTMLParser):
@@ -68,11 +69,9 @@ def plan(name: str) -> str:
     return plan_html(gantt, [name], (name, name), [(name, name)], [name])
 
 
-@pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("page", [comparison, sweep, plan])
-def test_a_name_is_text(page: Callable[[str], str], name: str) -> None:
+def test_a_name_is_text(page: Callable[[str], str]) -> None:
     """A page with a hostile name has the tags and attributes of one with a harmless name, and shows the name as is."""
-    harmless, hostile = Reader(page("harmless")), Reader(page(name))
+    harmless, hostile = Reader(page("harmless")), Reader(page(HOSTILE))
     assert (hostile.tags, hostile.attributes) == (harmless.tags, harmless.attributes)
-    assert "49" not in [text.strip() for text in hostile.texts]
-    assert len([text for text in hostile.texts if name in text]) >= 5
+    assert len([text for text in hostile.texts if HOSTILE in text]) >= 5
