@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import typer
 from rich.console import Console, RenderableType
+from rich.table import Table
 
 
 def _console(*, stderr: bool = False, width: int | None = None) -> Console:
@@ -24,13 +25,19 @@ err = _console(stderr=True)
 
 
 WIDE = 240
-"""Columns of a table that goes into a file or to a program: a line for each row."""
+"""Columns of what goes into a file or to a program."""
+_WIDEST = 10_000
+"""Columns up to which a table there has a line for each row."""
 
 
 def show(shown: RenderableType, *, width: int = WIDE) -> None:
-    """Print a table or the like: as wide as the terminal, or so many columns where there is none."""
-    console = out if out.is_terminal else _console(width=width)
-    console.print(shown)
+    """Print a table or the like: as wide as the terminal. Where there is none, nothing of a table is cut or wrapped."""
+    if out.is_terminal:
+        out.print(shown)
+        return
+    whole = _console(width=_WIDEST)
+    needed = whole.measure(shown).maximum if isinstance(shown, Table) else 0
+    _console(width=max(width, needed)).print(shown)
 
 
 def fail(message: str) -> NoReturn:

@@ -1,5 +1,6 @@
 """`trainstack image`, with tools that record what they are asked for."""
 
+import io
 import json
 import re
 from pathlib import Path
@@ -9,10 +10,12 @@ from typing import Any
 import httpx
 import pytest
 import typer
+from rich.console import Console
+from rich.table import Table
 from typer.testing import CliRunner, Result
 
+from cli import console, unserved_images
 from cli import image as command
-from cli import unserved_images
 from cli.app import app
 from cli.registry import Registries
 from cli.session import Session
@@ -228,6 +231,20 @@ def test_the_list_has_every_run(root: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert "to push it: trainstack image push hello -s lab" in done.stderr
     (line,) = (line.split() for line in done.stdout.splitlines() if line.startswith("theirs"))
     assert line == ["theirs", "example.org/theirs:1", "-", "-", "pushed", DIGEST, "linux/amd64", "3.0", "MiB", "-"]
+
+
+def test_a_table_in_a_file_is_whole(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A terminal cuts it at its width."""
+    table = Table("IMAGE", "DIGEST", box=None)
+    for column in table.columns:
+        column.no_wrap = True
+    table.add_row("i" * 300, "d" * 71)
+    console.show(table)
+    assert capsys.readouterr().out.splitlines()[1].split() == ["i" * 300, "d" * 71]
+    screen = io.StringIO()
+    monkeypatch.setattr(console, "out", Console(file=screen, width=100, force_terminal=True))
+    console.show(table)
+    assert "i" * 100 not in screen.getvalue()
 
 
 def test_up_stops_before_a_run_whose_image_is_missing(
