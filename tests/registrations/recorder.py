@@ -91,10 +91,8 @@ class RecordingMonitor(mocks.MockMonitor):
         return sorted(self._recorded.values(), key=lambda registration: registration.urn)
 
     def make_urn(self, parent: str, type_: str, name: str) -> str:
-        """The URN as the engine builds it: the types of all parents but the stack, then the type."""
-        parents = parent.split("::")[2] if parent else ""
-        qualified = type_ if parents in ("", STACK_TYPE) else f"{parents}${type_}"
-        return f"urn:pulumi:{self.stack}::{PROJECT}::{qualified}::{name}"
+        """The URN as the engine builds it."""
+        return make_urn(self.stack, PROJECT, parent, type_, name)
 
     def RegisterResource(self, request: Any) -> Any:  # noqa: N802 (the protocol's name)
         """Keep the request."""
@@ -193,6 +191,22 @@ def record(
     with engine(monitor, preview=preview):
         pulumi.runtime.test(program)()  # type: ignore[no-untyped-call]  # the SDK gives it no types
     return monitor.recorded
+
+
+def make_urn(stack: str, project: str, parent: str, type_: str, name: str) -> str:
+    """The URN as the engine builds it: the types of all parents but the stack, then the type.
+
+    Args:
+        stack: the name of the stack.
+        project: the name of the project.
+        parent: the URN of the parent; empty if there is none.
+        type_: the type token.
+        name: the Pulumi name.
+
+    """
+    parents = parent.split("::")[2] if parent else ""
+    qualified = type_ if parents in ("", STACK_TYPE) else f"{parents}${type_}"
+    return f"urn:pulumi:{stack}::{project}::{qualified}::{name}"
 
 
 def digest(value: Any) -> str:
