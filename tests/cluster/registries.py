@@ -1,20 +1,29 @@
-"""Image registries of a test's own, on loopback or on an address that the cluster reaches."""
+"""Image registries of a test's own, on loopback or on an address that the cluster reaches, and buildah's files."""
 
+import base64
+import json
 import os
+import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import yaml
+
 from devcluster import certificates
 from devcluster.errors import ClusterError
-from devcluster.images import Registry
+from devcluster.images import Registry, helpers
 from devcluster.images.registry import target
 from devcluster.processes import wait_until
-from devcluster.registry_access import RegistryAccess
+from devcluster.registry_access import SERVER, RegistryAccess
+from toolchain.places import cache_root
 
 START_SECONDS = 20.0
+USER, PASSWORD = "ann", "secret"
+HTPASSWD = "ann:$2b$04$/UJ4QkIk.dF6WpOAlXC1BuOZbbYsbKTYd9E5J/9N9o9kibojQTR96\n"
+"""Of PASSWORD, by bcrypt."""
 
 
 def free_port(host: str = "127.0.0.1") -> int:
@@ -51,6 +60,24 @@ def served(folder: Path, access: RegistryAccess, text: str) -> Iterator[None]:
         process.wait()
 
 
+@contextmanager
+def served_with_password(folder: Path, access: RegistryAccess) -> Iterator[None]:
+    """Run a registry with a password and TLS. A buildah with the folder's `buildah_variables` trusts its authority."""
+    (folder / "htpasswd").write_text(HTPASSWD)
+    trusted = folder / "home" / ".config" / "containers" / "certs.d" / access.address
+    trusted.mkdir(parents=True)
+    shutil.copy(access.authority, trusted / "ca.crt")
+    pair = {"certificate": f"{access.certs}/{SERVER}.crt", "key": f"{access.certs}/{SERVER}.key"}
+    settings = {
+        "version": "0.1",
+        "storage": {"filesystem": {"rootdirectory": str(folder / "blobs")}},
+        "http": {"addr": access.address, "tls": pair},
+        "auth": {"htpasswd": {"realm": "lab", "path": str(folder / "htpasswd")}},
+    }
+    with served(folder, access, yaml.safe_dump(settings)):
+        yield
+
+
 def answers(registry: RegistryAccess) -> bool:
     """Whether a registry answers there, be it that it asks for a password."""
     try:
@@ -58,3 +85,31 @@ def answers(registry: RegistryAccess) -> bool:
     except ClusterError as error:
         return "answered 401" in str(error)
     return True
+
+
+def buildah_variables(folder: Path) -> dict[str, str]:
+    """The environment variables of a buildah whose files are in the folder."""
+    settings = folder / "storage.conf"
+    graph, run = folder / "graph", folder / "run"
+    settings.write_text(f'[storage]\ndriver = "vfs"\ngraphroot = "{graph}"\nrunroot = "{run}"\n')
+    return {
+        "HOME": str(folder / "home"),
+        # The project's own tools stay where they are.
+        "XDG_CACHE_HOME": str(cache_root().parent),
+        "CONTAINERS_STORAGE_CONF": str(settings),
+        "BUILDAH_ISOLATION": "chroot",
+        "REGISTRY_AUTH_FILE": str(folder / "auth.json"),
+    }
+
+
+def log_in(folder: Path, registry: str, password: str) -> None:
+    """Write the user's credentials as `buildah login` does, which would refuse wrong ones."""
+    auth = base64.b64encode(f"{USER}:{password}".encode()).decode()
+    (folder / "auth.json").write_text(json.dumps({"auths": {registry: {"auth": auth}}}))
+
+
+def write_dockerfile(folder: Path) -> None:
+    """An image of busybox, in which one command is run."""
+    (program,) = helpers()[0].programs.values()
+    shutil.copy(program, folder / "busybox")
+    (folder / "Dockerfile").write_text('FROM scratch\nCOPY busybox /bin/sh\nRUN ["/bin/sh", "-c", ": > /made"]\n')

@@ -1,11 +1,9 @@
 """A registry with a password and TLS: what `trainstack image`, `pin`, `check` and `up` make of it, with buildah."""
 
-import base64
 import json
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +15,22 @@ from cli.app import app
 from cli.image_builds import OWN_BASE
 from cli.image_tools import ImageTool
 from devcluster.cluster import Cluster
-from devcluster.images import Recipe, Storage, ensure_built, helpers
-from devcluster.registry_access import SERVER, RegistryAccess
+from devcluster.images import Recipe, Storage, ensure_built
+from devcluster.registry_access import RegistryAccess
 from tests.cluster.lab import NAMESPACE, await_end, bare, launches, ledgers, team_config, uid, uids
 from tests.cluster.project import ROOT, Project
-from tests.cluster.registries import make_access, served
-from toolchain.places import cache_root
+from tests.cluster.registries import (
+    PASSWORD,
+    USER,
+    buildah_variables,
+    log_in,
+    make_access,
+    served_with_password,
+    write_dockerfile,
+)
 
 pytestmark = pytest.mark.cluster
 
-USER, PASSWORD = "ann", "secret"
-HTPASSWD = "ann:$2b$04$/UJ4QkIk.dF6WpOAlXC1BuOZbbYsbKTYd9E5J/9N9o9kibojQTR96\n"
-"""Of PASSWORD, by bcrypt."""
 TRAINING, MODEL_IMAGE = "traindb-training-mnist", "joleedocker/traindb-training-mnist:1.0"
 """The run of the database's training service, and its image as the service publishes it."""
 
@@ -37,17 +39,10 @@ TRAINING, MODEL_IMAGE = "traindb-training-mnist", "joleedocker/traindb-training-
 def buildah(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Buildah as a user has it, whose files are the test's own."""
     (tmp_path / "auth.json").write_text("{}")
-    settings = tmp_path / "storage.conf"
-    graph, run = tmp_path / "graph", tmp_path / "run"
-    settings.write_text(f'[storage]\ndriver = "vfs"\ngraphroot = "{graph}"\nrunroot = "{run}"\n')
-    # The project's own tools stay where they are.
-    monkeypatch.setenv("XDG_CACHE_HOME", str(cache_root().parent))
     for variable in ("DOCKER_CONFIG", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"):
         monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("CONTAINERS_STORAGE_CONF", str(settings))
-    monkeypatch.setenv("BUILDAH_ISOLATION", "chroot")
-    monkeypatch.setenv("REGISTRY_AUTH_FILE", str(tmp_path / "auth.json"))
+    for variable, value in buildah_variables(tmp_path).items():
+        monkeypatch.setenv(variable, value)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
 
 
@@ -57,24 +52,6 @@ def guarded(tmp_path: Path, buildah: None) -> Iterator[str]:
     access = make_access(tmp_path)
     with served_with_password(tmp_path, access):
         yield access.address
-
-
-@contextmanager
-def served_with_password(folder: Path, access: RegistryAccess) -> Iterator[None]:
-    """Run such a registry."""
-    (folder / "htpasswd").write_text(HTPASSWD)
-    trusted = folder / "home" / ".config" / "containers" / "certs.d" / access.address
-    trusted.mkdir(parents=True)
-    shutil.copy(access.authority, trusted / "ca.crt")
-    pair = {"certificate": f"{access.certs}/{SERVER}.crt", "key": f"{access.certs}/{SERVER}.key"}
-    settings = {
-        "version": "0.1",
-        "storage": {"filesystem": {"rootdirectory": str(folder / "blobs")}},
-        "http": {"addr": access.address, "tls": pair},
-        "auth": {"htpasswd": {"realm": "lab", "path": str(folder / "htpasswd")}},
-    }
-    with served(folder, access, yaml.safe_dump(settings)):
-        yield
 
 
 def make_project(folder: Path, registry: str) -> Path:
@@ -98,13 +75,6 @@ def make_project(folder: Path, registry: str) -> Path:
     return folder
 
 
-def write_dockerfile(folder: Path) -> None:
-    """An image of busybox, in which one command is run."""
-    (program,) = helpers()[0].programs.values()
-    shutil.copy(program, folder / "busybox")
-    (folder / "Dockerfile").write_text('FROM scratch\nCOPY busybox /bin/sh\nRUN ["/bin/sh", "-c", ": > /made"]\n')
-
-
 def trainstack(*words: str) -> Result:
     """Run a command for the environment."""
     return CliRunner().invoke(app, [*words, "-s", "traindb"])
@@ -115,12 +85,6 @@ def listed() -> Mapping[str, dict[str, Any]]:
     done = trainstack("image", "list", "--json")
     assert done.exit_code == 0, done.stderr
     return {line["workloads"][0]: line for line in json.loads(done.stdout)}
-
-
-def log_in(tmp_path: Path, registry: str, password: str) -> None:
-    """Write the user's credentials as `buildah login` does, which would refuse wrong ones."""
-    auth = base64.b64encode(f"{USER}:{password}".encode()).decode()
-    (tmp_path / "auth.json").write_text(json.dumps({"auths": {registry: {"auth": auth}}}))
 
 
 def buildah_login(registry: str) -> None:

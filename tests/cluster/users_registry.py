@@ -1,20 +1,20 @@
 """A registry with a password and TLS, as a user has it, and the shell in which he has logged in to it."""
 
-import base64
-import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
-from devcluster.registry_access import SERVER
 from tests.cluster.page import Page
-from tests.cluster.registries import make_access, served
-from tests.cluster.test_private_registry import HTPASSWD, PASSWORD, USER, write_dockerfile
-from toolchain.places import cache_root
+from tests.cluster.registries import (
+    PASSWORD,
+    buildah_variables,
+    log_in,
+    make_access,
+    served_with_password,
+    write_dockerfile,
+)
 
 
 @dataclass(frozen=True)
@@ -29,34 +29,10 @@ class UsersRegistry:
 @contextmanager
 def users_registry(folder: Path) -> Iterator[UsersRegistry]:
     """Run it for as long as the block runs; buildah's files are in the folder."""
-    access, home = make_access(folder), folder / "home"
-    (folder / "htpasswd").write_text(HTPASSWD)
-    trusted = home / ".config" / "containers" / "certs.d" / access.address
-    trusted.mkdir(parents=True)
-    shutil.copy(access.authority, trusted / "ca.crt")
-    auth = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
-    (folder / "auth.json").write_text(json.dumps({"auths": {access.address: {"auth": auth}}}))
-    storage = f'[storage]\ndriver = "vfs"\ngraphroot = "{folder}/graph"\nrunroot = "{folder}/run"\n'
-    (folder / "storage.conf").write_text(storage)
-    settings = {
-        "version": "0.1",
-        "storage": {"filesystem": {"rootdirectory": str(folder / "blobs")}},
-        "http": {
-            "addr": access.address,
-            "tls": {"certificate": f"{access.certs}/{SERVER}.crt", "key": f"{access.certs}/{SERVER}.key"},
-        },
-        "auth": {"htpasswd": {"realm": "lab", "path": str(folder / "htpasswd")}},
-    }
-    variables = {
-        "HOME": str(home),
-        # The toolchain's programs are below the real home.
-        "XDG_CACHE_HOME": str(cache_root().parent),
-        "CONTAINERS_STORAGE_CONF": str(folder / "storage.conf"),
-        "BUILDAH_ISOLATION": "chroot",
-        "REGISTRY_AUTH_FILE": str(folder / "auth.json"),
-    }
-    with served(folder, access, yaml.safe_dump(settings)):
-        yield UsersRegistry(access.address, variables)
+    access = make_access(folder)
+    log_in(folder, access.address, PASSWORD)
+    with served_with_password(folder, access):
+        yield UsersRegistry(access.address, buildah_variables(folder))
 
 
 def executed_image_rows(page: Page, registry: UsersRegistry, workload: str, image: str) -> None:

@@ -87,14 +87,12 @@ class RecordingMonitor(mocks.MockMonitor):
 
     @property
     def recorded(self) -> list[Registration]:
-        """The registrations in the order of their URNs: independent ones reach the engine in an order that varies."""
-        return sorted(self._recorded.values(), key=lambda registration: registration.urn)
+        """The registrations in the order of their arrival, which varies for resources that are independent."""
+        return [*self._recorded.values()]
 
     def make_urn(self, parent: str, type_: str, name: str) -> str:
-        """The URN as the engine builds it: the types of all parents but the stack, then the type."""
-        parents = parent.split("::")[2] if parent else ""
-        qualified = type_ if parents in ("", STACK_TYPE) else f"{parents}${type_}"
-        return f"urn:pulumi:{self.stack}::{PROJECT}::{qualified}::{name}"
+        """The URN as the engine builds it."""
+        return make_urn(self.stack, PROJECT, parent, type_, name)
 
     def RegisterResource(self, request: Any) -> Any:  # noqa: N802 (the protocol's name)
         """Keep the request."""
@@ -149,7 +147,8 @@ class Echo(mocks.Mocks):
 def engine(monitor: RecordingMonitor, *, preview: bool = False) -> Iterator[None]:
     """Have Pulumi's SDK talk to the monitor, in an event loop of its own. Hooks are known by name and never called."""
     loop = asyncio.new_event_loop()
-    # Outputs of a program that failed are collected unread; asyncio would report each in the middle of another test.
+    # Outputs of a program that failed are collected unread. asyncio would report each in the middle of another test,
+    # and print its traceback with the parser that this test may be using, which breaks CPython 3.11.
     loop.set_exception_handler(lambda *_: None)
     asyncio.set_event_loop(loop)
 
@@ -192,7 +191,23 @@ def record(
     monitor = RecordingMonitor(answers or Echo(), stack)
     with engine(monitor, preview=preview):
         pulumi.runtime.test(program)()  # type: ignore[no-untyped-call]  # the SDK gives it no types
-    return monitor.recorded
+    return sorted(monitor.recorded, key=lambda registration: registration.urn)
+
+
+def make_urn(stack: str, project: str, parent: str, type_: str, name: str) -> str:
+    """The URN as the engine builds it: the types of all parents but the stack, then the type.
+
+    Args:
+        stack: the name of the stack.
+        project: the name of the project.
+        parent: the URN of the parent; empty if there is none.
+        type_: the type token.
+        name: the Pulumi name.
+
+    """
+    parents = parent.split("::")[2] if parent else ""
+    qualified = type_ if parents in ("", STACK_TYPE) else f"{parents}${type_}"
+    return f"urn:pulumi:{stack}::{project}::{qualified}::{name}"
 
 
 def digest(value: Any) -> str:

@@ -19,6 +19,7 @@ from pulumi.runtime.proto import (
     resource_pb2_grpc,
 )
 
+from tests.registrations.recorder import make_urn
 from tests.stateful.engine import Engine, Goal
 from tests.stateful.provider import Failed
 from tests.stateful.state import Resource
@@ -187,11 +188,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
         )
 
     def _urn(self, request: Any) -> str:
-        kind = request.type
-        if request.parent:
-            parent = request.parent.split("::")[2]
-            kind = kind if parent == "pulumi:pulumi:Stack" else f"{parent}${kind}"
-        return f"urn:pulumi:{self.stack}::{self.project}::{kind}::{request.name}"
+        return make_urn(self.stack, self.project, request.parent, request.type, request.name)
 
 
 @dataclass

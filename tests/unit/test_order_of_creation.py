@@ -4,20 +4,16 @@ An object is declared after all that it depends on, and created after it. Object
 created at the same time, and reach the engine in an order that varies.
 """
 
-import asyncio
-from collections.abc import Iterator
-
 import pulumi
 import pytest
-from pulumi.runtime import mocks
 
 from components.objects import called
 from settings.model import Settings
 from stacks import platform
 from stacks.assemble import assemble
 from stacks.program import _declared
+from tests.registrations.recorder import Echo, record
 from tests.unit.environments import COMMITTED, committed, decide, decrypted, make_program, of_one_half, whole
-from tests.unit.test_gate import Registered
 from workloads import render
 from workloads.render import Inputs
 
@@ -25,22 +21,9 @@ CRD = "CustomResourceDefinition"
 
 
 @pytest.fixture(autouse=True)
-def _engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A loop for the SDK, whose hooks are registered at once, and operators that answer at once."""
-    loop = asyncio.new_event_loop()
-    asyncio.set_event_loop(loop)
-
-    def registered(_: object) -> asyncio.Future[None]:
-        done = loop.create_future()
-        done.set_result(None)
-        return done
-
-    monkeypatch.setattr(pulumi.resource_hooks, "register_resource_hook", registered)
-    monkeypatch.setattr(pulumi.resource_hooks, "register_error_hook", registered)
+def _operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Operators answer at once."""
     monkeypatch.setattr(platform, "wait_until_accepted", lambda *_: None)
-    yield
-    asyncio.set_event_loop(None)
-    loop.close()
 
 
 def declared(settings: Settings, inputs: Inputs) -> list[tuple[str, str]]:
@@ -57,13 +40,8 @@ def declared(settings: Settings, inputs: Inputs) -> list[tuple[str, str]]:
         pulumi.runtime.register_stack_transformation(keep)
         assemble(program, pulumi.Output.from_input(sealed) if sealed["secrets"] else None)
 
-    registered = Registered("here")
-    mocks.set_mocks(registered, project="trainstack", stack=settings.stack, preview=False)
-    root = pulumi.runtime.get_root_resource()
-    assert root is not None
-    root._transformations = []
-    pulumi.runtime.test(declare)()  # type: ignore[no-untyped-call]  # the SDK gives it no types
-    assert {name for _, name in objects} <= registered.seen.keys()
+    registrations = record(declare, settings.stack, Echo({"kube-system": "here"}))
+    assert {name for _, name in objects} <= {registration.name for registration in registrations}
     return objects
 
 
