@@ -75,27 +75,27 @@ format: venv ## Let ruff format the code
 	@.venv/bin/ruff format .
 
 tools: venv ## Build or find the engine and the cluster's programs (about 25 minutes the first time)
-	@$(PYTHON) -m toolchain ensure
+	@$(PYTHON) -m trainstack.dev.toolchain ensure
 
 client-tools: venv
-	@$(PYTHON) -m toolchain ensure --client
+	@$(PYTHON) -m trainstack.dev.toolchain ensure --client
 
 machine: venv
-	@$(PYTHON) -m toolchain machine
-	@$(PYTHON) -m toolchain debian
+	@$(PYTHON) -m trainstack.dev.toolchain machine
+	@$(PYTHON) -m trainstack.dev.toolchain debian
 
 browser: ## Chromium from Debian, as root: the pages of reports are tested in it
 	@command -v chromium >/dev/null || { apt-get -q update && \
 		DEBIAN_FRONTEND=noninteractive apt-get -qy install --no-install-recommends chromium; }
 
 versions: venv ## Every pinned version
-	@$(PYTHON) -m toolchain versions
+	@$(PYTHON) -m trainstack.dev.toolchain versions
 
 lock: venv ## Make the Python locks from pyproject.toml
-	@$(PYTHON) -m toolchain.relock
+	@$(PYTHON) -m trainstack.dev.toolchain.relock
 
 venv: ## The Python environment
-	@toolchain/bootstrap.sh
+	@trainstack/dev/toolchain/bootstrap.sh
 
 clean: ## Remove this checkout's state and Python environment; the shared cache of tools stays
 	@if [ -x $(TRAINSTACK) ]; then $(TRAINSTACK) cluster down; fi

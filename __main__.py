@@ -4,20 +4,15 @@ from pathlib import Path
 
 import pulumi
 
-from settings.errors import SettingsError
-
-try:
-    from checks.cluster.client import ClusterError
-    from checks.recorded import recorded_launches
-    from settings.load import SECRETS, SECTIONS
-    from stacks.assemble import assemble
-    from stacks.ending import EndingError, ending
-    from stacks.engine_state import own_state, read_engine_state
-    from stacks.program import Refused, decide
-    from stacks.teardown import end
-except SettingsError as error:
-    # A workload's folder has the name of a module of the library (workloads/__init__.py).
-    raise pulumi.RunError(str(error)) from error
+from trainstack.live.client import ClusterError
+from trainstack.runs.recorded import recorded_launches
+from trainstack.settings.errors import SettingsError
+from trainstack.settings.loading.load import SECRETS, SECTIONS
+from trainstack.stacks.assemble import assemble
+from trainstack.stacks.engine_state import own_state, read_engine_state
+from trainstack.stacks.plan_change import Refused, decide
+from trainstack.stacks.teardown import end
+from trainstack.stacks.teardown_mode import EndingError, ending
 
 # The engine's own view wins over the file: `--config`, `--config-file` and decrypted secrets are in it.
 config = pulumi.Config()

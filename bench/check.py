@@ -22,8 +22,8 @@ import typer
 import yaml
 
 from bench.telling import tell
-from checks.preflight import examine
-from settings.load import load_with_places
+from trainstack.preflight.preflight import examine
+from trainstack.settings.loading.load import load_with_places
 
 _QUEUES, _RUNS = 100, 1000
 _ROOT = Path(__file__).parent.parent
@@ -116,7 +116,7 @@ def measure(times: int) -> dict[str, float]:
     return {
         "read_seconds": round(statistics.median(read for read, _ in both), 3),
         "check_seconds": round(statistics.median(checked for _, checked in both), 3),
-        "dev_seconds": median(lambda: command("-m", "cli", "check", "-s", "dev")),
+        "dev_seconds": median(lambda: command("-m", "trainstack.cli", "check", "-s", "dev")),
         "python_seconds": median(lambda: command("-c", "pass")),
     }
 

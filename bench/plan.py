@@ -17,19 +17,9 @@ from typing import Annotated, Any
 import typer
 
 from bench.telling import tell
-from checks.admission.model import (
-    ClusterQueue,
-    Flavor,
-    Group,
-    LocalQueue,
-    Model,
-    PodSet,
-    Preemption,
-    Quota,
-    Workload,
-)
-from checks.plan.simulation import simulate
-from checks.plan.tasks import Duration, Task
+from trainstack.forecast.simulation import simulate
+from trainstack.forecast.tasks import Duration, Task
+from trainstack.kueue.model import ClusterQueue, Flavor, Group, LocalQueue, Model, PodSet, Preemption, Quota, Workload
 
 _TEAMS = ("vision", "speech", "text", "robots")
 _GPU = "nvidia.com/gpu"

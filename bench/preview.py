@@ -21,8 +21,8 @@ from typing import Annotated, Any
 import typer
 
 from bench.telling import tell
-from cli.engine import environment
-from cli.session import Session, StackOption
+from trainstack.cli.engine import environment
+from trainstack.cli.session import Session, StackOption
 
 _PROGRAM = """\
 import pulumi

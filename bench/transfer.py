@@ -22,10 +22,10 @@ from typing import Annotated, Any
 import typer
 
 from bench.telling import tell
-from cli.kubectl import command
-from cli.loader import MOUNT, Loader, data_loader
-from cli.session import Session, StackOption
-from cli.transfer import fetch, upload
+from trainstack.cli.kubectl import command
+from trainstack.cli.loader import MOUNT, Loader, data_loader
+from trainstack.cli.session import Session, StackOption
+from trainstack.cli.transfer import fetch, upload
 
 _FOLDER = ".trainstack-bench"
 _SLICE = 64 << 20

@@ -24,15 +24,15 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from devcluster import certificates
-from devcluster.certificates import embedded
-from devcluster.components import components
-from devcluster.errors import ClusterError
-from devcluster.layout import Layout
-from devcluster.network import Slot
-from devcluster.plan import Component
-from devcluster.programs import find
-from devcluster.spec import ClusterSpec
+from trainstack.dev.cluster import certificates
+from trainstack.dev.cluster.certificates import embedded
+from trainstack.dev.cluster.components import components
+from trainstack.dev.cluster.errors import ClusterError
+from trainstack.dev.cluster.layout import Layout
+from trainstack.dev.cluster.network import Slot
+from trainstack.dev.cluster.plan import Component
+from trainstack.dev.cluster.programs import find
+from trainstack.dev.cluster.spec import ClusterSpec
 
 ADMIN = "trainstack-admin"
 """Name of the administrator, a member of `system:masters`."""

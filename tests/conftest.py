@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import cluster as devcluster
-from devcluster.cluster import Cluster
-from devcluster.images import ensure_images, helpers, operators, workload
-from devcluster.spec import ClusterSpec
 from tests.cluster.inventory import Name, everything
 from tests.cluster.project import ROOT, Project
+from trainstack.dev.cluster import cluster as devcluster
+from trainstack.dev.cluster.cluster import Cluster
+from trainstack.dev.cluster.images import ensure_images, helpers, operators, workload
+from trainstack.dev.cluster.spec import ClusterSpec
 
 
 def start_cluster(state: Path) -> Cluster:

@@ -11,11 +11,11 @@ import hypothesis
 from hypothesis import HealthCheck, Phase
 from hypothesis import strategies as st
 
-from checks.admission.judging import Judge
-from checks.admission.launches import read_kueue_workload
-from checks.admission.model import Admitted, Model, Workload
-from checks.admission.reading import read_model
-from manifests.queues import API_VERSION
+from trainstack.kueue.admission_simulator import Judge
+from trainstack.kueue.from_objects import read_model
+from trainstack.kueue.model import Admitted, Model, Workload
+from trainstack.kueue.workloads import read_kueue_workload
+from trainstack.platform.queues import API_VERSION
 
 Body = dict[str, Any]
 T = TypeVar("T")

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import cluster as devcluster
-from devcluster.cluster import Cluster
 from tests.admission.bench import Bench
 from tests.admission.kueue import install
 from tests.seeds import chosen_seed
+from trainstack.dev.cluster import cluster as devcluster
+from trainstack.dev.cluster.cluster import Cluster
 
 
 @pytest.fixture(scope="session")

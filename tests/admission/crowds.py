@@ -10,12 +10,6 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from checks.admission.event import Event, UnsettledError
-from checks.admission.launches import read_workload
-from checks.admission.model import Model
-from checks.admission.queueing import Queueing
-from checks.admission.reading import read_model
-from manifests.labels import PRIORITY, QUEUE
 from tests.admission.cases import (
     COVERED,
     LABELS,
@@ -34,6 +28,12 @@ from tests.admission.cases import (
     made,
     one_in,
 )
+from trainstack.kueue.event import Event, UnsettledError
+from trainstack.kueue.from_objects import read_model
+from trainstack.kueue.model import Model
+from trainstack.kueue.scheduler import Queueing
+from trainstack.kueue.workloads import read_workload
+from trainstack.objects.labels import PRIORITY, QUEUE
 
 GATE = f"{PREFIX}gate"
 """A flavor that all queues list last and that comes when everybody has joined: until then they admit nothing, and then

@@ -3,11 +3,11 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from checks.admission.judging import Judge
-from checks.admission.verdict import Verdict
 from tests.admission.bench import SLOTS, Bench, condition, given, key, namespace, reserves
 from tests.admission.cases import PREFIX, Case, admitted_before
 from tests.admission.kueue import Body, until
+from trainstack.kueue.admission_simulator import Judge
+from trainstack.kueue.verdict import Verdict
 
 Given = dict[str, tuple[int, dict[str, str]]]
 """By pod set: how many pods, and the flavor of each resource."""

@@ -10,17 +10,17 @@ from typing import Any
 import httpx
 import yaml
 
-from devcluster.cluster import Cluster
-from devcluster.images import ensure_images, operators
-from devcluster.layout import Layout
-from manifests import probes
-from manifests.kueue import CONFIG_KEY, CONFIG_MAP, CONTROLLER, NAMESPACE, kueue
-from manifests.release import read_release
-from settings.load import load
-from settings.operators import ControllerResources, KueueConfiguration, Manifest
 from tests.cluster.people import Person
 from tests.cluster.project import ROOT
-from workloads.render import CACHE, release_path
+from trainstack.declared import CACHE, release_path
+from trainstack.dev.cluster.cluster import Cluster
+from trainstack.dev.cluster.images import ensure_images, operators
+from trainstack.dev.cluster.layout import Layout
+from trainstack.platform import probes
+from trainstack.platform.operators.kueue import CONFIG_KEY, CONFIG_MAP, CONTROLLER, NAMESPACE, kueue
+from trainstack.platform.operators.release import read_release
+from trainstack.settings.loading.load import load
+from trainstack.settings.sections.operators import ControllerResources, KueueConfiguration, Manifest
 
 Body = dict[str, Any]
 STORED = "kueue.x-k8s.io/v1beta1"

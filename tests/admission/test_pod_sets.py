@@ -5,22 +5,22 @@ from dataclasses import replace
 
 import pytest
 
-from checks.admission.launches import declared_workloads, read_kueue_workload, read_workload
-from checks.admission.model import PodSet, Workload
-from checks.admission.reading import declared_model
-from manifests import queues
-from manifests.labels import MIN_PARALLELISM
-from settings.base import Toleration
-from settings.code import Code
-from settings.environment import Environment, Namespace
-from settings.model import Settings
-from settings.workloads import ReplicatedJob, Resources, Role
 from tests.admission.bench import Bench, key
 from tests.admission.kueue import Body, until
 from tests.unit.make import make_cluster_queue, make_distributed, make_queues, make_run, make_settings
-from workloads.build import companions, manifest
-from workloads.identity import Facts
-from workloads.launch import Launch
+from trainstack.kueue.from_objects import declared_model
+from trainstack.kueue.model import PodSet, Workload
+from trainstack.kueue.workloads import declared_workloads, read_kueue_workload, read_workload
+from trainstack.objects.labels import MIN_PARALLELISM
+from trainstack.platform import queues
+from trainstack.runs.identity import Facts
+from trainstack.runs.launch import Launch
+from trainstack.runs.manifests.build import companions, manifest
+from trainstack.settings.base import Toleration
+from trainstack.settings.model import Settings
+from trainstack.settings.sections.code import Code
+from trainstack.settings.sections.environment import Environment, Namespace
+from trainstack.settings.sections.workloads import ReplicatedJob, Resources, Role
 
 NAMESPACE = "launches"
 CODE = Code(git="https://example.org/code.git", revision="0" * 40, mount_path="/code")

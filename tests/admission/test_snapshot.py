@@ -6,28 +6,28 @@ from pathlib import Path
 
 import pytest
 
-from checks.admission.judging import Judge
-from checks.admission.launches import declared_workloads
-from checks.admission.model import Snapshot
-from checks.admission.verdict import Verdict
-from checks.cluster import admission
-from checks.cluster.environment import read_environment
-from checks.live import LiveScene
-from devcluster.cluster import Cluster
-from manifests import queues, tenants
-from settings.environment import Environment, Namespace
-from settings.model import Settings
-from settings.operators import Operators
-from settings.queues import Cohort, LocalQueue, Queues, ResourceFlavor
-from settings.storage import Storage
-from settings.tenants import Team
-from settings.workloads import Resources, Workloads
 from tests.admission.bench import Bench, reserves
 from tests.admission.cases import made
 from tests.admission.kueue import Body, until
 from tests.cluster.people import Person, cluster_command
 from tests.cluster.project import Project
 from tests.unit.make import make_cluster_queue, make_group, make_run, make_settings
+from trainstack.dev.cluster.cluster import Cluster
+from trainstack.kueue.admission_simulator import Judge
+from trainstack.kueue.model import Snapshot
+from trainstack.kueue.verdict import Verdict
+from trainstack.kueue.workloads import declared_workloads
+from trainstack.live import admission
+from trainstack.live.environment import read_environment
+from trainstack.platform import queues, tenants
+from trainstack.preflight.live_context import LiveScene
+from trainstack.settings.model import Settings
+from trainstack.settings.sections.environment import Environment, Namespace
+from trainstack.settings.sections.operators import Operators
+from trainstack.settings.sections.queues import Cohort, LocalQueue, Queues, ResourceFlavor
+from trainstack.settings.sections.storage import Storage
+from trainstack.settings.sections.tenants import Team
+from trainstack.settings.sections.workloads import Resources, Workloads
 
 NAME = "snapshot"
 """Of the namespace, its queue, cohort and flavor."""

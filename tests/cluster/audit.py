@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from devcluster.cluster import Cluster
-from devcluster.layout import Layout
-from manifests.rights import API, Grant
+from trainstack.dev.cluster.cluster import Cluster
+from trainstack.dev.cluster.layout import Layout
+from trainstack.platform.rbac.rights import API, Grant
 
 SELF = {"authorization.k8s.io", "authentication.k8s.io"}
 """API groups of what everybody may ask of themselves: the role `system:basic-user`."""

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import cluster as devcluster
-from devcluster.cluster import Cluster
-from devcluster.spec import ClusterSpec
 from tests.cluster import traces
 from tests.cluster.lab import NAMESPACE, platform_config
 from tests.cluster.people import NAMESPACE as TENANT
 from tests.cluster.people import OTHER_PRODUCT, Person, cluster_command
 from tests.cluster.project import Project
+from trainstack.dev.cluster import cluster as devcluster
+from trainstack.dev.cluster.cluster import Cluster
+from trainstack.dev.cluster.spec import ClusterSpec
 
 
 @pytest.fixture(scope="session")

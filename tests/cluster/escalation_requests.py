@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from manifests.rights import API, Grant
+from trainstack.platform.rbac.rights import API, Grant
 
 Body = dict[str, Any]
 OTHERS = "others"

@@ -10,13 +10,6 @@ from pathlib import Path
 import httpx
 import yaml
 
-from cli.rights import FOLDER
-from cli.session import Session
-from devcluster.layout import Layout
-from manifests.labels import POD_SECURITY
-from manifests.policies import API as ADMISSION
-from manifests.rights import API, granted_by
-from manifests.tenants import rights as rights_of_team
 from tests.apiserver import ApiServer, User, api_server
 from tests.cluster.escalation_requests import (
     CUSTOM,
@@ -35,6 +28,13 @@ from tests.cluster.escalation_requests import (
     make_definition,
 )
 from tests.cluster.project import ROOT, eventually
+from trainstack.cli.rights import FOLDER
+from trainstack.cli.session import Session
+from trainstack.dev.cluster.layout import Layout
+from trainstack.objects.labels import POD_SECURITY
+from trainstack.platform.rbac.policies import API as ADMISSION
+from trainstack.platform.rbac.rights import API, granted_by
+from trainstack.platform.tenants import rights as rights_of_team
 
 PATHS = {
     "Namespace": "/api/v1/namespaces",

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from manifests import probes
-from manifests.rights import API
 from tests.cluster.escalation_requests import (
     DRY,
     EVERYTHING,
@@ -31,6 +29,8 @@ from tests.cluster.escalation_requests import (
     post,
     reading,
 )
+from trainstack.platform import probes
+from trainstack.platform.rbac.rights import API
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cluster.project import ROOT, Done, eventually
-from toolchain import tools
+from trainstack.dev.toolchain import tools
 
 NAMESPACE, QUEUE = "eidf001", "eidf001-user-queue"
 """Of the GPU service's tenant."""
@@ -21,7 +21,7 @@ OTHER_PRODUCT = "NVIDIA-H100-80GB-HBM3"
 
 def cluster_command(*words: str) -> Done:
     """`trainstack cluster …`."""
-    command = [sys.executable, "-m", "cli", "cluster", *words]
+    command = [sys.executable, "-m", "trainstack.cli", "cluster", *words]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
     return Done(done.returncode, done.stdout, done.stderr)
 

@@ -19,21 +19,21 @@ import httpx
 import yaml
 from scipy.stats import kendalltau
 
-from checks.admission.launches import seconds
-from checks.plan.forecast import Forecast, forecast
-from checks.plan.schedule import Course
-from devcluster.api import Api as Server
-from devcluster.cluster import Cluster
-from devcluster.layout import Layout
-from devcluster.simulated import node_name
-from manifests import queues
-from manifests.namespaces import namespace
-from settings.load import load
-from settings.model import Settings
 from tests.admission.kueue import Body, install, until
 from tests.cluster.plan_scenarios import GATE, GPU, KINDS, LABEL, OWNER, PER_NODE, Scenario, run_name
 from tests.cluster.project import ROOT, Done
-from workloads import render
+from trainstack import declared as render
+from trainstack.dev.cluster.api import Api as Server
+from trainstack.dev.cluster.cluster import Cluster
+from trainstack.dev.cluster.layout import Layout
+from trainstack.dev.cluster.simulated import node_name
+from trainstack.forecast.forecast import Forecast, forecast
+from trainstack.forecast.schedule import Course
+from trainstack.kueue.workloads import seconds
+from trainstack.platform import queues
+from trainstack.platform.namespaces import namespace
+from trainstack.settings.loading.load import load
+from trainstack.settings.model import Settings
 
 _IN_ORDER = ("Namespace", "WorkloadPriorityClass", "ResourceFlavor", "Cohort", "ClusterQueue", "LocalQueue")
 NODES = 32
@@ -159,7 +159,7 @@ class PlanBench:
     def trainstack(self, *words: str) -> Done:
         """A command in the folder of the environments, on this cluster."""
         variables = {**os.environ, "KUBECONFIG": str(self._cluster.kubeconfig), "PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "-m", "cli", *words]
+        command = [sys.executable, "-m", "trainstack.cli", *words]
         done = subprocess.run(
             command, cwd=self._folder, env=variables, capture_output=True, text=True, check=False, timeout=120
         )

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from devcluster.api import Api
-from devcluster.cluster import Cluster
-from devcluster.config import HELPER_IMAGE
-from devcluster.layout import Layout
-from devcluster.processes import wait_until
-from devcluster.spec import ClusterSpec
+from trainstack.dev.cluster.api import Api
+from trainstack.dev.cluster.cluster import Cluster
+from trainstack.dev.cluster.config import HELPER_IMAGE
+from trainstack.dev.cluster.layout import Layout
+from trainstack.dev.cluster.processes import wait_until
+from trainstack.dev.cluster.spec import ClusterSpec
 
 PODS = "/api/v1/namespaces/default/pods"
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import yaml
 
-from stacks.ending import permission
+from trainstack.stacks.teardown_mode import permission
 
 ROOT = Path(__file__).parents[2]
 LOCAL = (".venv", ".trainstack", "results", ".git")
@@ -114,7 +114,7 @@ class Project:
     ) -> Done:
         """Run a command in the copy; `trainstack=True` runs the copy's own CLI."""
         if trainstack:
-            words = [str(ROOT / ".venv" / "bin" / "python"), "-m", "cli", *words]
+            words = [str(ROOT / ".venv" / "bin" / "python"), "-m", "trainstack.cli", *words]
         merged: dict[str, str | None] = {
             **os.environ,
             "KUBECONFIG": str(self.kubeconfig),

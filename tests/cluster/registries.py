@@ -12,13 +12,13 @@ from pathlib import Path
 
 import yaml
 
-from devcluster import certificates
-from devcluster.errors import ClusterError
-from devcluster.images import Registry, helpers
-from devcluster.images.registry import target
-from devcluster.processes import wait_until
-from devcluster.registry_access import SERVER, RegistryAccess
-from toolchain.places import cache_root
+from trainstack.dev.cluster import certificates
+from trainstack.dev.cluster.errors import ClusterError
+from trainstack.dev.cluster.images import Registry, helpers
+from trainstack.dev.cluster.images.registry import target
+from trainstack.dev.cluster.processes import wait_until
+from trainstack.dev.cluster.registry_access import SERVER, RegistryAccess
+from trainstack.dev.toolchain.places import cache_root
 
 START_SECONDS = 20.0
 USER, PASSWORD = "ann", "secret"

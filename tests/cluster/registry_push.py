@@ -6,8 +6,8 @@ import ssl
 import urllib.request
 from collections.abc import Mapping
 
-from devcluster.archive import Link, layer
-from devcluster.registry_access import RegistryAccess
+from trainstack.dev.cluster.archive import Link, layer
+from trainstack.dev.cluster.registry_access import RegistryAccess
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"

@@ -6,9 +6,9 @@ from typing import Any
 
 import yaml
 
-from settings.hyperparams import folder
 from tests.cluster.lab import MOUNT, NAMESPACE, OPEN, Config, launches, managed, volume
 from tests.cluster.project import Project, eventually
+from trainstack.settings.search_space.hyperparams import folder
 
 DIGITS = {
     "from": "digits",

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from devcluster.cluster import Cluster
 from tests.cluster.project import Project, eventually
+from trainstack.dev.cluster.cluster import Cluster
 
 pytestmark = pytest.mark.cluster
 

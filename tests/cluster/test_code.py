@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 import yaml
 
-from devcluster.cluster import Cluster
-from devcluster.images import ensure_images, git
 from tests.cluster import forge
 from tests.cluster.forge import Forge, KeyPair
 from tests.cluster.lab import (
@@ -29,6 +27,8 @@ from tests.cluster.lab import (
     uids,
 )
 from tests.cluster.project import Project, eventually
+from trainstack.dev.cluster.cluster import Cluster
+from trainstack.dev.cluster.images import ensure_images, git
 
 pytestmark = pytest.mark.cluster
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from devcluster.spec import NODE_NAME
 from tests.cluster.lab import HELD, MOUNT, NAMESPACE, OPEN, await_pods, bare, in_pod, launch, team_config, volume
 from tests.cluster.project import ROOT, Project, eventually
+from trainstack.dev.cluster.spec import NODE_NAME
 
 pytestmark = pytest.mark.cluster
 
@@ -124,7 +124,7 @@ def test_logs_are_followed_to_the_end_over_all_replicas(team: Project) -> None:
     """Each line once, with its replica; so ends the watch of the status, with a summary."""
     pods = await_pods(team, "torch", 3)
     log = team.root / "followed.log"
-    follow = f"{ROOT}/.venv/bin/python -m cli logs torch --follow -s {team.stack} > {log}"
+    follow = f"{ROOT}/.venv/bin/python -m trainstack.cli logs torch --follow -s {team.stack} > {log}"
     with ThreadPoolExecutor(2) as pool:
         follows = pool.submit(team.run, ["sh", "-c", follow])
         watches = pool.submit(team.trainstack, "status", "torch", "--watch")

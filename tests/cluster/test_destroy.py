@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from devcluster.cluster import Cluster
 from tests.cluster.inventory import Name, digests, only_stays, trained
 from tests.cluster.project import Project
+from trainstack.dev.cluster.cluster import Cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.last, pytest.mark.usefixtures("no_lab")]
 

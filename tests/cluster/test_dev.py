@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from devcluster.cluster import Cluster
-from devcluster.images import run_in_image
 from tests.cluster.project import ROOT, Project
-from workloads.images import base_reference
+from trainstack.dev.cluster.cluster import Cluster
+from trainstack.dev.cluster.images import run_in_image
+from trainstack.runs.images.images import base_reference
 
 pytestmark = pytest.mark.cluster
 A_NAMESPACE = {
@@ -30,9 +30,9 @@ def test_make_with_a_kubeconfig_builds_no_local_cluster(tmp_path: Path) -> None:
     words = ["make", "--dry-run", "-C", str(ROOT), "up", "KUBECONFIG=some/file"]
     done = Project(ROOT, tmp_path, "dev").run(words)
     assert done.code == 0, done.text
-    assert "-m toolchain ensure --client" in done.out
+    assert "-m trainstack.dev.toolchain ensure --client" in done.out
     assert "trainstack up -s dev" in done.out
-    assert "-m toolchain machine" not in done.out
+    assert "-m trainstack.dev.toolchain machine" not in done.out
 
 
 def test_with_a_kubeconfig_no_local_cluster_is_started(dev: Project) -> None:

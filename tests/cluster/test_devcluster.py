@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from devcluster import cluster
-from devcluster.api import path_of
-from devcluster.archive import Link
-from devcluster.cluster import Cluster
-from devcluster.errors import ClusterError
-from devcluster.processes import wait_until
 from tests.cluster.pods import PODS, api_of, await_phase, make_pod, make_spec, run_pod
 from tests.cluster.registry_push import push
+from trainstack.dev.cluster import cluster
+from trainstack.dev.cluster.api import path_of
+from trainstack.dev.cluster.archive import Link
+from trainstack.dev.cluster.cluster import Cluster
+from trainstack.dev.cluster.errors import ClusterError
+from trainstack.dev.cluster.processes import wait_until
 
 pytestmark = pytest.mark.cluster
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import cluster
-from devcluster.layout import Layout
-from devcluster.processes import Run, wait_until
 from tests.cluster import traces
 from tests.cluster.pods import PODS, api_of, await_phase, make_pod, make_spec
+from trainstack.dev.cluster import cluster
+from trainstack.dev.cluster.layout import Layout
+from trainstack.dev.cluster.processes import Run, wait_until
 
 pytestmark = pytest.mark.cluster
 

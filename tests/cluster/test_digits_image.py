@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from devcluster.images import run_in_image, workload
+from trainstack.dev.cluster.images import run_in_image, workload
 from workloads.digits.prepare import write_dataset
 
 pytestmark = pytest.mark.cluster

@@ -7,10 +7,6 @@ from dataclasses import dataclass
 import httpx
 import pytest
 
-from cli.rights import rights_in
-from cli.session import Session
-from manifests.rights import Grant
-from settings.stack_name import stacks
 from tests.apiserver import ApiServer, User
 from tests.cluster.escalation_requests import (
     OTHERS,
@@ -30,6 +26,10 @@ from tests.cluster.escalation_server import (
 )
 from tests.cluster.escalations import OWN, Attempt, attempts
 from tests.cluster.project import ROOT
+from trainstack.cli.rights import rights_in
+from trainstack.cli.session import Session
+from trainstack.platform.rbac.rights import Grant
+from trainstack.settings.values.stack_name import stacks
 
 pytestmark = pytest.mark.cluster
 

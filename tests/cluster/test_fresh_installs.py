@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import yaml
 
-from devcluster import cluster as devcluster
-from devcluster.cluster import Cluster
-from devcluster.images import ensure_images, operators
 from tests.cluster.project import ROOT, Project, eventually
+from trainstack.dev.cluster import cluster as devcluster
+from trainstack.dev.cluster.cluster import Cluster
+from trainstack.dev.cluster.images import ensure_images, operators
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

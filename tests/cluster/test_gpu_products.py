@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from devcluster.cluster import Cluster
-from devcluster.simulated import DURATION, GPU, GPU_PRODUCT, SIMULATED, node_name
-from devcluster.spec import NODE_NAME
 from tests.cluster.lab import launch, true_conditions
 from tests.cluster.people import NAMESPACE, OTHER_PRODUCT, PRODUCT, QUEUE, Person
 from tests.cluster.project import Project, eventually
+from trainstack.dev.cluster.cluster import Cluster
+from trainstack.dev.cluster.simulated import DURATION, GPU, GPU_PRODUCT, SIMULATED, node_name
+from trainstack.dev.cluster.spec import NODE_NAME
 
 pytestmark = pytest.mark.cluster
 

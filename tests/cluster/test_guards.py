@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from devcluster.layout import Layout
 from tests.cluster.project import Done, Project, eventually
+from trainstack.dev.cluster.layout import Layout
 
 pytestmark = pytest.mark.cluster
 

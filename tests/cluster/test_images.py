@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import config
-from devcluster.errors import ClusterError
-from devcluster.images import Recipe, Registry, Storage, ensure_images, helpers, run_in_image
-from devcluster.images.registry import target
-from devcluster.images.storage import OWN_MOUNTS
-from devcluster.processes import wait_until
-from devcluster.registry_access import RegistryAccess
 from tests.cluster.registries import free_port, make_access, served
+from trainstack.dev.cluster import config
+from trainstack.dev.cluster.errors import ClusterError
+from trainstack.dev.cluster.images import Recipe, Registry, Storage, ensure_images, helpers, run_in_image
+from trainstack.dev.cluster.images.registry import target
+from trainstack.dev.cluster.images.storage import OWN_MOUNTS
+from trainstack.dev.cluster.processes import wait_until
+from trainstack.dev.cluster.registry_access import RegistryAccess
 
 pytestmark = pytest.mark.cluster
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from manifests.labels import Manifest
-from review.declared import declared
 from tests.cluster.project import ROOT
 from tests.cluster.test_pods import make_environment
-from toolchain import tools
-from workloads.launched_pods import launched_pods
-from workloads.render import CACHE
+from trainstack.declared import CACHE
+from trainstack.dev.toolchain import tools
+from trainstack.objects.labels import Manifest
+from trainstack.review.declared import declared
+from trainstack.runs.manifests.launched_pods import launched_pods
 
 pytestmark = pytest.mark.cluster
 
@@ -34,7 +34,7 @@ OF_CONTROLLERS = {"pod-networkpolicy"}
 
 def make_project(folder: Path) -> Path:
     """A project with one environment, of everything of ours that makes pods."""
-    for name in ("defaults.yaml", "sweeps", "workloads", ".trainstack"):
+    for name in ("defaults.yaml", "sweeps", "workloads", "trainstack", ".trainstack"):
         (folder / name).symlink_to(ROOT / name)
     (folder / "Pulumi.strict.yaml").write_text(yaml.safe_dump({"config": make_environment()}))
     return folder

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from devcluster.cluster import Cluster
 from tests.cluster.project import ROOT, Done, Project, eventually
+from trainstack.dev.cluster.cluster import Cluster
 
 pytestmark = pytest.mark.cluster
 
@@ -125,7 +125,7 @@ def test_names_that_name_nothing_are_told_at_once(newcomer: Project) -> None:
     def edit(config: Config) -> None:
         (run,) = config["trainstack:workloads"]["runs"]
         run["queue"] = "reserch"
-        run["image"] = {"build": "workloads/wrapper"}
+        run["image"] = {"build": "trainstack/runs/wrapper"}
 
     newcomer.edit_stack(edit)
     refused(
@@ -133,8 +133,8 @@ def test_names_that_name_nothing_are_told_at_once(newcomer: Project) -> None:
         f"{line_of(newcomer, 'reserch')}: workloads.runs[digits].queue: ",
         "no local queue of namespace research is reserch",
         "did you mean research?",
-        f"{line_of(newcomer, 'workloads/wrapper')}: workloads.runs[digits].image.build: "
-        "there is no workloads/wrapper/Dockerfile",
+        f"{line_of(newcomer, 'trainstack/runs/wrapper')}: workloads.runs[digits].image.build: "
+        "there is no trainstack/runs/wrapper/Dockerfile",
         "image: {name: ",
     )
 

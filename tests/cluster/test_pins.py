@@ -7,9 +7,6 @@ from typing import Any
 import pytest
 import yaml
 
-from devcluster.cluster import Cluster
-from devcluster.images import Registry, ensure_images, helpers
-from devcluster.images.registry import target
 from tests.cluster.lab import (
     MOUNT,
     NAMESPACE,
@@ -25,6 +22,9 @@ from tests.cluster.lab import (
     volume,
 )
 from tests.cluster.project import Project
+from trainstack.dev.cluster.cluster import Cluster
+from trainstack.dev.cluster.images import Registry, ensure_images, helpers
+from trainstack.dev.cluster.images.registry import target
 
 pytestmark = pytest.mark.cluster
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from scipy.stats import kendalltau
 
-from devcluster import cluster as devcluster
-from devcluster.spec import ClusterSpec
 from tests.cluster.plan_bench import NODES, PlanBench
 from tests.cluster.plan_scenarios import Scenario, run_name
+from trainstack.dev.cluster import cluster as devcluster
+from trainstack.dev.cluster.spec import ClusterSpec
 
 pytestmark = pytest.mark.cluster
 

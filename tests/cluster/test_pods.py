@@ -9,13 +9,13 @@ import pytest
 import yaml
 from rich.console import Console
 
-from manifests.labels import STACK
 from tests.cluster.lab import Config, bare, managed, volume
 from tests.cluster.project import Project, eventually
-from toolchain import gotool
-from toolchain.build import Builder
-from toolchain.groups import BY_NAME
-from workloads.launched_pods import launched_pods
+from trainstack.dev.toolchain import gotool
+from trainstack.dev.toolchain.build import Builder
+from trainstack.dev.toolchain.groups import BY_NAME
+from trainstack.objects.labels import STACK
+from trainstack.runs.manifests.launched_pods import launched_pods
 
 pytestmark = pytest.mark.cluster
 

@@ -11,12 +11,6 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from cli.app import app
-from cli.image_builds import OWN_BASE
-from cli.image_tools import ImageTool
-from devcluster.cluster import Cluster
-from devcluster.images import Recipe, Storage, ensure_built
-from devcluster.registry_access import RegistryAccess
 from tests.cluster.lab import NAMESPACE, await_end, bare, launches, ledgers, team_config, uid, uids
 from tests.cluster.project import ROOT, Project
 from tests.cluster.registries import (
@@ -28,6 +22,12 @@ from tests.cluster.registries import (
     served_with_password,
     write_dockerfile,
 )
+from trainstack.cli.app import app
+from trainstack.cli.image_builds import OWN_BASE
+from trainstack.cli.image_tools import ImageTool
+from trainstack.dev.cluster.cluster import Cluster
+from trainstack.dev.cluster.images import Recipe, Storage, ensure_built
+from trainstack.dev.cluster.registry_access import RegistryAccess
 
 pytestmark = pytest.mark.cluster
 
@@ -59,7 +59,8 @@ def make_project(folder: Path, registry: str) -> Path:
     (folder / "workloads" / TRAINING).mkdir(parents=True)
     for name in ("Pulumi.yaml", "defaults.yaml"):
         shutil.copy(ROOT / name, folder)
-    (folder / "workloads" / "wrapper").symlink_to(ROOT / "workloads" / "wrapper")
+    (folder / "trainstack" / "runs").mkdir(parents=True)
+    (folder / "trainstack" / "runs" / "wrapper").symlink_to(ROOT / "trainstack" / "runs" / "wrapper")
     text = (ROOT / "Pulumi.traindb.yaml").read_text()
     assert text.count(MODEL_IMAGE) == 2
     text = text.replace(MODEL_IMAGE, f"{registry}/{MODEL_IMAGE}")

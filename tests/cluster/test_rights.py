@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 import yaml
 
-from checks.cluster.client import FORBIDDEN
-from cli.rights import FOLDER, text
-from cli.session import Session
-from devcluster import cluster as devcluster
-from devcluster.access import write_kubeconfig
-from devcluster.cluster import Cluster
-from manifests.rights import API, Grant, granted_by
 from tests.cluster.audit import Request, requests
 from tests.cluster.lab import NAMESPACE, await_end, managed, volume
 from tests.cluster.project import ROOT, Done, Project
 from tests.conftest import start_cluster
 from tests.unit.stacks.test_environment_rights import INSTALLING
+from trainstack.cli.rights import FOLDER, text
+from trainstack.cli.session import Session
+from trainstack.dev.cluster import cluster as devcluster
+from trainstack.dev.cluster.access import write_kubeconfig
+from trainstack.dev.cluster.cluster import Cluster
+from trainstack.live.client import FORBIDDEN
+from trainstack.platform.rbac.rights import API, Grant, granted_by
 
 pytestmark = pytest.mark.cluster
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import yaml
 
-from manifests.labels import is_field_manager
 from tests.cluster.lab import (
     HELD,
     MOUNT,
@@ -40,6 +39,7 @@ from tests.cluster.lab import (
 )
 from tests.cluster.people import Person, make_claim
 from tests.cluster.project import ROOT, Project, eventually
+from trainstack.objects.labels import is_field_manager
 
 pytestmark = pytest.mark.cluster
 
@@ -170,7 +170,7 @@ def recorded_once(project: Project, loader: dict[str, Any]) -> None:
 @contextmanager
 def edited_wrapper(project: Project) -> Iterator[None]:
     """Another version of the wrapper, as after an update of this project."""
-    file = project.root / "workloads" / "wrapper" / "run.py"
+    file = project.root / "trainstack" / "runs" / "wrapper" / "run.py"
     before = file.read_text()
     file.write_text(f"{before}\n# Another version.\n")
     try:

@@ -123,7 +123,7 @@ def reviewed(project: Project) -> list[Done]:
     python, reports = str(ROOT / ".venv" / "bin" / "python"), str(project.root / "reviewed")
     here = ["--base", str(project.root), "--head", str(project.root), "--reports", reports]
     steps = (["preview", *here, "--stack", project.stack], ["comment", "--stack", project.stack, "--reports", reports])
-    done = [project.run([python, "-m", "review", *words]) for words in steps]
+    done = [project.run([python, "-m", "trainstack.review", *words]) for words in steps]
     (project.root / "reviewed" / "comment.md").write_text(done[-1].out)
     assert "sealed" in done[-1].out
     return done

@@ -11,10 +11,6 @@ from typing import Any
 
 import pytest
 
-from devcluster import cgroups, network
-from devcluster import cluster as devcluster
-from devcluster.cluster import Cluster
-from devcluster.layout import HIDDEN_MARK, Layout
 from tests.cluster import traces
 from tests.cluster.people import (
     NAMESPACE,
@@ -28,6 +24,10 @@ from tests.cluster.people import (
     make_pytorchjob,
 )
 from tests.cluster.project import ROOT, Project, eventually
+from trainstack.dev.cluster import cgroups, network
+from trainstack.dev.cluster import cluster as devcluster
+from trainstack.dev.cluster.cluster import Cluster
+from trainstack.dev.cluster.layout import HIDDEN_MARK, Layout
 from workloads.digits.prepare import write_dataset
 
 pytestmark = pytest.mark.cluster

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from devcluster.cluster import Cluster
 from tests.cluster.lab import HELD, MOUNT, NAMESPACE, OPEN, await_end, bare, outputs, run_id, team_config
 from tests.cluster.project import Project
+from trainstack.dev.cluster.cluster import Cluster
 
 pytestmark = pytest.mark.cluster
 

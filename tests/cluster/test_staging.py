@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from devcluster import cluster as devcluster
-from devcluster.cluster import Cluster
-from devcluster.images import ensure_images, helpers, operators, workload
-from devcluster.spec import NODE_NAME
 from tests.cluster.lab import launches
 from tests.cluster.project import ROOT, Project
+from trainstack.dev.cluster import cluster as devcluster
+from trainstack.dev.cluster.cluster import Cluster
+from trainstack.dev.cluster.images import ensure_images, helpers, operators, workload
+from trainstack.dev.cluster.spec import NODE_NAME
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

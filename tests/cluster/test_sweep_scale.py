@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from devcluster import cluster as devcluster
-from devcluster.api import Api
-from devcluster.cluster import Cluster
-from devcluster.images import ensure_images, helpers, operators
-from devcluster.layout import Layout
-from devcluster.simulated import DURATION, GPU, GPU_PRODUCT, SIMULATED
-from devcluster.spec import ClusterSpec
 from tests.cluster.lab import Config, true_conditions
 from tests.cluster.pods import make_pod
 from tests.cluster.project import Project, eventually
 from tests.cluster.search import search_config, space, trials_of
+from trainstack.dev.cluster import cluster as devcluster
+from trainstack.dev.cluster.api import Api
+from trainstack.dev.cluster.cluster import Cluster
+from trainstack.dev.cluster.images import ensure_images, helpers, operators
+from trainstack.dev.cluster.layout import Layout
+from trainstack.dev.cluster.simulated import DURATION, GPU, GPU_PRODUCT, SIMULATED
+from trainstack.dev.cluster.spec import ClusterSpec
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

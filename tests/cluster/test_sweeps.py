@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from devcluster.cluster import Cluster
-from devcluster.images import ensure_images, git, workload
 from tests.cluster import forge
 from tests.cluster.lab import NAMESPACE, OPEN, Config, outputs, quiet, true_conditions, uid
 from tests.cluster.project import ROOT, Project, eventually
@@ -25,6 +23,8 @@ from tests.cluster.search import (
     up,
     values,
 )
+from trainstack.dev.cluster.cluster import Cluster
+from trainstack.dev.cluster.images import ensure_images, git, workload
 
 pytestmark = pytest.mark.cluster
 

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 import yaml
 
-from devcluster.cluster import Cluster
-from devcluster.images import ensure_images, git
 from tests.cluster import forge
 from tests.cluster.lab import launch, launches, outputs, quiet, run_id, true_conditions
 from tests.cluster.page import Page
 from tests.cluster.people import NAMESPACE, PRODUCT, QUEUE, Person
 from tests.cluster.project import Project, eventually
 from tests.cluster.users_registry import UsersRegistry, executed_image_rows, users_registry
+from trainstack.dev.cluster.cluster import Cluster
+from trainstack.dev.cluster.images import ensure_images, git
 
 pytestmark = pytest.mark.cluster
 

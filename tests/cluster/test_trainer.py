@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from devcluster import cluster as devcluster
-from devcluster.cluster import Cluster
 from tests.cluster.project import ROOT, Project, eventually
 from tests.conftest import start_cluster
+from trainstack.dev.cluster import cluster as devcluster
+from trainstack.dev.cluster.cluster import Cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -17,21 +17,21 @@ from typing import Any
 import pytest
 
 from bench.transfer import measure
-from checks.cluster.loaders import read_loaders
-from checks.recovery.loaders import loader_troubles, waiting_loaders
-from cli import loader as loader_module
-from cli.kubectl import kubectl
-from cli.loader import Loader, data_loader, loader_job
-from cli.parts import CHUNK
-from cli.transfer import fetch, listing, upload
-from cli.trees import PARTIAL
-from devcluster.cluster import Cluster
-from settings.model import Cluster as ClusterSection
-from settings.model import Loader as LoaderSection
-from settings.model import Settings
-from settings.workloads import Resources
 from tests.cluster.project import ROOT, eventually
-from workloads.data_loader import CONTAINER
+from trainstack.cli import loader as loader_module
+from trainstack.cli.chunks import CHUNK
+from trainstack.cli.kubectl import kubectl
+from trainstack.cli.listing import PARTIAL
+from trainstack.cli.loader import Loader, data_loader, loader_job
+from trainstack.cli.transfer import fetch, listing, upload
+from trainstack.dev.cluster.cluster import Cluster
+from trainstack.lifecycle.recovery.loaders import loader_troubles, waiting_loaders
+from trainstack.live.loaders import read_loaders
+from trainstack.runs.manifests.data_loader import CONTAINER
+from trainstack.settings.model import Cluster as ClusterSection
+from trainstack.settings.model import Loader as LoaderSection
+from trainstack.settings.model import Settings
+from trainstack.settings.sections.workloads import Resources
 
 pytestmark = pytest.mark.cluster
 
@@ -279,10 +279,10 @@ def test_two_gigabytes_are_at_least_half_as_fast_as_kubectl_cp(loader: Loader, v
 
 def upload_command(folder: Path, environment: str, source: Path, place: str) -> tuple[list[str], dict[str, str]]:
     """The words and the variables of `trainstack upload` in a project of this environment in a folder."""
-    for name in ("Pulumi.yaml", "defaults.yaml", "workloads"):
+    for name in ("Pulumi.yaml", "defaults.yaml", "workloads", "trainstack"):
         (folder / name).symlink_to(ROOT / name)
     (folder / "Pulumi.transfer.yaml").write_text(environment)
-    words = [sys.executable, "-m", "cli", "upload", str(source), f"data:{place}", "-s", "transfer", "--json"]
+    words = [sys.executable, "-m", "trainstack.cli", "upload", str(source), f"data:{place}", "-s", "transfer", "--json"]
     return words, {**os.environ, "PYTHONPATH": str(ROOT)}
 
 

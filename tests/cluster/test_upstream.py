@@ -12,13 +12,13 @@ import pytest
 import yaml
 from rich.console import Console
 
-from manifests.labels import LAUNCH, LEDGER, MANAGED_BY, RUN, SKIP_AWAIT, STACK, WORKLOAD, Manifest
-from review.declared import declared
 from tests.cluster.people import Person
 from tests.cluster.project import ROOT
-from toolchain import gotool
-from toolchain.build import Builder
-from toolchain.groups import BY_NAME
+from trainstack.dev.toolchain import gotool
+from trainstack.dev.toolchain.build import Builder
+from trainstack.dev.toolchain.groups import BY_NAME
+from trainstack.objects.labels import LAUNCH, LEDGER, MANAGED_BY, RUN, SKIP_AWAIT, STACK, WORKLOAD, Manifest
+from trainstack.review.declared import declared
 
 pytestmark = pytest.mark.cluster
 

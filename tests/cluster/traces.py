@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from devcluster.layout import Layout
-from devcluster.processes import start_time
+from trainstack.dev.cluster.layout import Layout
+from trainstack.dev.cluster.processes import start_time
 
 SYSCTLS = (
     "kernel/panic",

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import hypothesis
 
-from checks.preflight import examine
-from settings.errors import SettingsError
-from settings.load import load_with_places
-from settings.model import Settings
 from tests.dryrun.draws import Config
 from tests.dryrun.server import Manifest, Server
-from workloads.render import Inputs, everything
+from trainstack.declared import Inputs, everything
+from trainstack.preflight.preflight import examine
+from trainstack.settings.errors import SettingsError
+from trainstack.settings.loading.load import load_with_places
+from trainstack.settings.model import Settings
 
 SEED = 20260
 SUPPRESSED = list(hypothesis.HealthCheck)

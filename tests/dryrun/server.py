@@ -10,11 +10,11 @@ from typing import Any
 
 import yaml
 
-from checks.cluster.paths import collection
-from manifests.release import read_release
 from tests.apiserver import ApiServer, api_server
 from tests.unit.checks.cases import ROOT
-from workloads.launched_pods import launched_pods
+from trainstack.live.paths import collection
+from trainstack.platform.operators.release import read_release
+from trainstack.runs.manifests.launched_pods import launched_pods
 
 Manifest = dict[str, Any]
 NAMESPACE = "research"

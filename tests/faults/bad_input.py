@@ -15,10 +15,10 @@ from pathlib import Path
 
 import yaml
 
-from settings.spaces import sweeps
-from settings.stack_name import stacks
 from tests.faults.hostile import FRAGMENTS, LOOKALIKES, damaged
 from tests.odd_files import make_huge, make_socket
+from trainstack.settings.search_space.spaces import sweeps
+from trainstack.settings.values.stack_name import stacks
 
 ROOT = Path(__file__).resolve().parents[2]
 SEARCH = "search"
@@ -60,7 +60,7 @@ def make_checkout(folder: Path) -> Path:
     """The files of the project that settings are read from, with what they name."""
     for file in (*ROOT.glob("Pulumi*.yaml"), ROOT / "defaults.yaml"):
         shutil.copy2(file, folder / file.name)
-    for name in ("workloads", "sweeps"):
+    for name in ("workloads", "sweeps", "trainstack/runs/wrapper"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     dev = (ROOT / "Pulumi.dev.yaml").read_text(encoding="utf-8").replace("encryptionsalt", "#")
     text = (folder / "defaults.yaml").read_text(encoding="utf-8")

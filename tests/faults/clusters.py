@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import cluster as devcluster
-from devcluster.cluster import Cluster
-from devcluster.images import Recipe, ensure_images
+from trainstack.dev.cluster import cluster as devcluster
+from trainstack.dev.cluster.cluster import Cluster
+from trainstack.dev.cluster.images import Recipe, ensure_images
 
 
 @contextmanager

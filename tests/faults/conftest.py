@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from devcluster.cluster import Cluster
-from devcluster.images import helpers, operators, workload
 from tests.cluster.project import ROOT, Project
 from tests.faults import outages
 from tests.faults.clusters import own_cluster
+from trainstack.dev.cluster.cluster import Cluster
+from trainstack.dev.cluster.images import helpers, operators, workload
 
 
 @pytest.fixture(scope="session")

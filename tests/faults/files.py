@@ -4,10 +4,10 @@ from pathlib import Path
 
 import yaml
 
-from settings.hyperparams import SETS_FILE, SPACE_FILE, folder, text_of
-from settings.spaces import load_space
 from tests.faults.configurations import SETS, SWEEPS
-from trials.expand import expand
+from trainstack.settings.search_space.hyperparams import SETS_FILE, SPACE_FILE, folder, text_of
+from trainstack.settings.search_space.spaces import load_space
+from trainstack.sweeps.search.expand import expand
 
 
 def write_sweeps(root: Path) -> None:

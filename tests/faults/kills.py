@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from stacks.ending import permission
 from tests.cluster.lab import bare, platform_config, volume
 from tests.cluster.project import Project
 from tests.faults import engine
 from tests.faults.engine import Ended
+from trainstack.stacks.teardown_mode import permission
 
 Operation = Literal["up", "destroy"]
 Victim = Literal["cli", "language host", "provider"]

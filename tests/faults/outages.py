@@ -6,8 +6,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from devcluster import faults
-from devcluster.cluster import Cluster
 from tests.cluster.lab import (
     HELD,
     MOUNT,
@@ -26,6 +24,8 @@ from tests.cluster.people import Person, make_job, make_pytorchjob
 from tests.cluster.project import Done, Project, eventually
 from tests.faults import engine
 from tests.faults.rivals import TRAINS, undisturbed
+from trainstack.dev.cluster import faults
+from trainstack.dev.cluster.cluster import Cluster
 
 EPOCHS, EPOCH_SECONDS = 60, 0.25
 """Long enough for a fault to come in the middle."""

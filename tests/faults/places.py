@@ -8,17 +8,17 @@ from typing import Any
 
 import yaml
 
-from devcluster.config import SHARED_FOLDER
-from manifests.labels import STACK, WORKLOAD
 from tests.cluster.people import Person
 from tests.cluster.project import ROOT, Project
 from tests.faults.configurations import Configuration, Share
 from tests.faults.surroundings import cluster_queue, platform, platform_stack, stack_config
+from trainstack.dev.cluster.config import SHARED_FOLDER
+from trainstack.objects.labels import STACK, WORKLOAD
 
 Body = dict[str, Any]
 RESEARCHER = "researcher"
 """The service account that a tenant acts as."""
-SITE = ROOT / "devcluster" / "sites" / "eidf" / "objects.yaml"
+SITE = ROOT / "trainstack" / "dev" / "cluster" / "sites" / "eidf" / "objects.yaml"
 """A GPU service: its rules for Jobs, and what its tenants may do."""
 
 

@@ -7,17 +7,17 @@ from pathlib import Path
 import yaml
 from rich.console import Console
 
-from devcluster.images import Recipe
-from devcluster.images.catalog import CONTAINERFILES, INIT_PYTORCH
-from manifests.kueue import kueue
-from manifests.labels import Manifest
-from manifests.operators import OperatorManifests, of_release
-from manifests.training_operator import training_operator
-from settings.operators import ControllerResources, Kueue, TrainingOperator
-from settings.operators import Manifest as Declared
-from toolchain import gotool, manifests, tools
-from toolchain.build import Builder
-from toolchain.groups import Group, Program, Stamp
+from trainstack.dev.cluster.images import Recipe
+from trainstack.dev.cluster.images.catalog import CONTAINERFILES, INIT_PYTORCH
+from trainstack.dev.toolchain import gotool, manifests, tools
+from trainstack.dev.toolchain.build import Builder
+from trainstack.dev.toolchain.groups import Group, Program, Stamp
+from trainstack.objects.labels import Manifest
+from trainstack.platform.operators.install import OperatorManifests, of_release
+from trainstack.platform.operators.kueue import kueue
+from trainstack.platform.operators.training_operator import training_operator
+from trainstack.settings.sections.operators import ControllerResources, Kueue, TrainingOperator
+from trainstack.settings.sections.operators import Manifest as Declared
 
 KUEUE = "sigs.k8s.io/kueue"
 TRAINING_OPERATOR = "github.com/kubeflow/training-operator"

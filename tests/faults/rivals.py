@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-WRAPPER = Path(__file__).parents[2] / "workloads" / "wrapper" / "run.py"
+WRAPPER = Path(__file__).parents[2] / "trainstack" / "runs" / "wrapper" / "run.py"
 FAULTY = Path(__file__).with_name("faulty.py")
 EPOCHS = 6
 DEADLINE_SECONDS = 60

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from devcluster.cluster import Cluster
-from devcluster.objects import IDENTITY
 from tests.cluster.inventory import everything
 from tests.cluster.lab import volume
 from tests.cluster.people import Person
 from tests.cluster.project import Done, Project
 from tests.faults.clusters import own_cluster
 from tests.faults.places import RESEARCHER, write_kubeconfig
+from trainstack.dev.cluster.cluster import Cluster
+from trainstack.dev.cluster.objects import IDENTITY
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

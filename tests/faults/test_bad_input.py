@@ -17,10 +17,10 @@ import yaml
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from cli.app import app
 from tests.faults.bad_input import NO_FILES, ROOT, SEARCH, Case, changed, make_checkout, targets
 from tests.faults.hostile import FRAGMENTS
 from tests.seeds import chosen_seed
+from trainstack.cli.app import app
 
 SEED = chosen_seed("TRAINSTACK_FAULTS_SEED")
 MOST_SECONDS = 20.0

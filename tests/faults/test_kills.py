@@ -15,17 +15,17 @@ from typing import Any
 
 import pytest
 
-from checks.recovery.trouble import Mending
-from checks.states import MEMORY
-from devcluster.cluster import Cluster
-from devcluster.images import helpers, operators
-from manifests.labels import STACK, STATE
 from tests.cluster.project import Project, emptied
 from tests.faults import engine, kills
 from tests.faults.bucket import bucket
 from tests.faults.clusters import own_cluster
 from tests.faults.kills import Kill, Operation, Victim
 from tests.seeds import chosen_seed
+from trainstack.dev.cluster.cluster import Cluster
+from trainstack.dev.cluster.images import helpers, operators
+from trainstack.guards.states import MEMORY
+from trainstack.lifecycle.recovery.problem import Mending
+from trainstack.objects.labels import STACK, STATE
 
 pytestmark = pytest.mark.cluster
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from manifests.labels import LAUNCH, RUN, STACK, STATE
 from tests.apiserver import ApiServer, Body, api_server
 from tests.cluster.project import Project, eventually
 from tests.stateful.checkout import make_run
-from workloads.records import claim_config_map
+from trainstack.objects.labels import LAUNCH, RUN, STACK, STATE
+from trainstack.runs.records import claim_config_map
 
 NAMESPACE, MOVED = "team", "team-b"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"

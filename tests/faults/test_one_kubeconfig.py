@@ -19,7 +19,7 @@ from tests.cluster.project import Done, Project
 VERBS = ("create", "update", "patch", "delete", "deletecollection")
 BEFORE_THE_PROVIDER = ("__main__.py", "if program is not None:\n")
 """A file of the program, and the line before which the context changes: the program has read the cluster."""
-BEHIND_THE_GATE = ("components/cluster.py", "    return read\n")
+BEHIND_THE_GATE = ("trainstack/components/cluster.py", "    return read\n")
 """The provider has proven its cluster, and has written nothing."""
 
 
@@ -144,7 +144,7 @@ def test_our_commands_go_on_where_they_began(two: Two, copy: Project) -> None:
     environment = {"TMPDIR": str(temporary), "KUBECONFIG": relative}
 
     def run(words: str) -> Done:
-        program = f"cd docs && exec {copy.root}/.venv/bin/python -m cli {words} -s lab"
+        program = f"cd docs && exec {copy.root}/.venv/bin/python -m trainstack.cli {words} -s lab"
         return copy.run(["sh", "-c", program], environment=environment)
 
     done, here, elsewhere = changed(two, lambda: run("up --no-wait"))

@@ -9,13 +9,13 @@ from collections.abc import Callable
 
 import pytest
 
-from devcluster import faults
-from devcluster.cluster import Cluster
 from tests.cluster.lab import await_end, uids
 from tests.cluster.project import Project, eventually
 from tests.faults import outages
 from tests.faults.outages import MOST_MOMENTS, Record
 from tests.seeds import chosen_seed
+from trainstack.dev.cluster import faults
+from trainstack.dev.cluster.cluster import Cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

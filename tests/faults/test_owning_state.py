@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from manifests.labels import FIELD_MANAGER, STATE, field_manager, is_field_manager
 from tests.apiserver import ApiServer, Body, api_server
 from tests.cluster.project import Done, Project
 from tests.stateful.checkout import make_run
+from trainstack.objects.labels import FIELD_MANAGER, STATE, field_manager, is_field_manager
 
 RUNS = "team"
 """The namespace of the run: it is there before."""

@@ -6,8 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from devcluster.cluster import Cluster
-from settings.hyperparams import folder
 from tests.cluster.people import Person
 from tests.cluster.project import Project
 from tests.faults.configurations import COUNT, ENVIRONMENTS, SWEEPS, Environment, draw
@@ -15,6 +13,8 @@ from tests.faults.course import clean_up, follow
 from tests.faults.files import write_sweeps
 from tests.faults.places import Place, places
 from tests.seeds import chosen_seed
+from trainstack.dev.cluster.cluster import Cluster
+from trainstack.settings.search_space.hyperparams import folder
 
 pytestmark = pytest.mark.cluster
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from devcluster.cluster import Cluster
-from devcluster.images import helpers, operators
 from tests.cluster.inventory import Name, everything
 from tests.cluster.people import Person
 from tests.cluster.project import Project, emptied, eventually
 from tests.faults.clusters import own_cluster
 from tests.faults.drawn_stacks import STACK, Drawn, draw, operators_config
 from tests.seeds import chosen_seed
+from trainstack.dev.cluster.cluster import Cluster
+from trainstack.dev.cluster.images import helpers, operators
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

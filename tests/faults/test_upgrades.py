@@ -8,18 +8,19 @@ from typing import Any
 
 import pytest
 
-from devcluster import cluster as devcluster
-from devcluster.cluster import Cluster
-from devcluster.images import ensure_images, helpers, operators, workload
-from manifests import labels, namespaces, probes, storage
-from settings.environment import Namespace
-from settings.storage import StorageClass
 from tests.cluster.lab import HELD, MOUNT, NAMESPACE, OPEN, await_end, await_pods, bare, in_pod, launch, uid, uids
 from tests.cluster.project import ROOT, Project, eventually
 from tests.faults import outages
 from tests.faults.outages import SECONDS, Record
 from tests.faults.predecessors import RELEASES, Predecessors
-from toolchain.manifests import MANIFESTS, Manifest
+from trainstack.dev.cluster import cluster as devcluster
+from trainstack.dev.cluster.cluster import Cluster
+from trainstack.dev.cluster.images import ensure_images, helpers, operators, workload
+from trainstack.dev.toolchain.manifests import MANIFESTS, Manifest
+from trainstack.objects import labels
+from trainstack.platform import namespaces, probes, storage
+from trainstack.settings.sections.environment import Namespace
+from trainstack.settings.sections.storage import StorageClass
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -10,7 +10,7 @@ import yaml
 from tests.stateful.trees import Body
 
 ROOT = Path(__file__).parents[2]
-FILES = ("__main__.py", "Pulumi.yaml", "defaults.yaml", "workloads/wrapper/run.py")
+FILES = ("__main__.py", "Pulumi.yaml", "defaults.yaml", "trainstack/runs/wrapper/run.py")
 """What the program reads beside the environment's own file."""
 
 

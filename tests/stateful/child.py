@@ -24,17 +24,17 @@ import pulumi
 import yaml
 from pulumi.runtime.proto import language_pb2
 
-import checks.launches
-import stacks.assemble
-import stacks.program
-import stacks.teardown
+import trainstack.runs.launches
+import trainstack.stacks.assemble
+import trainstack.stacks.plan_change
+import trainstack.stacks.teardown
 from tests.stateful.engine import Engine
 from tests.stateful.monitor import Hooks, Log, Monitor, serve
 from tests.stateful.provider import Failed
 from tests.stateful.state import State
-from toolchain.language_host import LanguageHost
+from trainstack.dev.toolchain.language_host import LanguageHost
 
-PROGRAM = (stacks.assemble, stacks.program, stacks.teardown)
+PROGRAM = (trainstack.stacks.assemble, trainstack.stacks.plan_change, trainstack.stacks.teardown)
 """Imported in the process that all others are forked from."""
 PROJECT = "trainstack"
 KILLED = 137
@@ -151,7 +151,7 @@ def _request(operation: Operation, address: str) -> Any:
 def _set_clock(ahead_seconds: float) -> None:
     if not ahead_seconds:
         return
-    real = checks.launches.utc_now
+    real = trainstack.runs.launches.utc_now
 
     def shifted() -> dt.datetime:
         return real() + dt.timedelta(seconds=ahead_seconds)

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from checks.cluster import paths
-from manifests.labels import STACK
 from tests.apiserver import ApiServer
 from tests.stateful.trees import Body
+from trainstack.live import paths
+from trainstack.objects.labels import STACK
 
 Status = Literal["running", "succeeded", "failed", "suspended"]
 SECOND = "2026-01-01T00:00:00Z"

@@ -12,13 +12,13 @@ from typing import Any, ClassVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from manifests.labels import LAUNCH, LEDGER, RUN, STACK, WRAPPER
 from tests.apiserver import ApiServer
 from tests.stateful import cluster
 from tests.stateful.checkout import make_run
 from tests.stateful.session import Session
 from tests.stateful.trees import Body
 from tests.stateful.world import AWAY, HOME, World, make_world
+from trainstack.objects.labels import LAUNCH, LEDGER, RUN, STACK, WRAPPER
 
 WRITES = frozenset({"create", "update", "delete", "program writes"})
 """Moments at which a write is about to be sent, and can be refused."""

@@ -18,9 +18,9 @@ from typing import Any
 import httpx
 import yaml
 
-from checks.cluster import paths
-from manifests.labels import FIELD_MANAGER, PATCH_FORCE, SKIP_AWAIT
 from tests.stateful.trees import Body, Path, at, below, copy, differences, holds_unknown, parse, pruned, put
+from trainstack.live import paths
+from trainstack.objects.labels import FIELD_MANAGER, PATCH_FORCE, SKIP_AWAIT
 
 GONE_SECONDS = 60.0
 """For how long a deletion is waited for; the provider would wait for minutes."""

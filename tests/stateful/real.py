@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from manifests.labels import FIELD_MANAGER, STATE
-from stacks.ending import permission
 from tests.apiserver import ApiServer, Body, Event
 from tests.cluster.project import Project
 from tests.stateful import cluster
 from tests.stateful.session import COLLECTION_SECONDS
 from tests.stateful.world import AWAY, HOME, World
+from trainstack.objects.labels import FIELD_MANAGER, STATE
+from trainstack.stacks.teardown_mode import permission
 
 _CHOSEN = re.compile(r"-[a-z0-9]{5}$")
 """The end of a name that the API server chose."""

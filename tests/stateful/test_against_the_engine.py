@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from checks.cluster import paths
-from manifests.labels import LEDGER
 from tests.apiserver import ApiServer, write_kubeconfig
 from tests.cluster.project import Project
 from tests.stateful import cluster
 from tests.stateful.checkout import make_run
 from tests.stateful.real import Pair
 from tests.stateful.world import AWAY, HOME, make_world, user_of
+from trainstack.live import paths
+from trainstack.objects.labels import LEDGER
 
 Step = str | Callable[[Pair], None]
 """A command, or what happens between two."""

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from manifests.labels import LAUNCH, LEDGER, RUN, STACK
 from tests.apiserver import ApiServer
 from tests.stateful import cluster
 from tests.stateful.checkout import make_run
 from tests.stateful.session import Session
 from tests.stateful.world import AWAY, HOME, World, make_world
+from trainstack.objects.labels import LAUNCH, LEDGER, RUN, STACK
 
 NAMINGS = ("derived", "generated", "fixed")
 

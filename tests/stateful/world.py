@@ -6,9 +6,6 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from checks.cluster import paths
-from manifests.labels import LEDGER, RUN, STACK
-from stacks.ending import permission
 from tests.apiserver import ApiServer, Event, User, write_kubeconfig
 from tests.stateful import cluster
 from tests.stateful.checkout import Checkout, make_checkout
@@ -16,7 +13,10 @@ from tests.stateful.child import Operation
 from tests.stateful.cluster import Launch, Status
 from tests.stateful.provider import LATE
 from tests.stateful.session import Session
-from workloads.names import ledger_name
+from trainstack.live import paths
+from trainstack.objects.labels import LEDGER, RUN, STACK
+from trainstack.runs.names import ledger_name
+from trainstack.stacks.teardown_mode import permission
 
 _NUMBERS = count(1)
 HOME, AWAY = "home", "away"

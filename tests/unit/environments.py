@@ -4,22 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from checks.cluster.snapshot import Runs
-from checks.identity import Cluster
-from checks.states import OwnState
-from manifests.operators import in_order
-from manifests.retained import retained
-from settings.environment import Environment, Namespace
-from settings.load import load
-from settings.model import Settings
-from settings.operators import Install, Operators
-from settings.secrets import Secrets
-from settings.stack_name import stacks
-from settings.storage import PersistentVolume
-from settings.sweeps import Sweeps
-from settings.tenants import Team, Tenants
-from stacks.decided import Decided, runs_and_sweeps
-from stacks.program import Program
 from tests.unit.make import (
     make_distributed,
     make_kueue,
@@ -33,8 +17,24 @@ from tests.unit.make import (
     make_training_operator,
 )
 from tests.unit.manifests import test_kueue_install, test_trainer_install, test_training_operator_install
-from workloads import render
-from workloads.render import Inputs
+from trainstack import declared as render
+from trainstack.declared import Inputs
+from trainstack.guards.cluster_identity import Cluster
+from trainstack.guards.states import OwnState
+from trainstack.live.snapshot import Runs
+from trainstack.platform.operators.install import in_order
+from trainstack.platform.retained import retained
+from trainstack.settings.loading.load import load
+from trainstack.settings.model import Settings
+from trainstack.settings.sections.environment import Environment, Namespace
+from trainstack.settings.sections.operators import Install, Operators
+from trainstack.settings.sections.secrets import Secrets
+from trainstack.settings.sections.storage import PersistentVolume
+from trainstack.settings.sections.sweeps import Sweeps
+from trainstack.settings.sections.tenants import Team, Tenants
+from trainstack.settings.values.stack_name import stacks
+from trainstack.stacks.plan_change import Program
+from trainstack.stacks.run_decision import Decided, runs_and_sweeps
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Cluster({"kube-system": "here"}, "lab", "https://lab:6443")

@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from settings.constraints import Value
-from settings.environment import Environment, Namespace
-from settings.hyperparams import Expansion, numbered, space_digest
-from settings.model import Settings
-from settings.operators import Kueue, KueueConfiguration, Manifest, Operators, TrainingOperator
-from settings.queues import (
+from trainstack.settings.model import Settings
+from trainstack.settings.search_space.constraints import Value
+from trainstack.settings.search_space.hyperparams import Expansion, numbered, space_digest
+from trainstack.settings.search_space.space import Objective, Parameter, Space
+from trainstack.settings.sections.environment import Environment, Namespace
+from trainstack.settings.sections.operators import Kueue, KueueConfiguration, Manifest, Operators, TrainingOperator
+from trainstack.settings.sections.queues import (
     ClusterQueue,
     Cohort,
     FlavorQuotas,
@@ -18,11 +19,10 @@ from settings.queues import (
     ResourceGroup,
     ResourceQuota,
 )
-from settings.secrets import Encrypted, Secret
-from settings.space import Objective, Parameter, Space
-from settings.storage import Storage, StorageClass, Volume
-from settings.sweeps import Sweep, Sweeps
-from settings.workloads import Image, Mount, Record, Resources, Role, Workload, Workloads
+from trainstack.settings.sections.secrets import Encrypted, Secret
+from trainstack.settings.sections.storage import Storage, StorageClass, Volume
+from trainstack.settings.sections.sweeps import Sweep, Sweeps
+from trainstack.settings.sections.workloads import Image, Mount, Record, Resources, Role, Workload, Workloads
 
 CIPHERTEXT = "v1:mEllewlEmDQ=:zRBUashAhE/c2+zN2piMTWYrywE="
 """A value in the form that the engine writes."""

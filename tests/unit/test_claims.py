@@ -8,11 +8,11 @@ from typing import Any
 import pulumi
 import pytest
 
-from checks.cluster.client import Answer, ClusterError
-from components import claims
-from components.claims import Claim, claim_hooks
-from components.departing import after_those
-from manifests.labels import LAUNCH, LEDGER, STACK, with_state
+from trainstack.components import claims
+from trainstack.components.await_deletion import after_those
+from trainstack.components.claims import Claim, claim_hooks
+from trainstack.live.client import Answer, ClusterError
+from trainstack.objects.labels import LAUNCH, LEDGER, STACK, with_state
 
 RECORD: dict[str, Any] = {
     "apiVersion": "v1",

@@ -15,25 +15,25 @@ import typer.main
 import yaml
 from typer.core import TyperCommand, TyperGroup
 
-from checks.finding import Finding
-from checks.preflight import check, unloaded
-from checks.registry import EVERY
-from checks.rule import Rule
-from cli import deploy
-from cli.app import app
-from cli.session import Session
-from settings.errors import SettingsError
-from settings.load import load_with_places
-from settings.merge import merge, plain
-from settings.operators import Operators
-from settings.source import read
-from settings.spaces import load_space
-from settings.stack_name import stacks
-from toolchain import debian
-from toolchain.versions import collect
-from trials.expand import expand
-from workloads.render import read_inputs
-from workloads.used_images import used_images
+from trainstack.cli import deploy
+from trainstack.cli.app import app
+from trainstack.cli.session import Session
+from trainstack.declared import read_inputs
+from trainstack.dev.toolchain import debian
+from trainstack.dev.toolchain.versions import collect
+from trainstack.preflight.finding import Finding
+from trainstack.preflight.preflight import check, unloaded
+from trainstack.preflight.registry import EVERY
+from trainstack.preflight.rule import Rule
+from trainstack.preflight.used_images import used_images
+from trainstack.settings.errors import SettingsError
+from trainstack.settings.loading.load import load_with_places
+from trainstack.settings.loading.merge import merge, plain
+from trainstack.settings.loading.source import read
+from trainstack.settings.search_space.spaces import load_space
+from trainstack.settings.sections.operators import Operators
+from trainstack.settings.values.stack_name import stacks
+from trainstack.sweeps.search.expand import expand
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md")))
@@ -112,7 +112,7 @@ def anchors(page: Path) -> set[str]:
 
 def project(folder: Path) -> Path:
     """A project in the folder: the files of this one that settings are made of and name, without environments."""
-    for name in ("defaults.yaml", "sweeps", "workloads", ".trainstack"):
+    for name in ("defaults.yaml", "sweeps", "workloads", "trainstack", ".trainstack"):
         (folder / name).symlink_to(ROOT / name)
     return folder
 
@@ -341,13 +341,15 @@ def test_every_direct_dependency_is_explained(heading: str) -> None:
 
 def test_the_base_image_is_explained() -> None:
     """Each package of it stands on the page of dependencies."""
-    packages = (ROOT / "devcluster" / "containerfiles" / "base" / "packages.txt").read_text().split()
+    packages = (
+        (ROOT / "trainstack" / "dev" / "cluster" / "containerfiles" / "base" / "packages.txt").read_text().split()
+    )
     page = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
     assert [name for name in packages if f"`{name}`" not in page] == []
 
 
 def test_the_readme_shows_every_folder_of_the_flow() -> None:
-    """Each package that pyproject.toml installs has its line."""
-    packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]["find"]["include"]
+    """Each package of the library has its line."""
+    packages = [path.parent.name for path in sorted((ROOT / "trainstack").glob("*/__init__.py"))]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert [name for name in packages if f"| [{name.removesuffix('*')}/](" not in readme] == []
+    assert [name for name in packages if f"| [trainstack/{name}/](" not in readme] == []

@@ -6,7 +6,7 @@ from pathlib import Path
 import pulumi
 import pytest
 
-from stacks.ending import ENDING, EndingError, Way, ending, permission
+from trainstack.stacks.teardown_mode import ENDING, EndingError, Way, ending, permission
 
 
 @pytest.fixture(autouse=True)

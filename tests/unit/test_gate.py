@@ -3,14 +3,14 @@
 import pulumi
 import pytest
 
-from checks.identity import CA, Cluster
-from checks.recorded import StateResource
-from components.cluster import mark_and_order, prove, remember
-from components.objects import Object
-from manifests.labels import FIELD_MANAGER, STATE
-from stacks.engine_state import own_state
 from tests.registrations.recorder import Echo, RecordingMonitor, Registration, engine
 from tests.unit.environments import HERE, OWN
+from trainstack.components.cluster import mark_and_order, prove, remember
+from trainstack.components.objects import Object
+from trainstack.guards.cluster_identity import CA, Cluster
+from trainstack.objects.labels import FIELD_MANAGER, STATE
+from trainstack.runs.recorded import StateResource
+from trainstack.stacks.engine_state import own_state
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Imports go down the flow only: settings, then manifests and workloads, checks, components, stacks, the program."""
+"""Imports go down the layers only: a layer of `trainstack` imports itself and those before it."""
 
 import ast
 import subprocess
@@ -11,43 +11,52 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-ALLOWED = {
-    "settings": ("settings",),
-    "manifests": ("manifests", "settings"),
-    "workloads": ("workloads", "manifests", "settings"),
-    "checks": ("checks", "workloads", "manifests", "settings"),
-    # Optuna and scipy are in this room alone.
-    "trials": ("trials", "settings"),
-    "components": ("components", "checks", "workloads", "manifests", "settings"),
-    "stacks": ("stacks", "components", "checks", "workloads", "manifests", "settings"),
-    "__main__": ("stacks", "components", "checks", "workloads", "manifests", "settings"),
-    "toolchain": ("toolchain",),
-    # The names of images are the workloads': the program names the same images that the local cluster builds.
-    "devcluster": ("devcluster", "toolchain", "workloads.images"),
-    "review": ("review", "checks", "workloads", "manifests", "settings"),
-    # What a line of a log tells is the same for those who watch a run and for those who report of it.
-    "reports": ("reports", "checks.training_log", "trials", "settings.space", "settings.constraints"),
-    "cli": (
-        "cli",
-        "reports",
-        "trials",
-        "review",
-        "devcluster",
-        "toolchain",
-        "stacks",
-        "checks",
-        "workloads",
-        "manifests",
-        "settings",
-    ),
-}
-"""By package (or the program), the packages and modules of ours that it may import."""
+LAYERS = (
+    "settings",
+    "objects",
+    "platform",
+    "runs",
+    "sweeps",
+    "declared",
+    "kueue",
+    "preflight",
+    "guards",
+    "forecast",
+    "lifecycle",
+    "onboarding",
+    "live",
+    "components",
+    "stacks",
+    "reports",
+    "review",
+    "dev",
+    "transfer",
+    "cli",
+)
+"""The sub-packages of `trainstack`, and the module `declared`; each may import those before it."""
 
-CONTAINED = {"workloads/digits": ("workloads.digits",), "workloads/wrapper": ()}
+NARROW = {
+    "trainstack.sweeps.search": ("trainstack.sweeps.search", "trainstack.settings"),
+    # What a line of a log tells is the same for those who watch a run and for those who report of it.
+    "trainstack.reports": (
+        "trainstack.reports",
+        "trainstack.runs.logs.training_log",
+        "trainstack.sweeps.search",
+        "trainstack.settings.search_space.constraints",
+        "trainstack.settings.search_space.space",
+    ),
+    "trainstack.dev.toolchain": ("trainstack.dev.toolchain",),
+    # The names of images are the workloads': the program names the same images that the local cluster builds.
+    "trainstack.dev.cluster": ("trainstack.dev", "trainstack.runs.images.images"),
+}
+"""Packages that import less than their layer allows."""
+
+PROGRAM = LAYERS[: LAYERS.index("stacks") + 1]
+"""What the Pulumi program may import."""
+
+CONTAINED = {"workloads/digits": ("workloads.digits",), "trainstack/runs/wrapper": ()}
 """Programs that run in containers, where nothing of ours is installed: they may import their own files alone."""
 
-PURE = ("settings", "manifests", "workloads", "checks", "reports", "trials")
-"""The packages that neither deploy nor touch the network."""
 IMPURE = (
     "pulumi",
     "pulumi_kubernetes",
@@ -59,17 +68,19 @@ IMPURE = (
     "http.client",
     "urllib.request",
 )
-"""Libraries that do."""
-LIVE = "checks/cluster"
-"""The live reads of a cluster: of the checks, they alone touch the network."""
+"""Libraries that deploy, start programs or touch the network."""
+PURE = (*LAYERS[: LAYERS.index("live")], "reports")
+"""The layers that import none of them. `live` alone reads a cluster."""
+ENGINE = ("trainstack/components/", "trainstack/stacks/", "trainstack/dev/toolchain/", "__main__.py")
+"""Where Pulumi is imported: components, stacks, the program, and the toolchain's language host."""
 
 
 @cache
 def sources() -> list[str]:
     """Our files that are under the rule, relative to the project."""
-    files = [ROOT / "__main__.py"]
-    files += [file for package in ALLOWED for file in sorted((ROOT / package).rglob("*.py"))]
-    return [file.relative_to(ROOT).as_posix() for file in files if file.is_file()]
+    folders = (ROOT / "trainstack", ROOT / "workloads")
+    files = [ROOT / "__main__.py", *(file for folder in folders for file in sorted(folder.rglob("*.py")))]
+    return [file.relative_to(ROOT).as_posix() for file in files]
 
 
 @cache
@@ -99,32 +110,69 @@ def contained(file: str) -> str | None:
     return next((folder for folder in CONTAINED if file.startswith(f"{folder}/")), None)
 
 
+def layer(file: str) -> str:
+    """The layer that a file of the library is in; "" for the package itself and for files outside it."""
+    parts = file.removesuffix(".py").split("/")
+    return parts[1] if parts[0] == "trainstack" and parts[1] != "__init__" else ""
+
+
 def ours(module: str) -> bool:
     """Whether a module is of this project."""
-    return within(module, tuple(ALLOWED))
+    return within(module, ("trainstack", "workloads", "components", "stacks"))
 
 
-@pytest.mark.parametrize("package", ALLOWED)
-def test_imports_go_down_the_flow(package: str) -> None:
-    """No file imports a package of ours that stands further down the flow than itself, or beside it."""
+def below(layers: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of these layers as modules."""
+    return tuple(f"trainstack.{each}" for each in layers)
+
+
+def test_every_file_is_in_a_layer() -> None:
+    """No sub-package of `trainstack` is outside the order, and none is empty."""
+    assert {layer(file) for file in sources()} - {""} == {*LAYERS}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_imports_go_down_the_layers(name: str) -> None:
+    """No file imports a layer after its own, or a module outside the library."""
+    allowed = below(LAYERS[: LAYERS.index(name) + 1])
     wrong = [
-        f"{file}:{line}: {package} may not import {module}"
+        f"{file}:{line}: {name} may not import {module}"
         for file in sources()
-        if file.split("/")[0].removesuffix(".py") == package and contained(file) is None
+        if layer(file) == name and contained(file) is None
         for line, module in imports(file)
-        if ours(module) and not within(module, ALLOWED[package])
+        if ours(module) and not within(module, allowed)
     ]
     assert wrong == []
 
 
-def test_settings_builders_checks_and_reports_are_pure() -> None:
-    """They never import the engine, start a program or touch the network; `checks/cluster` alone reads live."""
+@pytest.mark.parametrize("package", NARROW)
+def test_some_packages_import_less(package: str) -> None:
+    """They import the modules named for them alone."""
+    files = [file for file in sources() if file.startswith(package.replace(".", "/") + "/")]
+    wrong = [
+        f"{file}:{line}: may not import {module}"
+        for file in files
+        for line, module in imports(file)
+        if ours(module) and not within(module, NARROW[package])
+    ]
+    assert files
+    assert wrong == []
+
+
+def test_the_program_imports_the_stacks_and_what_is_below() -> None:
+    """No command, no report, no tool."""
+    wrong = [module for _, module in imports("__main__.py") if ours(module) and not within(module, below(PROGRAM))]
+    assert wrong == []
+
+
+def test_the_layers_below_live_are_pure() -> None:
+    """They never import the engine, start a program or touch the network."""
     wrong = [
         f"{file}:{line}: may not import {module}"
         for file in sources()
-        if file.split("/")[0] in PURE and not file.startswith(f"{LIVE}/") and contained(file) is None
+        if layer(file) in PURE and contained(file) is None
         for line, module in imports(file)
-        if within(module, IMPURE) or within(module, ("checks.cluster",))
+        if within(module, IMPURE)
     ]
     assert wrong == []
 
@@ -134,7 +182,7 @@ def test_only_components_and_stacks_know_the_engine() -> None:
     wrong = [
         f"{file}:{line}: may not import {module}"
         for file in sources()
-        if file.split("/")[0].removesuffix(".py") not in ("components", "stacks", "__main__", "toolchain")
+        if not file.startswith(ENGINE)
         for line, module in imports(file)
         if within(module, ("pulumi", "pulumi_kubernetes"))
     ]
@@ -143,10 +191,11 @@ def test_only_components_and_stacks_know_the_engine() -> None:
 
 def test_samplers_are_in_one_room() -> None:
     """What draws and judges sets is imported by the modules that do so alone: to everything else sets are files."""
+    search = "trainstack/sweeps/search/"
     wrong = [
         f"{file}:{line}: may not import {module}"
         for file in sources()
-        if file not in ("trials/sampling.py", "trials/propose.py", "trials/importance.py")
+        if file not in (f"{search}sampling.py", f"{search}propose.py", f"{search}importance.py")
         for line, module in imports(file)
         if within(module, ("optuna", "scipy"))
     ]
@@ -156,7 +205,7 @@ def test_samplers_are_in_one_room() -> None:
 def test_neither_the_program_nor_the_command_loads_what_samples_or_draws() -> None:
     """`pulumi preview` and `trainstack --help` do not wait for samplers, charts and templates."""
     slow = {"optuna", "scipy", "matplotlib", "jinja2"}
-    words = f"import sys, cli.app, stacks.assemble; print({slow} & {{*sys.modules}})"
+    words = f"import sys, trainstack.cli.app, trainstack.stacks.assemble; print({slow} & {{*sys.modules}})"
     told = subprocess.run([sys.executable, "-c", words], cwd=ROOT, capture_output=True, text=True, check=True)
     assert told.stdout == "set()\n"
 
@@ -175,8 +224,22 @@ def test_container_programs_import_nothing_of_ours() -> None:
 
 def test_the_wrapper_is_the_standard_library_alone() -> None:
     """The wrapper runs in any image that has Python: one file, no library."""
-    files = [file for file in sources() if contained(file) == "workloads/wrapper" and not file.endswith("__init__.py")]
+    wrapper = "trainstack/runs/wrapper"
+    files = [file for file in sources() if contained(file) == wrapper and not file.endswith("__init__.py")]
     strange = [
         module for file in files for _, module in imports(file) if module.split(".")[0] not in sys.stdlib_module_names
     ]
     assert (len(files), strange) == (1, [])
+
+
+@pytest.mark.parametrize("name", ["components", "stacks"])
+def test_the_links_at_the_top_lead_into_the_library(name: str) -> None:
+    """A Pulumi engineer looks for them there; nothing imports them under that name."""
+    assert (ROOT / name).is_symlink()
+    assert (ROOT / name).readlink() == Path("trainstack") / name
+
+
+def test_users_folders_hold_no_module_of_the_library() -> None:
+    """What is in `workloads/` and `sweeps/` belongs to the users: a folder for each."""
+    files = [entry.name for name in ("workloads", "sweeps") for entry in (ROOT / name).iterdir() if entry.is_file()]
+    assert files == []

@@ -7,15 +7,15 @@ created at the same time, and reach the engine in an order that varies.
 import pulumi
 import pytest
 
-from components.objects import called
-from settings.model import Settings
-from stacks import platform
-from stacks.assemble import assemble
-from stacks.program import _declared
 from tests.registrations.recorder import Echo, record
 from tests.unit.environments import COMMITTED, committed, decide, decrypted, make_program, of_one_half, whole
-from workloads import render
-from workloads.render import Inputs
+from trainstack import declared as render
+from trainstack.components.objects import called
+from trainstack.declared import Inputs
+from trainstack.settings.model import Settings
+from trainstack.stacks import platform
+from trainstack.stacks.assemble import assemble
+from trainstack.stacks.plan_change import _declared
 
 CRD = "CustomResourceDefinition"
 

@@ -11,12 +11,12 @@ import pulumi
 import pytest
 import yaml
 
-from settings.model import Settings
-from stacks import platform
-from stacks.assemble import assemble
 from tests.registrations.recorder import Echo, Registration, digest, record
 from tests.unit.environments import COMMITTED, committed, decrypted, make_program, of_one_half, whole
-from workloads.render import Inputs
+from trainstack.declared import Inputs
+from trainstack.settings.model import Settings
+from trainstack.stacks import platform
+from trainstack.stacks.assemble import assemble
 
 GOLDEN = Path(__file__).parent / "golden"
 ENVIRONMENTS = (*COMMITTED, "whole", "training")

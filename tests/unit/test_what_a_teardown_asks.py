@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from checks.cluster.client import ClusterError, RightsError
-from checks.cluster.teardown import read_ours, read_scene
-from components.removal import delete, hold_and_drain, until
-from manifests.labels import with_state
-from settings.environment import Environment, Namespace
-from stacks import teardown
 from tests.unit.make import make_settings
+from trainstack.components.removal import delete, hold_and_drain, until
+from trainstack.live.client import ClusterError, RightsError
+from trainstack.live.teardown import read_ours, read_scene
+from trainstack.objects.labels import with_state
+from trainstack.settings.sections.environment import Environment, Namespace
+from trainstack.stacks import teardown
 
 MARKED = {"trainstack.dev/stack": "test"}
 QUEUES = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues"

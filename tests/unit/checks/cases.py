@@ -4,11 +4,6 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from settings.environment import Environment, Namespace
-from settings.model import Settings
-from settings.operators import Install, Operators
-from settings.queues import Cohort, FlavorQuotas, LocalQueue, ResourceFlavor, ResourceGroup
-from settings.workloads import Data, Image, Resources, Role
 from tests.unit.make import (
     make_cluster_queue,
     make_distributed,
@@ -27,6 +22,11 @@ from tests.unit.make import (
     make_training_operator,
     make_volume,
 )
+from trainstack.settings.model import Settings
+from trainstack.settings.sections.environment import Environment, Namespace
+from trainstack.settings.sections.operators import Install, Operators
+from trainstack.settings.sections.queues import Cohort, FlavorQuotas, LocalQueue, ResourceFlavor, ResourceGroup
+from trainstack.settings.sections.workloads import Data, Image, Resources, Role
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from checks.downgrades import WHY
-from checks.live import DryRun, Live, Operator, UnservedImage
-from settings.environment import Environment
-from settings.model import Settings
-from settings.operators import Operators
-from settings.workloads import Resources
 from tests.unit.checks.live import Body, make_queue
 from tests.unit.make import make_distributed, make_queues, make_run, make_settings, make_storage, make_volume
+from trainstack.preflight.downgrades import WHY
+from trainstack.preflight.live_context import DryRun, Live, Operator, UnservedImage
+from trainstack.settings.model import Settings
+from trainstack.settings.sections.environment import Environment
+from trainstack.settings.sections.operators import Operators
+from trainstack.settings.sections.workloads import Resources
 
 KUEUE = Operator("kueue-system", "kueue-controller-manager", "registry.k8s.io/kueue/kueue:v0.15.2", ready=True)
 TRAINING = Operator("kubeflow", "training-operator", "ghcr.io/kubeflow/training-operator:v1-d6eb98e", ready=True)

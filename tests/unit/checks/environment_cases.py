@@ -1,15 +1,5 @@
 """Further environments with one fault: of names, operators and volumes, of labels, versions and silences."""
 
-from settings.checks import Checks, Silence
-from settings.code import Code
-from settings.environment import Environment, Namespace
-from settings.jobsets import DependsOn
-from settings.model import Cluster, Loader, Settings
-from settings.operators import Install, Operators
-from settings.queues import PriorityClass
-from settings.secrets import Secrets
-from settings.storage import PersistentVolume, StorageClass
-from settings.workloads import Data, ReplicatedJob, Resources
 from tests.unit.checks.cases import CASES, Case
 from tests.unit.checks.pool_cases import POOL, POOL_CASES
 from tests.unit.checks.slip_cases import SLIP_CASES
@@ -27,7 +17,17 @@ from tests.unit.make import (
     make_sweeps,
     make_volume,
 )
-from workloads.pod_template import SHARED_MEMORY_FOLDER, WRAPPER_FOLDER
+from trainstack.runs.manifests.pod_template import SHARED_MEMORY_FOLDER, WRAPPER_FOLDER
+from trainstack.settings.model import Cluster, Loader, Settings
+from trainstack.settings.sections.code import Code
+from trainstack.settings.sections.environment import Environment, Namespace
+from trainstack.settings.sections.jobsets import DependsOn
+from trainstack.settings.sections.operators import Install, Operators
+from trainstack.settings.sections.queues import PriorityClass
+from trainstack.settings.sections.secrets import Secrets
+from trainstack.settings.sections.silences import Checks, Silence
+from trainstack.settings.sections.storage import PersistentVolume, StorageClass
+from trainstack.settings.sections.workloads import Data, ReplicatedJob, Resources
 
 
 def static(**changes: object) -> Settings:
@@ -132,7 +132,7 @@ MORE: dict[str, list[Case]] = {
                         manifest="workloads/digits/data.json",
                         volume="training",
                         path="data",
-                        prepare="review",
+                        prepare="trainstack.review",
                     ),
                     resources=Resources(requests={"cpu": "2", "memory": "1Gi"}),
                 ),

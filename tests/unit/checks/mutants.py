@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType, ModuleType
 
-from checks.rule import Check
+from trainstack.preflight.rule import Check
 
 _LONGEST_SECONDS = 0.5
 """Of the processor's time, for one judge: a loop whose condition is turned around may not end."""

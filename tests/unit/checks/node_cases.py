@@ -1,10 +1,5 @@
 """Further environments on a read of a cluster with one fault: of nodes, of somebody else's Kueue and queues."""
 
-from checks.live import Live, Operator
-from settings.model import Settings
-from settings.operators import Operators
-from settings.queues import ResourceFlavor
-from settings.workloads import Resources
 from tests.unit.checks.cluster_cases import (
     CASES,
     ELSEWHERE,
@@ -19,6 +14,11 @@ from tests.unit.checks.cluster_cases import (
 from tests.unit.checks.live import Body
 from tests.unit.make import make_cluster_queue as make_pool
 from tests.unit.make import make_distributed, make_group, make_queues, make_run, make_settings
+from trainstack.preflight.live_context import Live, Operator
+from trainstack.settings.model import Settings
+from trainstack.settings.sections.operators import Operators
+from trainstack.settings.sections.queues import ResourceFlavor
+from trainstack.settings.sections.workloads import Resources
 
 THEIRS = {"operators": Operators(), "queues": make_queues(flavors=(), cohorts=(), cluster_queues=(), local_queues=())}
 """What an environment declares whose Kueue and queues are somebody else's."""

@@ -1,13 +1,5 @@
 """Further environments with one fault: of queues and flavors as a whole."""
 
-from settings.model import Settings
-from settings.queues import (
-    BorrowWithinCohort,
-    FlavorQuotas,
-    Preemption,
-    ResourceFlavor,
-    ResourceGroup,
-)
 from tests.unit.checks.cases import Case
 from tests.unit.make import (
     make_cluster_queue,
@@ -16,6 +8,14 @@ from tests.unit.make import (
     make_quota,
     make_run,
     make_settings,
+)
+from trainstack.settings.model import Settings
+from trainstack.settings.sections.queues import (
+    BorrowWithinCohort,
+    FlavorQuotas,
+    Preemption,
+    ResourceFlavor,
+    ResourceGroup,
 )
 
 A100 = ResourceFlavor(name="a100", node_labels={"gpu": "a100"})

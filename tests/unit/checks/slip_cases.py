@@ -1,12 +1,5 @@
 """Environments with one fault: of amounts of resources, of reserved variables, and slips that Kubernetes takes."""
 
-from settings.environment import Environment, Namespace
-from settings.model import Settings
-from settings.operators import ControllerResources, Operators
-from settings.queues import LocalQueue
-from settings.secrets import Encrypted, Secrets
-from settings.storage import PersistentVolume
-from settings.workloads import Data, Resources, Workload, Workloads
 from tests.unit.checks.cases import Case
 from tests.unit.make import (
     make_cluster_queue,
@@ -21,6 +14,13 @@ from tests.unit.make import (
     make_training_operator,
     make_volume,
 )
+from trainstack.settings.model import Settings
+from trainstack.settings.sections.environment import Environment, Namespace
+from trainstack.settings.sections.operators import ControllerResources, Operators
+from trainstack.settings.sections.queues import LocalQueue
+from trainstack.settings.sections.secrets import Encrypted, Secrets
+from trainstack.settings.sections.storage import PersistentVolume
+from trainstack.settings.sections.workloads import Data, Resources, Workload, Workloads
 
 UNQUEUED = make_queues(local_queues=(LocalQueue(name="other", namespace="default", cluster_queue="research"),))
 """The queues of an environment in which the namespace of the runs has none."""

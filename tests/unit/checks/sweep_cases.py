@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from checks.launches import LiveLaunch, OfSweep, Phase
-from checks.sweeps import SweepDecision, decide
-from workloads.parameter_file import Data, file_name, file_of, number_of
-from workloads.records import Ledger
-from workloads.sweep_launches import PlannedSweep
+from trainstack.runs.launches import LiveLaunch, OfSweep, Phase
+from trainstack.runs.parameter_file import Data, file_name, file_of, number_of
+from trainstack.runs.records import Ledger
+from trainstack.sweeps.decision import SweepDecision, decide
+from trainstack.sweeps.launches import PlannedSweep
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from checks.adoption.entries import CLUSTER_QUEUE, PERSISTENT_VOLUME, Kind, unsaid
-from checks.adoption.found import Found, Operator
-from checks.adoption.plan import adopt, operators
-from settings.environment import Environment, Existing
-from settings.model import Settings
-from settings.operators import Operators
-from settings.queues import PriorityClass, Queues
-from settings.storage import Storage
 from tests.unit.make import make_settings
+from trainstack.onboarding.adopt.entries import CLUSTER_QUEUE, PERSISTENT_VOLUME, Kind, unsaid
+from trainstack.onboarding.adopt.found import Found, Operator
+from trainstack.onboarding.adopt.plan import adopt, operators
+from trainstack.settings.model import Settings
+from trainstack.settings.sections.environment import Environment, Existing
+from trainstack.settings.sections.operators import Operators
+from trainstack.settings.sections.queues import PriorityClass, Queues
+from trainstack.settings.sections.storage import Storage
 
 KUEUE = "kueue.x-k8s.io/v1beta2"
 

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from checks.attempts import Attempt, last_attempt, previous_attempt
-from checks.dependencies import waiting
-from checks.launches import decide, live_launch
-from checks.pods import problems
-from checks.run_view import RunObjects, RunView, run_view
-from checks.waiting import Queueing
 from tests.unit.checks.live import NOW, RUN, Body, make_launch_body, make_pod
 from tests.unit.checks.test_launches import make_ledger
+from trainstack.runs.dependencies import waiting
+from trainstack.runs.launches import decide, live_launch
+from trainstack.runs.status.attempts import Attempt, last_attempt, previous_attempt
+from trainstack.runs.status.pods import problems
+from trainstack.runs.status.run_view import RunObjects, RunView, run_view
+from trainstack.runs.status.waiting import Queueing
 
 END = "2026-01-02T03:14:05Z"
 LATER = datetime(2026, 1, 2, 3, 24, 5, tzinfo=UTC)

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from checks.cluster import environment
-from checks.cluster.client import Answer
-from checks.cluster.controllers import DEPLOYMENTS, LISTS, PODS, Controllers, controllers, split_image
-from checks.live import OPERATORS, Operator
-from manifests.kueue import CONFIG_KEY
-from settings.operators import Operators
 from tests.unit.make import make_distributed, make_settings
+from trainstack.live import environment
+from trainstack.live.client import Answer
+from trainstack.live.controllers import DEPLOYMENTS, LISTS, PODS, Controllers, controllers, split_image
+from trainstack.platform.operators.kueue import CONFIG_KEY
+from trainstack.preflight.live_context import OPERATORS, Operator
+from trainstack.settings.sections.operators import Operators
 
 Body = dict[str, Any]
 CHARM = "registry.jujucharms.com/charm/5t9i/training-operator-image@sha256:ab"

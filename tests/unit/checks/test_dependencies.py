@@ -2,9 +2,9 @@
 
 import pytest
 
-from checks.dependencies import note, waiting
-from checks.launches import Phase
 from tests.unit.checks.test_launches import FIRST, OTHER, RUN, make_ledger, make_live
+from trainstack.runs.dependencies import note, waiting
+from trainstack.runs.launches import Phase
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from checks.downgrades import WHY, refusals
-from checks.ownership import Identity
-from manifests.labels import RELEASE, Manifest
-from manifests.operators import OperatorManifests, of_release
+from trainstack.objects.labels import RELEASE, Manifest
+from trainstack.objects.ownership import Identity
+from trainstack.platform.operators.install import OperatorManifests, of_release
+from trainstack.preflight.downgrades import WHY, refusals
 
 CRD: Identity = ("CustomResourceDefinition", None, "workloads.kueue.x-k8s.io")
 CONTROLLER: Identity = ("Deployment", "kueue-system", "kueue-controller-manager")

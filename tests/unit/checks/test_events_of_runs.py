@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from checks.cluster.client import Answer
-from checks.cluster.events import read_events
-from checks.events import events_of
 from tests.unit.checks.live import LAUNCH, make_launch_body, make_pod, make_workload
+from trainstack.live.client import Answer
+from trainstack.live.events import read_events
+from trainstack.runs.status.events import events_of
 
 
 def make_event(name: str, minute: int, uid: str = "", **changes: Any) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def test_events_are_asked_for_where_the_status_looks_too(monkeypatch: pytest.Mon
         found = {path: next((items[part] for part in items if part in path), None) for path in paths}
         return {path: Answer(404 if each is None else 200, {"items": each or []}) for path, each in found.items()}
 
-    monkeypatch.setattr("checks.cluster.events.read", read)
+    monkeypatch.setattr("trainstack.live.events.read", read)
     body = make_launch_body()
     assert [each.name for each in read_events([body], [LAUNCH], None)] == ["x"]
     within = "namespaces/research"

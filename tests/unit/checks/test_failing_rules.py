@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from checks import against_cluster, preflight
-from checks.rule import Check, Violation
-from checks.rules import images
-from settings.checks import Checks, Silence
-from settings.environment import Environment, Namespace
-from settings.model import Settings
-from settings.operators import Operators
-from settings.workloads import Data
 from tests.unit.checks.cases import ROOT
 from tests.unit.checks.cluster_cases import IMAGES, make_live
 from tests.unit.make import make_kueue, make_run, make_settings
+from trainstack.preflight import against_cluster, preflight
+from trainstack.preflight.rule import Check, Violation
+from trainstack.preflight.rules import images
+from trainstack.settings.model import Settings
+from trainstack.settings.sections.environment import Environment, Namespace
+from trainstack.settings.sections.operators import Operators
+from trainstack.settings.sections.silences import Checks, Silence
+from trainstack.settings.sections.workloads import Data
 
 PINNED = Environment(namespaces=(Namespace(name="research"),), pinned=True)
 EMPTY = Path("/nonexistent")
@@ -78,7 +78,7 @@ def test_verdicts_that_fail_stop_the_change(monkeypatch: pytest.MonkeyPatch) -> 
     def broken(_: object) -> None:
         raise KeyError("cpu")
 
-    monkeypatch.setattr("checks.scene.judged", broken)
+    monkeypatch.setattr("trainstack.preflight.rule_context.judged", broken)
     checked = preflight.examine(make_settings(make_run(volumes=())), EMPTY)
     messages = [each.message for each in checked.findings if each.id == "rule-failed"]
     assert any(message.startswith("the verdicts on the runs failed with KeyError: 'cpu'") for message in messages)

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from checks.cluster.client import Answer
-from checks.managers import held, inherited, of_other_states, overwritten
-from checks.ownership import identity
-from manifests.labels import field_manager
-from manifests.secrets import secret
-from settings.secrets import Encrypted, Secret, Secrets
-from stacks import guards
 from tests.unit.checks.live import make_launch_body
 from tests.unit.make import make_settings
+from trainstack.guards.field_managers import held, inherited, of_other_states, overwritten
+from trainstack.live.client import Answer
+from trainstack.objects.labels import field_manager
+from trainstack.objects.ownership import identity
+from trainstack.platform.secrets import secret
+from trainstack.settings.sections.secrets import Encrypted, Secret, Secrets
+from trainstack.stacks import guards
 
 DECLARED = {
     "kind": "ClusterQueue",

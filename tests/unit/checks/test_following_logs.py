@@ -12,9 +12,9 @@ from urllib.parse import parse_qs, urlparse
 import pytest
 import yaml
 
-from checks.cluster.client import ClusterError, connect
-from checks.cluster.logs import Source, follow_log, read_logs
-from checks.log_merge import Cursor
+from trainstack.live.client import ClusterError, connect
+from trainstack.live.logs import Source, follow_log, read_logs
+from trainstack.runs.logs.log_merge import Cursor
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 SOURCE = Source("team", "a-1", "uid-1", "training")
@@ -106,7 +106,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         }
         file.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Config", **config}))
         monkeypatch.setenv("KUBECONFIG", str(file))
-        monkeypatch.setattr("checks.cluster.logs._PAUSE_SECONDS", 0.01)
+        monkeypatch.setattr("trainstack.live.logs._PAUSE_SECONDS", 0.01)
         threading.Thread(target=made.serve_forever, args=(0.01,), daemon=True).start()
         yield made
         made.shutdown()

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from checks.cluster import names
-from checks.cluster.client import Answer, ClusterError
-from checks.cluster.names import wait_until_free
+from trainstack.live import names
+from trainstack.live.client import Answer, ClusterError
+from trainstack.live.names import wait_until_free
 
 MANIFEST: dict[str, Any] = {
     "apiVersion": "batch/v1",

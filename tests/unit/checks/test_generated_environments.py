@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from checks.preflight import examine
-from settings.load import load_with_places
 from tests.cluster.project import ROOT
 from tests.faults.configurations import COUNT, ENVIRONMENTS, KINDS, OF_JOBS, Configuration, Environment, draw
 from tests.faults.files import write_sweeps
 from tests.faults.surroundings import stack_config
 from tests.seeds import chosen_seed
-from workloads.render import read_inputs, runs, sweeps
+from trainstack.declared import read_inputs, runs, sweeps
+from trainstack.preflight.preflight import examine
+from trainstack.settings.loading.load import load_with_places
 
 SEED = chosen_seed("TRAINSTACK_FAULTS_SEED")
 
@@ -21,7 +21,7 @@ SEED = chosen_seed("TRAINSTACK_FAULTS_SEED")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project's folder with what these environments name."""
     root = tmp_path_factory.mktemp("drawn")
-    for name in ("defaults.yaml", "workloads"):
+    for name in ("defaults.yaml", "workloads", "trainstack"):
         (root / name).symlink_to(ROOT / name)
     write_sweeps(root)
     return root

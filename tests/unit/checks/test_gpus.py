@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from checks.gpus import PRODUCT, share
+from trainstack.preflight.gpu_resources import PRODUCT, share
 
 
 @pytest.mark.parametrize(

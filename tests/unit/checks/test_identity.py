@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from checks.cluster import identity as reading
-from checks.cluster.client import Answer, RightsError
-from checks.cluster.identity import read_cluster
-from checks.identity import CA, Cluster, another, unexpected
-from settings.environment import Environment, Existing
-from settings.errors import Place
-from settings.model import Settings
 from tests.unit.make import make_settings
+from trainstack.guards.cluster_identity import CA, Cluster, another, unexpected
+from trainstack.live import identity as reading
+from trainstack.live.client import Answer, RightsError
+from trainstack.live.identity import read_cluster
+from trainstack.settings.errors import Place
+from trainstack.settings.model import Settings
+from trainstack.settings.sections.environment import Environment, Existing
 
 OWNER = {"kube-system": "u1"}
 TENANT = {"vision": "u2", CA: "c1"}

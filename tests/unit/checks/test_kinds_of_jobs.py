@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from checks.kinds import KINDS, Replicas, claims
-from checks.pods import pod_views
-from settings.workloads import ReplicatedJob
 from tests.unit.make import make_distributed, make_run
 from tests.unit.workloads.launches import make_launch
-from workloads.build import companions, manifest
+from trainstack.runs.manifests.build import companions, manifest
+from trainstack.runs.status.kinds import KINDS, Replicas, claims
+from trainstack.runs.status.pods import pod_views
+from trainstack.settings.sections.workloads import ReplicatedJob
 
 DRIVER, WORKERS = ReplicatedJob(name="driver"), ReplicatedJob(name="workers", replicas=2, parallelism=2)
 COUNTS = {"ready": 0, "succeeded": 0, "failed": 0, "active": 0, "suspended": 0}

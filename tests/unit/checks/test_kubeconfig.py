@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from checks.cluster import kubeconfig
-from checks.cluster.client import PermanentError, reach
-from cli import frozen
+from trainstack.cli import frozen
+from trainstack.live import kubeconfig
+from trainstack.live.client import PermanentError, reach
 
 
 @pytest.fixture(autouse=True)

@@ -11,10 +11,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 
-from checks.cluster.client import ClusterError, RightsError
-from checks.cluster.snapshot import read_unlabelled
-from checks.recorded import RecordedLaunch
 from tests.unit.checks.live import make_launch_body
+from trainstack.live.client import ClusterError, RightsError
+from trainstack.live.snapshot import read_unlabelled
+from trainstack.runs.recorded import RecordedLaunch
 
 JOBS = "/apis/batch/v1/namespaces/research/jobs"
 PAGE = 500

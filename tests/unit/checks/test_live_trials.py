@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from checks.live_trials import LiveTrial, SweepObjects, live_trials, trial_pods
-from checks.waiting import Queueing
-from manifests.labels import LAUNCH
 from tests.unit.checks.live import NOW, Body, make_condition, make_pending
 from tests.unit.checks.sweep_cases import ids, name_of_file
 from tests.unit.workloads.sweeps import make_indexed, make_planned
-from workloads.records import Ledger
-from workloads.sweep_launches import PlannedSweep
+from trainstack.objects.labels import LAUNCH
+from trainstack.runs.records import Ledger
+from trainstack.runs.status.waiting import Queueing
+from trainstack.sweeps.launches import PlannedSweep
+from trainstack.sweeps.status import LiveTrial, SweepObjects, live_trials, trial_pods
 
 AT = datetime.fromisoformat(NOW)
 INDEX = "batch.kubernetes.io/job-completion-index"

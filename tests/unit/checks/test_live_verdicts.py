@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from checks.against_cluster import check
-from checks.live import LiveScene
-from settings.model import Settings
-from settings.queues import Preemption
-from settings.workloads import Resources
 from tests.unit.checks.cluster_cases import IMAGES, make_live, make_node
 from tests.unit.checks.live import NOW
 from tests.unit.make import make_cluster_queue, make_group, make_queues, make_run, make_settings
+from trainstack.preflight.against_cluster import check
+from trainstack.preflight.live_context import LiveScene
+from trainstack.settings.model import Settings
+from trainstack.settings.sections.queues import Preemption
+from trainstack.settings.sections.workloads import Resources
 
 Body = dict[str, Any]
 

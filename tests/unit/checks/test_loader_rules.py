@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from checks.preflight import check
-from settings.environment import Environment
-from settings.model import Cluster, Loader, Settings
-from settings.workloads import Data, Resources, Workload
 from tests.unit.make import make_cluster_queue, make_queues, make_run, make_settings, make_sweep, make_sweeps
+from trainstack.preflight.preflight import check
+from trainstack.settings.model import Cluster, Loader, Settings
+from trainstack.settings.sections.environment import Environment
+from trainstack.settings.sections.workloads import Data, Resources, Workload
 
 ROOT = Path(__file__).resolve().parents[3]
 BROUGHT = Data(

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checks.log_lines import LogLine
-from checks.log_merge import Cursor, merged
+from trainstack.runs.logs.log_lines import LogLine
+from trainstack.runs.logs.log_merge import Cursor, merged
 
 SECOND = 10**9
 

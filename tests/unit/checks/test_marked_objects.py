@@ -7,11 +7,11 @@ from urllib.parse import quote
 
 import pytest
 
-from checks.cluster import marked, paths
-from checks.cluster.client import FORBIDDEN, NOT_FOUND, Answer
-from checks.recovery.objects import LiveObject
-from checks.recovery.state import Recorded
-from manifests.labels import STACK
+from trainstack.lifecycle.recovery.objects import LiveObject
+from trainstack.lifecycle.recovery.state import Recorded
+from trainstack.live import marked, paths
+from trainstack.live.client import FORBIDDEN, NOT_FOUND, Answer
+from trainstack.objects.labels import STACK
 
 NEVER = {"AdmissionCheck", "CustomResourceDefinition", "LimitRange", "Node", "RuntimeClass", "Workload"}
 """Known to the project and declared by no environment, or retained whatever happens."""

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from checks.metrics_collector import collect
-from settings.metrics_format import MOST_CHARACTERS, fault
-from settings.space import Objective
 from tests.unit.reports.make import make_classic, make_log
+from trainstack.runs.logs.metrics_collector import collect
+from trainstack.settings.search_space.space import Objective
+from trainstack.settings.values.metrics_format import MOST_CHARACTERS, fault
 
 PRINTS = "batch size 32\nepoch one\nvalidation accuracy: 0.91\nvalidation accuracy: 0.93\n"
 

@@ -7,11 +7,25 @@ from typing import Any
 
 import pytest
 
-from checks import against_cluster, preflight, silences, versions
-from checks.admission import shapes
-from checks.live_rules import nodes, platform, queueing, registry, storage
-from checks.rule import Check
-from checks.rules import (
+from tests.unit.checks import (
+    test_against_cluster,
+    test_failing_rules,
+    test_live_verdicts,
+    test_loader_rules,
+    test_preflight,
+    test_silences,
+    test_slips,
+    test_sweep_rules,
+)
+from tests.unit.checks.admission import test_shapes
+from tests.unit.checks.environment_cases import every_case
+from tests.unit.checks.mutants import Judge, functions, mutants, noticed_by
+from tests.unit.checks.node_cases import every_live_case
+from trainstack.kueue import node_capacity as shapes
+from trainstack.preflight import against_cluster, preflight, silences, versions
+from trainstack.preflight.live_rules import nodes, platform, queueing, registry, storage
+from trainstack.preflight.rule import Check
+from trainstack.preflight.rules import (
     admission,
     dependencies,
     files,
@@ -29,20 +43,6 @@ from checks.rules import (
     tenant,
     volumes,
 )
-from tests.unit.checks import (
-    test_against_cluster,
-    test_failing_rules,
-    test_live_verdicts,
-    test_loader_rules,
-    test_preflight,
-    test_silences,
-    test_slips,
-    test_sweep_rules,
-)
-from tests.unit.checks.admission import test_shapes
-from tests.unit.checks.environment_cases import every_case
-from tests.unit.checks.mutants import Judge, functions, mutants, noticed_by
-from tests.unit.checks.node_cases import every_live_case
 
 MODULES = (
     *(
@@ -96,7 +96,7 @@ def judges(function: FunctionType) -> list[Judge]:
     First those of the function itself and of its module, by their names, then tests, then the cases of other rules.
     """
     files, live = all_cases()
-    cases = [*([] if function.__module__.startswith("checks.live_rules") else files), *live]
+    cases = [*([] if function.__module__.startswith("trainstack.preflight.live_rules") else files), *live]
     name, module = function.__name__.replace("_", "-"), function.__module__
     subject = module.rpartition(".")[2].removesuffix("s")
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
-from checks.finding import Finding
-from checks.preflight import examine, unloaded
-from settings.errors import SettingsError
-from settings.load import load_with_places
 from tests.unit.checks.cases import ROOT
+from trainstack.preflight.finding import Finding
+from trainstack.preflight.preflight import examine, unloaded
+from trainstack.settings.errors import SettingsError
+from trainstack.settings.loading.load import load_with_places
 
 TABLE = Path(__file__).with_name("nonsense.yaml")
 Edit = tuple[str, str, Any, str, str]
@@ -29,7 +29,7 @@ _STEP = re.compile(r'\["(?P<quoted>[^"]+)"\]|\[(?P<element>[^\]]+)\]|\.?(?P<key>
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files that settings name, as links to those of the repository."""
     folder = tmp_path_factory.mktemp("project")
-    for entry in ("defaults.yaml", "settings", "docs", "sweeps", ".trainstack", "pins"):
+    for entry in ("defaults.yaml", "trainstack", "docs", "sweeps", ".trainstack", "pins"):
         if (ROOT / entry).exists():
             (folder / entry).symlink_to(ROOT / entry)
     for each in (*ROOT.glob("Pulumi.*.yaml"), *ROOT.glob("workloads/*"), *ROOT.glob("workloads/digits/*")):

@@ -4,11 +4,6 @@ from typing import Any
 
 import pytest
 
-from checks.ownership import Identity, adoptions, identity, refusals, taken_over
-from manifests.training_operator import training_operator
-from settings.environment import Environment, Namespace
-from settings.queues import Cohort, LocalQueue, PriorityClass, ResourceFlavor
-from settings.storage import PersistentVolume, StorageClass
 from tests.unit.make import (
     make_cluster_queue,
     make_queues,
@@ -18,6 +13,11 @@ from tests.unit.make import (
     make_volume,
 )
 from tests.unit.manifests.test_training_operator_install import make_release
+from trainstack.objects.ownership import Identity, adoptions, identity, refusals, taken_over
+from trainstack.platform.operators.training_operator import training_operator
+from trainstack.settings.sections.environment import Environment, Namespace
+from trainstack.settings.sections.queues import Cohort, LocalQueue, PriorityClass, ResourceFlavor
+from trainstack.settings.sections.storage import PersistentVolume, StorageClass
 
 CLAIM: Identity = ("PersistentVolumeClaim", "research", "training")
 CLASS: Identity = ("StorageClass", None, "shared")

@@ -3,13 +3,13 @@
 import re
 from inspect import cleandoc
 
-from checks.page import PAGE, facts, text
-from checks.registry import BY_ID, EVERY
 from tests.unit.checks.cases import ROOT
+from trainstack.preflight.registry import BY_ID, EVERY
+from trainstack.preflight.rules_page import PAGE, facts, text
 
 
 def test_the_written_page_is_current() -> None:
-    """docs/checks.md holds what the rules declare; else run `python -m checks.page`."""
+    """docs/checks.md holds what the rules declare; else run `python -m trainstack.preflight.rules_page`."""
     assert (ROOT / PAGE).read_text(encoding="utf-8") == text()
 
 

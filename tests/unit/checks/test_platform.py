@@ -2,9 +2,9 @@
 
 import pytest
 
-from checks.platform import unknown_queues
-from settings.environment import Environment
 from tests.unit.make import make_run, make_settings
+from trainstack.guards.platform_queues import unknown_queues
+from trainstack.settings.sections.environment import Environment
 
 PLATFORM = "organization/trainstack/platform"
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from checks.pods import pod_views, problems, unscheduled
 from tests.unit.checks.live import make_condition, make_pod, make_replica
+from trainstack.runs.status.pods import pod_views, problems, unscheduled
 
 
 def waiting(reason: str, message: str = "") -> dict[str, Any]:

@@ -5,16 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from checks import silences
-from checks.preflight import RULES, check
-from checks.registry import BY_ID
-from settings.environment import Environment, Existing, Namespace
-from settings.load import load_with_places
-from settings.operators import Install, Operators
-from settings.queues import Cohort, LocalQueue
-from settings.storage import PersistentVolume
-from settings.tenants import Team, Tenants
-from settings.workloads import Record, ReplicatedJob
 from tests.unit.checks.cases import ROOT, TENANT, Case
 from tests.unit.checks.environment_cases import every_case
 from tests.unit.make import (
@@ -30,6 +20,16 @@ from tests.unit.make import (
     make_training_operator,
     make_volume,
 )
+from trainstack.preflight import silences
+from trainstack.preflight.preflight import RULES, check
+from trainstack.preflight.registry import BY_ID
+from trainstack.settings.loading.load import load_with_places
+from trainstack.settings.sections.environment import Environment, Existing, Namespace
+from trainstack.settings.sections.operators import Install, Operators
+from trainstack.settings.sections.queues import Cohort, LocalQueue
+from trainstack.settings.sections.storage import PersistentVolume
+from trainstack.settings.sections.tenants import Team, Tenants
+from trainstack.settings.sections.workloads import Record, ReplicatedJob
 
 EMPTY = Path("/nonexistent")
 

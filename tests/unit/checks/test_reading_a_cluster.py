@@ -13,9 +13,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from checks.cluster.client import ClusterError, PermanentError, reach, read
-from checks.cluster.snapshot import read_launches, read_metadata
-from devcluster.certificates import embedded, kubeconfig
+from trainstack.dev.cluster.certificates import embedded, kubeconfig
+from trainstack.live.client import ClusterError, PermanentError, reach, read
+from trainstack.live.snapshot import read_launches, read_metadata
 
 
 class Server(ThreadingHTTPServer):

@@ -8,14 +8,14 @@ from typing import Any, get_args
 
 import pytest
 
-from checks.ownership import Identity
-from checks.recovery.diagnosis import Diagnosis, diagnose, first_look
-from checks.recovery.files import Lock, StateFiles
-from checks.recovery.objects import LiveObject, Seen
-from checks.recovery.state import State, read_state
-from checks.recovery.trouble import Id, Mending
-from checks.states import NO_ID
-from manifests.labels import LAUNCH, LEDGER, RUN, STACK, WORKLOAD
+from trainstack.guards.states import NO_ID
+from trainstack.lifecycle.recovery.diagnosis import Diagnosis, diagnose, first_look
+from trainstack.lifecycle.recovery.files import Lock, StateFiles
+from trainstack.lifecycle.recovery.objects import LiveObject, Seen
+from trainstack.lifecycle.recovery.problem import Id, Mending
+from trainstack.lifecycle.recovery.state import State, read_state
+from trainstack.objects.labels import LAUNCH, LEDGER, RUN, STACK, WORKLOAD
+from trainstack.objects.ownership import Identity
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 MENDING = Mending("lab")

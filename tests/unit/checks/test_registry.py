@@ -7,13 +7,13 @@ from dataclasses import replace
 from functools import cache
 from typing import get_args
 
-from checks import against_cluster, preflight
-from checks.admission.verdict import Cause
-from checks.registry import BY_ID, EVERY, FORMER
-from checks.rule import SEVERITIES
 from tests.unit.checks.cases import ROOT
+from trainstack.kueue.verdict import Cause
+from trainstack.preflight import against_cluster, preflight
+from trainstack.preflight.registry import BY_ID, EVERY, FORMER
+from trainstack.preflight.rule import SEVERITIES
 
-PACKAGES = ("checks", "cli", "components", "review", "settings", "stacks", "workloads")
+PACKAGES = ("trainstack",)
 
 
 @cache

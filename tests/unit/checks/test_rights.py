@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from checks.cluster import rights, snapshot
-from checks.cluster.client import Answer, ClusterError
-from checks.cluster.existing import read_existing
-from checks.cluster.rights import lacking, uncreatable
-from checks.cluster.snapshot import read_launches
-from checks.kinds import KINDS
-from workloads.records import Ledger, ledger_config_map
+from trainstack.live import rights, snapshot
+from trainstack.live.client import Answer, ClusterError
+from trainstack.live.existing import read_existing
+from trainstack.live.rights import lacking, uncreatable
+from trainstack.live.snapshot import read_launches
+from trainstack.runs.records import Ledger, ledger_config_map
+from trainstack.runs.status.kinds import KINDS
 
 TEAM = "system:serviceaccount:vision:vision"
 JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a", "namespace": "vision"}}
@@ -105,7 +105,7 @@ def make_answers(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, Answer])
         return {path: answers.get(each, answers.get(each.rpartition("/")[2], empty)) for path, each in plain.items()}
 
     monkeypatch.setattr(snapshot, "read", read)
-    monkeypatch.setattr("checks.cluster.existing.read", read)
+    monkeypatch.setattr("trainstack.live.existing.read", read)
 
 
 def make_ledger(kind: str) -> dict[str, Any]:

@@ -4,11 +4,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from checks.kinds import Replicas
-from checks.log_lines import LogLine
-from checks.run_view import ClaimUse, Condition, RunObjects, run_view
-from checks.usage import Usage, Use, usage
-from checks.waiting import Queueing
 from tests.unit.checks.live import (
     Body,
     make_condition,
@@ -19,6 +14,11 @@ from tests.unit.checks.live import (
     make_replica,
     make_workload,
 )
+from trainstack.runs.logs.log_lines import LogLine
+from trainstack.runs.status.kinds import Replicas
+from trainstack.runs.status.run_view import ClaimUse, Condition, RunObjects, run_view
+from trainstack.runs.status.usage import Usage, Use, usage
+from trainstack.runs.status.waiting import Queueing
 
 NOW = datetime(2026, 1, 2, 3, 4, 15, tzinfo=UTC)
 HELD = Queueing(make_pending("ClusterQueue shared is stopped"), make_queue("research", "Ready"))

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from checks import against_cluster, preflight
-from checks.finding import Finding
-from checks.live import Live, LiveScene
-from checks.registry import EVERY
-from settings.checks import Checks, Silence
-from settings.environment import Environment, Existing, Namespace
-from settings.model import Settings
-from settings.operators import Operators
 from tests.unit.checks.cluster_cases import IMAGES, KUEUE, make_live, named, operators
 from tests.unit.make import make_distributed, make_run, make_settings, make_storage, make_volume
+from trainstack.preflight import against_cluster, preflight
+from trainstack.preflight.finding import Finding
+from trainstack.preflight.live_context import Live, LiveScene
+from trainstack.preflight.registry import EVERY
+from trainstack.settings.model import Settings
+from trainstack.settings.sections.environment import Environment, Existing, Namespace
+from trainstack.settings.sections.operators import Operators
+from trainstack.settings.sections.silences import Checks, Silence
 
 EMPTY = Path("/nonexistent")
 ONE_POD = make_storage(volumes=(make_volume(access_modes=("ReadWriteOncePod",)),))

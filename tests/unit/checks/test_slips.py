@@ -1,10 +1,10 @@
 """What looks like a slip and is none has no finding."""
 
-from checks.preflight import check
-from settings.secrets import Secrets
 from tests.unit.checks.cases import ROOT
 from tests.unit.checks.slip_cases import GPU, data_of, discarding, free, requesting, stopping
 from tests.unit.make import make_secret, make_settings
+from trainstack.preflight.preflight import check
+from trainstack.settings.sections.secrets import Secrets
 
 
 def test_what_is_meant_is_no_slip() -> None:
@@ -17,7 +17,7 @@ def test_what_is_meant_is_no_slip() -> None:
         discarding("research/old"),
         discarding("default/old"),
         make_settings(data_of("workloads.digits.prepare")),
-        make_settings(data_of("review")),
+        make_settings(data_of("trainstack.review")),
         make_settings(secrets=Secrets(secrets=(make_secret(),))),
         requesting({"cpu": "1", GPU: "1"}, {"cpu": "2", GPU: "1"}),
         requesting({"cpu": "500m"}, {"memory": "1Gi", "hugepages-2Mi": "2Mi"}),

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from checks.cluster import snapshot
-from checks.cluster.client import Answer
-from checks.cluster.snapshot import read_runs, run_namespaces
-from settings.environment import Environment, Existing, Namespace
 from tests.unit.checks.live import make_launch_body
 from tests.unit.make import make_run, make_settings, make_storage
+from trainstack.live import snapshot
+from trainstack.live.client import Answer
+from trainstack.live.snapshot import read_runs, run_namespaces
+from trainstack.settings.sections.environment import Environment, Existing, Namespace
 
 
 def test_an_owner_looks_everywhere_and_a_tenant_in_its_own_namespaces() -> None:

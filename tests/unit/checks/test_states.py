@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from checks.ownership import Identity
-from checks.states import NO_ID, OwnState, Verdict, judge, of_others, taken_away
-from manifests.labels import STACK, STATE
+from trainstack.guards.states import NO_ID, OwnState, Verdict, judge, of_others, taken_away
+from trainstack.objects.labels import STACK, STATE
+from trainstack.objects.ownership import Identity
 
 A, B = "a" * 32, "b" * 32
 QUEUE: Identity = ("LocalQueue", "lab", "open")

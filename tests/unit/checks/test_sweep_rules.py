@@ -5,10 +5,6 @@ from typing import Any
 
 import pytest
 
-from checks.preflight import check
-from checks.rules.sweeps import gpu_hours, gpus
-from settings.hyperparams import Expansion
-from settings.workloads import Resources, Role
 from tests.unit.make import (
     make_distributed,
     make_expansion,
@@ -18,6 +14,10 @@ from tests.unit.make import (
     make_sweep,
     make_sweeps,
 )
+from trainstack.preflight.preflight import check
+from trainstack.preflight.rules.sweeps import gpu_hours, gpus
+from trainstack.settings.search_space.hyperparams import Expansion
+from trainstack.settings.sections.workloads import Resources, Role
 
 EMPTY = Path("/nonexistent")
 GPU = Resources(requests={"cpu": "1"}, limits={"nvidia.com/gpu": "1"})

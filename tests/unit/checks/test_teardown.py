@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from checks.launches import live_launch
-from checks.ownership import Identity
-from checks.teardown.leftovers import explained, left
-from checks.teardown.plan import STAGES, Plan, decide, protected
-from checks.teardown.scene import Scene
-from checks.teardown.users import ownerless, queue_users
-from settings.environment import Environment
 from tests.unit.checks.live import NOW, RUN, make_launch_body
 from tests.unit.make import make_settings, make_storage, make_volume
+from trainstack.lifecycle.teardown.context import Scene
+from trainstack.lifecycle.teardown.leftovers import explained, left
+from trainstack.lifecycle.teardown.plan import STAGES, Plan, decide, protected
+from trainstack.lifecycle.teardown.users import ownerless, queue_users
+from trainstack.objects.ownership import Identity
+from trainstack.runs.launches import live_launch
+from trainstack.settings.sections.environment import Environment
 
 Body = dict[str, Any]
 AT = datetime.fromisoformat(NOW)

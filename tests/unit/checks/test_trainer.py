@@ -2,7 +2,7 @@
 
 import pytest
 
-from checks.trainer import trainer
+from trainstack.runs.status.main_container import trainer
 
 
 @pytest.mark.parametrize(

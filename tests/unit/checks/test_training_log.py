@@ -5,7 +5,6 @@ from statistics import fmean
 
 import pytest
 
-from checks.training_log import Epoch, Log, Reader, parse
 from tests.unit.checks.example_logs import (
     KUBEFLOW,
     KUBEFLOW_TEST,
@@ -17,6 +16,7 @@ from tests.unit.checks.example_logs import (
     quickstart_test,
 )
 from tests.unit.reports.make import make_classic, make_log, make_stamped
+from trainstack.runs.logs.training_log import Epoch, Log, Reader, parse
 
 
 def test_the_digits_log_tells_everything() -> None:

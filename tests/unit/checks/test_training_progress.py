@@ -4,8 +4,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from checks.log_lines import LogLine, log_line, log_lines
-from checks.training_progress import progress
 from tests.unit.checks.example_logs import (
     KUBEFLOW,
     KUBEFLOW_TEST,
@@ -16,6 +14,8 @@ from tests.unit.checks.example_logs import (
     quickstart_lines,
     quickstart_test,
 )
+from trainstack.runs.logs.log_lines import LogLine, log_line, log_lines
+from trainstack.runs.logs.training_progress import progress
 
 START = datetime(2026, 1, 2, 3, 0, 0, tzinfo=UTC)
 

@@ -7,13 +7,13 @@ from typing import Any, Literal
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from checks.launches import LiveLaunch, Phase
-from settings.constraints import Value
 from tests.unit.checks.sweep_cases import Cluster
 from tests.unit.make import make_expansion, make_run
 from tests.unit.workloads.sweeps import make_planned
-from workloads.records import Ledger
-from workloads.sweep_launches import PlannedSweep
+from trainstack.runs.launches import LiveLaunch, Phase
+from trainstack.runs.records import Ledger
+from trainstack.settings.search_space.constraints import Value
+from trainstack.sweeps.launches import PlannedSweep
 
 SETS: tuple[dict[str, Value], ...] = tuple({"batch_size": size} for size in (8, 16, 32, 64, 128))
 Event = Literal["admit", "end well", "fail", "remove"]

@@ -6,13 +6,13 @@ from datetime import timedelta
 
 import pytest
 
-from checks.launches import Phase
-from checks.sweeps import decide, stoppable
 from tests.unit.checks.sweep_cases import NOW, Cluster, ids, launched, name_of_file, quiet
 from tests.unit.checks.test_trials_as_jobs import ADDED, MORE_MEMORY, OTHER_PROGRAM, PHASES, SETS
 from tests.unit.make import make_expansion
 from tests.unit.workloads.sweeps import make_indexed, make_planned
-from workloads.records import Claim, Ledger
+from trainstack.runs.launches import Phase
+from trainstack.runs.records import Claim, Ledger
+from trainstack.sweeps.decision import decide, stoppable
 
 
 def test_all_new_trials_are_one_job_and_are_launched_once() -> None:

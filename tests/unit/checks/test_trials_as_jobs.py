@@ -4,13 +4,13 @@ from copy import deepcopy
 
 import pytest
 
-from checks.launches import Phase
-from checks.sweeps import stoppable, undeclared
-from settings.constraints import Value
 from tests.unit.checks.sweep_cases import NOW, Cluster, ids, launched, quiet
 from tests.unit.make import make_expansion, make_run, make_space
 from tests.unit.workloads.sweeps import make_planned
-from workloads.parameter_file import number_of
+from trainstack.runs.launches import Phase
+from trainstack.runs.parameter_file import number_of
+from trainstack.settings.search_space.constraints import Value
+from trainstack.sweeps.decision import stoppable, undeclared
 
 SETS: tuple[dict[str, Value], ...] = ({"batch_size": 32}, {"batch_size": 64}, {"batch_size": 128}, {"batch_size": 512})
 ADDED: tuple[dict[str, Value], ...] = ({"batch_size": 16}, *SETS)

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from checks.volumes import Danger, dangers, judge, mounting
-from settings.environment import Environment
-from settings.errors import Place
-from settings.storage import PersistentVolume, Volume
 from tests.unit.make import make_settings, make_storage, make_volume
+from trainstack.guards.volumes import Danger, dangers, judge, mounting
+from trainstack.settings.errors import Place
+from trainstack.settings.sections.environment import Environment
+from trainstack.settings.sections.storage import PersistentVolume, Volume
 
 PLACES = {"storage.volumes": Place("Pulumi.dev.yaml", 3)}
 CLAIM = "research/training"

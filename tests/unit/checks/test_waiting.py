@@ -2,8 +2,8 @@
 
 import pytest
 
-from checks.waiting import Queueing, in_words, preemptor, why_waiting
 from tests.unit.checks.live import Body, make_condition, make_pending, make_queue, make_workload
+from trainstack.runs.status.waiting import Queueing, in_words, preemptor, why_waiting
 
 MAIN = "couldn't assign flavors to pod set main: "
 TOO_MUCH = (

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from checks.cluster.client import ClusterError
-from checks.cluster.webhooks import wait_until_accepted, wait_until_runtime_is_seen
-from manifests import probes
 from tests.unit.make import make_distributed
 from tests.unit.workloads.launches import make_launch
-from workloads.build import manifest
+from trainstack.live.client import ClusterError
+from trainstack.live.webhooks import wait_until_accepted, wait_until_runtime_is_seen
+from trainstack.platform import probes
+from trainstack.runs.manifests.build import manifest
 
 TRAINJOB = manifest(make_distributed(kind="TrainJob"), "dev", make_launch())
 UNSEEN = (
@@ -84,7 +84,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         file = tmp_path / "kubeconfig"
         file.write_text(json.dumps(make_kubeconfig(f"http://127.0.0.1:{made.server_port}")))
         monkeypatch.setenv("KUBECONFIG", str(file))
-        monkeypatch.setattr("checks.cluster.webhooks._PAUSE_SECONDS", 0.01)
+        monkeypatch.setattr("trainstack.live.webhooks._PAUSE_SECONDS", 0.01)
         threading.Thread(target=made.serve_forever, args=(0.01,), daemon=True).start()
         yield made
         made.shutdown()

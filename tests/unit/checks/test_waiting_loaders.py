@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from checks.cluster import loaders as reading
-from checks.cluster.client import FORBIDDEN, Answer
-from checks.recovery.loaders import WaitingLoader, loader_troubles, waiting_loaders
-from manifests.labels import QUEUE
+from trainstack.lifecycle.recovery.loaders import WaitingLoader, loader_troubles, waiting_loaders
+from trainstack.live import loaders as reading
+from trainstack.live.client import FORBIDDEN, Answer
+from trainstack.objects.labels import QUEUE
 
 CREATED = datetime(2026, 11, 22, 12, tzinfo=UTC)
 

@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 import yaml
 
-from checks.cluster.client import RightsError
-from checks.cluster.environment import read_environment
-from checks.cluster.events import read_events
-from checks.cluster.existing import read_existing
-from checks.cluster.progress import view_runs
-from checks.cluster.snapshot import read_launches, run_namespaces
-from settings.environment import Environment
-from settings.operators import Operators
 from tests.unit.checks.live import LAUNCH, make_launch_body, make_queue, make_replica, make_workload
 from tests.unit.make import make_distributed, make_queues, make_settings, make_storage
 from tests.unit.workloads.launches import make_launch
-from workloads.build import companions, manifest
+from trainstack.live.client import RightsError
+from trainstack.live.environment import read_environment
+from trainstack.live.events import read_events
+from trainstack.live.existing import read_existing
+from trainstack.live.progress import view_runs
+from trainstack.live.snapshot import read_launches, run_namespaces
+from trainstack.runs.manifests.build import companions, manifest
+from trainstack.settings.sections.environment import Environment
+from trainstack.settings.sections.operators import Operators
 
 BODY = make_launch_body("PyTorchJob")
 TENANT = make_settings(

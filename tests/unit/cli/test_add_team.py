@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from checks.preflight import check
-from cli.app import app
-from settings.load import load_with_places
+from trainstack.cli.app import app
+from trainstack.preflight.preflight import check
+from trainstack.settings.loading.load import load_with_places
 
 PLATFORM = """\
 # The lab's platform.

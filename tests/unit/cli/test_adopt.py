@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from checks.adoption.found import Found, Operator
-from cli import adopt
-from cli.app import app
-from settings.load import load
+from trainstack.cli import adopt
+from trainstack.cli.app import app
+from trainstack.onboarding.adopt.found import Found, Operator
+from trainstack.settings.loading.load import load
 
 LAB = """\
 config:

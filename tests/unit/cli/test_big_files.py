@@ -10,10 +10,12 @@ import pytest
 import typer
 from rich.filesize import decimal
 
-from cli import parts, progress, tries
-from cli.transfer import fetch, listing, upload
-from cli.trees import PARTIAL
 from tests.unit.cli.volume import LOADER, FakeVolume, make_volume, write
+from trainstack.cli import chunks as parts
+from trainstack.cli import progress
+from trainstack.cli import retry as tries
+from trainstack.cli.listing import PARTIAL
+from trainstack.cli.transfer import fetch, listing, upload
 
 CHUNK = 2 << 20
 """Bytes, here."""

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from checks.finding import Checked, Finding
-from checks.preflight import examine
-from checks.rule import Violation
-from checks.rules.images import pins_missing
-from cli import check_cluster as command
-from cli.check_cluster import declared_manifests, with_cluster
-from cli.session import Session
-from settings.load import load_with_places
 from tests.unit.checks.cluster_cases import make_live
-from workloads import render
-from workloads.errors import WorkloadError
+from trainstack import declared as render
+from trainstack.cli import check_cluster as command
+from trainstack.cli.check_cluster import declared_manifests, with_cluster
+from trainstack.cli.session import Session
+from trainstack.preflight.finding import Checked, Finding
+from trainstack.preflight.preflight import examine
+from trainstack.preflight.rule import Violation
+from trainstack.preflight.rules.images import pins_missing
+from trainstack.runs.errors import WorkloadError
+from trainstack.settings.loading.load import load_with_places
 
 KUBECONFIG = {
     "apiVersion": "v1",

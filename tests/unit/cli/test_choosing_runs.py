@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pytest
 import typer
 
-from checks.launches import LiveLaunch, OfSweep
-from cli.runs import chosen
+from trainstack.cli.runs import chosen
+from trainstack.runs.launches import LiveLaunch, OfSweep
 
 
 def make_launch(run_id: str, name: str | None = None, number: int | None = None) -> LiveLaunch:

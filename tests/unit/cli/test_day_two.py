@@ -14,22 +14,22 @@ import pytest
 import typer
 from rich.console import Console
 
-from checks.attempts import Attempt
-from checks.cluster.client import ClusterError, PermanentError, RightsError
-from checks.cluster.logs import Source
-from checks.kinds import Replicas
-from checks.launches import LiveLaunch, Phase
-from checks.log_lines import LogLine
-from checks.pods import PodView
-from checks.run_view import ClaimUse, Condition, RunView
-from checks.training_progress import Progress, progress
-from cli import events, logs, runs, status
-from cli.console import WIDE, duration, quiet_interrupt
-from cli.session import Session
 from tests.unit.checks.example_logs import KUBEFLOW, KUBEFLOW_TEST, MNIST, quickstart_epoch
 from tests.unit.checks.live import make_launch_body
 from tests.unit.make import make_settings
-from workloads.records import Ledger
+from trainstack.cli import events, logs, runs, status
+from trainstack.cli.console import WIDE, duration, quiet_interrupt
+from trainstack.cli.session import Session
+from trainstack.live.client import ClusterError, PermanentError, RightsError
+from trainstack.live.logs import Source
+from trainstack.runs.launches import LiveLaunch, Phase
+from trainstack.runs.logs.log_lines import LogLine
+from trainstack.runs.logs.training_progress import Progress, progress
+from trainstack.runs.records import Ledger
+from trainstack.runs.status.attempts import Attempt
+from trainstack.runs.status.kinds import Replicas
+from trainstack.runs.status.pods import PodView
+from trainstack.runs.status.run_view import ClaimUse, Condition, RunView
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 PAGE = Path(__file__).parents[3] / "docs" / "day-two.md"

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from checks.cluster.client import ClusterError
-from checks.recovery.files import Lock
-from checks.recovery.objects import LiveObject, Seen
-from cli import doctor as command
-from cli.app import app
-from cli.state_files import read_state_files, state_folder
-from manifests.labels import QUEUE, STACK
 from tests.unit.checks.test_recovery import OWN, make_identity
+from trainstack.cli import doctor as command
+from trainstack.cli.app import app
+from trainstack.cli.state_files import read_state_files, state_folder
+from trainstack.lifecycle.recovery.files import Lock
+from trainstack.lifecycle.recovery.objects import LiveObject, Seen
+from trainstack.live.client import ClusterError
+from trainstack.objects.labels import QUEUE, STACK
 
 NOW = datetime.now(UTC)
 

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from cli import parts
-from cli.transfer import fetch, listing, upload
-from cli.trees import PARTIAL
 from tests.unit.cli.volume import LOADER, FakeVolume, make_volume
+from trainstack.cli import chunks as parts
+from trainstack.cli.listing import PARTIAL
+from trainstack.cli.transfer import fetch, listing, upload
 
 WORDS = [
     *("list of folders", "log files", " files\n", " folders\n", " others", " parts\n", " end\n", "end", "0", "1\n2"),

@@ -5,8 +5,8 @@ import json
 import pytest
 from typer.testing import CliRunner, Result
 
-from checks.registry import BY_ID, EVERY
-from cli.app import app
+from trainstack.cli.app import app
+from trainstack.preflight.registry import BY_ID, EVERY
 
 
 def explain(*words: str) -> Result:

@@ -12,18 +12,18 @@ from urllib.parse import unquote
 import pytest
 import typer
 
-from checks.cluster.client import Answer, ClusterError
-from checks.launches import LiveLaunch
-from checks.launches import utc_now as now
-from cli import compare as command
-from cli import figures
-from cli.session import Session
-from reports.comparison import compare as compare_runs
-from reports.overlap import Placement
-from reports.runs import Definition
-from settings.model import Settings
 from tests.unit.reports.make import make_classic, make_log, make_record, make_stamped
-from workloads.records import Ledger
+from trainstack.cli import compare as command
+from trainstack.cli import run_series as figures
+from trainstack.cli.session import Session
+from trainstack.live.client import Answer, ClusterError
+from trainstack.reports.comparison import compare as compare_runs
+from trainstack.reports.overlap import Placement
+from trainstack.reports.runs import Definition
+from trainstack.runs.launches import LiveLaunch
+from trainstack.runs.launches import utc_now as now
+from trainstack.runs.records import Ledger
+from trainstack.settings.model import Settings
 
 ID = "0123456789"
 

@@ -12,12 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from cli import folder_lock
-from cli.folder_lock import locked
-from cli.transfer import fetch
 from tests.unit.cli.volume import LOADER, make_volume, write
+from trainstack.cli import folder_lock
+from trainstack.cli.folder_lock import locked
+from trainstack.cli.transfer import fetch
 
-HOLD = "import sys; from pathlib import Path; from cli.folder_lock import locked\nwith locked(Path(sys.argv[1])):\n"
+HOLD = (
+    "import sys; from pathlib import Path; from trainstack.cli.folder_lock import locked\nwith "
+    "locked(Path(sys.argv[1])):\n"
+)
 HOLD += "    print('held', flush=True); sys.stdin.read()"
 
 

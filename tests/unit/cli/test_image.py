@@ -14,13 +14,13 @@ from rich.console import Console
 from rich.table import Table
 from typer.testing import CliRunner, Result
 
-from cli import console, unserved_images
-from cli import image as command
-from cli.app import app
-from cli.registry import Registries
-from cli.session import Session
-from workloads import render
-from workloads.images import workload_reference
+from trainstack import declared as render
+from trainstack.cli import console, unserved_images
+from trainstack.cli import image as command
+from trainstack.cli.app import app
+from trainstack.cli.registry import Registries
+from trainstack.cli.session import Session
+from trainstack.runs.images.images import workload_reference
 
 DIGEST = f"sha256:{'1' * 64}"
 ENVIRONMENT = """\

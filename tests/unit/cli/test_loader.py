@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 import typer
 
-from checks.cluster.client import Answer
-from cli import loader, progress
-from cli.loader import LOOK_SECONDS, Loader, _remove_abandoned, _running_pod, _waits, data_loader, loader_job
-from cli.progress import bar
-from manifests.labels import QUEUE
-from settings.model import Cluster
-from settings.model import Loader as LoaderSettings
-from settings.workloads import Resources
 from tests.unit.make import make_mount, make_run, make_settings
+from trainstack.cli import loader, progress
+from trainstack.cli.loader import LOOK_SECONDS, Loader, _remove_abandoned, _running_pod, _waits, data_loader, loader_job
+from trainstack.cli.progress import bar
+from trainstack.live.client import Answer
+from trainstack.objects.labels import QUEUE
+from trainstack.settings.model import Cluster
+from trainstack.settings.model import Loader as LoaderSettings
+from trainstack.settings.sections.workloads import Resources
 
 LABELS = {
     "app.kubernetes.io/managed-by": "trainstack",

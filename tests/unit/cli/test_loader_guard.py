@@ -6,15 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cli.loader_guard import dismiss, set_guard
-from devcluster.processes import wait_until
+from trainstack.dev.cluster.processes import wait_until
+from trainstack.transfer.loader_guard import dismiss, set_guard
 
 ROOT = Path(__file__).resolve().parents[3]
 SECONDS = 20.0
 COMMAND = """
 import sys, time
 from pathlib import Path
-from cli.loader_guard import set_guard
+from trainstack.transfer.loader_guard import set_guard
 delete = ["sh", "-c", 'cat "$3" >> "$1"', "sh", sys.argv[1]]
 guard = set_guard(delete, Path(sys.argv[2]), pauses=(0, 0))
 print(guard.pid, flush=True)

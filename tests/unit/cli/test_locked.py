@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 import typer
 
-from cli import engine, frozen
-from cli.session import Session
 from tests.unit.make import make_settings
-from toolchain import tools
+from trainstack.cli import engine, frozen
+from trainstack.cli.session import Session
+from trainstack.dev.toolchain import tools
 
 ADVICE = (
     "error: the stack is currently locked by 1 lock(s). Either wait for the other process(es) to end or delete the "

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from checks.run_view import RunView, bare_view
-from cli import runs
-from cli.session import Session
 from tests.unit.cli.test_places import make_trial
 from tests.unit.make import make_settings
+from trainstack.cli import runs
+from trainstack.cli.session import Session
+from trainstack.runs.status.run_view import RunView, bare_view
 
 
 def make_session() -> Session:

@@ -12,11 +12,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from cli.app import app
-from devcluster import cluster as local_cluster
-from devcluster.errors import ClusterError
-from toolchain import tools
-from toolchain.errors import ToolchainError
+from trainstack.cli.app import app
+from trainstack.dev.cluster import cluster as local_cluster
+from trainstack.dev.cluster.errors import ClusterError
+from trainstack.dev.toolchain import tools
+from trainstack.dev.toolchain.errors import ToolchainError
 
 ROOT = Path(__file__).resolve().parents[3]
 # No path of a file that exists: some options name a file to write, and the tests may run as root.
@@ -99,7 +99,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project without a cluster and without an engine."""
     for name in ("Pulumi.yaml", "Pulumi.dev.yaml", "defaults.yaml"):
         shutil.copy(ROOT / name, tmp_path / name)
-    for name in ("workloads/digits", "workloads/wrapper", "sweeps/digits-search"):
+    for name in ("workloads/digits", "trainstack/runs/wrapper", "sweeps/digits-search"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from cli import pin as command
-from cli.app import app
-from cli.registry_access import RegistryError
-from settings.load import load
+from trainstack.cli import pin as command
+from trainstack.cli.app import app
+from trainstack.cli.registry_access import RegistryError
+from trainstack.settings.loading.load import load
 
 ENVIRONMENT = """\
 config:

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from cli import git_remote
-from cli import pin as command
-from cli.app import app
-from settings.load import load
+from trainstack.cli import git_remote
+from trainstack.cli import pin as command
+from trainstack.cli.app import app
+from trainstack.settings.loading.load import load
 
 SITE = "https://git.example.org"
 ENVIRONMENT = """\

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 import typer
 
-from cli import deploy, places
-from cli.places import await_place
-from cli.session import Session
 from tests.unit.make import make_settings, make_sweeps
+from trainstack.cli import deploy
+from trainstack.cli import sweep_slots as places
+from trainstack.cli.session import Session
+from trainstack.cli.sweep_slots import await_place
 
 
 def make_trial(phase: str, sweep: str = "search", **changes: Any) -> dict[str, Any]:

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from checks.admission.model import Snapshot
-from checks.admission.reading import declared_model
-from checks.cluster.client import ClusterError
-from checks.plan.beside import Held
-from cli import console
-from cli import plan as command
-from cli.app import app
-from settings.model import Settings
 from tests.unit.checks.admission.make import make_admitted
+from trainstack.cli import console
+from trainstack.cli import plan as command
+from trainstack.cli.app import app
+from trainstack.forecast.other_workloads import Held
+from trainstack.kueue.from_objects import declared_model
+from trainstack.kueue.model import Snapshot
+from trainstack.live.client import ClusterError
+from trainstack.settings.model import Settings
 
 ENVIRONMENT = """\
 config:

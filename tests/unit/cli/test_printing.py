@@ -8,16 +8,16 @@ from rich.console import Console
 from rich.table import Table
 from typer.testing import CliRunner
 
-from checks.finding import Finding
-from checks.preflight import SETTINGS
-from checks.rule import Violation
-from cli import console
-from cli.app import app
-from cli.console import err, fail, out, show, step
-from cli.foreseen import foreseen
-from settings.errors import Place
-from settings.files import FileError
-from workloads.errors import WorkloadError
+from trainstack.cli import console
+from trainstack.cli.app import app
+from trainstack.cli.console import err, fail, out, show, step
+from trainstack.cli.foreseen import foreseen
+from trainstack.preflight.finding import Finding
+from trainstack.preflight.preflight import SETTINGS
+from trainstack.preflight.rule import Violation
+from trainstack.runs.errors import WorkloadError
+from trainstack.settings.errors import Place
+from trainstack.settings.loading.files import FileError
 
 DATA = "training:cat: [bold]x[/bold] [/] [link=x]y [red]"
 
@@ -77,7 +77,7 @@ def test_foreseen_failures_have_a_message_and_bugs_a_traceback(
     def broken(_: object) -> None:
         raise error
 
-    monkeypatch.setattr("cli.sweep_expand.sweeps", broken)
+    monkeypatch.setattr("trainstack.cli.sweep_expand.sweeps", broken)
     done = CliRunner().invoke(app, ["sweep", "expand"])
     expected = {WorkloadError: "error: edited\n", FileError: "error: /a: is a FIFO\n"}.get(type(error))
     if expected is None:

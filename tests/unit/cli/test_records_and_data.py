@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 import typer
 
-from cli import deploy, files
-from cli.loader import Loader
-from cli.session import Session
-from settings.model import Settings
 from tests.unit.cli.volume import LOADER, FakeVolume, make_volume, write
-from workloads.records import Ledger
+from trainstack.cli import deploy, files
+from trainstack.cli.loader import Loader
+from trainstack.cli.session import Session
+from trainstack.runs.records import Ledger
+from trainstack.settings.model import Settings
 
 RUN = "0123456789"
 PREPARE = """

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from cli import staging
+from trainstack.cli import staging
 
 OLD = "config:\n  trainstack:cluster: {context: old}\n"
 

@@ -7,9 +7,9 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from cli.app import app
-from settings.spaces import load_space
-from trials.results import TrialResult, to_json
+from trainstack.cli.app import app
+from trainstack.settings.search_space.spaces import load_space
+from trainstack.sweeps.search.results import TrialResult, to_json
 
 SPACE = """\
 # Chosen in May.

@@ -10,14 +10,14 @@ from typing import Any, TypeVar
 
 import pytest
 
-from checks.live_trials import SweepObjects
-from cli import sweep_logs, sweep_read
-from settings.space import Objective
 from tests.unit.checks.live import NOW, Body, make_condition
 from tests.unit.checks.test_live_trials import make_attempt
 from tests.unit.cli.test_sweep_results import DONE, Project, make_project, run
 from tests.unit.make import make_run, make_settings, make_space, make_sweeps
 from tests.unit.workloads.sweeps import make_planned
+from trainstack.cli import sweep_logs, sweep_read
+from trainstack.settings.search_space.space import Objective
+from trainstack.sweeps.status import SweepObjects
 
 T = TypeVar("T")
 MAIN = """\

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import typer
 
-from cli import sweep_records
-from cli.loader import Loader
-from cli.sweep_records import LAST_LINES, Record, read_records
 from tests.unit.cli.volume import LOADER, FakeVolume, make_volume, write
+from trainstack.cli import sweep_records
+from trainstack.cli.loader import Loader
+from trainstack.cli.sweep_records import LAST_LINES, Record, read_records
 
 METRICS = '{"epoch": 1, "val_accuracy": 0.5}\n{"epoch": 2, "val_accuracy": 0.75}\n'
 

@@ -16,22 +16,22 @@ import yaml
 from arro3.io import read_parquet
 from typer.testing import CliRunner, Result
 
-from checks.cluster.client import ClusterError
-from checks.live_trials import LiveTrial, SweepObjects
-from checks.waiting import Queueing
-from cli import sweep_read, sweep_status
-from cli.app import app
-from cli.session import Session
-from cli.sweep_records import Record
-from settings.model import Settings
 from tests.unit.checks.live import Body, make_condition, make_pending
 from tests.unit.checks.test_live_trials import alive
 from tests.unit.cli.volume import LOADER, FakeVolume, make_volume, write
 from tests.unit.make import make_settings, make_sweeps
 from tests.unit.workloads.sweeps import make_indexed, make_planned
-from trials.results import from_json
-from workloads.records import Ledger
-from workloads.sweep_launches import PlannedSweep
+from trainstack.cli import sweep_read, sweep_status
+from trainstack.cli.app import app
+from trainstack.cli.session import Session
+from trainstack.cli.sweep_records import Record
+from trainstack.live.client import ClusterError
+from trainstack.runs.records import Ledger
+from trainstack.runs.status.waiting import Queueing
+from trainstack.settings.model import Settings
+from trainstack.sweeps.launches import PlannedSweep
+from trainstack.sweeps.search.results import from_json
+from trainstack.sweeps.status import LiveTrial, SweepObjects
 
 ROOT = Path(__file__).resolve().parents[3]
 NOW = datetime(2026, 1, 2, 4, tzinfo=UTC)
@@ -99,7 +99,8 @@ def make_project(planned: PlannedSweep, settings: Settings, tmp_path: Path, monk
     """The project, which commands find in whatever folder they are called."""
     project = Project(planned, make_volume(tmp_path, monkeypatch))
     (tmp_path / "project").mkdir()
-    (tmp_path / "project" / "workloads").symlink_to(ROOT / "workloads")
+    for name in ("workloads", "trainstack"):
+        (tmp_path / "project" / name).symlink_to(ROOT / name)
     session = Session(tmp_path / "project", "test")
     session.__dict__["loaded"] = SimpleNamespace(settings=settings)
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from checks.teardown.scene import Body, Scene
-from cli import teardown
-from cli.app import app
-from cli.session import Session
-from settings.load import Loaded
-from stacks.ending import ENDING, Way, ending
 from tests.unit.make import make_settings
+from trainstack.cli import teardown
+from trainstack.cli.app import app
+from trainstack.cli.session import Session
+from trainstack.lifecycle.teardown.context import Body, Scene
+from trainstack.settings.loading.load import Loaded
+from trainstack.stacks.teardown_mode import ENDING, Way, ending
 
 MARKED = {"trainstack.dev/stack": "test"}
 QUEUE: Body = {

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import typer
 
-from cli.remote import running
-from cli.transfer import fetch, listing, upload
-from cli.trees import PARTIAL
 from tests.unit.cli.volume import LOADER, FakeVolume, make_volume, write
+from trainstack.cli.listing import PARTIAL
+from trainstack.cli.remote import running
+from trainstack.cli.transfer import fetch, listing, upload
 
 RUN = {"_SUCCESS": "{}", "logs/rank-0.log": "epoch 1/1\n", "result/model.pt": "weights", "run.json": "{}"}
 

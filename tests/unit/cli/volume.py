@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cli import loader as loader_module
-from cli import remote as remote_module
-from cli import tries as tries_module
-from cli.loader import Loader
+from trainstack.cli import loader as loader_module
+from trainstack.cli import remote as remote_module
+from trainstack.cli import retry as tries_module
+from trainstack.cli.loader import Loader
 
 LOADER = Loader("research", "loader-1", None)
 

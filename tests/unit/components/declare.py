@@ -5,8 +5,8 @@ from typing import Any
 
 import pulumi
 
-from components.teardown import Teardown, register
 from tests.registrations.recorder import Registration, record
+from trainstack.components.teardown import Teardown, register
 
 PROVIDER = "urn:pulumi:dev::trainstack::pulumi:providers:kubernetes"
 

@@ -2,12 +2,12 @@
 
 import pulumi
 
-from components.namespaces import Namespaces, NamespacesArgs
-from components.tenants import Tenants, TenantsArgs
-from settings.environment import Namespace
-from settings.tenants import Team
-from settings.tenants import Tenants as TenantsSettings
 from tests.unit.components.declare import declare, hooks
+from trainstack.components.namespaces import Namespaces, NamespacesArgs
+from trainstack.components.tenants import Tenants, TenantsArgs
+from trainstack.settings.sections.environment import Namespace
+from trainstack.settings.sections.tenants import Team
+from trainstack.settings.sections.tenants import Tenants as TenantsSettings
 
 
 def test_a_namespace_with_a_retained_volume_is_only_forgotten() -> None:

@@ -4,10 +4,10 @@ from typing import Any
 
 import pulumi
 
-from components.operators import Definitions, DefinitionsArgs, Operator, OperatorArgs
-from manifests.operators import OperatorManifests
 from tests.registrations.recorder import Registration
 from tests.unit.components.declare import declare, hooks
+from trainstack.components.operators import Definitions, DefinitionsArgs, Operator, OperatorArgs
+from trainstack.platform.operators.install import OperatorManifests
 
 
 def make_object(kind: str, name: str, api_version: str = "v1", **metadata: str) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 
 import pulumi
 
-from components.queues import Queues, QueuesArgs
 from tests.registrations.recorder import Registration
 from tests.unit.components.declare import declare, hooks
 from tests.unit.make import make_queues
+from trainstack.components.queues import Queues, QueuesArgs
 
 FLAVOR, COHORT, PRIORITY = "ResourceFlavor cpu", "Cohort local", "WorkloadPriorityClass normal"
 CLUSTER_QUEUE, LOCAL_QUEUE = "ClusterQueue research", "LocalQueue research/research"

@@ -5,15 +5,15 @@ from typing import Any
 
 import pulumi
 
-from components.claims import Claim
-from components.launches import Launches
-from components.runs import Runs, RunsArgs
-from components.secrets import Secrets, SecretsArgs
-from components.sweeps import Sweep, SweepArgs
-from manifests.labels import LAUNCH
-from settings.secrets import Secrets as SecretsSettings
 from tests.unit.components.declare import declare
 from tests.unit.make import make_secret
+from trainstack.components.claims import Claim
+from trainstack.components.launches import Launches
+from trainstack.components.runs import Runs, RunsArgs
+from trainstack.components.secrets import Secrets, SecretsArgs
+from trainstack.components.sweeps import Sweep, SweepArgs
+from trainstack.objects.labels import LAUNCH
+from trainstack.settings.sections.secrets import Secrets as SecretsSettings
 
 
 def make_object(kind: str, name: str) -> dict[str, Any]:

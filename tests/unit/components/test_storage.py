@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from components.storage import StorageArgs, StorageClasses, Volumes
-from settings.storage import PersistentVolume
 from tests.unit.components.declare import declare
 from tests.unit.make import make_storage, make_volume
+from trainstack.components.storage import StorageArgs, StorageClasses, Volumes
+from trainstack.settings.sections.storage import PersistentVolume
 
 
 def make_args(**changes: Any) -> StorageArgs:

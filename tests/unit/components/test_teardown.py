@@ -2,10 +2,10 @@
 
 import pulumi
 
-from components.storage import StorageArgs, StorageClasses
-from components.teardown import Guard
 from tests.unit.components.declare import declare, hooks
 from tests.unit.make import make_storage
+from trainstack.components.storage import StorageArgs, StorageClasses
+from trainstack.components.teardown import Guard
 
 
 def test_the_guard_depends_on_everything_and_has_every_hook() -> None:

@@ -5,7 +5,7 @@ import json
 import tarfile
 from pathlib import Path
 
-from devcluster.archive import Link, helper_image, pack
+from trainstack.dev.cluster.archive import Link, helper_image, pack
 
 
 def members(archive: bytes) -> dict[str, tarfile.TarInfo]:

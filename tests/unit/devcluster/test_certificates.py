@@ -9,9 +9,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from devcluster import certificates
-from devcluster.layout import Layout
-from devcluster.network import Slot
+from trainstack.dev.cluster import certificates
+from trainstack.dev.cluster.layout import Layout
+from trainstack.dev.cluster.network import Slot
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from devcluster import cgroups
-from devcluster.cgroups import Hierarchy
+from trainstack.dev.cluster import cgroups
+from trainstack.dev.cluster.cgroups import Hierarchy
 
 MOUNTS = """\
 31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from devcluster.components import components
-from devcluster.layout import Layout
-from devcluster.network import Slot
-from devcluster.plan import Component, Plan
-from devcluster.spec import ClusterSpec
+from trainstack.dev.cluster.components import components
+from trainstack.dev.cluster.layout import Layout
+from trainstack.dev.cluster.network import Slot
+from trainstack.dev.cluster.plan import Component, Plan
+from trainstack.dev.cluster.spec import ClusterSpec
 
 
 def make_components(spec: ClusterSpec) -> dict[str, Component]:

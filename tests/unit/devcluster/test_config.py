@@ -3,10 +3,10 @@
 import json
 from pathlib import Path
 
-from devcluster import config
-from devcluster.layout import Layout
-from devcluster.network import Slot
-from devcluster.spec import ClusterSpec
+from trainstack.dev.cluster import config
+from trainstack.dev.cluster.layout import Layout
+from trainstack.dev.cluster.network import Slot
+from trainstack.dev.cluster.spec import ClusterSpec
 
 LAYOUT = Layout(Path("/state"))
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from devcluster.cluster import Cluster
-from devcluster.errors import ClusterError
-from devcluster.faults import components, held, keep_away, kill
-from devcluster.processes import PROC, Identity, wait_until
-from devcluster.registry_access import RegistryAccess
+from trainstack.dev.cluster.cluster import Cluster
+from trainstack.dev.cluster.errors import ClusterError
+from trainstack.dev.cluster.faults import components, held, keep_away, kill
+from trainstack.dev.cluster.processes import PROC, Identity, wait_until
+from trainstack.dev.cluster.registry_access import RegistryAccess
 
 
 def make_cluster(state: Path) -> Cluster:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import folders
-from devcluster.layout import Layout
+from trainstack.dev.cluster import folders
+from trainstack.dev.cluster.layout import Layout
 
 MOUNTED = "/proc"
 """Where every machine that runs this has something mounted that is not the cluster's."""

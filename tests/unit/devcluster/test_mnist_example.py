@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from checks.training_log import Epoch, parse
-from devcluster.sites import mnist_example
-from devcluster.sites.mnist_example import ExampleOutput
+from trainstack.dev.cluster.sites import mnist_example
+from trainstack.dev.cluster.sites.mnist_example import ExampleOutput
+from trainstack.runs.logs.training_log import Epoch, parse
 
 LINES = [
     "world size {world} rank 0 backend gloo device cpu",

@@ -5,8 +5,8 @@ from ipaddress import IPv4Interface, IPv4Network
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devcluster import network
-from devcluster.network import SLOTS, Slot, candidates
+from trainstack.dev.cluster import network
+from trainstack.dev.cluster.network import SLOTS, Slot, candidates
 
 
 def test_a_slot_is_one_small_network_of_its_own() -> None:

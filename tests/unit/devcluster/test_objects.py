@@ -1,7 +1,7 @@
 """What every cluster holds from its start."""
 
-from devcluster import objects
-from devcluster.api import path_of
+from trainstack.dev.cluster import objects
+from trainstack.dev.cluster.api import path_of
 
 
 def test_base_objects_and_their_places() -> None:

@@ -6,7 +6,7 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
-from devcluster.processes import Identity, Run, children, start_time
+from trainstack.dev.cluster.processes import Identity, Run, children, start_time
 
 
 def make_run(identity: Identity) -> Run:

@@ -9,12 +9,12 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from devcluster import certificates
-from devcluster.errors import ClusterError
-from devcluster.images.registry import Registry, target
-from devcluster.layout import Layout
-from devcluster.network import Slot
-from devcluster.registry_access import RegistryAccess
+from trainstack.dev.cluster import certificates
+from trainstack.dev.cluster.errors import ClusterError
+from trainstack.dev.cluster.images.registry import Registry, target
+from trainstack.dev.cluster.layout import Layout
+from trainstack.dev.cluster.network import Slot
+from trainstack.dev.cluster.registry_access import RegistryAccess
 
 
 class Answers(BaseHTTPRequestHandler):

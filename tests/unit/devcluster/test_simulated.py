@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from devcluster import simulated
-from devcluster.spec import ClusterSpec
+from trainstack.dev.cluster import simulated
+from trainstack.dev.cluster.spec import ClusterSpec
 
 
 def make_node(gpus: str | None = None, product: str | None = None) -> dict[str, Any]:

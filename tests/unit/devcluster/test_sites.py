@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from devcluster import access, folders
-from devcluster.cluster import Cluster
-from devcluster.errors import ClusterError
-from devcluster.registry_access import RegistryAccess
-from devcluster.sites import definition, install, operators
-from devcluster.sites.definition import Site, SiteImage
-from devcluster.sites.kubectl import Kubectl
-from devcluster.spec import ClusterSpec
+from trainstack.dev.cluster import access, folders
+from trainstack.dev.cluster.cluster import Cluster
+from trainstack.dev.cluster.errors import ClusterError
+from trainstack.dev.cluster.registry_access import RegistryAccess
+from trainstack.dev.cluster.sites import definition, install, operators
+from trainstack.dev.cluster.sites.definition import Site, SiteImage
+from trainstack.dev.cluster.sites.kubectl import Kubectl
+from trainstack.dev.cluster.spec import ClusterSpec
 
 MIG = "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from devcluster.errors import ClusterError
-from devcluster.spec import ClusterSpec
+from trainstack.dev.cluster.errors import ClusterError
+from trainstack.dev.cluster.spec import ClusterSpec
 
 
 def test_a_spec_survives_its_file() -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from devcluster.errors import ClusterError
-from devcluster.images.sources import Source, acquire_settings, parse_deb822, parse_list, read
+from trainstack.dev.cluster.errors import ClusterError
+from trainstack.dev.cluster.images.sources import Source, acquire_settings, parse_deb822, parse_list, read
 
 MIRROR = "http://mirror.example/debian"
 

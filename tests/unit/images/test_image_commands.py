@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from devcluster.errors import ClusterError
-from devcluster.images.catalog import CONTAINERFILES, helpers, workload
-from devcluster.images.debian import rootfs_command
-from devcluster.images.recipe import Recipe, build_command, stage
-from devcluster.images.run import run_command
-from devcluster.images.storage import Storage
-from workloads.images import base_reference, workload_reference
+from trainstack.dev.cluster.errors import ClusterError
+from trainstack.dev.cluster.images.catalog import CONTAINERFILES, helpers, workload
+from trainstack.dev.cluster.images.debian import rootfs_command
+from trainstack.dev.cluster.images.recipe import Recipe, build_command, stage
+from trainstack.dev.cluster.images.run import run_command
+from trainstack.dev.cluster.images.storage import Storage
+from trainstack.runs.images.images import base_reference, workload_reference
 
 STORAGE = Storage(Path("/cache/images"))
 BUILDAH = ["buildah", "--root=/cache/images/storage", "--runroot=/cache/images/run", "--storage-driver=overlay"]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from devcluster.images.registry import Target, target
-from workloads.images import BASE_RECIPE, base_reference, content_tag, context_files, workload_reference
+from trainstack.dev.cluster.images.registry import Target, target
+from trainstack.runs.images.images import BASE_RECIPE, base_reference, content_tag, context_files, workload_reference
 
 
 def make_context(folder: Path, **files: str) -> Path:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from manifests.escalations import MEANINGS, Escalation, escalations
-from manifests.rights import API, Grant, for_a_team, grants
+from trainstack.platform.rbac.escalations import MEANINGS, Escalation, escalations
+from trainstack.platform.rbac.rights import API, Grant, for_a_team, grants
 
 
 def ids(granted: set[Grant], level: str = "") -> list[tuple[str, str]]:

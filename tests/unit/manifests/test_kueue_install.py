@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import yaml
 
-from manifests.kueue import configuration, kueue
-from manifests.operators import OperatorError, in_order
-from settings.operators import ControllerResources, Kueue, KueueConfiguration, WaitForPodsReady
 from tests.unit.make import make_kueue, make_manifest
 from tests.unit.manifests.restricted import violations
+from trainstack.platform.operators.install import OperatorError, in_order
+from trainstack.platform.operators.kueue import configuration, kueue
+from trainstack.settings.sections.operators import ControllerResources, Kueue, KueueConfiguration, WaitForPodsReady
 
 MARK = {"app.kubernetes.io/managed-by": "trainstack", "trainstack.dev/stack": "dev"}
 CONFIGURATION = """\

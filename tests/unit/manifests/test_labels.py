@@ -2,7 +2,7 @@
 
 import pytest
 
-from manifests.labels import metadata
+from trainstack.objects.labels import metadata
 
 
 def test_a_stack_name_that_fits_into_a_label_marks_the_object() -> None:

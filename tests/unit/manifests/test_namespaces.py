@@ -2,8 +2,8 @@
 
 import pytest
 
-from manifests.namespaces import enforced, namespace
-from settings.environment import Namespace
+from trainstack.platform.namespaces import enforced, namespace
+from trainstack.settings.sections.environment import Namespace
 
 MARK = {"app.kubernetes.io/managed-by": "trainstack", "trainstack.dev/stack": "dev"}
 

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from manifests.labels import RUN
-from manifests.networks import policies
-from settings.environment import Egress, Namespace, NamespaceNetwork
 from tests.unit.make import make_distributed
 from tests.unit.workloads.launches import make_launch
-from workloads.build import manifest
-from workloads.launched_pods import launched_pods
+from trainstack.objects.labels import RUN
+from trainstack.platform.networks import policies
+from trainstack.runs.manifests.build import manifest
+from trainstack.runs.manifests.launched_pods import launched_pods
+from trainstack.settings.sections.environment import Egress, Namespace, NamespaceNetwork
 
 MARK = {"app.kubernetes.io/managed-by": "trainstack", "trainstack.dev/stack": "dev"}
 RUNS = {"podSelector": {"matchExpressions": [{"key": RUN, "operator": "Exists"}]}}

@@ -1,9 +1,9 @@
 """Admission policies that go with roles."""
 
-from manifests import namespaces, probes, storage
-from manifests.policies import held, policies
-from settings.environment import Namespace
-from settings.storage import PersistentVolume
+from trainstack.platform import namespaces, probes, storage
+from trainstack.platform.rbac.policies import held, policies
+from trainstack.settings.sections.environment import Namespace
+from trainstack.settings.sections.storage import PersistentVolume
 
 VOLUME = PersistentVolume(
     name="data", storage_class="manual", size="1Gi", access_modes=("ReadWriteOnce",), host_path='/mnt/a"b'

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from manifests import queues
-from settings.base import Toleration
-from settings.queues import (
+from trainstack.platform import queues
+from trainstack.settings.base import Toleration
+from trainstack.settings.sections.queues import (
     BorrowWithinCohort,
     ClusterQueue,
     Cohort,

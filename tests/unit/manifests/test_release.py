@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from manifests import release
-from manifests.release import ReleaseError, parse_release, read_release, without_descriptions
+from trainstack.platform.operators import release
+from trainstack.platform.operators.release import ReleaseError, parse_release, read_release, without_descriptions
 
 RELEASE = b"""\
 apiVersion: v1

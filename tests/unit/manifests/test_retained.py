@@ -1,9 +1,9 @@
 """What destroy leaves in the cluster."""
 
-from manifests.retained import Retained, retained
-from settings.environment import Environment, Namespace
-from settings.storage import PersistentVolume
 from tests.unit.make import make_settings, make_storage, make_volume
+from trainstack.platform.retained import Retained, retained
+from trainstack.settings.sections.environment import Environment, Namespace
+from trainstack.settings.sections.storage import PersistentVolume
 
 
 def test_volumes_stay_with_all_that_they_stand_on() -> None:

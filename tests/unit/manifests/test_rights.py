@@ -1,7 +1,7 @@
 """Rights as roles."""
 
-from checks.kinds import KINDS
-from manifests.rights import LAUNCHES, Grant, as_roles, for_a_team, granted_by, grants, rules, training
+from trainstack.platform.rbac.rights import LAUNCHES, Grant, as_roles, for_a_team, granted_by, grants, rules, training
+from trainstack.runs.status.kinds import KINDS
 
 
 def test_what_is_said_shortest_means_the_same() -> None:

@@ -1,8 +1,8 @@
 """Storage, as manifests."""
 
-from manifests.storage import claim, persistent_volume, storage_class
-from settings.storage import PersistentVolume, StorageClass
 from tests.unit.make import make_volume
+from trainstack.platform.storage import claim, persistent_volume, storage_class
+from trainstack.settings.sections.storage import PersistentVolume, StorageClass
 
 MARK = {"app.kubernetes.io/managed-by": "trainstack", "trainstack.dev/stack": "dev"}
 

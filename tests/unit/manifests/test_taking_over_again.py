@@ -1,9 +1,9 @@
 """Objects of which the state was lost are declared again without a conflict: what the server fills into a part that is
 owned as a whole is written out."""
 
-from manifests.operators import controller, staged
-from settings.operators import Install
 from tests.unit.make import make_manifest
+from trainstack.platform.operators.install import controller, staged
+from trainstack.settings.sections.operators import Install
 
 
 def test_webhook_rules_say_their_scope() -> None:

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from checks.cluster.paths import location
-from manifests.tenants import rights
-from settings.tenants import Team
+from trainstack.live.paths import location
+from trainstack.platform.tenants import rights
+from trainstack.settings.sections.tenants import Team
 
 API = "rbac.authorization.k8s.io"
 

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from manifests.labels import CONFIG_HASH
-from manifests.operators import OperatorError, in_order, short_hash
-from manifests.trainer import jobset, trainer
-from settings.operators import ControllerResources, Install
 from tests.unit.make import make_manifest
 from tests.unit.manifests.restricted import violations
+from trainstack.objects.labels import CONFIG_HASH
+from trainstack.platform.operators.install import OperatorError, in_order, short_hash
+from trainstack.platform.operators.trainer import jobset, trainer
+from trainstack.settings.sections.operators import ControllerResources, Install
 
 NAMES = {
     jobset: ("jobset-controller-manager", "jobset-manager-config", "jobset-system"),

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
-from manifests.operators import OperatorError
-from manifests.training_operator import INIT_TEMPLATE, training_operator
-from settings.operators import ControllerResources
 from tests.unit.make import make_training_operator
 from tests.unit.manifests.restricted import violations
+from trainstack.platform.operators.install import OperatorError
+from trainstack.platform.operators.training_operator import INIT_TEMPLATE, training_operator
+from trainstack.settings.sections.operators import ControllerResources
 
 KINDS = ("jaxjobs", "pytorchjobs", "tfjobs")
 

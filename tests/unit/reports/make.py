@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from checks.training_log import Epoch, Log
-from reports.runs import Definition, Run
+from trainstack.reports.runs import Definition, Run
+from trainstack.runs.logs.training_log import Epoch, Log
 
 
 def make_log(epochs: int = 2, steps: int = 14, world: int = 1) -> str:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from checks.training_log import Epoch, Log
-from reports.comparison import compare
-from reports.runs import Definition, Run
-from reports.table import as_json, cells
 from tests.unit.reports.make import make_run
+from trainstack.reports.comparison import compare
+from trainstack.reports.runs import Definition, Run
+from trainstack.reports.table import as_json, cells
+from trainstack.runs.logs.training_log import Epoch, Log
 
 ALONE = make_run("alone", steps=24, seconds=0.6)
 TOGETHER = make_run("together", world=3, steps=8, seconds=0.25, test_accuracy=0.98)

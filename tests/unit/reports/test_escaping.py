@@ -5,16 +5,16 @@ from html.parser import HTMLParser
 
 import pytest
 
-from reports import compared
-from reports.comparison import compare
-from reports.gantt import Lane, Level
-from reports.gantt_page import html as plan_html
-from reports.sweep_page import html as sweep_html
 from tests.unit.reports.make import make_run
 from tests.unit.reports.test_gantt import HOUR, make_gantt, make_piece
 from tests.unit.reports.test_sweep_page import make_sweep
 from tests.unit.trials.make import fail, make_digits_space, make_results
-from trials.expand import expand
+from trainstack.reports import compared
+from trainstack.reports.comparison import compare
+from trainstack.reports.gantt import Lane, Level
+from trainstack.reports.gantt_page import html as plan_html
+from trainstack.reports.sweep_page import html as sweep_html
+from trainstack.sweeps.search.expand import expand
 
 HOSTILE = "<script>alert(1)</script> {{7*7}} {% raw %} \"' onload=alert(1) x=' </style><b> &lt;"
 """Markup, a template's expression and statement, and what would end an attribute or a style, in one name."""

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from reports import gantt_page, gantt_picture
-from reports.gantt import MOST_LANES, Gantt, Lane, Level, Piece, stairs, ticks
 from tests.unit.reports.test_pictures import Page
+from trainstack.reports import gantt_page, gantt_picture
+from trainstack.reports.gantt import MOST_LANES, Gantt, Lane, Level, Piece, stairs, ticks
 
 HOUR = 3600.0
 

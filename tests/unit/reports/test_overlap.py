@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from reports.comparison import compare
-from reports.overlap import Placement, in_words, shared
-from reports.runs import from_record
 from tests.unit.reports.make import make_record, make_run
+from trainstack.reports.comparison import compare
+from trainstack.reports.overlap import Placement, in_words, shared
+from trainstack.reports.runs import from_record
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

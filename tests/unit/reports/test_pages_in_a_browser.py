@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from reports import compared
-from reports.comparison import compare
-from reports.sweep_page import html
 from tests.unit.reports.chromium import PROGRAM, Browser, Visit, browser
 from tests.unit.reports.make import make_run
 from tests.unit.reports.test_sweep_page import make_sweep
 from tests.unit.trials.make import fail, make_digits_space, make_mixed_space, make_results, make_trial
-from trials.expand import expand
+from trainstack.reports import compared
+from trainstack.reports.comparison import compare
+from trainstack.reports.sweep_page import html
+from trainstack.sweeps.search.expand import expand
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="this machine has no Chromium")
 

@@ -6,12 +6,12 @@ from html.parser import HTMLParser
 
 import pytest
 
-from checks.training_log import Epoch, Log
-from reports import charts, compared
-from reports.comparison import compare
-from reports.errors import ReportError
-from reports.panels import Bar, Bars, Group, Line, Lines
 from tests.unit.reports.make import make_run
+from trainstack.reports import charts, compared
+from trainstack.reports.comparison import compare
+from trainstack.reports.errors import ReportError
+from trainstack.reports.panels import Bar, Bars, Group, Line, Lines
+from trainstack.runs.logs.training_log import Epoch, Log
 
 RUNS = [make_run("alone", steps=24, seconds=0.6), make_run("together", world=3, steps=8, seconds=0.25)]
 LINES = Lines(

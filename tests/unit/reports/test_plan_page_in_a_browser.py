@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from reports.gantt import Lane
-from reports.gantt_page import html
 from tests.unit.reports.chromium import PROGRAM, Browser, browser
 from tests.unit.reports.test_gantt import HOUR, make_gantt, make_piece
+from trainstack.reports.gantt import Lane
+from trainstack.reports.gantt_page import html
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="this machine has no Chromium")
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from checks.training_log import Epoch
-from reports.errors import ReportError
-from reports.runs import Definition, from_logs, from_record, with_logs
 from tests.unit.reports.make import make_classic, make_log, make_record, make_stamped
+from trainstack.reports.errors import ReportError
+from trainstack.reports.runs import Definition, from_logs, from_record, with_logs
+from trainstack.runs.logs.training_log import Epoch
 
 METRICS = [
     {"epoch": 1, "step": 14, "train_loss": 0.51, "val_loss": 0.31, "val_accuracy": 0.911, "seconds": 0.211},

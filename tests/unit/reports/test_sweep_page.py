@@ -9,19 +9,19 @@ import matplotlib as mpl
 import pytest
 from matplotlib.figure import Figure
 
-from reports import charts
-from reports.panels import Bars
-from reports.parallel import Parallel, Track
-from reports.scales import Scale, readable
-from reports.sweep_figures import NAMED, pictures
-from reports.sweep_page import Sweep, html, pngs
-from reports.sweep_panels import Curves, Points
-from settings.space import Space
 from tests.unit.reports.test_pictures import Page, words
 from tests.unit.trials.make import fail, make_digits_space, make_mixed_space, make_results, make_trial
-from trials.importance import importance
-from trials.ranking import rank
-from trials.results import TrialResult
+from trainstack.reports import charts
+from trainstack.reports.panels import Bars
+from trainstack.reports.parallel import Parallel, Track
+from trainstack.reports.scales import Scale, readable
+from trainstack.reports.sweep_figures import NAMED, pictures
+from trainstack.reports.sweep_page import Sweep, html, pngs
+from trainstack.reports.sweep_panels import Curves, Points
+from trainstack.settings.search_space.space import Space
+from trainstack.sweeps.search.importance import importance
+from trainstack.sweeps.search.ranking import rank
+from trainstack.sweeps.search.results import TrialResult
 
 
 def make_sweep(space: Space | None = None, results: Sequence[TrialResult] | None = None, **changes: Any) -> Sweep:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from reports.took import Took, took
+from trainstack.reports.durations import Took, took
 
 
 def make_facts(**changes: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from review.github import AUTHOR, Head
+from trainstack.review.github import AUTHOR, Head
 
 HEAD = Head("someone/fork", "topic; rm -rf /", "c" * 40)
 BASE = "b" * 40

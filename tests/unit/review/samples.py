@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from review.report import Counts, Report
+from trainstack.review.report import Counts, Report
 
 DATA = Path(__file__).parent / "data"
 """Previews of the engine, as it gave them against a real cluster (properties that nobody reads are left out)."""

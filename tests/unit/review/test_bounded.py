@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from review import static
-from review.__main__ import main
-from review.bounded import BoundError, bounded
 from tests.unit.review.test_static import edit, make_checkout
+from trainstack.review import static
+from trainstack.review.__main__ import main
+from trainstack.review.bounded import BoundError, bounded
 
 NO_NAMES = ("-x", "X", "a b", "x" * 70, "\u202ex")
 """What a file may be called, and no environment."""

@@ -11,8 +11,8 @@ import typer
 import yaml
 from typer.testing import CliRunner
 
-from cli.check import check
-from cli.render import render
+from trainstack.cli.check import check
+from trainstack.cli.render import render
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -26,8 +26,8 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The files of this project, as the folder that commands are called in."""
     for name in ("Pulumi.yaml", "Pulumi.dev.yaml", "defaults.yaml"):
         shutil.copy(ROOT / name, tmp_path / name)
-    for name in ("digits", "wrapper"):
-        shutil.copytree(ROOT / "workloads" / name, tmp_path / "workloads" / name)
+    for name in ("workloads/digits", "trainstack/runs/wrapper"):
+        shutil.copytree(ROOT / name, tmp_path / name)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from review import engine
-from review.comment import LIMIT, MARKER, comment
-from review.diff import shortened
-from review.facts import WORDS
-from review.report import Counts, Report, ReportedFact, ReportedVerdict, ReportError, read, write
-from review.text import width
 from tests.unit.review.samples import DATA, make_report, recorded
+from trainstack.review import engine
+from trainstack.review.comment import LIMIT, MARKER, comment
+from trainstack.review.diff import shortened
+from trainstack.review.facts import WORDS
+from trainstack.review.report import Counts, Report, ReportedFact, ReportedVerdict, ReportError, read, write
+from trainstack.review.text import width
 
 EVIL = "`@everyone` <script>alert(1)</script> </details>\n```\n# Heading\n@octocat ![](https://x.example/)\n````\n-->"
 

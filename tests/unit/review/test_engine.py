@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from review import engine
-from review.engine import KUBECONFIG_TEXT, report
 from tests.unit.review.samples import DATA, make_job, recorded, steps_json
+from trainstack.review import engine
+from trainstack.review.engine import KUBECONFIG_TEXT, report
 
 ENV = """
 import os, sys
@@ -36,9 +36,10 @@ else:
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A checkout with such an engine, and a secret in the stack's file."""
-    (tmp_path / "cli").mkdir()
-    (tmp_path / "cli" / "__init__.py").touch()
-    (tmp_path / "cli" / "__main__.py").write_text(ENV, encoding="utf-8")
+    (tmp_path / "trainstack" / "cli").mkdir(parents=True)
+    (tmp_path / "trainstack" / "__init__.py").touch()
+    (tmp_path / "trainstack" / "cli" / "__init__.py").touch()
+    (tmp_path / "trainstack" / "cli" / "__main__.py").write_text(ENV, encoding="utf-8")
     program = tmp_path / "bin" / "pulumi"
     program.parent.mkdir()
     program.write_text(PULUMI.format(python=sys.executable, data=DATA), encoding="utf-8")
@@ -65,7 +66,9 @@ def test_a_preview_is_asked_for_with_the_environments_own_credentials(
 def test_a_checkout_without_tools_is_a_result(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With what was said."""
     monkeypatch.setenv("KUBECONFIG", "/nowhere")
-    (checkout / "cli" / "__main__.py").write_text("raise SystemExit('run `make tools`')", encoding="utf-8")
+    (checkout / "trainstack" / "cli" / "__main__.py").write_text(
+        "raise SystemExit('run `make tools`')", encoding="utf-8"
+    )
     assert engine.preview(checkout, "dev", None).error == "run `make tools`"
 
 

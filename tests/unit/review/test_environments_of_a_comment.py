@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from review.__main__ import main
-from review.report import write
-from settings.stack_name import stacks
 from tests.unit.review.github_server import HEAD, RUN, Server, make_job, make_pull
 from tests.unit.review.samples import make_report
+from trainstack.review.__main__ import main
+from trainstack.review.report import write
+from trainstack.settings.values.stack_name import stacks
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from manifests.labels import Manifest
-from manifests.tenants import rights
-from review.facts import WORDS, Fact, Step, View, facts
-from settings.tenants import Team
-from settings.workloads import ReplicatedJob
 from tests.unit.make import make_distributed, make_run
 from tests.unit.review.samples import make_claim, make_job, make_quota
 from tests.unit.workloads.launches import make_launch
-from workloads.build import companions, manifest
+from trainstack.objects.labels import Manifest
+from trainstack.platform.tenants import rights
+from trainstack.review.facts import WORDS, Fact, Step, View, facts
+from trainstack.runs.manifests.build import companions, manifest
+from trainstack.settings.sections.tenants import Team
+from trainstack.settings.sections.workloads import ReplicatedJob
 
 LIVE = View(live=True)
 

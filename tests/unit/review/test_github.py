@@ -2,10 +2,10 @@
 
 import pytest
 
-from review.comment import MARKER
-from review.github import GitHub, GitHubError
-from review.selection import Pull
 from tests.unit.review.github_server import BASE, HEAD, Server, make_pull
+from trainstack.review.comment import MARKER
+from trainstack.review.github import GitHub, GitHubError
+from trainstack.review.selection import Pull
 
 
 def client(server: Server, pauses: list[float] | None = None) -> GitHub:

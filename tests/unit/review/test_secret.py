@@ -2,9 +2,9 @@
 
 import pytest
 
-from review.engine import report
-from review.secret import SIGNATURE, LeakError, mask, of_config, of_environment, refuse_plaintext
 from tests.unit.review.samples import recorded, steps_json
+from trainstack.review.engine import report
+from trainstack.review.secret import SIGNATURE, LeakError, mask, of_config, of_environment, refuse_plaintext
 
 DIFF = """\
 Previewing update (dev):

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from review.__main__ import main
-from review.declared import as_yaml, declared
-from review.report import read
-from review.static import static
+from trainstack.review.__main__ import main
+from trainstack.review.declared import as_yaml, declared
+from trainstack.review.report import read
+from trainstack.review.static import static
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -19,9 +19,9 @@ def make_checkout(folder: Path) -> Path:
     folder.mkdir()
     for name in ("Pulumi.yaml", "Pulumi.dev.yaml", "defaults.yaml"):
         shutil.copy(ROOT / name, folder / name)
-    for name in ("digits", "wrapper"):
-        shutil.copytree(ROOT / "workloads" / name, folder / "workloads" / name)
-    for package in ("settings", "workloads", "review", "manifests"):
+    for name in ("workloads/digits", "trainstack/runs/wrapper"):
+        shutil.copytree(ROOT / name, folder / name)
+    for package in ("trainstack", "trainstack/settings", "trainstack/runs", "trainstack/review"):
         (folder / package).mkdir(exist_ok=True)
         (folder / package / "__init__.py").write_text("raise SystemExit('run')\n", encoding="utf-8")
     (folder / "__main__.py").write_text("raise SystemExit('run')\n", encoding="utf-8")
@@ -101,7 +101,9 @@ def test_an_error_is_the_result(base: Path, head: Path) -> None:
     assert "did you mean trainstack:queues?" in static(base, head, "dev", None).error
 
 
-@pytest.mark.parametrize("place", ["workloads/digits/workload.yaml", "workloads/wrapper/run.py", "Pulumi.dev.yaml"])
+@pytest.mark.parametrize(
+    "place", ["workloads/digits/workload.yaml", "trainstack/runs/wrapper/run.py", "Pulumi.dev.yaml"]
+)
 def test_a_link_out_of_the_checkout_is_refused(base: Path, head: Path, tmp_path: Path, place: str) -> None:
     """Its target would be in the comment."""
     (tmp_path / "secret").write_text("hunter2", encoding="utf-8")

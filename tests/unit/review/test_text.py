@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from review.text import clean, code, fence, fit, width
+from trainstack.review.text import clean, code, fence, fit, width
 
 
 @given(st.text())

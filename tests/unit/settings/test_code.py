@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from settings.code import Code
-from settings.model import Settings
 from tests.unit.settings.test_load import runs_of
+from trainstack.settings.model import Settings
+from trainstack.settings.sections.code import Code
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 CANARY = "canary-7f3a"

@@ -6,9 +6,9 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from cli.app import app
-from settings.load import explain, load, load_with_places
 from tests.unit.settings.test_load import faults, make_project
+from trainstack.cli.app import app
+from trainstack.settings.loading.load import explain, load, load_with_places
 
 ADDRESS = "https://git.example.org/mnist.git"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settings.constraints import GREATEST_NUMBER, MOST_CHARACTERS, ConstraintError, Value, holds, names
+from trainstack.settings.search_space.constraints import (
+    GREATEST_NUMBER,
+    MOST_CHARACTERS,
+    ConstraintError,
+    Value,
+    holds,
+    names,
+)
 
 GIVEN: dict[str, Value] = {"n": 2, "lr": 0.5, "name": "adam", "flag": True}
 

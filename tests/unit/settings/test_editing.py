@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from settings.editing import Entry, with_entries
+from trainstack.onboarding.editing import Entry, with_entries
 
 FILE = """\
 # Whose file this is.

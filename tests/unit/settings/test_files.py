@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from settings.errors import Finding, SettingsError
-from settings.files import MOST_BYTES, FileError, read_bytes
-from settings.load import load
-from settings.merge import plain
-from settings.source import read
-from settings.workloads import Image
 from tests.odd_files import make_huge, make_socket
+from trainstack.settings.errors import Finding, SettingsError
+from trainstack.settings.loading.files import MOST_BYTES, FileError, read_bytes
+from trainstack.settings.loading.load import load
+from trainstack.settings.loading.merge import plain
+from trainstack.settings.loading.source import read
+from trainstack.settings.sections.workloads import Image
 
 STRANGE: dict[str, Callable[[Path], object]] = {
     "a FIFO": os.mkfifo,

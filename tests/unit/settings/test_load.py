@@ -7,8 +7,8 @@ from textwrap import dedent, indent
 
 import pytest
 
-from settings.errors import ENGINE, Place, SettingsError
-from settings.load import explain, load, load_with_places
+from trainstack.settings.errors import ENGINE, Place, SettingsError
+from trainstack.settings.loading.load import explain, load, load_with_places
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settings.errors import Place
-from settings.merge import merge, overlay, plain, prune, walk
-from settings.source import Node
+from trainstack.settings.errors import Place
+from trainstack.settings.loading.merge import merge, overlay, plain, prune, walk
+from trainstack.settings.loading.source import Node
 
 BASE, OVER, ENGINE = Place("base.yaml", 1), Place("over.yaml", 1), Place("engine")
 

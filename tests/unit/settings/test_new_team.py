@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from settings.editing import with_entries
-from settings.environment import Environment, Namespace
-from settings.load import load
-from settings.model import Settings
-from settings.new_team import plan
-from settings.queues import ClusterQueue, Cohort, ResourceFlavor
-from settings.team_request import Request, TeamError
 from tests.unit.make import make_group, make_queues, make_settings
+from trainstack.onboarding.editing import with_entries
+from trainstack.onboarding.new_team import plan
+from trainstack.onboarding.team_request import Request, TeamError
+from trainstack.settings.loading.load import load
+from trainstack.settings.model import Settings
+from trainstack.settings.sections.environment import Environment, Namespace
+from trainstack.settings.sections.queues import ClusterQueue, Cohort, ResourceFlavor
 
 PLATFORM = """\
 config:

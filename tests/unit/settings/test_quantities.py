@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settings.quantities import amount, canonical
+from trainstack.settings.values.quantities import amount, canonical
 
 NUMBERS = st.one_of(
     st.integers(0, 10**6).map(str),

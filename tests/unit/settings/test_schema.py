@@ -2,15 +2,15 @@
 
 from pathlib import Path
 
-from settings.load import SECTIONS
-from settings.model import Settings
-from settings.schema import FOLDER, schemas, texts
+from trainstack.settings.loading.load import SECTIONS
+from trainstack.settings.loading.schema import FOLDER, schemas, texts
+from trainstack.settings.model import Settings
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_written_schemas_are_current() -> None:
-    """docs/schema holds what the models say now; else run `python -m settings.schema`."""
+    """docs/schema holds what the models say now; else run `python -m trainstack.settings.loading.schema`."""
     written = {file.name: file.read_text(encoding="utf-8") for file in (ROOT / FOLDER).iterdir()}
     assert written == texts()
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from manifests.secrets import secret
-from settings.load import load
-from settings.secrets import Secret
 from tests.unit.settings.test_load import faults, make_project
+from trainstack.platform.secrets import secret
+from trainstack.settings.loading.load import load
+from trainstack.settings.sections.secrets import Secret
 
 SECRET = """
 trainstack:secrets:

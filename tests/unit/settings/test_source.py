@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from settings.errors import Finding, Place
-from settings.merge import plain, walk
-from settings.source import read
+from trainstack.settings.errors import Finding, Place
+from trainstack.settings.loading.merge import plain, walk
+from trainstack.settings.loading.source import read
 
 
 def read_text(tmp_path: Path, text: str) -> tuple[object, list[str]]:

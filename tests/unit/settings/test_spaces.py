@@ -8,14 +8,14 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settings.constraints import ConstraintError, Value, holds, names
-from settings.errors import Finding, SettingsError
-from settings.hyperparams import digest_in, numbered, set_id, space_digest, text_of
-from settings.space import FloatRange, Objective, Parameter
-from settings.space_values import contains, points
-from settings.spaces import load_space, read_sets, sweeps
-from settings.templates import filled
 from tests.unit.make import make_space
+from trainstack.settings.errors import Finding, SettingsError
+from trainstack.settings.loading.templates import filled
+from trainstack.settings.search_space.constraints import ConstraintError, Value, holds, names
+from trainstack.settings.search_space.hyperparams import digest_in, numbered, set_id, space_digest, text_of
+from trainstack.settings.search_space.space import FloatRange, Objective, Parameter
+from trainstack.settings.search_space.space_values import contains, points
+from trainstack.settings.search_space.spaces import load_space, read_sets, sweeps
 
 SPACE = """\
 method: grid

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from manifests.labels import LIMIT, mark
-from settings import stack_name
-from settings.errors import SettingsError
-from settings.load import load
-from settings.stack_name import fault, misnamed, stacks
+from trainstack.objects.labels import LIMIT, mark
+from trainstack.settings.errors import SettingsError
+from trainstack.settings.loading.load import load
+from trainstack.settings.values import stack_name
+from trainstack.settings.values.stack_name import fault, misnamed, stacks
 
 GOOD = ("dev", "a", "0", "a.b", "a-b.c", "x" * stack_name.LIMIT)
 BAD = ("", "x" * 64, "-x", "x-", "a..b", ".a", "a.", "A", "a_b", "a/b", "../a", "a\n", "\u0663", "a b", "x" * 10_000)

@@ -5,10 +5,10 @@ from textwrap import dedent, indent
 
 import pytest
 
-from settings.errors import SettingsError
-from settings.hyperparams import numbered, space_digest, text_of
-from settings.load import load, load_with_places
-from settings.spaces import load_space
+from trainstack.settings.errors import SettingsError
+from trainstack.settings.loading.load import load, load_with_places
+from trainstack.settings.search_space.hyperparams import numbered, space_digest, text_of
+from trainstack.settings.search_space.spaces import load_space
 
 BASE = """
 kind: Job

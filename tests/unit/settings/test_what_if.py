@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from settings.errors import SettingsError
-from settings.load import load, load_with_places
-from settings.model import Settings
+from trainstack.settings.errors import SettingsError
+from trainstack.settings.loading.load import load, load_with_places
+from trainstack.settings.model import Settings
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from checks.recorded import StateResource
-from stacks.engine_state import own_state
+from trainstack.runs.recorded import StateResource
+from trainstack.stacks.engine_state import own_state
 
 OWN = "a" * 32
 

@@ -6,20 +6,6 @@ from typing import Any
 import pytest
 import yaml
 
-from cli.rights import FOLDER, text
-from cli.session import Session
-from manifests import probes
-from manifests.escalations import escalations
-from manifests.labels import PATCH_FORCE, Manifest
-from manifests.policies import held, policies
-from manifests.rights import DECLARE, LAUNCHES, WATCH, Grant, for_a_team, granted_by, grants
-from settings.environment import Environment, Existing, Namespace
-from settings.model import Settings
-from settings.operators import Operators
-from settings.secrets import Secrets
-from settings.stack_name import stacks
-from settings.workloads import ReplicatedJob
-from stacks.rights import deployer, researcher, rights_of
 from tests.unit.make import (
     make_distributed,
     make_kueue,
@@ -31,7 +17,21 @@ from tests.unit.make import (
     make_training_operator,
     make_volume,
 )
-from workloads.render import Inputs, platform
+from trainstack.cli.rights import FOLDER, text
+from trainstack.cli.session import Session
+from trainstack.declared import Inputs, platform
+from trainstack.objects.labels import PATCH_FORCE, Manifest
+from trainstack.platform import probes
+from trainstack.platform.rbac.escalations import escalations
+from trainstack.platform.rbac.policies import held, policies
+from trainstack.platform.rbac.rights import DECLARE, LAUNCHES, WATCH, Grant, for_a_team, granted_by, grants
+from trainstack.settings.model import Settings
+from trainstack.settings.sections.environment import Environment, Existing, Namespace
+from trainstack.settings.sections.operators import Operators
+from trainstack.settings.sections.secrets import Secrets
+from trainstack.settings.sections.workloads import ReplicatedJob
+from trainstack.settings.values.stack_name import stacks
+from trainstack.stacks.rights import deployer, researcher, rights_of
 
 ROOT = Path(__file__).resolve().parents[3]
 RBAC = "rbac.authorization.k8s.io"

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from checks.cluster.snapshot import Runs
-from settings.environment import Environment, Existing, Namespace
-from settings.model import Settings
-from settings.workloads import Workloads
-from stacks.decided import Decided, runs_and_sweeps
 from tests.unit.make import make_run, make_settings
-from workloads.records import Ledger
-from workloads.render import Inputs
+from trainstack.declared import Inputs
+from trainstack.live.snapshot import Runs
+from trainstack.runs.records import Ledger
+from trainstack.settings.model import Settings
+from trainstack.settings.sections.environment import Environment, Existing, Namespace
+from trainstack.settings.sections.workloads import Workloads
+from trainstack.stacks.run_decision import Decided, runs_and_sweeps
 
 INPUTS = Inputs(releases={}, wrapper="print()", commit="c" * 40)
 HERE = Environment(namespaces=(Namespace(name="research"),))

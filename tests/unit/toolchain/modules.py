@@ -7,7 +7,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolchain.groups import Group, Program, Stamp
+from trainstack.dev.toolchain.groups import Group, Program, Stamp
 
 DEPENDENCY = "example.test/greeting"
 VERSION = "v1.2.3"
@@ -31,7 +31,7 @@ class Fixture:
     """A group to build."""
 
     modules: Path
-    """The folder that holds the group's module, as toolchain/go does."""
+    """The folder that holds the group's module, as trainstack/dev/toolchain/go does."""
     proxy: str
     """What GOPROXY is set to."""
     group: Group

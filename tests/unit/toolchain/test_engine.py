@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain import engine, official
+from trainstack.dev.toolchain import engine, official
 
 
 def make_pulumi(folder: Path, version: str, host: str | None = "\x7fELF") -> Path:
@@ -51,7 +51,9 @@ def test_pulumi_without_language_host_is_not_used(tmp_path: Path) -> None:
 
 def test_our_own_engine_on_path_does_not_pass_for_an_official_one(tmp_path: Path) -> None:
     """`trainstack env` puts it on PATH."""
-    own = make_pulumi(tmp_path / "own", "v3.250.0", host="#!/bin/sh\nexec python -m toolchain.language_host\n")
+    own = make_pulumi(
+        tmp_path / "own", "v3.250.0", host="#!/bin/sh\nexec python -m trainstack.dev.toolchain.language_host\n"
+    )
     assert official.find(str(own.parent)) is None
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.unit.toolchain.modules import Fixture, make_fixture
-from toolchain import gomod, groups, lock
-from toolchain.places import GO_MODULES
+from trainstack.dev.toolchain import gomod, groups, lock
+from trainstack.dev.toolchain.places import GO_MODULES
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import grpc
 import pulumi
 import pytest
 
-from toolchain import language_host, lock
+from trainstack.dev.toolchain import language_host, lock
 
 
 def failure_of(program: Path) -> BaseException:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from toolchain import gomod, lock, relock, versions
-from toolchain.errors import ToolchainError
-from toolchain.places import CHECKOUT, GO_LOCK, GO_MODULES, REQUIREMENTS_LOCK
+from trainstack.dev.toolchain import gomod, lock, relock, versions
+from trainstack.dev.toolchain.errors import ToolchainError
+from trainstack.dev.toolchain.places import CHECKOUT, GO_LOCK, GO_MODULES, REQUIREMENTS_LOCK
 
 LOCKS = (REQUIREMENTS_LOCK, GO_LOCK)
 
@@ -63,7 +63,7 @@ def test_locks_are_made_without_a_trace_of_the_machine() -> None:
     for path in LOCKS:
         command = relock.command(path)
         assert {"--generate-hashes", "--universal", "--no-emit-index-url", "--no-emit-find-links"} <= set(command)
-        assert command[-1] == f"toolchain/{path.name}"
+        assert command[-1] == f"trainstack/dev/toolchain/{path.name}"
 
 
 def test_go_mod_is_read_in_both_forms() -> None:
@@ -100,8 +100,8 @@ def test_versions_list_each_pin_once_with_its_file() -> None:
     collected = versions.collect()
     pins = {(version.kind, version.name): version for version in collected}
     assert len(pins) == len(collected)
-    assert pins["go", "sigs.k8s.io/kueue"].pinned_in == "toolchain/go/cluster/go.mod"
+    assert pins["go", "sigs.k8s.io/kueue"].pinned_in == "trainstack/dev/toolchain/go/cluster/go.mod"
     assert pins["go", "github.com/coredns/coredns"].version.startswith("v1.")
-    assert pins["python", "pulumi"].pinned_in == "toolchain/requirements.lock"
+    assert pins["python", "pulumi"].pinned_in == "trainstack/dev/toolchain/requirements.lock"
     assert ("debian", "containerd") in pins
     assert all((CHECKOUT / version.pinned_in).exists() for version in collected if version.kind in {"go", "python"})

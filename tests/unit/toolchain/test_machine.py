@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from toolchain import debian, machine
-from toolchain.errors import ToolchainError
+from trainstack.dev.toolchain import debian, machine
+from trainstack.dev.toolchain.errors import ToolchainError
 
 _STATUS = """Package: runc
 Status: install ok installed

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.errors import ToolchainError
-from toolchain.manifests import MANIFESTS, Manifest, render
+from trainstack.dev.toolchain.errors import ToolchainError
+from trainstack.dev.toolchain.manifests import MANIFESTS, Manifest, render
 
 OVERLAY = "resources:\n  - deployment.yaml\n  - https://example.org/more.yaml # a download\n"
 DEPLOYMENT = "kind: Deployment\nspec:\n  image: {image}\n  imagePullPolicy: Always\n"

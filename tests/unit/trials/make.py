@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from settings.constraints import Value
-from settings.space import Space
-from trials.expand import expand
-from trials.results import TrialResult
+from trainstack.settings.search_space.constraints import Value
+from trainstack.settings.search_space.space import Space
+from trainstack.sweeps.search.expand import expand
+from trainstack.sweeps.search.results import TrialResult
 
 OBJECTIVE: dict[str, Any] = {"metric": "val_accuracy", "direction": "maximize"}
 BEGIN = datetime(2026, 11, 21, 12, tzinfo=UTC)

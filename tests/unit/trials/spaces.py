@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from settings.space import Space
+from trainstack.settings.search_space.space import Space
 
 NUMBERS = st.integers(-1000, 1000)
 SCALES = st.sampled_from([1e-6, 0.001, 0.25, 1.0, 32.0])

@@ -12,14 +12,14 @@ import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from settings.constraints import Value
-from settings.hyperparams import text_of
-from settings.space import Space
-from settings.space_rules import faults
-from settings.space_values import active, contains, count
-from settings.spaces import load_space, sweeps
 from tests.unit.trials.spaces import make, spaces
-from trials.expand import SpaceError, expand
+from trainstack.settings.search_space.constraints import Value
+from trainstack.settings.search_space.hyperparams import text_of
+from trainstack.settings.search_space.space import Space
+from trainstack.settings.search_space.space_rules import faults
+from trainstack.settings.search_space.space_values import active, contains, count
+from trainstack.settings.search_space.spaces import load_space, sweeps
+from trainstack.sweeps.search.expand import SpaceError, expand
 
 ROOT = Path(__file__).resolve().parents[3]
 FEW = settings(max_examples=25)
@@ -233,8 +233,8 @@ def test_a_space_without_enough_sets_is_refused(space: Space, path: str, message
 HASHED = """
 from tests.unit.trials.spaces import make
 from tests.unit.trials.test_expand import MIXED
-from settings.hyperparams import text_of
-from trials.expand import expand
+from trainstack.settings.search_space.hyperparams import text_of
+from trainstack.sweeps.search.expand import expand
 for method in ("random", "sobol", "halton"):
     space = make(method, MIXED, seed=7, trials=6)
     print(text_of("mixed", space, expand(space)))

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.unit.trials.make import fail, make_digits_space, make_mixed_space, make_results
-from trials.importance import LEAST_TRIALS, importance
-from trials.ranking import rank
+from trainstack.sweeps.search.importance import LEAST_TRIALS, importance
+from trainstack.sweeps.search.ranking import rank
 
 
 def test_the_parameter_that_decides_comes_first() -> None:

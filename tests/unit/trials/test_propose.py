@@ -5,16 +5,16 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from settings.constraints import Value
-from settings.hyperparams import ParameterSet, numbered, set_id
-from settings.space import FloatRange, IntRange, Parameter
-from settings.space_values import active, contains
 from tests.unit.trials.spaces import make
 from tests.unit.trials.test_expand import MIXED
-from trials.expand import SpaceError, expand
-from trials.propose import propose
-from trials.results import TrialResult
-from trials.sampling import coordinate, value
+from trainstack.settings.search_space.constraints import Value
+from trainstack.settings.search_space.hyperparams import ParameterSet, numbered, set_id
+from trainstack.settings.search_space.space import FloatRange, IntRange, Parameter
+from trainstack.settings.search_space.space_values import active, contains
+from trainstack.sweeps.search.expand import SpaceError, expand
+from trainstack.sweeps.search.propose import propose
+from trainstack.sweeps.search.results import TrialResult
+from trainstack.sweeps.search.sampling import coordinate, value
 
 SPACE = make("random", MIXED, seed=3, trials=24, constraints=("batch_size * lr < 20",))
 

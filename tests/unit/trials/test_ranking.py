@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settings.space import Objective
 from tests.unit.trials.make import fail, make_digits_space, make_results, make_trial
-from trials.ranking import on_test_data, rank, thinned, without_test
-from trials.results import objective_value
+from trainstack.settings.search_space.space import Objective
+from trainstack.sweeps.search.ranking import on_test_data, rank, thinned, without_test
+from trainstack.sweeps.search.results import objective_value
 
 VALUES = st.lists(st.floats(allow_nan=True, allow_infinity=True, width=32), max_size=6)
 

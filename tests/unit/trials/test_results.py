@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from settings.space import Objective
-from trials.results import TrialResult, from_json, objective_value, to_json
+from trainstack.settings.search_space.space import Objective
+from trainstack.sweeps.search.results import TrialResult, from_json, objective_value, to_json
 
 LINES: tuple[dict[str, Any], ...] = (
     {"epoch": 1, "val_accuracy": 0.5, "val_loss": 1.5},

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trials.progress import seconds_left
+from trainstack.sweeps.search.progress import seconds_left
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from workloads.identity import Facts
-from workloads.launch import Launch
+from trainstack.runs.identity import Facts
+from trainstack.runs.launch import Launch
 
 
 def make_launch(**facts: Any) -> Launch:

@@ -3,8 +3,8 @@
 from typing import Any
 
 from tests.unit.make import make_settings, make_sweeps
-from workloads.render import Inputs, sweeps
-from workloads.sweep_launches import PlannedSweep
+from trainstack.declared import Inputs, sweeps
+from trainstack.sweeps.launches import PlannedSweep
 
 
 def make_planned(**changes: Any) -> PlannedSweep:

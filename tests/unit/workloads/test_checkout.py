@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from devcluster.images.catalog import GIT
-from devcluster.images.registry import target
-from settings.code import Code
-from settings.model import Cluster
-from settings.workloads import Resources, Workload
 from tests.unit.make import make_distributed, make_run
 from tests.unit.manifests.restricted import violations
 from tests.unit.workloads.launches import make_launch
-from workloads.build import manifest
-from workloads.checkout import DEADLINE_SECONDS, script
-from workloads.identity import run_id
+from trainstack.dev.cluster.images.catalog import GIT
+from trainstack.dev.cluster.images.registry import target
+from trainstack.runs.identity import run_id
+from trainstack.runs.manifests.build import manifest
+from trainstack.runs.manifests.git_init_container import DEADLINE_SECONDS, script
+from trainstack.settings.model import Cluster
+from trainstack.settings.sections.code import Code
+from trainstack.settings.sections.workloads import Resources, Workload
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 SSH = "git@git.example.org:mnist.git"

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from settings.base import Toleration
-from settings.elastic import Elastic
-from settings.secrets import SecretValue
-from settings.workloads import Image, Resources, Role, Workload
 from tests.unit.make import make_distributed, make_mount, make_run
-from workloads.build import plan
-from workloads.identity import Facts, run_id
+from trainstack.runs.identity import Facts, run_id
+from trainstack.runs.manifests.build import plan
+from trainstack.settings.base import Toleration
+from trainstack.settings.sections.elastic import Elastic
+from trainstack.settings.sections.secrets import SecretValue
+from trainstack.settings.sections.workloads import Image, Resources, Role, Workload
 
 SAME, OTHER = True, False
 

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from settings.base import Toleration
-from settings.secrets import SecretValue
-from settings.workloads import Data, Image, Mount, Resources, Workload
 from tests.unit.make import make_mount, make_run
 from tests.unit.manifests.restricted import violations
 from tests.unit.workloads.launches import LAUNCH_LABELS, OBJECT_LABELS, make_launch
-from workloads.build import manifest
-from workloads.errors import WorkloadError
+from trainstack.runs.errors import WorkloadError
+from trainstack.runs.manifests.build import manifest
+from trainstack.settings.base import Toleration
+from trainstack.settings.sections.secrets import SecretValue
+from trainstack.settings.sections.workloads import Data, Image, Mount, Resources, Workload
 
 
 def environment(workload: Workload, **facts: Any) -> dict[str, str]:

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from settings.jobsets import DependsOn, FailurePolicy, FailurePolicyRule, Network, SuccessPolicy
-from settings.workloads import ReplicatedJob, Workload
 from tests.unit.make import make_run
 from tests.unit.manifests.restricted import violations
 from tests.unit.workloads.launches import LAUNCH_LABELS, OBJECT_LABELS, make_launch
-from workloads.build import manifest
-from workloads.identity import identity
+from trainstack.runs.identity import identity
+from trainstack.runs.manifests.build import manifest
+from trainstack.settings.sections.jobsets import DependsOn, FailurePolicy, FailurePolicyRule, Network, SuccessPolicy
+from trainstack.settings.sections.workloads import ReplicatedJob, Workload
 
 
 def make_jobset(*jobs: ReplicatedJob, **changes: Any) -> Workload:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from settings.workloads import ReplicatedJob, Role, Workload
 from tests.unit.make import make_distributed, make_run
-from workloads.errors import WorkloadError
-from workloads.names import check, launch_name, longest_child, object_name, run_id
+from trainstack.runs.errors import WorkloadError
+from trainstack.runs.names import check, launch_name, longest_child, object_name, run_id
+from trainstack.settings.sections.workloads import ReplicatedJob, Role, Workload
 
 DIGEST = "0123456789abcdef"
 

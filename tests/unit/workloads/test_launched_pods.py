@@ -2,12 +2,12 @@
 
 import pytest
 
-from settings.workloads import ReplicatedJob, Workload
 from tests.unit.make import make_distributed, make_run
 from tests.unit.workloads.launches import make_launch
-from workloads.build import companions, manifest
-from workloads.launched_pods import LaunchedPods, launched_pods
-from workloads.pods import NODE
+from trainstack.runs.manifests.build import companions, manifest
+from trainstack.runs.manifests.launched_pods import LaunchedPods, launched_pods
+from trainstack.runs.pods import NODE
+from trainstack.settings.sections.workloads import ReplicatedJob, Workload
 
 JOBS = (ReplicatedJob(name="driver"), ReplicatedJob(name="workers", replicas=2, parallelism=2, completions=4))
 

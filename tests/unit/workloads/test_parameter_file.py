@@ -4,12 +4,10 @@ import json
 
 import pytest
 
-from settings.constraints import Value
-from settings.hyperparams import text_of
 from tests.unit.make import make_expansion, make_space, make_sweep
 from tests.unit.workloads.sweeps import make_indexed
-from workloads.errors import WorkloadError
-from workloads.parameter_file import (
+from trainstack.runs.errors import WorkloadError
+from trainstack.runs.parameter_file import (
     LIMIT_BYTES,
     TooManySetsError,
     batch_data,
@@ -19,6 +17,8 @@ from workloads.parameter_file import (
     jobs_data,
     withdrawn,
 )
+from trainstack.settings.search_space.constraints import Value
+from trainstack.settings.search_space.hyperparams import text_of
 
 
 def test_the_file_of_a_batch_tells_by_index_what_each_trial_is() -> None:

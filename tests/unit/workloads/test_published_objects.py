@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from manifests.labels import LAUNCH, MANAGED_BY, RUN, SET, SKIP_AWAIT, STACK, SWEEP, WORKLOAD, Manifest
-from settings.load import load
-from workloads.render import Inputs, everything, read_inputs, runs
+from trainstack.declared import Inputs, everything, read_inputs, runs
+from trainstack.objects.labels import LAUNCH, MANAGED_BY, RUN, SET, SKIP_AWAIT, STACK, SWEEP, WORKLOAD, Manifest
+from trainstack.settings.loading.load import load
 
 ROOT = Path(__file__).resolve().parents[3]
 OURS = {LAUNCH, MANAGED_BY, RUN, SET, STACK, SWEEP, WORKLOAD}
@@ -485,7 +485,7 @@ def service(published: str) -> str:
 
 def declared(root: Path, stack: str) -> list[Manifest]:
     """What a committed environment declares, with all runs, and with names that need not be generated for trials."""
-    for name in ("defaults.yaml", "sweeps", "workloads"):
+    for name in ("defaults.yaml", "sweeps", "workloads", "trainstack"):
         (root / name).symlink_to(ROOT / name)
     held = yaml.safe_load((ROOT / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8"))
     held["config"].get("trainstack:workloads", {}).pop("exclude", None)

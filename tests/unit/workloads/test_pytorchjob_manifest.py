@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from settings.elastic import Elastic
-from settings.workloads import Image, Role
 from tests.unit.make import make_distributed, make_mount
 from tests.unit.manifests.restricted import violations
 from tests.unit.workloads.launches import LAUNCH_LABELS, OBJECT_LABELS, make_launch
-from workloads.build import manifest
+from trainstack.runs.manifests.build import manifest
+from trainstack.settings.sections.elastic import Elastic
+from trainstack.settings.sections.workloads import Image, Role
 
 PORT = {"containerPort": 23456, "name": "pytorchjob-port", "protocol": "TCP"}
 

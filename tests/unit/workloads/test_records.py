@@ -5,15 +5,14 @@ from typing import Any
 
 import pytest
 
-from checks.ownership import identity
-from checks.states import OwnState, of_others
-from manifests.labels import with_state
-from settings.workloads import ReplicatedJob, Workload
 from tests.unit.make import make_distributed, make_run
 from tests.unit.workloads.launches import make_launch
-from workloads.build import manifest
-from workloads.errors import WorkloadError
-from workloads.records import (
+from trainstack.guards.states import OwnState, of_others
+from trainstack.objects.labels import with_state
+from trainstack.objects.ownership import identity
+from trainstack.runs.errors import WorkloadError
+from trainstack.runs.manifests.build import manifest
+from trainstack.runs.records import (
     Claim,
     Ledger,
     claim_config_map,
@@ -24,6 +23,7 @@ from workloads.records import (
     wrapper_of,
     wrapper_reference,
 )
+from trainstack.settings.sections.workloads import ReplicatedJob, Workload
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 MARK = {"app.kubernetes.io/managed-by": "trainstack", "trainstack.dev/stack": "dev"}

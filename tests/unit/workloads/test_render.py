@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from settings.environment import Environment
-from settings.model import Settings
-from settings.operators import Kueue, Operators
-from settings.workloads import Data, Image
 from tests.unit.make import make_distributed, make_manifest, make_run, make_settings
-from workloads.render import Inputs, InputsError, everything, read_inputs, release_path, runs
+from trainstack.declared import Inputs, InputsError, everything, read_inputs, release_path, runs
+from trainstack.settings.model import Settings
+from trainstack.settings.sections.environment import Environment
+from trainstack.settings.sections.operators import Kueue, Operators
+from trainstack.settings.sections.workloads import Data, Image
 
 HERE = Operators()
 
@@ -89,7 +89,7 @@ def test_inputs_are_read_from_the_project(tmp_path: Path) -> None:
     release = b"{apiVersion: v1, kind: Namespace, metadata: {name: kueue-system}}"
     (tmp_path / "release.yaml").write_bytes(release)
     (tmp_path / "data.json").write_bytes(b"{}")
-    for file, content in (("workloads/wrapper/run.py", "print()"), ("mine/Dockerfile", "FROM scratch\n")):
+    for file, content in (("trainstack/runs/wrapper/run.py", "print()"), ("mine/Dockerfile", "FROM scratch\n")):
         (tmp_path / file).parent.mkdir(parents=True)
         (tmp_path / file).write_text(content)
     digest = hashlib.sha256(release).hexdigest()

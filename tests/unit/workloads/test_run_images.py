@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from settings.load import load_with_places
-from workloads.errors import WorkloadError
-from workloads.images import content_tag, workload_reference
-from workloads.run_images import RunImage, base_argument, run_images
+from trainstack.runs.errors import WorkloadError
+from trainstack.runs.images.images import content_tag, workload_reference
+from trainstack.runs.images.run_images import RunImage, base_argument, run_images
+from trainstack.settings.loading.load import load_with_places
 
 ENVIRONMENT = """\
 config:

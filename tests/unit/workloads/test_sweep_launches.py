@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from settings.constraints import Value
-from settings.operators import Operators
-from settings.workloads import Image
 from tests.unit.make import make_distributed, make_expansion, make_run, make_settings, make_space, make_sweeps
 from tests.unit.workloads.sweeps import make_indexed, make_planned
-from workloads.errors import WorkloadError
-from workloads.parameter_file import file_of, number_of
-from workloads.records import ledger_config_map, read_ledger
-from workloads.render import Inputs, everything
-from workloads.sweep_launches import PlannedSweep
+from trainstack.declared import Inputs, everything
+from trainstack.runs.errors import WorkloadError
+from trainstack.runs.parameter_file import file_of, number_of
+from trainstack.runs.records import ledger_config_map, read_ledger
+from trainstack.settings.search_space.constraints import Value
+from trainstack.settings.sections.operators import Operators
+from trainstack.settings.sections.workloads import Image
+from trainstack.sweeps.launches import PlannedSweep
 
 MARK = {"app.kubernetes.io/managed-by": "trainstack", "trainstack.dev/stack": "test"}
 QUEUED = {"kueue.x-k8s.io/queue-name": "research", "kueue.x-k8s.io/priority-class": "normal"}

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from settings.workloads import Resources, Role, Workload
 from tests.unit.make import make_distributed, make_mount
 from tests.unit.manifests.restricted import violations
 from tests.unit.workloads.launches import LAUNCH_LABELS, OBJECT_LABELS, make_launch
-from workloads.build import companions, manifest, plan
-from workloads.errors import WorkloadError
-from workloads.records import Ledger, wrapper_of
+from trainstack.runs.errors import WorkloadError
+from trainstack.runs.manifests.build import companions, manifest, plan
+from trainstack.runs.records import Ledger, wrapper_of
+from trainstack.settings.sections.workloads import Resources, Role, Workload
 
 RANKS = [
     {"name": "MASTER_ADDR", "value": "train-1-2-node-0-0.train-1-2"},

@@ -2,16 +2,16 @@
 
 from dataclasses import replace
 
-from settings.constraints import Value
-from settings.model import Settings
-from settings.space import Parameter
-from settings.sweeps import Sweeps
-from settings.workloads import Role
 from tests.unit.make import make_distributed, make_expansion, make_run, make_settings, make_space, make_sweep
-from workloads.identity import identity
-from workloads.render import Inputs
-from workloads.render import trials as planned
-from workloads.trials import trials
+from trainstack.declared import Inputs
+from trainstack.declared import trials as planned
+from trainstack.runs.identity import identity
+from trainstack.runs.manifests.trial_names import trials
+from trainstack.settings.model import Settings
+from trainstack.settings.search_space.constraints import Value
+from trainstack.settings.search_space.space import Parameter
+from trainstack.settings.sections.sweeps import Sweeps
+from trainstack.settings.sections.workloads import Role
 
 TWO = make_space(
     parameters={

@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from manifests.labels import Manifest
-from settings.code import Code
-from settings.environment import Environment
-from settings.model import Cluster, Settings
-from settings.operators import Operators
-from settings.workloads import Image
 from tests.unit.make import make_kueue, make_run, make_settings, make_training_operator
-from workloads.render import Inputs, everything, operators
-from workloads.used_images import UsedImage, used_images
+from trainstack.declared import Inputs, everything, operators
+from trainstack.objects.labels import Manifest
+from trainstack.preflight.used_images import UsedImage, used_images
+from trainstack.settings.model import Cluster, Settings
+from trainstack.settings.sections.code import Code
+from trainstack.settings.sections.environment import Environment
+from trainstack.settings.sections.operators import Operators
+from trainstack.settings.sections.workloads import Image
 
 DIGEST = f"sha256:{'1' * 64}"
 BUILT = "registry.local/trainstack/mine:0123"

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-WRAPPER = Path(__file__).parents[3] / "workloads" / "wrapper" / "run.py"
+WRAPPER = Path(__file__).parents[3] / "trainstack" / "runs" / "wrapper" / "run.py"
 RUN_ID = "digits-0123456789"
 DEADLINE_SECONDS = 15
 WRITE_RESULT = "import os; open(os.environ['TRAINSTACK_OUTPUT'] + '/metrics.jsonl', 'w').write('{}\\n')"

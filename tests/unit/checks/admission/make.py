@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from checks.admission.amounts import value
-from checks.admission.model import (
+from trainstack.kueue.model import (
     Admitted,
     ClusterQueue,
     Cohort,
@@ -16,6 +15,7 @@ from checks.admission.model import (
     Quota,
     Workload,
 )
+from trainstack.kueue.quantities import value
 
 Amount = int | str
 Quotas = Mapping[str, Mapping[str, Amount | tuple[Amount | None, ...]]]

@@ -2,10 +2,10 @@
 
 import pytest
 
-from checks.admission.assignment import Grade, Mode, assign, preferred
-from checks.admission.model import Flavor, Fungibility
-from checks.admission.state import State
 from tests.unit.checks.admission.make import make_admitted, make_model, make_pods, make_queue, make_workload
+from trainstack.kueue.flavor_assigner import Grade, Mode, assign, preferred
+from trainstack.kueue.model import Flavor, Fungibility
+from trainstack.kueue.snapshot import State
 
 TRIES = Fungibility("TryNextFlavor", "TryNextFlavor")
 BORROWING_FIRST = Fungibility("TryNextFlavor", "TryNextFlavor", "BorrowingOverPreemption")

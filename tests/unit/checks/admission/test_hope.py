@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from checks.admission.attempts import attempt
-from checks.admission.hope import Hope, floor, kind_of, needs_of
-from checks.admission.model import Admitted, Cohort, Group, Model, Preemption, Quota, Workload
-from checks.admission.state import State
 from tests.unit.checks.admission.make import make_model, make_pods, make_queue, make_workload
+from trainstack.kueue.feasibility import Hope, floor, kind_of, needs_of
+from trainstack.kueue.model import Admitted, Cohort, Group, Model, Preemption, Quota, Workload
+from trainstack.kueue.nomination import attempt
+from trainstack.kueue.snapshot import State
 
 POLICIES = ("Never", "LowerPriority", "LowerOrNewerEqualPriority", "Any")
 

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from checks.admission.judging import Judge, judge
-from checks.admission.model import (
+from tests.unit.checks.admission.make import make_admitted, make_model, make_pods, make_queue, make_workload
+from trainstack.kueue.admission_simulator import Judge, judge
+from trainstack.kueue.model import (
     Admitted,
     Cohort,
     Flavor,
@@ -18,8 +19,7 @@ from checks.admission.model import (
     Toleration,
     Workload,
 )
-from checks.admission.verdict import Assigned, Verdict
-from tests.unit.checks.admission.make import make_admitted, make_model, make_pods, make_queue, make_workload
+from trainstack.kueue.verdict import Assigned, Verdict
 
 RED = (Requirement("team", "In", ("red",)),)
 TWO = {"a": {"cpu": 4}, "b": {"cpu": 4}}

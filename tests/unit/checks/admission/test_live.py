@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from checks.admission.live import laid_over, snapshot
-from manifests.labels import RUN
 from tests.unit.make import make_run, make_settings
+from trainstack.kueue.from_live_objects import laid_over, snapshot
+from trainstack.objects.labels import RUN
 
 Body = dict[str, Any]
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from checks.admission.matching import holds, selected, suits, untolerated
-from checks.admission.model import Requirement, Taint, Toleration
+from trainstack.kueue.model import Requirement, Taint, Toleration
+from trainstack.kueue.node_affinity import holds, selected, suits, untolerated
 
 SPOT = Taint("kind", "spot", "NoSchedule")
 

@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 
-from checks.admission.pace import Pace
+from trainstack.kueue.backoff import Pace
 
 
 def test_pauses_grow_to_a_tenth_of_a_second_until_somebody_is_admitted() -> None:

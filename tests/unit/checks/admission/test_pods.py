@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from checks.admission.model import LimitRange, Model, Requirement, Toleration
-from checks.admission.pods import pod_set
-from checks.admission.reading import limit_ranges, read_model
 from tests.unit.checks.admission.make import make_model
+from trainstack.kueue.from_objects import limit_ranges, read_model
+from trainstack.kueue.model import LimitRange, Model, Requirement, Toleration
+from trainstack.kueue.pod_requests import pod_set
 
 
 def container(name: str = "one", **resources: Any) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from checks.admission.judging import judge
-from checks.admission.model import Admitted, ClusterQueue, Cohort, Flavor, Fungibility, Model, Preemption, Workload
 from tests.unit.checks.admission.make import make_admitted, make_model, make_pods, make_queue, make_workload
+from trainstack.kueue.admission_simulator import judge
+from trainstack.kueue.model import Admitted, ClusterQueue, Cohort, Flavor, Fungibility, Model, Preemption, Workload
 
 LOWER = Preemption(within_cluster_queue="LowerPriority")
 RECLAIMS = Preemption(reclaim_within_cohort="Any")

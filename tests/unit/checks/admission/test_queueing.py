@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from bench import plan
-from checks.admission.event import UnsettledError
-from checks.admission.model import Flavor, LocalQueue, Model, Preemption, Requirement, Workload
-from checks.admission.queueing import Queueing
 from tests.unit.checks.admission.make import make_admitted, make_model, make_pods, make_queue, make_workload
+from trainstack.kueue.event import UnsettledError
+from trainstack.kueue.model import Flavor, LocalQueue, Model, Preemption, Requirement, Workload
+from trainstack.kueue.scheduler import Queueing
 
 LOWER = Preemption(within_cluster_queue="LowerPriority")
 

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from checks.admission.judging import judge, judged
-from checks.admission.launches import declared_workloads, read_kueue_workload, read_workload
-from checks.admission.model import Admitted, Cohort, LocalQueue, Node, Quota, Requirement, Taint, Workload
-from checks.admission.reading import declared_model, read_model, read_snapshot
-from settings.environment import Environment
-from settings.workloads import ReplicatedJob
 from tests.unit.checks.admission.make import make_model, make_queue, make_workload
 from tests.unit.make import make_cluster_queue, make_distributed, make_queues, make_run, make_settings
+from trainstack.kueue.admission_simulator import judge, judged
+from trainstack.kueue.from_objects import declared_model, read_model, read_snapshot
+from trainstack.kueue.model import Admitted, Cohort, LocalQueue, Node, Quota, Requirement, Taint, Workload
+from trainstack.kueue.workloads import declared_workloads, read_kueue_workload, read_workload
+from trainstack.settings.sections.environment import Environment
+from trainstack.settings.sections.workloads import ReplicatedJob
 
 
 def body(kind: str, name: str, spec: Any = None, **changes: Any) -> dict[str, Any]:

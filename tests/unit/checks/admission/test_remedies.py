@@ -5,11 +5,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 
-from checks.admission.judging import Judge
-from checks.admission.model import Flavor, LocalQueue, Model, Requirement, Taint, Workload
-from checks.admission.verdict import Change, Remedy
 from tests.admission.cases import Case, cases
 from tests.unit.checks.admission.make import make_model, make_pods, make_queue, make_workload
+from trainstack.kueue.admission_simulator import Judge
+from trainstack.kueue.model import Flavor, LocalQueue, Model, Requirement, Taint, Workload
+from trainstack.kueue.verdict import Change, Remedy
 
 
 def told(workload: Workload, model: Model) -> list[str]:

@@ -2,9 +2,6 @@
 
 from pathlib import Path
 
-from checks.preflight import check
-from settings.queues import ResourceFlavor
-from settings.workloads import Resources, Workload
 from tests.unit.make import (
     make_cluster_queue,
     make_distributed,
@@ -13,6 +10,9 @@ from tests.unit.make import (
     make_run,
     make_settings,
 )
+from trainstack.preflight.preflight import check
+from trainstack.settings.sections.queues import ResourceFlavor
+from trainstack.settings.sections.workloads import Resources, Workload
 
 
 def messages(*runs: Workload, **queues: object) -> list[str]:

@@ -1,7 +1,7 @@
 """Node shapes: affinity, which runs cannot say but other workloads can, and what is not known."""
 
-from checks.admission.model import Model, Node, PodSet, Requirement, Workload
-from checks.admission.shapes import oversized
+from trainstack.kueue.model import Model, Node, PodSet, Requirement, Workload
+from trainstack.kueue.node_capacity import oversized
 
 
 def make_node(name: str, **labels: str) -> Node:

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from checks.admission.hope import Hope
-from checks.admission.kin import Kin
-from checks.admission.model import Cohort, Fungibility, Group, Model, PodSet, Policy, Preemption, Quota, Workload
-from checks.admission.queueing import Queueing
 from tests.unit.checks.admission.make import make_model, make_pods, make_queue, make_workload
+from trainstack.kueue.feasibility import Hope
+from trainstack.kueue.model import Cohort, Fungibility, Group, Model, PodSet, Policy, Preemption, Quota, Workload
+from trainstack.kueue.root_cohort import Kin
+from trainstack.kueue.scheduler import Queueing
 
 Course = list[tuple[str, str, float, str]]
 SECONDS = 3.00037

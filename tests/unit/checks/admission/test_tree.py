@@ -2,9 +2,9 @@
 
 import pytest
 
-from checks.admission.model import ClusterQueue, Cohort, Quota
-from checks.admission.tree import Tree
 from tests.unit.checks.admission.make import make_model, make_queue
+from trainstack.kueue.model import ClusterQueue, Cohort, Quota
+from trainstack.kueue.resource_node import Tree
 
 COHORTS = (Cohort("a", "root"), Cohort("b", "root"), Cohort("c"))
 

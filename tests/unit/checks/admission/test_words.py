@@ -2,8 +2,8 @@
 
 import json
 
-from checks.admission.verdict import Assigned, Lack, Remedy, Verdict
-from checks.admission.words import as_data, lines, summary
+from trainstack.kueue.format import as_data, lines, summary
+from trainstack.kueue.verdict import Assigned, Lack, Remedy, Verdict
 
 
 def make_verdict(name: str = "train", **changes: object) -> Verdict:

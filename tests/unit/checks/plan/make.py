@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from checks.admission.model import Model, Node
-from checks.plan.schedule import Schedule
-from checks.plan.simulation import simulate
-from checks.plan.tasks import Duration, Task
 from tests.unit.checks.admission.make import make_model, make_pods, make_queue, make_workload
+from trainstack.forecast.schedule import Schedule
+from trainstack.forecast.simulation import simulate
+from trainstack.forecast.tasks import Duration, Task
+from trainstack.kueue.model import Model, Node
 
 
 def make_task(name: str, seconds: float | None = 10.0, cpu: int = 1, **changes: Any) -> Task:

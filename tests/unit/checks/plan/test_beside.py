@@ -3,13 +3,13 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from checks.admission.model import Snapshot
-from checks.launches import LiveLaunch, Phase
-from checks.plan.beside import Held, beside, limits, matched, owners
-from checks.plan.tasks import UNBOUNDED, Duration, Owner
 from tests.unit.checks.admission.make import make_admitted, make_model, make_queue, make_workload
 from tests.unit.checks.plan.make import make_task
-from workloads.records import Ledger
+from trainstack.forecast.other_workloads import Held, beside, limits, matched, owners
+from trainstack.forecast.tasks import UNBOUNDED, Duration, Owner
+from trainstack.kueue.model import Snapshot
+from trainstack.runs.launches import LiveLaunch, Phase
+from trainstack.runs.records import Ledger
 
 
 def make_held(**changes: Any) -> Held:

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from checks.admission.model import Flavor, Model, Preemption
-from checks.gpus import PRODUCT
-from checks.plan.figures import cost, gpu_hours, gpus, in_units, uses
-from settings.plan import Plan, Prices
 from tests.unit.checks.admission.make import make_model, make_pods, make_queue
 from tests.unit.checks.plan.make import make_plan, make_task
+from trainstack.forecast.figures import cost, gpu_hours, gpus, in_units, uses
+from trainstack.kueue.model import Flavor, Model, Preemption
+from trainstack.preflight.gpu_resources import PRODUCT
+from trainstack.settings.sections.forecast import Plan, Prices
 
 GPU, SLICE = "nvidia.com/gpu", "nvidia.com/mig-2g.10gb"
 PLAN = Plan(

@@ -5,17 +5,17 @@ from dataclasses import replace
 
 import pytest
 
-from checks.admission.model import Snapshot
-from checks.admission.reading import declared_model
-from checks.plan.beside import Held
-from checks.plan.forecast import Forecast, forecast
-from checks.plan.report import Report, report
-from settings.environment import Environment, Namespace
-from settings.model import Settings
-from settings.plan import Plan, Prices
-from settings.workloads import Resources
 from tests.unit.checks.admission.make import make_admitted
 from tests.unit.make import make_cluster_queue, make_distributed, make_queues, make_run, make_settings
+from trainstack.forecast.forecast import Forecast, forecast
+from trainstack.forecast.other_workloads import Held
+from trainstack.forecast.report import Report, report
+from trainstack.kueue.from_objects import declared_model
+from trainstack.kueue.model import Snapshot
+from trainstack.settings.model import Settings
+from trainstack.settings.sections.environment import Environment, Namespace
+from trainstack.settings.sections.forecast import Plan, Prices
+from trainstack.settings.sections.workloads import Resources
 
 
 def notes(found: Forecast) -> dict[str, str]:

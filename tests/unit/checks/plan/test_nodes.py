@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from checks.admission.model import Flavor, Node, Requirement, Taint, Toleration
-from checks.admission.verdict import Assigned
-from checks.plan.node_changes import changed_nodes, limited
-from checks.plan.nodes import Room
 from tests.unit.checks.admission.make import make_pods, make_workload
 from tests.unit.checks.plan.make import make_node
+from trainstack.forecast.node_changes import changed_nodes, limited
+from trainstack.forecast.nodes import Room
+from trainstack.kueue.model import Flavor, Node, Requirement, Taint, Toleration
+from trainstack.kueue.verdict import Assigned
 
 GPU = "nvidia.com/gpu"
 FLAVORS = {

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from checks.admission.model import Preemption
-from checks.plan.nodes import Room
 from tests.unit.checks.admission.make import make_admitted, make_model, make_pods, make_queue
 from tests.unit.checks.plan.make import make_node, make_plan, make_task, times
+from trainstack.forecast.nodes import Room
+from trainstack.kueue.model import Preemption
 
 LOWER = Preemption(within_cluster_queue="LowerPriority")
 

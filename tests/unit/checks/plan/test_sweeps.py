@@ -6,20 +6,20 @@ from typing import Any
 
 import pytest
 
-from checks.admission.model import Snapshot
-from checks.admission.reading import declared_model
-from checks.launches import LiveLaunch, OfSweep, Phase
-from checks.plan.beside import Held
-from checks.plan.forecast import forecast
-from checks.plan.report import Row, report
-from checks.plan.sweeps import Batch, Launched, launched, together
-from checks.plan.tasks import UNBOUNDED, Duration
-from settings.model import Settings
 from tests.unit.checks.admission.make import make_admitted, make_workload
 from tests.unit.make import make_run, make_settings, make_sweeps
 from tests.unit.workloads.sweeps import make_indexed, make_planned
-from workloads.records import Ledger
-from workloads.sweep_launches import PlannedSweep
+from trainstack.forecast.forecast import forecast
+from trainstack.forecast.other_workloads import Held
+from trainstack.forecast.report import Row, report
+from trainstack.forecast.sweeps import Batch, Launched, launched, together
+from trainstack.forecast.tasks import UNBOUNDED, Duration
+from trainstack.kueue.from_objects import declared_model
+from trainstack.kueue.model import Snapshot
+from trainstack.runs.launches import LiveLaunch, OfSweep, Phase
+from trainstack.runs.records import Ledger
+from trainstack.settings.model import Settings
+from trainstack.sweeps.launches import PlannedSweep
 
 
 def make_lab(*, seconds: int | None = 10, **changes: Any) -> Settings:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from checks.admission.launches import declared_workloads
-from checks.admission.reading import declared_model
-from checks.plan.tasks import Duration, duration, tasks
 from tests.unit.make import make_run, make_settings
+from trainstack.forecast.tasks import Duration, duration, tasks
+from trainstack.kueue.from_objects import declared_model
+from trainstack.kueue.workloads import declared_workloads
 
 
 @pytest.mark.parametrize(

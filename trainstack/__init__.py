@@ -1,0 +1,1 @@
+"""Training infrastructure as code: the library and the command."""

@@ -1,0 +1,1 @@
+"""The command `trainstack`, one module for each subcommand."""

@@ -1,0 +1,36 @@
+"""Failures that are foreseen, wherever in a command they happen, as the message that ends it.
+
+Whatever is not listed is a bug of ours, and keeps its traceback.
+"""
+
+import sys
+
+_EXPECTED = (
+    ("trainstack.settings.errors", "SettingsError"),
+    ("trainstack.onboarding.team_request", "TeamError"),
+    ("trainstack.platform.operators.release", "ReleaseError"),
+    ("trainstack.platform.operators.install", "OperatorError"),
+    ("trainstack.runs.errors", "WorkloadError"),
+    ("trainstack.declared", "InputsError"),
+    ("trainstack.live.client", "ClusterError"),
+    ("trainstack.sweeps.search.expand", "SpaceError"),
+    ("trainstack.reports.errors", "ReportError"),
+    ("trainstack.dev.cluster.errors", "ClusterError"),
+    ("trainstack.dev.toolchain.errors", "ToolchainError"),
+    ("trainstack.cli.registry_access", "RegistryError"),
+    ("trainstack.cli.image_tools", "ImageToolError"),
+)
+"""Errors whose text is written for people, by module and class."""
+
+
+def foreseen(error: Exception) -> str | None:
+    """The message of a foreseen failure; None for any other."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{_path(error.filename)}: {error.strerror or error}"
+    # The module of an error that was raised is loaded; some of the others take long to load.
+    classes = tuple(getattr(sys.modules[module], name) for module, name in _EXPECTED if module in sys.modules)
+    return str(error) if isinstance(error, classes) else None
+
+
+def _path(name: object) -> str:
+    return name.decode(errors="replace") if isinstance(name, bytes) else str(name)

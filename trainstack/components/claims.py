@@ -1,0 +1,102 @@
+"""The claim to a launch: taken in the cluster before the launch is made, in one step that only one `up` can win."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pulumi
+
+from trainstack.components.removal import send
+from trainstack.live import paths
+from trainstack.live.client import NOT_FOUND, ClusterError, connect, get, run
+from trainstack.live.webhooks import said
+from trainstack.objects.labels import FIELD_MANAGER, LAUNCH, LEDGER, STACK
+from trainstack.runs.launches import utc_now
+from trainstack.runs.records import LAUNCHED, claim_config_map
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A claim that `up` takes when it comes to make the launch."""
+
+    ledger: Mapping[str, Any]
+    """The ledger that completes the claim after the launch."""
+    version: str | None
+    """The resource version of the ledger that is in the cluster already: of an earlier launch, or of a claim that was
+    never completed. None: there is none."""
+
+
+def claim_hooks(claim: Claim, launch: Mapping[str, Any], context: str | None) -> pulumi.ResourceHookBinding:
+    """Claim a launch before the engine creates it, and give the claim up where the cluster refuses the launch.
+
+    Args:
+        claim: what is claimed.
+        launch: the object that will be created.
+        context: the kubeconfig's context.
+
+    """
+    metadata = launch["metadata"]
+    name = f"{metadata['namespace']}/{metadata['labels'][LAUNCH]}"
+    taken: list[Mapping[str, str]] = []
+
+    async def take(_: pulumi.ResourceHookArgs) -> None:
+        taken.append(await asyncio.to_thread(lambda: run(_take(claim, context))))
+
+    async def release(args: pulumi.ErrorHookArgs) -> bool:
+        # The engine also calls this for a refused dry run, in a preview, which takes no claim. An error here would
+        # replace the refusal in its report; the claim then stays, as after a kill.
+        if args.failed_operation == "create" and taken:
+            with suppress(ClusterError):
+                await asyncio.to_thread(lambda: run(_release(claim, launch, taken[-1], context)))
+        return False
+
+    return pulumi.ResourceHookBinding(
+        before_create=[pulumi.ResourceHook(f"{name}-claim", take)],
+        on_error=[pulumi.ErrorHook(f"{name}-release", release)],
+    )
+
+
+async def _take(claim: Claim, context: str | None) -> Mapping[str, str]:
+    """Write the claim; its UID and resource version, by which it is told from any other."""
+    api, path = await connect(context), paths.location(claim.ledger)
+    body = claim_config_map(claim.ledger, utc_now())
+    query = f"?fieldManager={body['metadata']['annotations'][FIELD_MANAGER]}"
+    if claim.version is None:
+        status, text = await send(api, "POST", path.rpartition("/")[0] + query, body, "application/json")
+    else:
+        body["metadata"] = {**body["metadata"], "resourceVersion": claim.version}
+        # A merge patch removes what is null.
+        body["data"] = {**body["data"], LAUNCHED: None}
+        status, text = await send(api, "PATCH", path + query, body, "application/merge-patch+json")
+    name = claim.ledger["metadata"]["name"]
+    if status == httpx.codes.CONFLICT or (status == NOT_FOUND and claim.version is not None):
+        raise ClusterError(
+            f"another `up` is claiming the launch of {claim.ledger['data']['run']} (ConfigMap {name} was written after "
+            "this `up` read it); it is not launched a second time. Run `up` again when the other one has ended. If "
+            f"there is no other one, labels of the ConfigMap were removed: restore {LEDGER}="
+            f"{claim.ledger['metadata']['labels'][LEDGER]} and {STACK}={claim.ledger['metadata']['labels'][STACK]}"
+        )
+    if status not in (httpx.codes.OK, httpx.codes.CREATED):
+        raise ClusterError(
+            f"the launch of {claim.ledger['data']['run']} cannot be claimed ({status}: {said(text)}), so it is not "
+            f"launched; ConfigMap {name} would record it"
+        )
+    metadata = json.loads(text)["metadata"]
+    return {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+
+
+async def _release(claim: Claim, launch: Mapping[str, Any], taken: Mapping[str, str], context: str | None) -> None:
+    """Delete the claim that was taken for a launch that was not made. One in an earlier ledger's place stays."""
+    if claim.version is not None:
+        return
+    api, metadata = await connect(context), launch["metadata"]
+    collection = paths.collection(launch["apiVersion"], launch["kind"], metadata["namespace"])
+    selector = quote(f"{LAUNCH}={metadata['labels'][LAUNCH]}")
+    answer = await get(api, f"{collection}?labelSelector={selector}", metadata_of_items=True)
+    if answer.found and not answer.body.get("items"):
+        await send(api, "DELETE", paths.location(claim.ledger), {"preconditions": taken}, "application/json")

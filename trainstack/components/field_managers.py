@@ -1,0 +1,94 @@
+"""Transfers an object's fields from another state to this one, before the engine writes the object.
+
+Each state is a field manager of its own, so the API server refuses the engine's server-side apply to an object of
+another state. The transfer is one request, which only one of two concurrent `up`s can complete.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import httpx
+import pulumi
+
+from trainstack.components.objects import called, not_tried
+from trainstack.components.removal import in_a_thread, send
+from trainstack.guards.field_managers import inherited, of_other_states
+from trainstack.guards.states import owner_of
+from trainstack.live import paths
+from trainstack.live.client import NOT_FOUND, ClusterError, connect, get, run
+from trainstack.live.webhooks import said
+from trainstack.objects.labels import STATE, field_manager
+from trainstack.objects.ownership import identity, shown
+
+_TRIES = 10
+"""Attempts if another client, usually a controller, changes the object between the read and the PATCH."""
+
+
+def take_fields_over(
+    taken: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]], state: str, context: str | None
+) -> None:
+    """Transfer the fields of these objects before the engine creates or updates them. Call it before they are declared.
+
+    In a preview the API server is not asked to try the change: it would report the conflict that `up` resolves.
+
+    Args:
+        taken: the manifests, each with the metadata of the live object as this change was decided upon.
+        state: the identity of this state.
+        context: the kubeconfig's context.
+
+    """
+    waiting = {called(manifest): (manifest, owner_of(metadata)) for manifest, metadata in taken}
+
+    def transfer(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
+        if (args.type_, args.name) not in waiting:
+            return None
+        manifest, owner = waiting[args.type_, args.name]
+
+        async def before(_: pulumi.ResourceHookArgs) -> None:
+            await in_a_thread(lambda: run(_transfer(manifest, owner, state, context)))
+
+        hook = pulumi.ResourceHook(f"{args.type_}::{args.name}-fields", before)
+        binding = pulumi.ResourceHookBinding(before_create=[hook], before_update=[hook])
+        given: Any = args.props["metadata"]
+        metadata = not_tried(given) if pulumi.runtime.is_dry_run() else given
+        return pulumi.ResourceTransformationResult(
+            {**args.props, "metadata": metadata},
+            # Last: the object's own hooks may wait until another one of its name is gone.
+            pulumi.ResourceOptions.merge(args.opts, pulumi.ResourceOptions(hooks=binding)),
+        )
+
+    if waiting:
+        pulumi.runtime.register_stack_transformation(transfer)
+
+
+async def _transfer(manifest: Mapping[str, Any], owner: str, state: str, context: str | None) -> None:
+    api, path = await connect(context), paths.location(manifest)
+    manager, name = field_manager(state), shown(identity(manifest))
+    for _ in range(_TRIES):
+        answer = await get(api, path, metadata_only=True)
+        if answer.status == NOT_FOUND:
+            return
+        if not answer.found:
+            raise ClusterError(f"the cluster answered {answer.status} to get {path}")
+        metadata = answer.body["metadata"]
+        now = owner_of(metadata)
+        if now not in (owner, state):
+            raise ClusterError(
+                f"{name}: state {now} of this stack took it over while this `up` was running, so this `up` did not "
+                "write it. Run `up` again to see the remedies"
+            )
+        if not of_other_states(metadata, manager):
+            return
+        change = {
+            "resourceVersion": metadata["resourceVersion"],
+            "annotations": {STATE: state},
+            "managedFields": inherited(metadata["managedFields"], manager),
+        }
+        status, text = await send(
+            api, "PATCH", f"{path}?fieldManager={manager}", {"metadata": change}, "application/merge-patch+json"
+        )
+        if status in (httpx.codes.OK, NOT_FOUND):
+            return
+        if status != httpx.codes.CONFLICT:
+            raise ClusterError(f"{name} cannot be taken over ({status}: {said(text)})")
+    raise ClusterError(f"{name} changed {_TRIES} times while this `up` tried to take it over; run `up` again")

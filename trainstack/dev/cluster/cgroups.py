@@ -1,0 +1,134 @@
+"""A cluster's own folder in every cgroup hierarchy, for cgroup v1, v2 and both at once.
+
+Two kubelets on one machine must not share `/kubepods`, and what a crash leaves must be found again: so all processes of
+a cluster live in `<hierarchy>/<name>/`: components in `supervisor`, pods in `kubepods` beside it.
+"""
+
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainstack.dev.cluster.errors import ClusterError
+from trainstack.dev.cluster.layout import CGROUP_PREFIX
+from trainstack.dev.cluster.processes import wait_until
+
+LEAF = "supervisor"
+V2_CONTROLLERS = ("cpuset", "cpu", "io", "memory", "pids")
+"""What the kubelet needs on cgroup v2."""
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """One mounted cgroup file system."""
+
+    root: Path
+    version: int
+    """1 or 2."""
+
+
+def parse(mountinfo: str) -> list[Hierarchy]:
+    """The hierarchies in the text of /proc/self/mountinfo, each once."""
+    found: dict[Path, Hierarchy] = {}
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        kind, root = after.split()[0], Path(before.split()[4])
+        if kind in ("cgroup", "cgroup2"):
+            found[root] = Hierarchy(root, 1 if kind == "cgroup" else 2)
+    return list(found.values())
+
+
+def hierarchies() -> list[Hierarchy]:
+    """The hierarchies of this machine."""
+    found = parse(Path("/proc/self/mountinfo").read_text())
+    if not found:
+        raise ClusterError("No cgroup file system is mounted here; the local cluster needs one.")
+    return found
+
+
+def _copy_cpuset(folder: Path) -> None:
+    """A new v1 cpuset is empty and takes no process until it is filled."""
+    for name in ("cpuset.cpus", "cpuset.mems"):
+        source, target = folder.parent / name, folder / name
+        if target.exists() and not target.read_text().strip():
+            target.write_text(source.read_text())
+
+
+def _enable(folder: Path) -> None:
+    """Hand the controllers of a v2 folder down to its children."""
+    available = (folder / "cgroup.controllers").read_text().split()
+    enabled = (folder / "cgroup.subtree_control").read_text().split()
+    wanted = [name for name in V2_CONTROLLERS if name in available and name not in enabled]
+    if wanted:
+        (folder / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in wanted))
+
+
+def create(name: str, found: list[Hierarchy]) -> None:
+    """Make the cluster's folders; those that exist are kept."""
+    for hierarchy in found:
+        folder = hierarchy.root / name
+        try:
+            if hierarchy.version == 2:
+                _enable(hierarchy.root)
+            for each in (folder, folder / LEAF):
+                each.mkdir(exist_ok=True)
+                _copy_cpuset(each)
+            if hierarchy.version == 2:
+                _enable(folder)
+        except OSError as error:
+            raise ClusterError(
+                f"The cgroup {folder} cannot be made: {error}. The local cluster needs to write there; in a container, "
+                "run it with the machine's own cgroup file system, writable."
+            ) from error
+
+
+def enter(name: str, pid: int, found: list[Hierarchy]) -> None:
+    """Move a process into the cluster's cgroup; what it starts afterwards is in it too."""
+    for hierarchy in found:
+        (hierarchy.root / name / LEAF / "cgroup.procs").write_text(str(pid))
+
+
+def members(name: str, found: list[Hierarchy]) -> set[int]:
+    """Pids of all processes in the cluster's cgroups."""
+    pids: set[int] = set()
+    for hierarchy in found:
+        for folder, _, _ in os.walk(hierarchy.root / name):
+            try:
+                pids.update(int(pid) for pid in Path(folder, "cgroup.procs").read_text().split())
+            except OSError:
+                continue
+    return pids - {0}
+
+
+def clusters(found: list[Hierarchy]) -> set[str]:
+    """The cgroup names of the clusters that this machine has."""
+    return {folder.name for hierarchy in found for folder in hierarchy.root.glob(f"{CGROUP_PREFIX}*")}
+
+
+def remove(name: str, found: list[Hierarchy], seconds: float = 10.0) -> None:
+    """Kill what is left in the cluster's cgroups and remove them."""
+
+    def emptied() -> bool:
+        pids = members(name, found)
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        return not pids
+
+    def removed() -> bool:
+        for hierarchy in found:
+            for folder, _, _ in os.walk(hierarchy.root / name, topdown=False):
+                try:
+                    Path(folder).rmdir()
+                except OSError:
+                    return False  # a process that is just exiting still holds it
+        return True
+
+    if not wait_until(emptied, seconds) or not wait_until(removed, seconds):
+        left = ", ".join(str(pid) for pid in sorted(members(name, found))) or "none"
+        raise ClusterError(
+            f"The cgroups {name} cannot be removed within {seconds:.0f} s (processes still in them: {left}). "
+            "A process that hangs in the kernel holds them; run `trainstack cluster down` again."
+        )

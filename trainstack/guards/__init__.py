@@ -1,0 +1,1 @@
+"""Refusals: other owners, other clusters, volumes with data, field managers."""

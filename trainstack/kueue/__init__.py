@@ -1,0 +1,1 @@
+"""The admission simulator, in Kueue's own terms."""

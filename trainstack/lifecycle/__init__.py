@@ -1,0 +1,1 @@
+"""Teardown and recovery of a stack."""

@@ -1,0 +1,1 @@
+"""Recovery from an interrupted or lost state."""

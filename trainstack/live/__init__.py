@@ -1,0 +1,1 @@
+"""Reads of a cluster or a registry, the only ones."""

@@ -1,0 +1,68 @@
+"""Reading who uses a cluster's quota: Kueue's objects and Workloads, nodes, and what else an admission depends on."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kr8s.asyncio import Api
+
+from trainstack.live import paths
+from trainstack.live.client import FORBIDDEN, NOT_FOUND, PAGE, ClusterError, get_list
+from trainstack.live.snapshot import run_namespaces
+from trainstack.platform import queues
+from trainstack.settings.model import Settings
+
+Body = Mapping[str, Any]
+CLUSTER_WIDE: Mapping[str, str] = {
+    "AdmissionCheck": queues.API_VERSION,
+    "ClusterQueue": queues.API_VERSION,
+    "Cohort": queues.API_VERSION,
+    "Namespace": "v1",
+    "Node": "v1",
+    "ResourceFlavor": queues.API_VERSION,
+    "RuntimeClass": "node.k8s.io/v1",
+    "WorkloadPriorityClass": queues.API_VERSION,
+}
+"""Kinds of no namespace with their API versions; none of them is asked for under a tenant's profile."""
+NAMESPACED: Mapping[str, str] = {
+    "LimitRange": "v1",
+    "LocalQueue": queues.API_VERSION,
+    "Workload": queues.API_VERSION,
+}
+"""Kinds of namespaces, likewise."""
+_AUTOSCALERS = ("cluster-autoscaler", "karpenter")
+
+
+async def read_lists(api: Api, settings: Settings) -> dict[str, tuple[Body, ...] | None]:
+    """Every object that an admission depends on, by kind; None of a kind that may not be read or is not asked for.
+
+    Under a tenant's profile only what is in its namespaces is asked for. Nothing is written.
+    """
+    kinds: dict[str, tuple[str, Sequence[str | None]]] = {
+        kind: (version, run_namespaces(settings)) for kind, version in NAMESPACED.items()
+    }
+    if settings.environment.profile == "owner":
+        kinds |= {kind: (version, (None,)) for kind, version in CLUSTER_WIDE.items()}
+    found = await asyncio.gather(*(_all(api, kind, *where) for kind, where in kinds.items()))
+    return {**dict.fromkeys(CLUSTER_WIDE), **dict(zip(kinds, found, strict=True))}
+
+
+def grows(deployments: Sequence[Body]) -> bool:
+    """Whether a node autoscaler is among them: what no node has now, one may have that is yet to come."""
+    return any(body["metadata"]["name"].startswith(_AUTOSCALERS) for body in deployments)
+
+
+async def _all(api: Api, kind: str, version: str, namespaces: Sequence[str | None]) -> tuple[Body, ...] | None:
+    """Every object of a kind; none of one that is not served, and None where that may not be read."""
+    found: list[Body] = []
+    for namespace in namespaces:
+        path = paths.collection(version, kind, namespace)
+        # Finished Workloads stay for ever where nobody says otherwise.
+        answer = await get_list(api, f"{path}?limit={PAGE}")
+        if answer.status == FORBIDDEN:
+            return None
+        if not answer.found and answer.status != NOT_FOUND:
+            raise ClusterError(f"the cluster answered {answer.status} to list {path}; try again")
+        # Items of a list do not say what they are.
+        found += [{"apiVersion": version, "kind": kind, **item} for item in answer.body.get("items") or ()]
+    return tuple(found)

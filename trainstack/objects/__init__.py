@@ -1,0 +1,1 @@
+"""Labels, identity and owner of an object."""

@@ -1,0 +1,1 @@
+"""New teams, and objects that were created by hand."""

@@ -1,0 +1,1 @@
+"""Manifests of the platform: namespaces, networks, storage, queues, Secrets."""

@@ -1,0 +1,52 @@
+"""What the pods of a namespace may connect to, as NetworkPolicies: each other, DNS, and what the environment names.
+
+Volumes are mounted and images pulled by the node, which no policy of a namespace is about.
+
+Source: https://kubernetes.io/docs/concepts/services-networking/network-policies/
+"""
+
+from trainstack.objects.labels import NAMESPACE_NAME, RUN, Manifest, metadata
+from trainstack.settings.sections.environment import Egress, Namespace
+
+ISOLATED, REPLICAS = "trainstack-isolated", "trainstack-replicas"
+"""The names of the policies, of which each namespace has one."""
+_DNS_PORTS = [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]
+_DNS_NAMESPACE = "kube-system"
+_NODE_LOCAL_DNS = "169.254.20.10/32"
+"""Where NodeLocal DNSCache listens on each node, which is in no namespace.
+
+Source: https://kubernetes.io/docs/tasks/administer-cluster/nodelocaldns/
+"""
+
+
+def policies(declared: Namespace, stack: str) -> list[Manifest]:
+    """The policies of a namespace; none where it is not isolated."""
+    if not declared.isolated:
+        return []
+    runs = {"podSelector": {"matchExpressions": [{"key": RUN, "operator": "Exists"}]}}
+    dns = {"to": [_namespace(_DNS_NAMESPACE), _addresses(_NODE_LOCAL_DNS)], "ports": _DNS_PORTS}
+    isolated = {"podSelector": {}, "egress": [dns, *(_egress(each) for each in declared.network.egress)]}
+    replicas = {**runs, "ingress": [{"from": [runs]}], "egress": [{"to": [runs]}]}
+    return [
+        {
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "NetworkPolicy",
+            "metadata": metadata(name, stack, namespace=declared.name),
+            "spec": {"policyTypes": ["Ingress", "Egress"], **spec},
+        }
+        for name, spec in ((ISOLATED, isolated), (REPLICAS, replicas))
+    ]
+
+
+def _egress(declared: Egress) -> Manifest:
+    to = _namespace(declared.namespace) if declared.namespace is not None else _addresses(declared.cidr or "")
+    ports = [{"protocol": "TCP", "port": port} for port in declared.ports]
+    return {"to": [to], **({"ports": ports} if ports else {})}
+
+
+def _namespace(name: str) -> Manifest:
+    return {"namespaceSelector": {"matchLabels": {NAMESPACE_NAME: name}}}
+
+
+def _addresses(cidr: str) -> Manifest:
+    return {"ipBlock": {"cidr": cidr}}

@@ -1,0 +1,1 @@
+"""Releases of the operators and their configuration."""

@@ -1,0 +1,83 @@
+"""The install of Kueue: its release, with the Configuration that the environment declares.
+
+Source: https://kueue.sigs.k8s.io/docs/reference/kueue-config.v1beta2/
+"""
+
+from collections.abc import Iterable, Sequence
+
+import yaml
+
+from trainstack.objects.labels import Manifest
+from trainstack.platform.operators.install import OperatorManifests, controller, find, staged
+from trainstack.settings.sections.operators import Kueue, KueueConfiguration
+
+NAMESPACE = "kueue-system"
+CONTROLLER = "kueue-controller-manager"
+CONFIG_MAP = "kueue-manager-config"
+CONFIG_KEY = "controller_manager_config.yaml"
+OWN_GROUP = "kueue.x-k8s.io"
+_IMPLYING_PODS = {"deployment", "statefulset", "leaderworkerset.x-k8s.io/leaderworkerset"}
+"""Frameworks that Kueue manages by their pods: they switch `pod` on."""
+
+
+def kueue(
+    release: Sequence[Manifest], declared: Kueue, stack: str, declared_namespaces: Iterable[str] = ()
+) -> OperatorManifests:
+    """Kueue's objects by stage.
+
+    Args:
+        release: the objects of the release.
+        declared: the section of the settings.
+        stack: for our mark.
+        declared_namespaces: namespaces that the environment declares itself.
+
+    """
+    config_map = find(release, "ConfigMap", CONFIG_MAP)
+    text = configuration(config_map["data"][CONFIG_KEY], declared.configuration)
+    frameworks = set(declared.configuration.frameworks)
+    if frameworks & _IMPLYING_PODS:
+        frameworks.add("pod")
+    objects = []
+    for manifest in release:
+        kind, name = manifest["kind"], manifest["metadata"]["name"]
+        if manifest is config_map:
+            objects.append({**manifest, "data": {**manifest["data"], CONFIG_KEY: text}})
+        elif kind == "Deployment" and name == CONTROLLER:
+            objects.append(controller(manifest, declared, container="manager", config=text))
+        elif kind.endswith("WebhookConfiguration"):
+            objects.append(_webhooks(manifest, frameworks))
+        else:
+            objects.append(manifest)
+    find(objects, "Deployment", CONTROLLER)
+    return staged(objects, stack, declared_namespaces)
+
+
+def configuration(release: str, declared: KueueConfiguration) -> str:
+    """Kueue's Configuration: the release's own, with what the environment declares in its place."""
+    result: Manifest = dict(yaml.load(release, Loader=yaml.CSafeLoader))
+    result["integrations"] = {**result.get("integrations", {}), "frameworks": list(declared.frameworks)}
+    result["manageJobsWithoutQueueName"] = declared.manage_jobs_without_queue_name
+    if declared.wait_for_pods_ready is not None:
+        ready = declared.wait_for_pods_ready
+        result["waitForPodsReady"] = {"timeout": f"{ready.timeout_seconds}s"}
+        if ready.recovery_timeout_seconds is not None:
+            result["waitForPodsReady"]["recoveryTimeout"] = f"{ready.recovery_timeout_seconds}s"
+    if declared.retain_finished_seconds is not None:
+        result["objectRetentionPolicies"] = {"workloads": {"afterFinished": f"{declared.retain_finished_seconds}s"}}
+    return yaml.safe_dump(result, sort_keys=True)
+
+
+def _webhooks(manifest: Manifest, frameworks: set[str]) -> Manifest:
+    """Leave out the webhooks of kinds that Kueue is not told to manage.
+
+    It answers those with an unconditional yes (`setupNoopWebhook` in its pkg/controller/jobframework). But
+    `failurePolicy: Fail` makes every Pod, Deployment and StatefulSet of the cluster wait for that yes, and fail while
+    Kueue is down.
+    """
+    resources = {f"{framework.rpartition('/')[2]}s" for framework in frameworks}
+    kept = [
+        webhook
+        for webhook in manifest["webhooks"]
+        if any(OWN_GROUP in rule["apiGroups"] or resources.intersection(rule["resources"]) for rule in webhook["rules"])
+    ]
+    return {**manifest, "webhooks": kept}

@@ -1,0 +1,128 @@
+"""The install of the Kubeflow training operator (v1): its release, cut to the kinds in use, with our init container.
+
+The operator puts an init container before each worker of a PyTorchJob, from a template that it reads once, at its first
+worker, from a file; where there is no such file it silently takes its own (pkg/controller.v1/pytorch/initcontainer.go).
+"""
+
+from collections.abc import Iterable, Sequence
+
+from trainstack.objects.labels import Manifest, metadata
+from trainstack.platform.operators.install import OperatorManifests, controller, find, staged
+from trainstack.settings.sections.operators import TrainingOperator
+
+NAMESPACE = "kubeflow"
+CONTROLLER = "training-operator"
+GROUP = "kubeflow.org"
+INIT_CONFIG_MAP = "trainstack-init-container"
+INIT_FOLDER = "/etc/config"
+INIT_KEY = "initContainer.yaml"
+INIT_TRIES = 1800
+"""How often a worker looks for its master, 2 seconds apart: an hour, enough to pull the largest images. The release's
+100 tries give up after minutes, and a worker with `restartPolicy: Never` then fails the whole job."""
+
+# The operator's text goes through Go's html/template, to which `<` begins a tag: there is none. A master's name
+# resolves once its pod runs. busybox's nslookup fails when any of the search domains misses, as all but one must;
+# so what it prints decides: `Name:` begins an answer and nothing else.
+INIT_TEMPLATE = """\
+- name: init-pytorch
+  image: {{.InitContainerImage}}
+  imagePullPolicy: IfNotPresent
+  command:
+    - sh
+    - -c
+    - |
+      tries=0
+      until nslookup "$1" 2>/dev/null | grep -q "^Name:"; do
+        tries=$((tries + 1))
+        if [ "$tries" -ge {{.MaxTries}} ]; then
+          echo "the name of the master, $1, did not resolve in $tries tries: did its pod start?"
+          exit 1
+        fi
+        echo "waiting for the master, $1"
+        sleep 2
+      done
+    - wait-for-master
+    - {{.MasterAddr}}
+  resources:
+    requests:
+      cpu: 10m
+      memory: 16Mi
+    limits:
+      cpu: 100m
+      memory: 32Mi
+  securityContext:
+    allowPrivilegeEscalation: false
+    capabilities:
+      drop:
+        - ALL
+    runAsNonRoot: true
+    runAsUser: 65534
+    seccompProfile:
+      type: RuntimeDefault
+"""
+
+
+def training_operator(
+    release: Sequence[Manifest], declared: TrainingOperator, stack: str, declared_namespaces: Iterable[str] = ()
+) -> OperatorManifests:
+    """The operator's objects by stage. Arguments as those of `kueue`."""
+    deployment = find(release, "Deployment", CONTROLLER)
+    for scheme in declared.schemes:
+        find(release, "CustomResourceDefinition", f"{scheme}s.{GROUP}")
+    kinds = {f"{scheme}s" for scheme in declared.schemes}
+    objects: list[Manifest] = []
+    for manifest in release:
+        kind = manifest["kind"]
+        if manifest is deployment:
+            objects.append(_deployment(manifest, declared))
+        elif kind == "CustomResourceDefinition":
+            if manifest["spec"]["names"]["plural"] in kinds:
+                objects.append(manifest)
+        elif kind.endswith("WebhookConfiguration"):
+            objects.append(_webhooks(manifest, kinds))
+        else:
+            objects.append(manifest)
+    objects.append(_init_config_map(stack))
+    return staged(objects, stack, declared_namespaces)
+
+
+def _deployment(manifest: Manifest, declared: TrainingOperator) -> Manifest:
+    result = controller(
+        manifest,
+        declared,
+        container=CONTROLLER,
+        args=[
+            *(f"--enable-scheme={scheme}" for scheme in declared.schemes),
+            f"--pytorch-init-container-image={declared.init_container_image}",
+            f"--pytorch-init-container-max-tries={INIT_TRIES}",
+            f"--pytorch-init-container-template-file={INIT_FOLDER}/{INIT_KEY}",
+        ],
+        config=INIT_TEMPLATE,
+    )
+    pod = result["spec"]["template"]["spec"]
+    pod["volumes"] = [*pod.get("volumes", []), {"name": "init-container", "configMap": {"name": INIT_CONFIG_MAP}}]
+    container = next(each for each in pod["containers"] if each["name"] == CONTROLLER)
+    container["volumeMounts"] = [
+        *container.get("volumeMounts", []),
+        {"name": "init-container", "mountPath": INIT_FOLDER, "readOnly": True},
+    ]
+    return result
+
+
+def _init_config_map(stack: str) -> Manifest:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata(INIT_CONFIG_MAP, stack, namespace=NAMESPACE),
+        "data": {INIT_KEY: INIT_TEMPLATE},
+    }
+
+
+def _webhooks(manifest: Manifest, kinds: set[str]) -> Manifest:
+    """Leave out the webhooks of kinds that are not watched: nothing would answer them."""
+    kept = [
+        webhook
+        for webhook in manifest["webhooks"]
+        if any(kinds.intersection(rule["resources"]) for rule in webhook["rules"])
+    ]
+    return {**manifest, "webhooks": kept}

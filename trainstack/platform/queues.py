@@ -1,0 +1,107 @@
+"""Kueue's objects, as its API v1beta2 names them.
+
+Source of every field: https://kueue.sigs.k8s.io/docs/reference/kueue.v1beta2/
+"""
+
+from trainstack.objects.labels import NAMESPACE_NAME, Manifest, metadata
+from trainstack.settings.sections.queues import (
+    ClusterQueue,
+    Cohort,
+    FlavorQuotas,
+    LocalQueue,
+    PriorityClass,
+    ResourceFlavor,
+    ResourceGroup,
+)
+
+API_VERSION = "kueue.x-k8s.io/v1beta2"
+
+
+def resource_flavor(declared: ResourceFlavor, stack: str) -> Manifest:
+    """A ResourceFlavor; one that says nothing of its nodes stands for any node."""
+    spec: Manifest = {}
+    if declared.node_labels:
+        spec["nodeLabels"] = dict(declared.node_labels)
+    if declared.node_taints:
+        spec["nodeTaints"] = [
+            {"key": taint.key, **({"value": taint.value} if taint.value else {}), "effect": taint.effect}
+            for taint in declared.node_taints
+        ]
+    if declared.tolerations:
+        spec["tolerations"] = [
+            toleration.model_dump(by_alias=True, exclude_none=True) for toleration in declared.tolerations
+        ]
+    return _object("ResourceFlavor", metadata(declared.name, stack, adopt=declared.adopt), spec)
+
+
+def cohort(declared: Cohort, stack: str) -> Manifest:
+    """A Cohort, perhaps within another."""
+    return _object(
+        "Cohort",
+        metadata(declared.name, stack, adopt=declared.adopt),
+        {"parentName": declared.parent} if declared.parent else {},
+    )
+
+
+def cluster_queue(declared: ClusterQueue, stack: str) -> Manifest:
+    """A ClusterQueue.
+
+    `namespaceSelector` is always there: left out it would admit no namespace, and empty it admits all.
+    """
+    spec: Manifest = {
+        "namespaceSelector": _namespace_selector(declared.namespaces),
+        "preemption": declared.preemption.model_dump(by_alias=True, exclude_none=True),
+        "queueingStrategy": declared.queueing_strategy,
+        "resourceGroups": [_resource_group(group) for group in declared.resource_groups],
+        "stopPolicy": declared.stop_policy,
+    }
+    if declared.cohort is not None:
+        spec["cohortName"] = declared.cohort
+    if declared.flavor_fungibility is not None:
+        spec["flavorFungibility"] = declared.flavor_fungibility.model_dump(by_alias=True)
+    return _object("ClusterQueue", metadata(declared.name, stack, adopt=declared.adopt), spec)
+
+
+def local_queue(declared: LocalQueue, stack: str) -> Manifest:
+    """A LocalQueue. Its ClusterQueue cannot be edited later."""
+    return _object(
+        "LocalQueue",
+        metadata(declared.name, stack, namespace=declared.namespace, adopt=declared.adopt),
+        {"clusterQueue": declared.cluster_queue},
+    )
+
+
+def priority_class(declared: PriorityClass, stack: str) -> Manifest:
+    """A WorkloadPriorityClass."""
+    result = _object("WorkloadPriorityClass", metadata(declared.name, stack, adopt=declared.adopt), {})
+    result["value"] = declared.value
+    if declared.description:
+        result["description"] = declared.description
+    return result
+
+
+def _object(kind: str, meta: Manifest, spec: Manifest) -> Manifest:
+    result: Manifest = {"apiVersion": API_VERSION, "kind": kind, "metadata": meta}
+    if spec:
+        result["spec"] = spec
+    return result
+
+
+def _namespace_selector(namespaces: tuple[str, ...] | None) -> Manifest:
+    if namespaces is None:
+        return {}
+    return {"matchExpressions": [{"key": NAMESPACE_NAME, "operator": "In", "values": list(namespaces)}]}
+
+
+def _resource_group(group: ResourceGroup) -> Manifest:
+    return {
+        "coveredResources": list(group.covered_resources),
+        "flavors": [_flavor(flavor) for flavor in group.flavors],
+    }
+
+
+def _flavor(flavor: FlavorQuotas) -> Manifest:
+    return {
+        "name": flavor.name,
+        "resources": [quota.model_dump(by_alias=True, exclude_none=True) for quota in flavor.resources],
+    }

@@ -1,0 +1,1 @@
+"""Roles of the people and programs that use an environment."""

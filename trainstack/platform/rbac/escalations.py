@@ -1,0 +1,180 @@
+"""What rights could be turned into beyond what they are for: the known ways, found among a role's grants.
+
+Sources: https://kubernetes.io/docs/concepts/security/rbac-good-practices/,
+https://kubernetes.io/docs/concepts/security/pod-security-standards/
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from trainstack.platform.rbac.rights import API, LAUNCHES, Grant
+
+_ADMISSION = "admissionregistration.k8s.io"
+_WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+_SETS = frozenset({"create", "update", "patch"})
+_READS = frozenset({"get", "list", "watch"})
+_SAFE_LEVELS = ("baseline", "restricted")
+"""The Pod Security levels that refuse privileged pods, host namespaces and hostPath volumes."""
+_POD_MAKERS = frozenset(
+    {
+        *LAUNCHES.values(),
+        *(("apps", kind) for kind in ("daemonsets", "deployments", "replicasets", "statefulsets")),
+        ("", "replicationcontrollers"),
+        ("batch", "cronjobs"),
+    }
+)
+_TELLING = _POD_MAKERS | {("", "configmaps"), ("", "events")}
+"""Kinds of a namespace whose objects hold more than names: configuration, arguments, environment variables."""
+
+
+@dataclass(frozen=True, order=True)
+class Escalation:
+    """One way in which a role reaches further than its purpose."""
+
+    id: str
+    """Of MEANINGS."""
+    namespace: str
+    """"" for the cluster."""
+    through: tuple[str, ...]
+    """The resources, with `/<name>` where the role names objects."""
+
+    @property
+    def text(self) -> str:
+        """A line for people."""
+        where = f" in namespace {self.namespace}" if self.namespace else ""
+        return f"{self.id}{where}: {MEANINGS[self.id]} ({', '.join(_shortened(self.through))})"
+
+
+MEANINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "admission": "changes or drops admission policies",
+        "apiservices": "serves an API group, and reads what is sent to it",
+        "binding": "gives these roles to anybody",
+        "certificates": "gets a client certificate of any name",
+        "cluster-admin": "is an administrator of the cluster",
+        "definitions": "changes a kind, and with a conversion webhook reads and changes all its objects",
+        "exec": "runs commands in every pod, with that pod's mounts and ServiceAccount",
+        "external-ips": "takes traffic of other IP addresses by a Service's externalIPs",
+        "host-paths": "mounts any folder of a node by a volume, and so is root on nodes",
+        "impersonation": "acts as somebody else",
+        "limits": "changes quotas and limits",
+        "namespace-admin": "gives itself every right in the namespace",
+        "namespace-deletion": "deletes a namespace with all objects in it, also of others",
+        "nodes": "changes nodes, or runs commands in every pod of a node",
+        "pod-identities": "runs pods as any ServiceAccount of the namespace, and mounts any of its Secrets",
+        "pod-security": "lowers the Pod Security level of a namespace",
+        "priorities": "preempts the pods of others",
+        "privileged-pods": "runs privileged pods, and so is root on nodes, unless the namespace enforces a level",
+        "reads-all-namespaces": "reads objects of all namespaces",
+        "secrets": "reads Secrets",
+        "tokens": "gets tokens of ServiceAccounts",
+        "webhooks": "reads and changes objects of others, Secrets too, by an admission webhook",
+        "writes-all-namespaces": "writes objects of any name in all namespaces",
+    }
+)
+"""What each escalation gives, by its id."""
+
+
+@dataclass(frozen=True)
+class _Way:
+    """Grants that amount to an escalation."""
+
+    id: str
+    verbs: frozenset[str]
+    kinds: frozenset[tuple[str, str]]
+
+    def is_met(self, grant: Grant) -> bool:
+        verb = grant.verb in self.verbs or grant.verb == "*"
+        return verb and any(grant.group in (group, "*") and grant.resource in (kind, "*") for group, kind in self.kinds)
+
+
+def _way(name: str, verbs: Iterable[str], *kinds: tuple[str, str]) -> _Way:
+    return _Way(name, frozenset(verbs), frozenset(kinds))
+
+
+_CORE = (
+    _way("exec", {"create", "get", "update", "patch"}, *(("", f"pods/{each}") for each in ("attach", "exec", "proxy"))),
+    _way("exec", _SETS | {"get"}, ("", "pods/ephemeralcontainers"), ("", "pods/portforward")),
+    _way("external-ips", _SETS, ("", "services")),
+    _way("host-paths", _SETS, ("", "persistentvolumes")),
+    _way("limits", _WRITES, ("", "limitranges"), ("", "resourcequotas")),
+    _way("namespace-deletion", {"delete", "deletecollection"}, ("", "namespaces")),
+    _way("nodes", _WRITES, ("", "nodes"), ("", "nodes/status")),
+    _way("nodes", {*_SETS, "get"}, ("", "nodes/proxy")),
+    _way("pod-identities", _SETS, *_POD_MAKERS),
+    _way("pod-security", _SETS, ("", "namespaces")),
+    _way("secrets", _READS, ("", "secrets")),
+    _way("tokens", {"create"}, ("", "serviceaccounts/token")),
+    _way("impersonation", {"impersonate"}, *(("", each) for each in ("users", "groups", "serviceaccounts"))),
+)
+_OTHERS = (
+    _way(
+        "admission",
+        _WRITES,
+        *(
+            (_ADMISSION, f"{each}admissionpolic{end}")
+            for each in ("mutating", "validating")
+            for end in ("ies", "ybindings")
+        ),
+    ),
+    _way("apiservices", _SETS, ("apiregistration.k8s.io", "apiservices")),
+    _way(
+        "certificates",
+        _SETS | {"approve", "sign"},
+        *(("certificates.k8s.io", each) for each in ("certificatesigningrequests/approval", "signers")),
+    ),
+    _way("definitions", _WRITES, ("apiextensions.k8s.io", "customresourcedefinitions")),
+    _way("priorities", _SETS, ("scheduling.k8s.io", "priorityclasses")),
+    _way("webhooks", _SETS, *((_ADMISSION, f"{each}webhookconfigurations") for each in ("mutating", "validating"))),
+)
+
+
+def escalations(
+    granted: Collection[Grant],
+    levels: Mapping[str, str],
+    held: Collection[tuple[str, str, str]] = (),
+) -> list[Escalation]:
+    """The ways in which these grants reach further than their purpose, sorted.
+
+    Args:
+        granted: the rights of one role.
+        levels: the Pod Security level that a namespace enforces, where it is known.
+        held: objects (API group, resource, name) that admission policies hold to what is declared.
+
+    """
+    found: dict[tuple[str, str], set[str]] = {}
+    for grant in granted:
+        for way in _found(grant, levels, held):
+            through = f"{grant.resource}/{grant.name}" if grant.name else grant.resource
+            found.setdefault((way, grant.namespace), set()).add(through)
+    return sorted(Escalation(way, namespace, tuple(sorted(each))) for (way, namespace), each in found.items())
+
+
+def _found(grant: Grant, levels: Mapping[str, str], held: Collection[tuple[str, str, str]]) -> Iterator[str]:
+    is_held = (grant.group, grant.resource, grant.name) in held
+    for way in (*_CORE, *_OTHERS):
+        if way.is_met(grant) and not (is_held and grant.verb in _SETS):
+            yield way.id
+            if way.id == "pod-identities" and levels.get(grant.namespace, "") not in _SAFE_LEVELS:
+                yield "privileged-pods"
+    if grant.group in (API, "*"):
+        yield from _by_roles(grant)
+    if not grant.namespace and not grant.name:
+        if grant.verb in (*_WRITES, "*"):
+            yield "writes-all-namespaces"
+        if grant.verb in (*_READS, "*") and ((grant.group, grant.resource) in _TELLING or grant.resource == "*"):
+            yield "reads-all-namespaces"
+
+
+def _by_roles(grant: Grant) -> Iterator[str]:
+    """What the verbs give without which nobody may write rights that he does not have."""
+    if grant.verb in ("escalate", "*") or (grant.verb == "bind" and not grant.name):
+        yield "namespace-admin" if grant.namespace else "cluster-admin"
+    elif grant.verb == "bind":
+        yield "binding"
+
+
+def _shortened(names: tuple[str, ...], most: int = 4) -> list[str]:
+    """The first names, and how many more there are."""
+    return list(names) if len(names) <= most else [*names[: most - 1], f"and {len(names) - most + 1} more"]

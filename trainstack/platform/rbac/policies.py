@@ -1,0 +1,154 @@
+"""Admission policies that go with an environment's roles: they hold its people to what RBAC cannot narrow.
+
+RBAC names objects, not their fields. Whoever may patch a namespace could lower its Pod Security level, whoever may
+create a volume could point it at the node's root, and whoever may send a dry run could send the object itself.
+Source: https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from trainstack.objects.labels import MANAGED_BY, OWNER, POD_SECURITY, Manifest
+from trainstack.platform import probes
+
+API = "admissionregistration.k8s.io"
+_LABELS = "has({0}.metadata.labels) ? {0}.metadata.labels : {{}}"
+_SAME_LEVEL = (
+    f'variables.after.all(key, !key.startsWith("{POD_SECURITY}") || '
+    "key in variables.before && variables.before[key] == variables.after[key]) && "
+    f'variables.before.all(key, !key.startsWith("{POD_SECURITY}") || key in variables.after)'
+)
+
+
+def policies(stack: str, declared: Iterable[Manifest], probed: Iterable[tuple[str, str]]) -> list[Manifest]:
+    """The policies of an environment, each with its binding; none for what it does not declare.
+
+    Args:
+        stack: the environment.
+        declared: the objects of its platform half.
+        probed: the kinds (API group and plural) of which a dry run is sent to see whether webhooks answer.
+
+    """
+    objects = list(declared)
+    namespaces = sorted(each["metadata"]["name"] for each in objects if each["kind"] == "Namespace")
+    folders = {
+        each["metadata"]["name"]: each["spec"]["hostPath"]["path"]
+        for each in objects
+        if each["kind"] == "PersistentVolume"
+    }
+    result = []
+    if namespaces:
+        result += _pod_security(stack, namespaces)
+    if folders:
+        result += _host_paths(stack, folders)
+    if kinds := sorted(set(probed)):
+        result += _probes(stack, kinds)
+    return result
+
+
+def held(policies: Iterable[Manifest]) -> frozenset[tuple[str, str, str]]:
+    """The objects that policies hold to what is declared: API group, resource and name."""
+    return frozenset(
+        (group, resource, name)
+        for each in policies
+        if each["kind"] == "ValidatingAdmissionPolicy"
+        for rule in each["spec"]["matchConstraints"]["resourceRules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for name in rule["resourceNames"]
+    )
+
+
+def _pod_security(stack: str, namespaces: list[str]) -> list[Manifest]:
+    """Keep the Pod Security level of the namespaces, except for whoever may patch or update any namespace."""
+    return _policy(
+        f"trainstack-{stack}-pod-security",
+        [_rule("", "namespaces", ["UPDATE"], namespaces)],
+        but_for=[("", "namespaces", "patch"), ("", "namespaces", "update")],
+        variables={"before": _LABELS.format("oldObject"), "after": _LABELS.format("object")},
+        expression=_SAME_LEVEL,
+        message=f"the Pod Security level of this namespace is set by rights/{stack}.yaml: an administrator applies it",
+    )
+
+
+def _host_paths(stack: str, folders: Mapping[str, str]) -> list[Manifest]:
+    """Keep the volumes on their folders, except for whoever may create or update any volume."""
+    return _policy(
+        f"trainstack-{stack}-host-paths",
+        [_rule("", "persistentvolumes", ["CREATE", "UPDATE"], sorted(folders))],
+        but_for=[("", "persistentvolumes", "create"), ("", "persistentvolumes", "update")],
+        variables={"folders": json.dumps(dict(sorted(folders.items())))},
+        expression="has(object.spec.hostPath) && object.spec.hostPath.path == variables.folders[object.metadata.name]",
+        message=f"the folder of this volume is set by rights/{stack}.yaml: an administrator applies it",
+    )
+
+
+def _probes(stack: str, kinds: Iterable[tuple[str, str]]) -> list[Manifest]:
+    """Let nobody store what is only ever sent as a dry run."""
+    return _policy(
+        f"trainstack-{stack}-probes",
+        [_rule(group, resource, ["CREATE", "UPDATE"], [probes.NAME]) for group, resource in kinds],
+        but_for=[],
+        variables={},
+        expression="has(request.dryRun) && request.dryRun",
+        message=f"an object of the name {probes.NAME} is only ever sent as a dry run",
+    )
+
+
+def _rule(group: str, resource: str, operations: list[str], names: list[str]) -> Manifest:
+    return {
+        "apiGroups": [group],
+        "apiVersions": ["*"],
+        "operations": operations,
+        "resources": [resource],
+        "resourceNames": names,
+    }
+
+
+def _policy(
+    name: str,
+    resource_rules: list[Manifest],
+    *,
+    but_for: list[tuple[str, str, str]],
+    variables: Mapping[str, str],
+    expression: str,
+    message: str,
+) -> list[Manifest]:
+    """A policy that denies, and its binding.
+
+    Args:
+        name: of both.
+        resource_rules: the objects that it holds.
+        but_for: rights (API group, resource, verb) on objects of any name; whoever has one of them is left alone.
+        variables: expressions by the names that `expression` uses.
+        expression: what an object has to meet.
+        message: for whoever does not meet it.
+
+    """
+    conditions = [
+        {
+            "name": f"may-not-{verb}-any",
+            "expression": f"!authorizer.group('{group}').resource('{resource}').check('{verb}').allowed()",
+        }
+        for group, resource, verb in but_for
+    ]
+    named = [{"name": key, "expression": text} for key, text in variables.items()]
+
+    def of_policy(kind: str, spec: dict[str, Any]) -> Manifest:
+        meta = {"name": name, "labels": {MANAGED_BY: OWNER}}
+        return {"apiVersion": f"{API}/v1", "kind": kind, "metadata": meta, "spec": spec}
+
+    return [
+        of_policy(
+            "ValidatingAdmissionPolicy",
+            {
+                "failurePolicy": "Fail",
+                "matchConstraints": {"resourceRules": resource_rules},
+                **({"matchConditions": conditions} if conditions else {}),
+                **({"variables": named} if named else {}),
+                "validations": [{"expression": expression, "message": message, "reason": "Forbidden"}],
+            },
+        ),
+        of_policy("ValidatingAdmissionPolicyBinding", {"policyName": name, "validationActions": ["Deny"]}),
+    ]

@@ -1,0 +1,65 @@
+"""What stays in the cluster when a stack is destroyed, and why."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from trainstack.objects.labels import Manifest
+from trainstack.settings.model import Settings
+
+
+@dataclass(frozen=True, order=True)
+class Retained:
+    """An object that `destroy` leaves where it is."""
+
+    kind: str
+    namespace: str | None
+    name: str
+    reason: str
+
+
+def retained(settings: Settings, release: Iterable[Manifest] = ()) -> list[Retained]:
+    """Everything that the stack keeps on destroy: volumes, what they stand on, and CRDs.
+
+    Args:
+        settings: the environment.
+        release: the objects of the operators' releases: their CRDs stay, and so does a namespace of theirs that
+            holds a retained volume.
+
+    """
+    objects = list(release)
+    namespaces = {namespace.name for namespace in settings.environment.namespaces}
+    namespaces |= {manifest["metadata"]["name"] for manifest in objects if manifest["kind"] == "Namespace"}
+    claims = settings.storage.volumes if "training" in settings.environment.halves else ()
+    volumes = [volume for volume in claims if volume.retain]
+    result = [
+        Retained("PersistentVolumeClaim", volume.namespace, volume.name, "its data is kept (retain: true)")
+        for volume in volumes
+    ]
+    holders: dict[str, list[str]] = {}
+    for volume in volumes:
+        if volume.namespace in namespaces:
+            holders.setdefault(volume.namespace, []).append(volume.name)
+    result += [
+        Retained("Namespace", None, name, f"it holds the retained volume {', '.join(sorted(names))}")
+        for name, names in sorted(holders.items())
+    ]
+    if "training" not in settings.environment.halves:
+        result += [
+            Retained("Namespace", None, name, "volumes of other stacks may be in it")
+            for name in sorted(namespaces - holders.keys())
+        ]
+    result += [
+        Retained("PersistentVolume", None, volume.name, f"its folder {volume.host_path} on the node holds data")
+        for volume in (settings.storage.persistent_volumes if "platform" in settings.environment.halves else ())
+    ]
+    result += [
+        Retained(
+            "CustomResourceDefinition",
+            None,
+            manifest["metadata"]["name"],
+            "deleting it would delete every team's objects of that kind",
+        )
+        for manifest in objects
+        if manifest["kind"] == "CustomResourceDefinition"
+    ]
+    return result

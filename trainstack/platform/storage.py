@@ -1,0 +1,72 @@
+"""Storage classes, volumes on hosts, and claims."""
+
+from trainstack.objects.labels import HOSTNAME, RETAIN, SKIP_AWAIT, Manifest, metadata
+from trainstack.settings.sections.storage import PersistentVolume, StorageClass, Volume
+
+
+def storage_class(declared: StorageClass, stack: str) -> Manifest:
+    """A StorageClass. Its binding mode and reclaim policy cannot be edited later: a changed class wants a new name."""
+    result: Manifest = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": metadata(declared.name, stack, adopt=declared.adopt),
+        "provisioner": declared.provisioner,
+        "reclaimPolicy": declared.reclaim_policy,
+        "volumeBindingMode": declared.volume_binding_mode,
+    }
+    # One that is taken over and says nothing of it is left to say nothing.
+    if declared.allow_volume_expansion or not declared.adopt:
+        result["allowVolumeExpansion"] = declared.allow_volume_expansion
+    if declared.parameters:
+        result["parameters"] = dict(declared.parameters)
+    return result
+
+
+def persistent_volume(declared: PersistentVolume, stack: str) -> Manifest:
+    """A volume on a folder of the node.
+
+    By default the folder must be there already (`type: Directory`): one that the kubelet made would belong to root, and
+    the pod would fail on its first write instead of on its mount.
+    """
+    spec: Manifest = {
+        "accessModes": list(declared.access_modes),
+        "capacity": {"storage": declared.size},
+        "hostPath": {"path": declared.host_path, "type": declared.host_path_type},
+        "persistentVolumeReclaimPolicy": "Retain",
+        "storageClassName": declared.storage_class,
+        "volumeMode": "Filesystem",
+    }
+    if declared.node is not None:
+        here = {"key": HOSTNAME, "operator": "In", "values": [declared.node]}
+        spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": metadata(declared.name, stack, labels=declared.labels, adopt=declared.adopt),
+        "spec": spec,
+    }
+
+
+def claim(declared: Volume, stack: str) -> Manifest:
+    """A PersistentVolumeClaim that the engine does not wait for: it may stay unbound until its first pod."""
+    spec: Manifest = {
+        "accessModes": list(declared.access_modes),
+        "resources": {"requests": {"storage": declared.size}},
+        "storageClassName": declared.storage_class,
+        "volumeMode": "Filesystem",
+    }
+    if declared.selector:
+        spec["selector"] = {"matchLabels": dict(declared.selector)}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": metadata(
+            declared.name,
+            stack,
+            namespace=declared.namespace,
+            labels=declared.labels,
+            annotations={SKIP_AWAIT: "true", **({} if declared.retain else {RETAIN: "false"})},
+            adopt=declared.adopt,
+        ),
+        "spec": spec,
+    }

@@ -1,0 +1,1 @@
+"""Rules over files and over a live cluster."""

@@ -1,0 +1,22 @@
+"""Every rule, in the order of docs/checks.md. A rule over files and clusters is among those over files."""
+
+from collections.abc import Mapping
+
+from trainstack.preflight import against_cluster, preflight, silences
+from trainstack.preflight.rule import Rule
+from trainstack.preflight.runner import RULE_FAILED
+
+EVERY: tuple[Rule, ...] = (
+    preflight.SETTINGS,
+    *(check.rule for check in preflight.RULES.values()),
+    *silences.RULES,
+    RULE_FAILED,
+    *(check.rule for id_, check in against_cluster.RULES.items() if id_ not in preflight.RULES),
+    against_cluster.MANIFESTS_UNBUILT,
+    against_cluster.CLUSTER_UNREACHABLE,
+)
+BY_ID: Mapping[str, Rule] = {rule.id: rule for rule in EVERY}
+FORMER: Mapping[str, tuple[str, ...]] = {
+    former: tuple(rule.id for rule in EVERY if former in rule.formerly) for each in EVERY for former in each.formerly
+}
+"""By former id: the rules whose findings had it. Some of these ids are still in use, for fewer findings."""

@@ -1,0 +1,89 @@
+"""A Gantt chart as a PNG."""
+
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+
+from trainstack.reports.charts import COLOURS, FONT, INK, MUTED, STYLE, as_png, short, sized
+from trainstack.reports.gantt import Gantt, Level, Piece, stairs, ticks
+
+_WIDTH, _LANE, _LEVEL, _AROUND = 900, 30, 84, 40
+"""In points: the picture, a lane, a level, and the room above and below each plot."""
+_BAR = 0.76
+"""Where a bar stands in its lane."""
+
+
+def png(gantt: Gantt) -> bytes:
+    """The picture, on white."""
+    heights = [_LANE * (len(gantt.drawn) + bool(gantt.left_out)), *([_LEVEL] * len(gantt.levels))]
+    with mpl.rc_context({**STYLE, "axes.spines.bottom": False}):
+        figure = sized(_WIDTH, sum(heights) + _AROUND * (len(heights) + 1))
+        figure.suptitle(gantt.title, x=0, ha="left", size=FONT + 3)
+        plots = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0]
+        for axes in plots:
+            axes.set_yticks([])
+            axes.grid(axis="x")
+        plots[0].tick_params(labeltop=True, labelbottom=len(plots) == 1)
+        places = ticks(gantt.until, 10)
+        plots[0].set_xticks([at for at, _ in places], [name for _, name in places])
+        plots[0].set_xlim(0, gantt.until)
+        _lanes(plots[0], gantt)
+        for axes, level in zip(plots[1:], gantt.levels, strict=True):
+            _level(axes, level, gantt.until)
+        return as_png(figure)
+
+
+def _lanes(axes: Axes, gantt: Gantt) -> None:
+    rows = len(gantt.drawn) + int(bool(gantt.left_out))
+    axes.set_ylim(rows, 0)
+    for place, lane in enumerate(gantt.drawn):
+        below: dict[str, Any] = {"textcoords": "offset points", "va": "top"}
+        name = axes.annotate(short(lane.name, 44), (0, place), (0, -4), size=FONT - 1, weight="bold", **below)
+        beside: dict[str, Any] = {"xycoords": name, "textcoords": "offset points", "va": "bottom"}
+        axes.annotate(short(lane.words, 84), (1, 0), (8, 0.5), size=FONT - 2, color=MUTED, **beside)
+        since = lane.since
+        for piece in lane.pieces:
+            _wait(axes, since, piece.start, place)
+            _piece(axes, piece, gantt.until, place)
+            since = piece.end
+        if not lane.ends:
+            _wait(axes, since, gantt.until, place)
+    if gantt.left_out:
+        axes.annotate(gantt.left_out, (0, rows - 0.5), va="center", color=MUTED)
+
+
+def _wait(axes: Axes, since: float | None, until: float, place: int) -> None:
+    if since is not None and until > since:
+        axes.plot((max(0.0, since), until), (place + _BAR, place + _BAR), color=MUTED, lw=1.2, dashes=(3, 2))
+
+
+def _piece(axes: Axes, piece: Piece, until: float, place: int) -> None:
+    begin = max(0.0, piece.start)
+    # Something is to be seen of what is short.
+    long = max((until if piece.end is None else piece.end) - begin, 1.5 * until / _WIDTH)
+    height = 0.3 / len(piece.colours)
+    for index, colour in enumerate(piece.colours):
+        axes.barh(
+            place + _BAR - 0.15 + (index + 0.5) * height,
+            long,
+            left=begin,
+            height=height,
+            color=COLOURS[colour % len(COLOURS)],
+            hatch="////" if piece.uncertain else None,
+            linewidth=0,
+        )
+    if piece.end is None:
+        on: dict[str, Any] = {"textcoords": "offset points", "va": "center", "annotation_clip": False}
+        axes.annotate("\u2026", (until, place + _BAR), (4, 0), **on)
+
+
+def _level(axes: Axes, level: Level, until: float) -> None:
+    colour = COLOURS[level.colour % len(COLOURS)]
+    top = max([level.most, *(used for _, used in level.steps)])
+    axes.set_ylim(0, 1.02 * top or 1)
+    axes.stairs(*stairs(level.steps, until), fill=True, color=colour, alpha=0.85, linewidth=0)
+    axes.axhline(level.most, color=INK, lw=1, dashes=(4, 2))
+    name = axes.set_title(level.name, color=colour, size=FONT, weight="bold", pad=8)
+    beside: dict[str, Any] = {"xycoords": name, "textcoords": "offset points", "va": "bottom"}
+    axes.annotate(level.words, (1, 0), (8, 0.5), size=FONT - 1, color=MUTED, **beside)

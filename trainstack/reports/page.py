@@ -1,0 +1,26 @@
+"""Pages: one HTML file each, which loads nothing, from the templates in `templates/`."""
+
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from trainstack.reports import charts
+
+
+def render(template: str, title: str, **values: Any) -> str:
+    """The page of a template. The engine escapes every value, so names from files and logs stay text."""
+    page = _templates().get_template(f"{template}.html.j2")
+    return page.render(title=title, light=charts.variables(), dark=charts.variables(dark=True), **values)
+
+
+@cache
+def _templates() -> Environment:
+    return Environment(
+        loader=PackageLoader("trainstack.reports"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )

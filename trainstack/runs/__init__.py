@@ -1,0 +1,1 @@
+"""Training runs: names, identity, records and the launch decision."""

@@ -1,0 +1,1 @@
+"""Images of runs: references, tags and build contexts."""

@@ -1,0 +1,355 @@
+"""Which runs this change may launch, must leave alone, or must refuse to touch.
+
+Pure: from what is declared, and what a cluster holds, to a decision. The rules (docs/decisions/0003-runs.md):
+
+- a run is launched once: its ledger says that it was, also when its object is long gone;
+- a ledger whose launch was claimed and never made, because an `up` was interrupted, is a claim: the run is launched,
+  unless its object may have come and gone since;
+- a launch that waits or runs is frozen: the manifest it was launched with is declared again, so nothing changes;
+- a launch that failed is launched again when its launch part (memory, queue, …) was edited since, else it stays;
+- a run that waits or runs and would go away, or be launched anew, is refused unless `stop` names it;
+- so is a run with two active launches, of which the change could keep one, and a launch whose labels were removed.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
+from typing import Any, Literal
+
+from trainstack.objects import labels
+from trainstack.runs.parameter_file import file_of, number_of
+from trainstack.runs.records import Claim, Ledger
+from trainstack.runs.status.attempts import endless, last_attempt
+
+Phase = Literal["queued", "running", "succeeded", "failed"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfSweep:
+    """What a live launch tells of its sweep."""
+
+    name: str
+    set_id: str
+    """Empty: it is an Indexed Job of many trials."""
+    number: int | None
+    """That its one trial was told."""
+    file: str | None
+    """The ConfigMap that its pods mount; of a TrainJob it is not told."""
+    succeeded: tuple[int, ...] = ()
+    """Of an Indexed Job: the completion indexes."""
+
+
+@dataclass(frozen=True)
+class LiveLaunch:
+    """A launch's object in the cluster."""
+
+    run_id: str
+    name: str
+    kind: str
+    namespace: str
+    phase: Phase
+    created: datetime
+    launch: str
+    """The launch's name, which is the object's own where that is derived."""
+    sweep: OfSweep | None = None
+    """None: it is no sweep's."""
+    lost_labels: Mapping[str, str] = field(default_factory=dict)
+    """Recorded labels by which launches are found and that the live object no longer has."""
+    endless: bool = False
+    """A Pod that its node restarts whenever it has ended (`restartPolicy: Always`): it stays active until deleted."""
+    completed: bool = False
+    """Of an endless one: the last of its attempts that ended has succeeded."""
+
+    @property
+    def active(self) -> bool:
+        """True while it waits or runs."""
+        return self.phase in ("queued", "running")
+
+    @property
+    def awaited(self) -> bool:
+        """True while its end is still to come; of an endless one, a first attempt that succeeds."""
+        return self.active and not self.completed
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What to declare, and what stands against it."""
+
+    launches: tuple[Ledger, ...] = ()
+    """Objects to declare: new ones, and live ones exactly as they were launched."""
+    ledgers: tuple[Ledger, ...] = ()
+    """The launches to remember: those of `launches`, and the settled ones whose object is gone."""
+    refusals: tuple[str, ...] = ()
+    """Why the change must not go on; empty when it may."""
+    notes: tuple[str, ...] = ()
+    """What a person should know: settled runs, frozen edits, stop entries that name nothing."""
+
+
+def live_launch(body: Mapping[str, Any], lost_labels: Mapping[str, str] = MappingProxyType({})) -> LiveLaunch:
+    """Read a launch's state from its live object, of whichever kind, which has the labels that it lost as well."""
+    metadata, spec, status = body["metadata"], body["spec"], body.get("status") or {}
+    # Of a Pod its phase says what conditions say of the others.
+    true = {status.get("phase")} | {c["type"] for c in status.get("conditions") or () if c.get("status") == "True"}
+    suspended = spec.get("suspend") or (spec.get("runPolicy") or {}).get("suspend") or spec.get("schedulingGates")
+    phase: Phase
+    # A Job and a TrainJob are complete, a PyTorchJob has succeeded, a JobSet is completed.
+    if true & {"Complete", "Succeeded", "Completed"}:
+        phase = "succeeded"
+    elif "Failed" in true:
+        phase = "failed"
+    else:
+        phase = "queued" if suspended else "running"
+    attempt = last_attempt(body) if endless(body) else None
+    return LiveLaunch(
+        run_id=metadata["labels"][labels.RUN],
+        name=metadata["name"],
+        kind=body["kind"],
+        namespace=metadata["namespace"],
+        phase=phase,
+        created=datetime.fromisoformat(metadata["creationTimestamp"]),
+        launch=metadata["labels"][labels.LAUNCH],
+        sweep=_of_sweep(body),
+        # A plain dict: `status --json` copies the launch.
+        lost_labels=dict(lost_labels),
+        endless=endless(body),
+        completed=attempt is not None and attempt.succeeded,
+    )
+
+
+def _of_sweep(body: Mapping[str, Any]) -> OfSweep | None:
+    marks = body["metadata"]["labels"]
+    if labels.SWEEP not in marks:
+        return None
+    return OfSweep(
+        name=marks[labels.SWEEP],
+        set_id=marks.get(labels.SET, ""),
+        number=number_of(body),
+        file=file_of([body]),
+        succeeded=tuple(indexes((body.get("status") or {}).get("completedIndexes") or "")),
+    )
+
+
+def indexes(text: str) -> Iterator[int]:
+    """The completion indexes that Kubernetes writes as `1,3-5,7`."""
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        yield from range(int(first), int(last or first) + 1)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What becomes of one run."""
+
+    launch: Ledger | None = None
+    """The object to declare."""
+    ledger: Ledger | None = None
+    """What to remember."""
+    refusal: str = ""
+    note: str = ""
+
+
+def judge(
+    wanted: Ledger,
+    found: Sequence[LiveLaunch],
+    before: Ledger | None,
+    now: datetime,
+    *,
+    may_stop: bool,
+    claim: Claim | None = None,
+) -> Judgement:
+    """Hold one declared run against its live launches, its ledger, or the claim in the ledger's place."""
+    active = [launch for launch in found if launch.active]
+    if active and not may_stop:
+        return _frozen_launch(wanted, active, before, now)
+    if found:
+        return _ended(wanted, found, before, active=bool(active))
+    if before is not None:
+        note = f"{wanted.run_id} was launched before and is settled; raise its `attempt` to train again"
+        return Judgement(None, before, note=note)
+    if claim is not None and (refusal := may_have_ended(claim, now)):
+        return Judgement(refusal=refusal)
+    return Judgement(wanted, wanted)
+
+
+def _frozen_launch(wanted: Ledger, active: Sequence[LiveLaunch], before: Ledger | None, now: datetime) -> Judgement:
+    """A launch that waits or runs stays as it was launched."""
+    if len(active) > 1:
+        return Judgement(refusal=_twice(active, now))
+    kept = _named(active[0].launch, before, wanted)
+    if kept is None:
+        return Judgement(refusal=_lost(active[0], now))
+    return Judgement(kept, kept, note=_frozen(active[0]) if kept.launch_name != wanted.launch_name else "")
+
+
+def _ended(wanted: Ledger, found: Sequence[LiveLaunch], before: Ledger | None, *, active: bool) -> Judgement:
+    """A launch that has succeeded stays; one that failed, or may be stopped, is launched again if it was edited."""
+    succeeded = [launch for launch in found if launch.phase == "succeeded"]
+    if succeeded and not active:
+        kept = _named(succeeded[0].launch, before, wanted)
+        return Judgement(kept, kept) if kept else Judgement(None, wanted, note=_settled_late(succeeded[0]))
+    launch = _named(wanted.launch_name, before, wanted) or wanted
+    return Judgement(launch, launch)
+
+
+def decide(
+    declared: Sequence[Ledger],
+    live: Sequence[LiveLaunch],
+    ledgers: Sequence[Ledger],
+    stop: Sequence[str],
+    now: datetime,
+    claims: Sequence[Claim] = (),
+    excluded: Sequence[Ledger] = (),
+) -> Decision:
+    """Hold the declared runs against the live ones.
+
+    Args:
+        declared: every run of the environment, as it would be launched and remembered now.
+        live: this stack's launches in the cluster.
+        ledgers: this stack's ledgers in the cluster.
+        stop: run ids that the environment lets this change stop.
+        now: for the age of a run in a refusal.
+        claims: the ledgers of launches that were claimed, and of which the cluster has nothing.
+        excluded: those of `ledgers` whose runs the environment excludes. Such a ledger stays, so that a run that is
+            included again is not launched again, unless its launch failed or is stopped.
+
+    """
+    remembered = {ledger.run_id: ledger for ledger in ledgers}
+    claimed = {claim.ledger.run_id: claim for claim in claims}
+    objects: dict[str, list[LiveLaunch]] = {}
+    for launch in live:
+        objects.setdefault(launch.run_id, []).append(launch)
+    judged = [
+        judge(
+            wanted,
+            objects.pop(wanted.run_id, []),
+            remembered.get(wanted.run_id),
+            now,
+            may_stop=wanted.run_id in stop,
+            claim=claimed.get(wanted.run_id),
+        )
+        for wanted in declared
+    ]
+    refusals = [each.refusal for each in judged if each.refusal]
+    for run_id, rest in sorted(objects.items()):
+        refusals.extend(_stops(launch, now) for launch in rest if launch.active and run_id not in stop)
+    settled = [ledger for ledger in excluded if _has_trained(objects.get(ledger.run_id, ()))]
+    return Decision(
+        launches=tuple(each.launch for each in judged if each.launch),
+        ledgers=(*(each.ledger for each in judged if each.ledger), *settled),
+        refusals=tuple(refusals),
+        notes=tuple(each.note for each in judged if each.note),
+    )
+
+
+def _has_trained(found: Sequence[LiveLaunch]) -> bool:
+    """Whether a launched run with these live launches has nothing left to do, as far as they show."""
+    return not found or (any(one.phase == "succeeded" for one in found) and not any(one.active for one in found))
+
+
+def idle_stops(stop: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
+    """Tell the entries of `stop` that name nothing which is there."""
+    return tuple(
+        f"stop names {name}, which is no run of this stack: drop the entry" for name in sorted({*stop} - {*known})
+    )
+
+
+def _named(launch: str, before: Ledger | None, wanted: Ledger) -> Ledger | None:
+    """The launch of this name, as it was launched rather than as it would be now: the commit in it may differ."""
+    return next((each for each in (before, wanted) if each is not None and each.launch_name == launch), None)
+
+
+def _stops(launch: LiveLaunch, now: datetime) -> str:
+    either = "or " if launch.endless else ""
+    return (
+        f"{_state(launch, now)} and this change would delete it, because its definition was edited or removed. "
+        f"Undo the edit, {either}{wait_or_stop(launch)}: trainstack:workloads: stop: [{launch.run_id}]"
+    )
+
+
+def wait_or_stop(launch: LiveLaunch, options: str = "") -> str:
+    """The remedies for an active launch that is in the way; `options`: those of `trainstack wait`."""
+    if launch.endless:
+        return "since it never ends by itself (restartPolicy Always), let it be stopped"
+    return f"wait for it (trainstack wait {launch.run_id}{options}), or let it be stopped"
+
+
+def _frozen(launch: LiveLaunch) -> str:
+    return (
+        f"{launch.run_id} is {launch.phase} as {launch.launch}: its edit (memory, queue, labels, …) reaches its next "
+        "launch"
+    )
+
+
+def _settled_late(launch: LiveLaunch) -> str:
+    return (
+        f"{launch.run_id} has succeeded as {launch.launch}, which an interrupted `up` left without a ledger: it is "
+        "settled, and its object goes; raise its `attempt` to train again"
+    )
+
+
+def _lost(launch: LiveLaunch, now: datetime) -> str:
+    return (
+        f"{_state(launch, now)}; "
+        "an interrupted `up` left it without a ledger, and its definition was edited since. Undo the edit and run `up` "
+        f"once, or let it be stopped: trainstack:workloads: stop: [{launch.run_id}]"
+    )
+
+
+def _twice(active: Sequence[LiveLaunch], now: datetime) -> str:
+    listed = "; ".join(_state(launch, now) for launch in active)
+    run_id = active[0].run_id
+    return (
+        f"run {run_id} has {len(active)} active launches, and this change would delete all but one: {listed}. Delete "
+        f"those that are not needed (kubectl delete {active[-1].kind.lower()} -n {active[-1].namespace} "
+        f"{active[-1].name}), or stop them with this change: trainstack:workloads: stop: [{run_id}]"
+    )
+
+
+def without_labels(launch: LiveLaunch, now: datetime) -> str:
+    """The refusal of a change while a launch lacks the labels by which it is found."""
+    labels = " ".join(f"{key}={value}" for key, value in sorted(launch.lost_labels.items()))
+    return (
+        f"{_state(launch, now)}, and its labels {', '.join(sorted(launch.lost_labels))} were removed or changed. "
+        "Without them the stack cannot find it, so nothing was changed. Restore them: kubectl label --overwrite "
+        f"{launch.kind.lower()} -n {launch.namespace} {launch.name} {labels}"
+    )
+
+
+def may_have_ended(claim: Claim, now: datetime) -> str:
+    """The refusal of a launch that its TTL may already have removed; empty if that is impossible."""
+    ledger, ttl_seconds = claim.ledger, _ttl_seconds(claim.ledger.launch)
+    if ttl_seconds is None or now - claim.since < timedelta(seconds=ttl_seconds):
+        return ""
+    name = f"configmap -n {ledger.namespace} run-{ledger.run_id}"
+    return (
+        f"run {ledger.run_id}: an `up` claimed its launch {ledger.launch_name} at {claim.since:%Y-%m-%d %H:%M:%S} UTC "
+        f"and was interrupted. Its TTL of {ttl_seconds} s has passed, so it may have been launched, ended and removed. "
+        f"Look for its record (trainstack fetch {ledger.run_id}). If it did not run, delete the claim (kubectl delete "
+        f"{name}) and run `up` again; if it did, confirm the claim (kubectl annotate {name} {labels.CLAIM}-)"
+    )
+
+
+def _ttl_seconds(launch: Mapping[str, Any]) -> int | None:
+    spec = launch.get("spec") or {}
+    found = spec.get("ttlSecondsAfterFinished", (spec.get("runPolicy") or {}).get("ttlSecondsAfterFinished"))
+    return None if found is None else int(found)
+
+
+def _state(launch: LiveLaunch, now: datetime) -> str:
+    where = f"{launch.kind} {launch.namespace}/{launch.name} (run {launch.run_id})"
+    return f"{where} is {launch.phase} since {age(launch, now)}"
+
+
+def age(launch: LiveLaunch, now: datetime) -> str:
+    """For how long it is there, in the largest unit."""
+    seconds = int((now - launch.created).total_seconds())
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{max(seconds, 0)} s"
+
+
+def utc_now() -> datetime:
+    """The present, for the callers at the edge."""
+    return datetime.now(UTC)

@@ -1,0 +1,1 @@
+"""Lines of a training log, and what is read from them."""

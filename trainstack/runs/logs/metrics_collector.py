@@ -1,0 +1,39 @@
+"""Collects the metrics of a trial from what its program printed, as Katib's metrics collector does."""
+
+from collections.abc import Mapping
+
+from trainstack.runs.logs.training_log import Reader, number, pieces
+from trainstack.settings.search_space.space import Objective
+from trainstack.settings.values.metrics_format import default_format, matches
+
+_MOST_CHARACTERS = 10_000
+"""Of a line; the rest is not read."""
+
+
+def collect(log: str, objective: Objective) -> tuple[Mapping[str, float], ...]:
+    """The lines of the metrics.jsonl that the program could have written.
+
+    Those of `objective.metricsFormat` alone, where there is one. Else those of the formats that runs.logs.training_log
+    knows; if none of them has the metric, its values in the default format, which lines of these formats may have too,
+    except for those of PyTorch's examples.
+    """
+    reader, printed = Reader(), []
+    expression = objective.metrics_format or default_format(objective.metric)
+    for line in log.split("\n"):
+        for piece in pieces(line[:_MOST_CHARACTERS]):
+            position = reader.read(piece)
+            of_an_example = position is not None and position.epochs is None
+            if of_an_example and objective.metrics_format is None:
+                continue
+            for value, epoch in matches(expression, piece):
+                printed.append(_line(objective.metric, value, epoch if epoch is not None else reader.epoch))
+    metrics = reader.metrics()
+    if objective.metrics_format is None and any(objective.metric in line for line in metrics):
+        return tuple(metrics)
+    return tuple(printed) or (tuple(metrics) if objective.metrics_format is None else ())
+
+
+def _line(metric: str, value: str, epoch: str | int | None) -> dict[str, float]:
+    if epoch is None:
+        return {metric: number(value)}
+    return {"epoch": number(str(epoch)), metric: number(value)}

@@ -1,0 +1,1 @@
+"""Manifests of runs, one module for each kind."""

@@ -1,0 +1,50 @@
+"""A Job that only waits, with the volumes mounted, so that files can be copied through it."""
+
+from trainstack.objects.labels import Manifest
+from trainstack.runs.launch import Launch
+from trainstack.runs.manifests.job import job
+from trainstack.settings.model import Settings
+from trainstack.settings.sections.workloads import Image, Mount, Workload
+
+CONTAINER = "data-loader"
+"""The container's name, for `kubectl cp -c` and `exec -c`."""
+
+# As the first process of its container, `sleep` alone would ignore SIGTERM and die of SIGKILL half a minute later.
+# 143, the status of a process that SIGTERM ended: a loader that was stopped has not completed.
+WAIT = ("sh", "-c", "trap 'exit 143' TERM; while :; do sleep 3600 & wait $!; done")
+
+
+def temporary_loader(settings: Settings, namespace: str, volume: str, mount_path: str) -> Workload:
+    """The loader of the command line: on the queue of what is trained with the volume, and as its user.
+
+    So all may write what it brings.
+    """
+    chosen = settings.cluster.loader
+    users = [
+        run
+        for _, run in settings.trained()
+        if run.namespace == namespace and any(mount.volume == volume for mount in run.volumes)
+    ]
+    queues = [chosen.queue] if chosen.queue else [run.queue for run in users if run.queue]
+    queues += [queue.name for queue in settings.queues.local_queues if queue.namespace == namespace]
+    return Workload(
+        name=chosen.name,
+        kind="DataLoader",
+        naming=chosen.naming,
+        namespace=namespace,
+        queue=queues[0] if queues else None,
+        managed=False,
+        image=Image(name=chosen.image),
+        image_pull_secrets=chosen.image_pull_secrets,
+        volumes=(Mount(volume=volume, mount_path=mount_path),),
+        resources=chosen.resources,
+        run_as_user=users[0].run_as_user if users and users[0].run_as_user else 1000,
+        backoff_limit=0,
+        ttl_seconds_after_finished=0,
+    )
+
+
+def data_loader(workload: Workload, stack: str, launch: Launch) -> Manifest:
+    """The Job. It waits unless the workload says what else to do, and ends when it is deleted or its time is up."""
+    waiting = workload if workload.command else workload.model_copy(update={"command": WAIT})
+    return job(waiting, stack, launch, container=CONTAINER)

@@ -1,0 +1,204 @@
+"""The init container that checks a workload's code out into its pods.
+
+The credentials of a private repository are files of a Secret that only this container mounts: git asks a helper that
+reads them, ssh is given their paths. So they are in no variable, argument, address or log.
+"""
+
+from trainstack.objects.labels import Manifest
+from trainstack.runs.errors import WorkloadError
+from trainstack.runs.launch import Launch
+from trainstack.settings.sections.code import Code
+from trainstack.settings.sections.workloads import Resources
+
+CONTAINER = "checkout"
+"""The init container's name."""
+DEADLINE_SECONDS = 300
+"""How long a server that does not answer, or a Secret that is not there yet, is tried again."""
+
+_VOLUME = "trainstack-code"
+_SECRET_VOLUME = "trainstack-code-secret"  # noqa: S105 (a name)
+_WORK = "/checkout"
+_PUBLISHED = "code"
+"""The folder of the volume that holds the finished checkout; beside it lies what only git needs."""
+_NOBODY = 65534
+"""ssh refuses a user that the image's /etc/passwd does not have, and every image has this one."""
+_SHARED_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+_CREDENTIALS = "/credentials"
+
+# Arguments: address, revision, the Secret's name or nothing. Kubernetes replaces $(NAME) where NAME is a variable of
+# the container, which has none, and `$$`, which is not in it. The checkout appears under its name when it is whole and
+# right, so a container that is started again in the same pod leaves it, and what a program wrote there, as it is.
+_SCRIPT = r"""
+set -u
+umask 000  # the program may run as any user, and write beside its code
+url=$1 revision=$2 secret=$3
+work=WORK credentials=CREDENTIALS
+export HOME=$work/home TMPDIR=$work LC_ALL=C
+export GIT_TERMINAL_PROMPT=0 GIT_CONFIG_NOSYSTEM=1 GIT_ALLOW_PROTOCOL=https:ssh
+
+end_badly() {
+  message="the checkout of $revision of $url failed: $1"
+  echo "$message"
+  echo "$message" > /dev/termination-log
+  exit 1
+}
+
+# Fails while the Secret may still come: the kubelet brings it into a running pod.
+has_keys() {
+  for key in "$@"; do
+    test -s "$credentials/$key" && continue
+    problem="Secret $secret has no $key, or is not there"
+    echo "$problem"
+    return 1
+  done
+}
+
+use_https() {
+  git config --global http.lowSpeedLimit 1000
+  git config --global http.lowSpeedTime 60
+  test -n "$secret" || return 0
+  if test -s "$credentials/ca.crt"; then
+    git config --global http.sslCAInfo "$credentials/ca.crt"
+    test -e "$credentials/username" || test -e "$credentials/password" || return 0
+  fi
+  has_keys username password || return 1
+  # Of this server alone: wherever it sends us, nobody else is told.
+  git config --global "credential.$(echo "$url" | cut -d/ -f1-3).helper" '!tell() {
+    test "$1" = get || return 0
+    printf "username=%s\n" "$(cat CREDENTIALS/username)"
+    printf "password=%s\n" "$(cat CREDENTIALS/password)"
+  }; tell'
+}
+
+use_ssh() {
+  has_keys ssh-privatekey known_hosts || return 1
+  GIT_SSH_COMMAND="ssh -F /dev/null -i $credentials/ssh-privatekey -o IdentitiesOnly=yes -o BatchMode=yes"
+  GIT_SSH_COMMAND="$GIT_SSH_COMMAND -o StrictHostKeyChecking=yes -o UserKnownHostsFile=$credentials/known_hosts"
+  GIT_SSH_COMMAND="$GIT_SSH_COMMAND -o GlobalKnownHostsFile=/dev/null -o UpdateHostKeys=no -o ConnectTimeout=20"
+  export GIT_SSH_COMMAND="$GIT_SSH_COMMAND -o ServerAliveInterval=15 -o ServerAliveCountMax=4"
+}
+
+fetch() {
+  git fetch --quiet --no-tags "$@" > "$work/said" 2>&1 && return
+  problem=$(cat "$work/said")
+  echo "$problem"
+  case $problem in
+    *"Host key verification failed"*)
+      end_badly "the server's host key is not in known_hosts of Secret $secret" ;;
+    *"Permission denied ("*)
+      end_badly "the server refuses ssh-privatekey of Secret $secret; it must need no passphrase" ;;
+    *"could not read Username"*)
+      end_badly "there is no such repository, or it is private: name a Secret under code.secret" ;;
+    *"Authentication failed"* | *"returned error: 403"*)
+      end_badly "the server refuses username and password of Secret $secret" ;;
+    *ertificate*)
+      end_badly "the server's certificate is not trusted; its authority's belongs into ca.crt of code.secret" ;;
+    *"epository"*" not found"* | *"not appear to be a git repository"* | *"returned error: 404"*)
+      end_badly "there is no such repository, or none that the credentials may read" ;;
+  esac
+  return 1
+}
+
+check_out() {
+  cd "$work"
+  rm -rf "$work/new" "$HOME"
+  mkdir "$HOME"
+  case $url in https://*) use_https ;; *) use_ssh ;; esac || return 1
+  case ${#revision} in 64) format=sha256 ;; *) format=sha1 ;; esac
+  git init --quiet --template= --object-format=$format "$work/new" || return 1
+  cd "$work/new"
+  git remote add origin "$url"
+  if ! fetch --depth 1 origin "$revision"; then
+    case $problem in
+      *"not our ref"* | *"unadvertised object"* | *"shallow capabilities"*) ;;
+      *) return 1 ;;
+    esac
+    echo "the server does not give this commit alone; fetching all branches and tags"
+    fetch origin "+refs/heads/*:refs/remotes/origin/*" "+refs/tags/*:refs/tags/*" || return 1
+    git cat-file -e "$revision" 2> "$work/said" || end_badly "no branch or tag leads to this commit: was it pushed?"
+  fi
+  problem="the files could not be written"
+  git -c advice.detachedHead=false checkout --quiet --detach "$revision" || return 1
+}
+
+test -d "$work/PUBLISHED" && exit 0
+problem="" pause=1
+end=$(($(date +%s) + SECONDS_AT_MOST))
+until check_out; do
+  test "$(date +%s)" -lt "$end" || end_badly "not within SECONDS_AT_MOST s: $(echo "$problem" | tail -n 1)"
+  echo "trying again in $pause s"
+  sleep $pause
+  test $pause -ge 16 || pause=$((pause * 2))
+done
+found=$(git rev-parse HEAD)
+test "$found" = "$revision" || end_badly "this is a tag's own number; its commit is $found"
+test ! -e .gitmodules || echo "note: submodules are not checked out"
+grep -qs filter=lfs .gitattributes && echo "note: files in Git LFS stay pointers"
+cd "$work"
+mv new PUBLISHED || end_badly "the files could not be moved"
+echo "checked out $revision of $url"
+"""
+_SUBSTITUTIONS = {
+    "CREDENTIALS": _CREDENTIALS,
+    "PUBLISHED": _PUBLISHED,
+    "SECONDS_AT_MOST": str(DEADLINE_SECONDS),
+    "WORK": _WORK,
+}
+
+
+def checkout_container(code: Code, launch: Launch, resources: Resources) -> Manifest:
+    """The init container.
+
+    Of cpu, memory and disk it may use what the program may: the pod, of which Kueue and the scheduler count the larger
+    of the two, asks for no more than without it.
+
+    Raises WorkloadError when there is no image with git.
+    """
+    if launch.facts.git_image is None:
+        raise WorkloadError("code is to be checked out, and no image with git is known")
+    mounts: list[Manifest] = [{"name": _VOLUME, "mountPath": _WORK}]
+    if code.secret is not None:
+        mounts.append({"name": _SECRET_VOLUME, "mountPath": _CREDENTIALS, "readOnly": True})
+    result: Manifest = {
+        "name": CONTAINER,
+        "image": launch.facts.git_image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["sh", "-c", script(), CONTAINER, code.git, code.revision, code.secret or ""],
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+            "runAsNonRoot": True,
+            "runAsUser": _NOBODY,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "volumeMounts": mounts,
+    }
+    shared = {
+        kind: {name: text for name, text in named.items() if name in _SHARED_RESOURCES}
+        for kind, named in resources.model_dump(exclude_defaults=True).items()
+    }
+    if any(shared.values()):
+        result["resources"] = {kind: named for kind, named in shared.items() if named}
+    return result
+
+
+def checkout_volumes(code: Code) -> list[Manifest]:
+    """The pod's volumes for it. A Secret that is not there yet is waited for by the script, which says so."""
+    volumes: list[Manifest] = [{"name": _VOLUME, "emptyDir": {}}]
+    if code.secret is not None:
+        volumes.append({"name": _SECRET_VOLUME, "secret": {"secretName": code.secret, "optional": True}})
+    return volumes
+
+
+def checkout_mount(code: Code) -> Manifest:
+    """Where the program's container has the checkout: to write to, since programs write beside their code."""
+    return {"name": _VOLUME, "mountPath": code.mount_path, "subPath": _PUBLISHED}
+
+
+def script() -> str:
+    """What the init container runs."""
+    text = _SCRIPT
+    for word, value in _SUBSTITUTIONS.items():
+        text = text.replace(word, value)
+    return text.strip() + "\n"

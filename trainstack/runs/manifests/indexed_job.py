@@ -1,0 +1,60 @@
+"""Many trials of a sweep as one Indexed Job: each completion index is a run.
+
+Source: https://kubernetes.io/docs/concepts/workloads/controllers/job/ (backoff limit per index, pod failure policy,
+success policy)
+"""
+
+from trainstack.objects.labels import SKIP_AWAIT, Manifest
+from trainstack.runs import names
+from trainstack.runs.identity import digest
+from trainstack.runs.launch import Launch
+from trainstack.runs.manifests.pod_template import CONTAINER, pod_template
+from trainstack.runs.metadata import launch_metadata
+from trainstack.runs.pods import pods
+from trainstack.settings.sections.sweeps import Sweep
+
+NOT_REACHED = 79
+"""The wrapper's exit code for a trial that is finished and has not reached the sweep's target."""
+_EVICTED = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+"""A pod that its node or the scheduler puts out is no try of its trial."""
+_AIMLESS = {"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [NOT_REACHED]}}
+
+
+def batch(sweep: Sweep, stack: str, launch: Launch, count: int) -> Manifest:
+    """The Job of so many trials. `suspend` is Kueue's and is not in it.
+
+    Which trials they are stands in the file that the launch names: nothing here depends on it.
+
+    Raises WorkloadError.
+    """
+    run = sweep.run
+    (pod,) = pods(run)
+    template = pod_template(run, pod, launch, container=CONTAINER, restart_policy=run.restart_policy)
+    if run.active_deadline_seconds is not None:
+        template["spec"]["activeDeadlineSeconds"] = run.active_deadline_seconds
+    target = sweep.space.objective.target
+    spec: Manifest = {
+        "completionMode": "Indexed",
+        "completions": count,
+        "parallelism": min(sweep.parallelism or count, count),
+        "backoffLimitPerIndex": run.backoff_limit,
+        "podFailurePolicy": {"rules": [_EVICTED] if target is None else [_EVICTED, _AIMLESS]},
+        "template": template,
+    }
+    if sweep.max_failed_indexes is not None:
+        # A batch may be of fewer trials than that, and the API server takes no more than there are.
+        spec["maxFailedIndexes"] = min(sweep.max_failed_indexes, count)
+    if target is not None:
+        # The others fail their index: the first that succeeds ends them all.
+        spec["successPolicy"] = {"rules": [{"succeededCount": 1}]}
+    if sweep.active_deadline_seconds is not None:
+        spec["activeDeadlineSeconds"] = sweep.active_deadline_seconds
+    if run.ttl_seconds_after_finished is not None:
+        spec["ttlSecondsAfterFinished"] = run.ttl_seconds_after_finished
+    metadata = launch_metadata(run, stack, launch, {SKIP_AWAIT: "true"})
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+
+def batch_id(sweep: str, run_ids: tuple[str, ...]) -> str:
+    """What stands for a batch where a run has its id."""
+    return names.run_id(sweep, digest(list(run_ids)))

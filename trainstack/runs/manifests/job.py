@@ -1,0 +1,33 @@
+"""A workload as a Kubernetes Job. Source: https://kubernetes.io/docs/concepts/workloads/controllers/job/"""
+
+from trainstack.objects.labels import MIN_PARALLELISM, SKIP_AWAIT, Manifest
+from trainstack.runs.launch import Launch
+from trainstack.runs.manifests.pod_template import CONTAINER, pod_template
+from trainstack.runs.metadata import launch_metadata
+from trainstack.runs.names import indexed
+from trainstack.runs.pods import pods
+from trainstack.settings.sections.workloads import Workload
+
+
+def job(workload: Workload, stack: str, launch: Launch, *, container: str = CONTAINER) -> Manifest:
+    """The Job. `suspend` is Kueue's and is not in it."""
+    (pod,) = pods(workload)
+    template = pod_template(workload, pod, launch, container=container, restart_policy=workload.restart_policy)
+    counts = {
+        "backoffLimit": ("backoff_limit", workload.backoff_limit),
+        "completions": ("completions", workload.completions),
+        "parallelism": ("parallelism", workload.parallelism),
+    }
+    spec: Manifest = {key: count for key, (field, count) in counts.items() if workload.says(field)}
+    spec["template"] = template
+    if indexed(workload):
+        spec["completionMode"] = "Indexed"
+    if workload.active_deadline_seconds is not None:
+        spec["activeDeadlineSeconds"] = workload.active_deadline_seconds
+    if workload.ttl_seconds_after_finished is not None:
+        spec["ttlSecondsAfterFinished"] = workload.ttl_seconds_after_finished
+    annotations = {SKIP_AWAIT: "true"}
+    if workload.min_parallelism is not None:
+        annotations[MIN_PARALLELISM] = str(workload.min_parallelism)
+    metadata = launch_metadata(workload, stack, launch, annotations)
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}

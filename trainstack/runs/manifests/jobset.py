@@ -1,0 +1,71 @@
+"""A workload as a JobSet. Source: https://jobset.sigs.k8s.io/docs/concepts/"""
+
+from pydantic import BaseModel
+
+from trainstack.objects.labels import Manifest
+from trainstack.runs.launch import Launch
+from trainstack.runs.manifests.pod_template import CONTAINER, pod_template
+from trainstack.runs.metadata import launch_metadata
+from trainstack.runs.names import object_name
+from trainstack.runs.pods import Pod, pods
+from trainstack.runs.ranks import ranks
+from trainstack.settings.sections.workloads import ReplicatedJob, Workload
+
+
+def jobset(workload: Workload, stack: str, launch: Launch) -> Manifest:
+    """The JobSet. `suspend` is Kueue's and is not in it."""
+    spec: Manifest = {
+        "replicatedJobs": [
+            _replicated_job(workload, job, pod, launch)
+            for job, pod in zip(workload.replicated_jobs, pods(workload), strict=True)
+        ]
+    }
+    for name, section in (
+        ("successPolicy", workload.success_policy),
+        ("failurePolicy", workload.failure_policy),
+        ("network", workload.network),
+    ):
+        if section is not None:
+            spec[name] = _said(section)
+    if workload.ttl_seconds_after_finished is not None:
+        spec["ttlSecondsAfterFinished"] = workload.ttl_seconds_after_finished
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": launch_metadata(workload, stack, launch),
+        "spec": spec,
+    }
+
+
+def _replicated_job(workload: Workload, job: ReplicatedJob, pod: Pod, launch: Launch) -> Manifest:
+    completions = job.completions or job.parallelism
+    name = object_name(workload, launch.name, launch.number)
+    subdomain = (workload.network.subdomain if workload.network else None) or name
+    spec: Manifest = {
+        "completionMode": "Indexed",
+        "completions": completions,
+        "parallelism": job.parallelism,
+        "template": pod_template(
+            workload,
+            pod,
+            launch,
+            container=CONTAINER,
+            restart_policy=pod.restart_policy,
+            given=ranks(completions, f"{name}-{job.name}-0-0.{subdomain}") if workload.managed else (),
+        ),
+    }
+    if job.backoff_limit is not None:
+        spec["backoffLimit"] = job.backoff_limit
+    elif workload.says("backoff_limit"):
+        spec["backoffLimit"] = workload.backoff_limit
+    if workload.active_deadline_seconds is not None:
+        spec["activeDeadlineSeconds"] = workload.active_deadline_seconds
+    result: Manifest = {"name": job.name, "replicas": job.replicas, "template": {"spec": spec}}
+    if job.depends_on:
+        result["dependsOn"] = [_said(each) for each in job.depends_on]
+    return result
+
+
+def _said(section: BaseModel) -> Manifest:
+    """A section in JobSet's own words, which are the settings' too."""
+    return section.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)

@@ -1,0 +1,21 @@
+"""A workload as one bare Pod: a baseline, without a controller that would replace it on another node."""
+
+from trainstack.objects.labels import SKIP_AWAIT, Manifest
+from trainstack.runs.launch import Launch
+from trainstack.runs.manifests.pod_template import CONTAINER, pod_template
+from trainstack.runs.metadata import launch_metadata
+from trainstack.runs.pods import pods
+from trainstack.settings.sections.workloads import Workload
+
+
+def pod(workload: Workload, stack: str, launch: Launch) -> Manifest:
+    """The Pod."""
+    (only,) = pods(workload)
+    # An unmanaged Pod that does not set it has the cluster's default, Always: its node restarts it without end.
+    policy = workload.restart_policy if workload.says("restart_policy") else None
+    template = pod_template(workload, only, launch, container=CONTAINER, restart_policy=policy)
+    spec: Manifest = template["spec"]
+    if workload.active_deadline_seconds is not None:
+        spec["activeDeadlineSeconds"] = workload.active_deadline_seconds
+    metadata = launch_metadata(workload, stack, launch, {**only.annotations, SKIP_AWAIT: "true"})
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

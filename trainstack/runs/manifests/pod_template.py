@@ -1,0 +1,282 @@
+"""The pod template that all kinds of workloads share."""
+
+from collections.abc import Sequence
+
+from trainstack.objects import labels
+from trainstack.objects.labels import Manifest
+from trainstack.runs.errors import ReservedVariableError, WorkloadError
+from trainstack.runs.identity import canonical
+from trainstack.runs.launch import Launch
+from trainstack.runs.manifests.git_init_container import checkout_container, checkout_mount, checkout_volumes
+from trainstack.runs.manifests.trial_pod import sweep_definition, sweep_env, sweep_labels, sweep_mounts, sweep_volumes
+from trainstack.runs.pods import Pod, pods
+from trainstack.settings.sections.workloads import Mount, Workload
+
+CONTAINER = "training"
+"""The name of the container that trains, where neither workload nor operator prescribe another."""
+WRAPPER_FOLDER = "/opt/trainstack"
+"""Where the wrapper stands in a managed pod."""
+WRAPPER_FILE = "run.py"
+SHARED_MEMORY_FOLDER = "/dev/shm"  # noqa: S108 (the container's own)
+"""Where a pod with `sharedMemory` has it."""
+GRACE_SECONDS = 60
+"""How long a managed pod has, after SIGTERM, to write its checkpoint."""
+
+WRAPPER_VOLUME = "trainstack-wrapper"
+_SHARED_MEMORY_VOLUME = "trainstack-shared-memory"
+_SET_BY_WRAPPER = (
+    "TRAINSTACK_CHECKPOINT",
+    "TRAINSTACK_OUTPUT",
+    "TRAINSTACK_POD",
+    "TRAINSTACK_RESUME",
+    "TRAINSTACK_SEED",
+)
+
+
+def pod_template(
+    workload: Workload,
+    pod: Pod,
+    launch: Launch,
+    *,
+    container: str,
+    restart_policy: str | None = None,
+    port: Manifest | None = None,
+    given: Sequence[Manifest] = (),
+) -> Manifest:
+    """The template of a role's pods.
+
+    Args:
+        workload: the workload.
+        pod: the role's pods; not changed.
+        launch: what the pods are labelled and recorded with.
+        container: the container's name where the workload gives it none.
+        restart_policy: None: the manifest has no such field, and the operator or the cluster sets it.
+        port: a port of the container.
+        given: variables of the container that the kind brings, beside the workload's own.
+
+    Raises WorkloadError.
+
+    """
+    spec: Manifest = {"containers": [_container(workload, pod, launch, container, port, given)]}
+    if workload.code is not None:
+        spec["initContainers"] = [checkout_container(workload.code, launch, pod.resources)]
+    spec.update(_account(workload))
+    if workload.image_pull_secrets:
+        spec["imagePullSecrets"] = [{"name": name} for name in workload.image_pull_secrets]
+    if workload.managed:
+        spec["enableServiceLinks"] = False
+        spec["terminationGracePeriodSeconds"] = GRACE_SECONDS
+    if workload.node_selector:
+        spec["nodeSelector"] = dict(workload.node_selector)
+    if workload.tolerations:
+        spec["tolerations"] = [
+            toleration.model_dump(by_alias=True, exclude_none=True) for toleration in workload.tolerations
+        ]
+    if restart_policy is not None:
+        spec["restartPolicy"] = restart_policy
+    security = _pod_security(workload)
+    if security:
+        spec["securityContext"] = security
+    volumes = _volumes(workload, pod, launch)
+    if volumes:
+        spec["volumes"] = volumes
+    metadata: Manifest = {"labels": launch_labels(workload, launch)}
+    if pod.annotations:
+        metadata["annotations"] = dict(pod.annotations)
+    return {"metadata": metadata, "spec": spec}
+
+
+def launch_labels(workload: Workload, launch: Launch) -> dict[str, str]:
+    """The labels that tell, on a launch and its pods, what it executes."""
+    return {
+        **workload.labels,
+        labels.WORKLOAD: workload.name,
+        labels.RUN: launch.run_id,
+        labels.LAUNCH: launch.name,
+        **sweep_labels(launch),
+    }
+
+
+def mount_of(pod: Pod, volume: str) -> Mount | None:
+    """How a role's pods mount a claim; None when they do not."""
+    return next((mount for mount in pod.volumes if mount.volume == volume), None)
+
+
+def _mount_to_write(pod: Pod, volume: str) -> Mount | None:
+    """The mount of a claim that a role's pods write to, where it is mounted more than once; else its only one."""
+    writable = (mount for mount in pod.volumes if mount.volume == volume and not mount.read_only)
+    return next(writable, None) or mount_of(pod, volume)
+
+
+def _container(
+    workload: Workload, pod: Pod, launch: Launch, name: str, port: Manifest | None, given: Sequence[Manifest]
+) -> Manifest:
+    result: Manifest = {
+        "name": name if workload.container is None else workload.container,
+        "image": launch.facts.image,
+    }
+    if workload.says("image_pull_policy"):
+        result["imagePullPolicy"] = workload.image_pull_policy
+    result.update(_program(workload, pod))
+    if workload.working_dir is not None:
+        result["workingDir"] = workload.working_dir
+    env: list[Manifest] = [{"name": key, "value": value} for key, value in pod.env.items()]
+    env += [
+        {"name": key, "valueFrom": {"secretKeyRef": {"name": value.secret, "key": value.key}}}
+        for key, value in workload.secret_env.items()
+    ]
+    if workload.managed:
+        env += _wrapper_env(workload, pod, launch)
+    given = [*given, *sweep_env(launch)]
+    taken = sorted({each["name"] for each in given} & {*pod.env, *workload.secret_env})
+    if taken:
+        raise ReservedVariableError(
+            f"workload {workload.name}: env sets {', '.join(taken)}, which a {workload.kind} is given; drop it or "
+            "choose another name"
+        )
+    env += given
+    if env:
+        result["env"] = env
+    if port is not None:
+        result["ports"] = [dict(port)]
+    resources = pod.resources.model_dump(exclude_defaults=True)
+    if resources:
+        result["resources"] = resources
+    if workload.security == "restricted":
+        result["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    mounts = _mounts(workload, pod, launch)
+    if mounts:
+        result["volumeMounts"] = mounts
+    return result
+
+
+def _program(workload: Workload, pod: Pod) -> Manifest:
+    if workload.managed:
+        return {"command": ["python3", f"{WRAPPER_FOLDER}/{WRAPPER_FILE}", "--", *pod.command, *pod.args]}
+    program = {"command": list(pod.command), "args": list(pod.args)}
+    return {key: words for key, words in program.items() if words}
+
+
+def _wrapper_env(workload: Workload, pod: Pod, launch: Launch) -> list[Manifest]:
+    """What the wrapper is told; its side is described in trainstack/runs/wrapper/run.py."""
+    told = {
+        "TRAINSTACK_RUN_ID": launch.run_id,
+        "TRAINSTACK_LAUNCH": launch.name,
+        "TRAINSTACK_RECORD": _record_path(workload, pod),
+        "TRAINSTACK_RUN": _verbatim(canonical(_run_record(workload, pod, launch))),
+    }
+    if workload.data is not None:
+        data = mount_of(pod, workload.data.volume)
+        if data is not None:
+            path = f"{data.mount_path.rstrip('/')}/{workload.data.path}"
+            told["TRAINSTACK_DATA"] = _verbatim(canonical({"path": path, "manifest": launch.facts.data_digest}))
+    if workload.seed is not None:
+        told["TRAINSTACK_SEED"] = str(workload.seed)
+    taken = sorted({*told, *_SET_BY_WRAPPER} & {*pod.env, *workload.secret_env})
+    if taken:
+        raise ReservedVariableError(
+            f"workload {workload.name}: env sets {', '.join(taken)}, which a managed workload is given; drop it or "
+            "choose another name"
+        )
+    # With the version that the API server fills in: a reference that differs from the live one is a conflict under
+    # server-side apply, and an interrupted `up` could not go on over the object that it left.
+    field = {"apiVersion": "v1", "fieldPath": "metadata.name"}
+    pod_name = {"name": "TRAINSTACK_POD", "valueFrom": {"fieldRef": field}}
+    return [{"name": key, "value": value} for key, value in told.items()] + [pod_name]
+
+
+def _verbatim(text: str) -> str:
+    # Kubernetes replaces $(NAME) in the values of variables, and `$$` by `$`.
+    return text.replace("$", "$$")
+
+
+def _run_record(workload: Workload, pod: Pod, launch: Launch) -> Manifest:
+    code = workload.code
+    return {
+        **({} if code is None else {"code": {"git": code.git, "revision": code.revision}}),
+        "args": list(pod.args),
+        "attempt": workload.attempt,
+        "command": list(pod.command),
+        "commit": launch.facts.commit,
+        "data": launch.facts.data_digest,
+        "env": dict(pod.env),
+        "image": launch.facts.image,
+        "seed": workload.seed,
+        **sweep_definition(launch),
+        "workload": workload.name,
+    }
+
+
+def _record_path(workload: Workload, pod: Pod) -> str:
+    """The folder of all records.
+
+    The pods that do the recording, a distributed run's master or a Job's own, must mount its volume, and for writing.
+    Workers that do not are told the master's path: the wrapper finds nothing there and keeps to itself.
+    """
+    if workload.record is None:
+        raise WorkloadError(
+            f"workload {workload.name}: it is managed and has no `record`; name the volume on which its runs are kept"
+        )
+    recorder = pods(workload)[0]
+    mount = _mount_to_write(recorder, workload.record.volume)
+    if mount is None or mount.read_only:
+        state = "does not mount" if mount is None else "mounts read-only"
+        raise WorkloadError(
+            f"workload {workload.name}: its {recorder.role.lower()} {state} volume {workload.record.volume}, on which "
+            "its runs are recorded; mount it under `volumes` without `readOnly`"
+        )
+    here = _mount_to_write(pod, workload.record.volume) or mount
+    return f"{here.mount_path.rstrip('/')}/{workload.record.path}"
+
+
+def _mounts(workload: Workload, pod: Pod, launch: Launch) -> list[Manifest]:
+    mounts: list[Manifest] = []
+    for mount in pod.volumes:
+        entry: Manifest = {"name": mount.volume, "mountPath": mount.mount_path}
+        if mount.read_only:
+            entry["readOnly"] = True
+        mounts.append(entry)
+    if workload.code is not None:
+        mounts.append(checkout_mount(workload.code))
+    if workload.managed:
+        mounts.append({"name": WRAPPER_VOLUME, "mountPath": WRAPPER_FOLDER, "readOnly": True})
+    # After the checkout, into which the file may be mounted.
+    mounts += sweep_mounts(launch)
+    if workload.shared_memory is not None:
+        mounts.append({"name": _SHARED_MEMORY_VOLUME, "mountPath": SHARED_MEMORY_FOLDER})
+    return mounts
+
+
+def _volumes(workload: Workload, pod: Pod, launch: Launch) -> list[Manifest]:
+    claims = dict.fromkeys(mount.volume for mount in pod.volumes)
+    volumes: list[Manifest] = [{"name": claim, "persistentVolumeClaim": {"claimName": claim}} for claim in claims]
+    if workload.code is not None:
+        volumes += checkout_volumes(workload.code)
+    if workload.managed:
+        volumes.append({"name": WRAPPER_VOLUME, "configMap": {"name": launch.facts.wrapper}})
+    volumes += sweep_volumes(launch)
+    if workload.shared_memory is not None:
+        memory = {"medium": "Memory", "sizeLimit": workload.shared_memory}
+        volumes.append({"name": _SHARED_MEMORY_VOLUME, "emptyDir": memory})
+    return volumes
+
+
+def _account(workload: Workload) -> Manifest:
+    """Whom the pods are to the API server. Nothing that trains has to talk to it."""
+    if workload.service_account is not None:
+        return {"serviceAccountName": workload.service_account}
+    if workload.managed or workload.security == "restricted":
+        return {"automountServiceAccountToken": False}
+    return {}
+
+
+def _pod_security(workload: Workload) -> Manifest:
+    result: Manifest = {}
+    if workload.run_as_user is not None:
+        # The group owns the volumes, so that a user other than root can write to them.
+        result["runAsUser"] = workload.run_as_user
+        result["fsGroup"] = workload.run_as_user
+    if workload.security == "restricted":
+        result["runAsNonRoot"] = True
+        result["seccompProfile"] = {"type": "RuntimeDefault"}
+    return result

@@ -1,0 +1,127 @@
+"""A workload as a TrainJob of Kubeflow Trainer (v2), with the TrainingRuntime that it refers to.
+
+A TrainJob says what differs from run to run; the runtime holds the pods with their volumes, which a TrainJob has no
+other lasting place for: Kueue appends to its `podTemplateOverrides`, a list that is replaced as a whole.
+
+Source: https://www.kubeflow.org/docs/components/trainer/operator-guides/runtime/
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pydantic.alias_generators import to_camel
+
+from trainstack.objects.labels import Manifest, metadata
+from trainstack.runs.errors import WorkloadError
+from trainstack.runs.launch import Launch
+from trainstack.runs.manifests.pod_template import launch_labels, pod_template
+from trainstack.runs.metadata import launch_metadata
+from trainstack.runs.names import object_name
+from trainstack.runs.pods import NODE, pods
+from trainstack.runs.ranks import ranks
+from trainstack.settings.sections.workloads import Workload
+
+API_VERSION = "trainer.kubeflow.org/v1alpha1"
+_OF_THE_JOB = ("image", "command", "args", "env", "resources")
+"""What of the container the TrainJob says; the rest is the runtime's."""
+_RESERVED = ("PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_NNODES", "PET_NODE_RANK", "PET_NPROC_PER_NODE")
+"""Trainer sets these, for torchrun, and refuses a TrainJob that does."""
+
+_ALIKE = ("args", "env", "volumes", "resources", "annotations", "restart_policy")
+"""What the roles must say alike."""
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """Something of a workload for which a TrainJob has no place."""
+
+    path: str
+    """The setting, from the workload on: `roles.Worker.args`."""
+    problem: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.path} {self.problem}; {self.remedy}"
+
+
+def trainjob(workload: Workload, stack: str, launch: Launch) -> Manifest:
+    """The TrainJob. `suspend` and `podTemplateOverrides` are Kueue's and are not in it.
+
+    Raises WorkloadError with every misfit.
+    """
+    (container,) = _template(workload, launch)["spec"]["containers"]
+    trainer = {key: container[key] for key in _OF_THE_JOB if key in container}
+    if "resources" in trainer:
+        trainer["resourcesPerNode"] = trainer.pop("resources")
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "TrainJob",
+        "metadata": launch_metadata(workload, stack, launch),
+        "spec": {
+            "runtimeRef": {"apiGroup": API_VERSION.partition("/")[0], "kind": "TrainingRuntime", "name": launch.name},
+            "trainer": {"numNodes": _nodes(workload), "numProcPerNode": 1, **trainer},
+        },
+    }
+
+
+def training_runtime(workload: Workload, stack: str, launch: Launch) -> Manifest:
+    """The TrainingRuntime of this launch alone, under its name. Raises WorkloadError as `trainjob` does."""
+    template = _template(workload, launch)
+    (container,) = template["spec"]["containers"]
+    template["spec"]["containers"] = [{key: value for key, value in container.items() if key not in _OF_THE_JOB}]
+    job: Manifest = {"template": template}
+    if workload.says("backoff_limit"):
+        job["backoffLimit"] = workload.backoff_limit
+    if workload.active_deadline_seconds is not None:
+        job["activeDeadlineSeconds"] = workload.active_deadline_seconds
+    # The label by which Trainer knows the Job that trains.
+    trains = {"metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}, "spec": job}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "TrainingRuntime",
+        "metadata": metadata(launch.name, stack, namespace=workload.namespace, labels=launch_labels(workload, launch)),
+        "spec": {
+            # One process a node, as a PyTorchJob has one a pod.
+            "mlPolicy": {"numNodes": _nodes(workload), "torch": {"numProcPerNode": 1}},
+            "template": {"spec": {"replicatedJobs": [{"name": NODE, "template": trains}]}},
+        },
+    }
+
+
+def misfits(workload: Workload) -> Iterator[Misfit]:
+    """What keeps a workload with roles from running as a TrainJob."""
+    first, *others = pods(workload)
+    for other in others:
+        for name in _ALIKE:
+            if getattr(first, name) != getattr(other, name):
+                yield Misfit(
+                    f"roles.{other.role}.{to_camel(name)}",
+                    f"differs from {first.role}'s, and a TrainJob has one kind of node",
+                    "say the same in all roles, or let the kind be PyTorchJob",
+                )
+    if first.restart_policy not in (None, "Never", "OnFailure"):
+        yield Misfit(
+            f"roles.{first.role}.restartPolicy",
+            f"is {first.restart_policy}, and the nodes of a TrainJob are a Job's pods",
+            "write Never or OnFailure, or let the kind be PyTorchJob",
+        )
+    for name in sorted({*_RESERVED} & {*first.env}):
+        yield Misfit("env", f"sets {name}, which Trainer sets", "drop it")
+
+
+def _template(workload: Workload, launch: Launch) -> Manifest:
+    if faults := [f"workload {workload.name}: {each}" for each in misfits(workload)]:
+        raise WorkloadError("\n".join(faults))
+    name = object_name(workload, launch.name, launch.number)
+    return pod_template(
+        workload,
+        pods(workload)[0],
+        launch,
+        container=NODE,
+        restart_policy=pods(workload)[0].restart_policy,
+        given=ranks(_nodes(workload), f"{name}-{NODE}-0-0.{name}"),
+    )
+
+
+def _nodes(workload: Workload) -> int:
+    return sum(pod.replicas for pod in pods(workload))

@@ -1,0 +1,57 @@
+"""What the pods of a sweep's launches are told of it: which trial they are, and the file of all sets."""
+
+from trainstack.objects.labels import SET, SWEEP, Manifest
+from trainstack.runs.launch import Launch
+from trainstack.settings.search_space.hyperparams import SETS_FILE
+
+TRIALS_FILE = "trials.json"
+SWEEP_FOLDER = "/opt/trainstack-sweep"
+"""Where the pods of an Indexed Job have the sweep's files."""
+SWEEP_VOLUME = "trainstack-sweep"
+NUMBER = "JOB_ID"
+"""The variable with the number of a pod's set in the file, from 1."""
+
+
+def sweep_labels(launch: Launch) -> dict[str, str]:
+    """The labels that tell whose trial a launch is; none where it is no sweep's."""
+    if launch.sweep is None:
+        return {}
+    trial = launch.sweep.trial
+    return {SWEEP: launch.sweep.sweep, **({} if trial is None else {SET: trial.set_id})}
+
+
+def sweep_env(launch: Launch) -> list[Manifest]:
+    """The variables that tell a pod its set, or the wrapper where to find it."""
+    if launch.sweep is None:
+        return []
+    trial = launch.sweep.trial
+    if trial is not None:
+        return [{"name": NUMBER, "value": str(trial.number)}]
+    told = {"TRAINSTACK_SWEEP": launch.sweep.sweep, "TRAINSTACK_TRIALS": f"{SWEEP_FOLDER}/{TRIALS_FILE}"}
+    return [{"name": name, "value": value} for name, value in told.items()]
+
+
+def sweep_definition(launch: Launch) -> Manifest:
+    """What the record of a trial tells of its sweep; of an Indexed Job the wrapper adds it for each index."""
+    if launch.sweep is None or launch.sweep.trial is None:
+        return {}
+    trial = launch.sweep.trial
+    parameters = dict(trial.parameters)
+    return {"sweep": {"name": trial.sweep, "number": trial.number, "id": trial.set_id, "parameters": parameters}}
+
+
+def sweep_mounts(launch: Launch) -> list[Manifest]:
+    """The places of the sweep's files in a pod."""
+    mounts: list[Manifest] = []
+    if launch.sweep is not None and launch.sweep.trial is None:
+        mounts.append({"name": SWEEP_VOLUME, "mountPath": SWEEP_FOLDER, "readOnly": True})
+    if launch.sweep is not None and launch.sweep.path is not None:
+        mounts.append({"name": SWEEP_VOLUME, "mountPath": launch.sweep.path, "subPath": SETS_FILE, "readOnly": True})
+    return mounts
+
+
+def sweep_volumes(launch: Launch) -> list[Manifest]:
+    """The volume of these mounts; none without one."""
+    if launch.sweep is None or not sweep_mounts(launch):
+        return []
+    return [{"name": SWEEP_VOLUME, "configMap": {"name": launch.sweep.file}}]

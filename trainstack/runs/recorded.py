@@ -1,0 +1,147 @@
+"""Launches as the engine's state or a ledger records them, to find those whose labels were removed."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from trainstack.objects.labels import LAUNCH, RUN, STACK
+from trainstack.runs.records import Ledger
+from trainstack.runs.status.kinds import KINDS
+
+RUNS, SWEEP = "trainstack:training:Runs", "trainstack:training:Sweep"
+"""The type tokens of the components that launches belong to."""
+
+_FOUND_BY = (STACK, RUN, LAUNCH)
+"""The labels without which a launch is not listed."""
+_REMEMBERED = "trainstack.dev/"
+"""The prefix of our labels."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedLaunch:
+    """A launch that the engine's state, or a ledger, records. Its object may be gone."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    """Empty in a ledger alone where the API server chose it."""
+    uid: str
+    """Empty where it is not known: a ledger is written without it."""
+    labels: Mapping[str, str]
+    """The labels at its creation, as far as they are known."""
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """The identity by which it is found."""
+        metadata = {"namespace": self.namespace, "name": self.name}
+        return {"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata}
+
+    def is_same(self, metadata: Mapping[str, Any]) -> bool:
+        """Whether a live object of this name is this launch, and no other one of a fixed name."""
+        if self.uid:
+            return bool(metadata["uid"] == self.uid)
+        own = self.labels.get(LAUNCH)
+        return own == self.name or (metadata.get("labels") or {}).get(LAUNCH) == own
+
+    def lost(self, body: Mapping[str, Any]) -> Mapping[str, str]:
+        """The labels for finding launches that the live object lacks."""
+        live = body["metadata"].get("labels") or {}
+        return {key: self.labels[key] for key in _FOUND_BY if key in self.labels and live.get(key) != self.labels[key]}
+
+    def with_labels(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The live object with our labels as they were recorded."""
+        recorded = {key: value for key, value in self.labels.items() if key.startswith(_REMEMBERED)}
+        return {
+            **body,
+            "metadata": {**body["metadata"], "labels": {**(body["metadata"].get("labels") or {}), **recorded}},
+        }
+
+
+@dataclass(frozen=True)
+class StateResource:
+    """A resource as the engine last saw it."""
+
+    type: str
+    """The type token, such as `kubernetes:batch/v1:Job`."""
+    parent_type: str
+    """The parent's type token; empty if the parent is the stack itself."""
+    name: str
+    """Its Pulumi name."""
+    outputs: Mapping[str, Any]
+    """Of a Kubernetes object: the whole live object at the last operation or refresh."""
+
+
+def state_resource(urn: str, outputs: Mapping[str, Any] | None) -> StateResource:
+    """A resource of the engine's state, by its URN."""
+    # urn:pulumi:<stack>::<project>::<parent's type>$<type>::<name>; a name may hold `::`.
+    *_, types, name = urn.split("::", 3)
+    parents, _, own = types.rpartition("$")
+    return StateResource(own, parents.rpartition("$")[2], name, outputs or {})
+
+
+def type_token(api_version: str, kind: str) -> str:
+    """The type by which the engine knows a kind: that of the generated SDK."""
+    return f"kubernetes:{api_version if '/' in api_version else f'core/{api_version}'}:{kind}"
+
+
+_LAUNCH_TYPES = {type_token(facts.api_version, kind): (facts.api_version, kind) for kind, facts in KINDS.items()}
+
+
+def recorded_launches(stack: str, state: Iterable[StateResource]) -> tuple[RecordedLaunch, ...]:
+    """The launches in a stack's state, also those whose objects are gone since the last refresh."""
+    return tuple(
+        _of_state(stack, resource)
+        for resource in state
+        if resource.parent_type in (RUNS, SWEEP)
+        and resource.type in _LAUNCH_TYPES
+        and "name" in (resource.outputs.get("metadata") or {})
+    )
+
+
+def _of_state(stack: str, resource: StateResource) -> RecordedLaunch:
+    api_version, kind = _LAUNCH_TYPES[resource.type]
+    metadata = resource.outputs["metadata"]
+    # A refresh may have read an object whose labels were removed. The provider keeps what was declared as `__inputs`,
+    # and a derived name has its launch and its run.
+    declared = (resource.outputs.get("__inputs") or {}).get("metadata") or {}
+    launch = resource.name.rpartition("/")[2]
+    named = {STACK: stack, LAUNCH: launch, RUN: launch.rpartition("-")[0] or launch}
+    return RecordedLaunch(
+        api_version=api_version,
+        kind=kind,
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata.get("uid", ""),
+        labels={**named, **(metadata.get("labels") or {}), **(declared.get("labels") or {})},
+    )
+
+
+def merged(state: Iterable[RecordedLaunch], ledgers: Iterable[Ledger]) -> list[RecordedLaunch]:
+    """The launches that the engine's state or a ledger records, once each.
+
+    The state has the uid; the ledger has the labels that the launch was made with, where a refresh of the state has
+    read what is left of them. A ledger alone does not know a name that the API server chose.
+    """
+    found = {_place(launch): launch for launch in map(launch_of, ledgers) if launch.name}
+    for launch in state:
+        made_with = found[_place(launch)].labels if _place(launch) in found else {}
+        found[_place(launch)] = replace(launch, labels={**launch.labels, **made_with})
+    return list(found.values())
+
+
+def _place(launch: RecordedLaunch) -> tuple[str, str, str]:
+    return launch.kind, launch.namespace, launch.name
+
+
+def launch_of(ledger: Ledger) -> RecordedLaunch:
+    """The launch that a ledger records."""
+    metadata = ledger.launch["metadata"]
+    return RecordedLaunch(
+        api_version=ledger.launch["apiVersion"],
+        kind=ledger.launch["kind"],
+        namespace=ledger.namespace,
+        name=metadata.get("name", ""),
+        uid="",
+        labels=metadata.get("labels") or {},
+    )

@@ -1,0 +1,204 @@
+"""The ConfigMaps of a launch: the wrapper that its pods run, and the ledger that first claims and then records it."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from trainstack.objects.labels import CLAIM, LEDGER, RUN, SWEEP, WORKLOAD, WRAPPER, Manifest, metadata
+from trainstack.runs.errors import WorkloadError
+from trainstack.runs.identity import canonical
+from trainstack.runs.manifests.launched_pods import mounted
+from trainstack.runs.manifests.pod_template import WRAPPER_FILE, WRAPPER_VOLUME
+from trainstack.runs.names import ledger_name, wrapper_name
+
+LEDGER_OF_RUN = "run"
+"""The value of the label LEDGER on a run's ledger."""
+LEDGER_OF_BATCH = "batch"
+"""The same of the Indexed Job of many trials."""
+LAUNCHED = "launched"
+"""The key that completes a claim; its value is always `true`."""
+_MOST_BYTES = 1 << 20
+"""What the API server accepts as the data of a ConfigMap (MaxSecretSize in Kubernetes' core validation)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ledger:
+    """What is remembered of a run that was launched."""
+
+    run_id: str
+    workload: str
+    namespace: str
+    attempt: int
+    launch_name: str
+    launch: Mapping[str, Any]
+    """The launch's manifest, as it was declared."""
+    companions: tuple[Mapping[str, Any], ...] = ()
+    """The objects that it refers to, as they were declared with it."""
+    sweep: str = ""
+    """The sweep that it is of; empty: of none."""
+    trials: tuple[str, ...] = ()
+    """Of an Indexed Job of many trials: their run ids by completion index; empty where a trial is this launch's no
+    more, since its set was taken out, or it failed and was launched again. Empty altogether for a run."""
+
+    @property
+    def objects(self) -> tuple[Mapping[str, Any], ...]:
+        """All of them, in the order of their creation."""
+        return (*self.companions, self.launch)
+
+
+def wrapper_config_map(namespace: str, stack: str, source: str) -> Manifest:
+    """The wrapper's source, named after its content: pods never see it change."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata(wrapper_reference(source), stack, namespace=namespace, labels={WRAPPER: LEDGER_OF_RUN}),
+        "immutable": True,
+        "data": {WRAPPER_FILE: source},
+    }
+
+
+def wrapper_reference(source: str) -> str:
+    """The name of the ConfigMap that holds this wrapper."""
+    return wrapper_name(hashlib.sha256(source.encode()).hexdigest())
+
+
+def wrapper_sources(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """The sources that live wrappers hold, by the name that their content has; an edited one is left out."""
+    sources = ((each.get("data") or {}).get(WRAPPER_FILE, "") for each in config_maps)
+    return {wrapper_reference(source): source for source in sources if source}
+
+
+def wrapper_of(objects: Sequence[Mapping[str, Any]]) -> str | None:
+    """The name of the wrapper that the pods of a launch mount; None where they are not managed. See `mounted`.
+
+    Raises WorkloadError for a launch whose pods cannot be read: somebody edited the ledger that holds it.
+    """
+    try:
+        return mounted(objects, WRAPPER_VOLUME)
+    except (AttributeError, KeyError, TypeError) as error:
+        name = objects[-1]["metadata"].get("name")
+        raise WorkloadError(
+            f"the pods of launch {name} cannot be read ({error!r}): its ledger was edited. Restore the ledger"
+        ) from error
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A ledger whose launch was claimed and never confirmed: an `up` was interrupted, or the launch was refused."""
+
+    ledger: Ledger
+    since: datetime
+
+
+def ledger_config_map(stack: str, ledger: Ledger) -> Manifest:
+    """The ledger of a launch that was made.
+
+    It is applied with force: the claim that it completes was created, and other field managers are checked beforehand.
+
+    Raises WorkloadError when it is larger than a ConfigMap may be.
+    """
+    of = LEDGER_OF_BATCH if ledger.trials else LEDGER_OF_RUN
+    labels = {LEDGER: of, RUN: ledger.run_id, WORKLOAD: ledger.workload}
+    if ledger.sweep:
+        labels[SWEEP] = ledger.sweep
+    data = {
+        "run": ledger.run_id,
+        "workload": ledger.workload,
+        "attempt": str(ledger.attempt),
+        "launchName": ledger.launch_name,
+        "launch": canonical(ledger.launch),
+        **({"companions": canonical(ledger.companions)} if ledger.companions else {}),
+        **({"trials": canonical(ledger.trials)} if ledger.trials else {}),
+        LAUNCHED: "true",
+    }
+    if (size := sum(len(key) + len(value) for key, value in data.items())) > _MOST_BYTES:
+        raise WorkloadError(
+            f"workload {ledger.workload}: the ledger of {ledger.run_id} would hold {size} bytes, but a ConfigMap has "
+            f"at most {_MOST_BYTES}; a run that cannot be recorded is not launched. Shorten its arguments, environment "
+            "or annotations, or put long values into files of the image or of a volume"
+        )
+    name = ledger_name(ledger.run_id)
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata(name, stack, namespace=ledger.namespace, labels=labels, adopt=True),
+        "data": data,
+    }
+
+
+def claim_config_map(ledger: Mapping[str, Any], now: datetime) -> Manifest:
+    """The claim that comes before a launch, from the ledger that will complete it.
+
+    It keeps the ledger's annotations: one names the state that owns it, without which it would be another state's.
+    """
+    annotations = {**ledger["metadata"].get("annotations", {}), CLAIM: now.isoformat(timespec="seconds")}
+    return {
+        **ledger,
+        "metadata": {**ledger["metadata"], "annotations": annotations},
+        "data": {key: value for key, value in ledger["data"].items() if key != LAUNCHED},
+    }
+
+
+def read_claim(config_map: Mapping[str, Any]) -> Claim | None:
+    """The claim that a ledger still is; None of one whose launch was made. Raises WorkloadError as `read_ledger`."""
+    since = (config_map["metadata"].get("annotations") or {}).get(CLAIM)
+    if since is None or LAUNCHED in (config_map.get("data") or {}):
+        return None
+    try:
+        claimed = datetime.fromisoformat(since)
+    except ValueError as error:
+        metadata = config_map["metadata"]
+        raise WorkloadError(
+            f"ConfigMap {metadata['namespace']}/{metadata['name']}: annotation {CLAIM} is {since!r}, not a valid time: "
+            "it was edited. Restore it"
+        ) from error
+    return Claim(read_ledger(config_map), claimed)
+
+
+def read_ledger(config_map: Mapping[str, Any]) -> Ledger:
+    """The inverse of `ledger_config_map`.
+
+    Raises WorkloadError for an object that is no ledger of ours any more.
+    """
+    name, namespace = config_map["metadata"]["name"], config_map["metadata"]["namespace"]
+    data = config_map.get("data") or {}
+    try:
+        return Ledger(
+            run_id=data["run"],
+            workload=data["workload"],
+            namespace=namespace,
+            attempt=int(data["attempt"]),
+            launch_name=data["launchName"],
+            launch=_object(json.loads(data["launch"])),
+            companions=tuple(map(_object, _list(data.get("companions", "[]")))),
+            sweep=config_map["metadata"]["labels"].get(SWEEP, ""),
+            trials=tuple(map(_text, _list(data.get("trials", "[]")))),
+        )
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        raise WorkloadError(
+            f"ConfigMap {namespace}/{name} remembers a launch, but cannot be read ({error!r}): it was edited. Restore "
+            "it; without it the run counts as never launched and is trained again"
+        ) from error
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    """The value, if it can be a manifest. Raises TypeError for any other."""
+    if not isinstance(value, dict) or not isinstance(value["kind"], str) or not isinstance(value["metadata"], dict):
+        raise TypeError(f"not a manifest: {str(value)[:100]}")
+    return value
+
+
+def _list(text: str) -> list[Any]:
+    value = json.loads(text)
+    if not isinstance(value, list):
+        raise TypeError(f"not a list: {text[:100]}")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"not a run id: {str(value)[:100]}")
+    return value

@@ -1,0 +1,1 @@
+"""The state of a run, read from its objects."""

@@ -1,0 +1,167 @@
+"""What a pod is doing, in words: which replica it is, where it stands, why it does not start."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trainstack.runs.manifests.git_init_container import CONTAINER as CHECKOUT
+from trainstack.runs.status.attempts import Attempt, last_attempt
+from trainstack.runs.status.kinds import KINDS, ONLY_ROLE
+
+_USUAL = (None, "PodInitializing", "ContainerCreating")
+"""Reasons of a container that is only not yet running."""
+_PULL = "the image {image} cannot be pulled: build and push it, or correct the run's `image`"
+_IN_WORDS = {
+    "ErrImagePull": _PULL,
+    "ImagePullBackOff": _PULL,
+    "InvalidImageName": "{image} is no name of an image: correct the run's `image`",
+    "CrashLoopBackOff": "it ended, and is started again after a pause: read its log",
+    "CreateContainerConfigError": "{message}",
+    "CreateContainerError": "{message}",
+    "RunContainerError": "{message}",
+}
+_MEMORY = "OOMKilled (it used more memory than it may: raise its limit in `resources`)"
+_NODES = re.compile(
+    r"^0/(?P<all>\d+) nodes are available: (?P<why>.*?)\.?(?: no new claims to deallocate,?)?(?: preemption: .*)?$",
+    re.DOTALL,
+)
+_CLAUSE = re.compile(r"^(?P<count>\d+) (?P<what>.*)$")
+_UNSCHEDULED: tuple[tuple[str, str], ...] = (
+    (r"Insufficient (\S+)", r"too little \1 left"),
+    (r"Too many pods", "no room for a further pod"),
+    (r"node\(s\) didn't match Pod's node affinity/selector", "not the labels that it selects nodes by"),
+    (r"node\(s\) had untolerated taint(?:\(s\)| \{(.*?)(?:: )?\})?", r"a taint that it does not tolerate (\1)"),
+    (r"node\(s\) were unschedulable", "been closed to new pods (cordoned)"),
+    (r"node\(s\) had volume node affinity conflict", "not the volume, which stands on another node"),
+    (r"node\(s\) didn't find available persistent volumes to bind", "no free volume that fits its claim"),
+)
+"""What the scheduler says of some nodes, and the words after `N of M nodes have`."""
+_UNBOUND = re.compile(r"pod has unbound immediate PersistentVolumeClaims")
+_NO_CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
+
+
+@dataclass(frozen=True)
+class PodView:
+    """A pod of a launch."""
+
+    name: str
+    uid: str
+    """Tells it from another pod that took its name: a PyTorchJob's have always the same."""
+    role: str
+    """In lower case: `master`, `worker`; `pod` where the kind has no roles."""
+    index: int
+    """Within its role, from 0; without an index of its own, in the order in which the pods were made."""
+    phase: str
+    node: str
+    """Empty until it is scheduled."""
+    restarts: int
+    """Of its containers, together."""
+    containers: tuple[str, ...]
+    """Those that prepare the pod first, then the others, each in the pod's order."""
+    problems: tuple[str, ...]
+    """Why it cannot start or go on, in words; empty when all is well."""
+    last_attempt: Attempt | None = None
+    """How its main container ended last; None while that has not ended yet."""
+
+
+def pod_views(pods: Sequence[Mapping[str, Any]], kind: str) -> tuple[PodView, ...]:
+    """The pods of a launch of this kind, the master's first, then by role and index."""
+    facts = KINDS[kind]
+    views = []
+    made = sorted(pods, key=lambda pod: (pod["metadata"].get("creationTimestamp") or "", pod["metadata"]["name"]))
+    for place, pod in enumerate(made):
+        metadata, status = pod["metadata"], pod.get("status", {})
+        marks = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}
+        role = marks.get(facts.role_label, ONLY_ROLE) if facts.role_label else ONLY_ROLE
+        index = marks.get(facts.index_label, "") if facts.index_label else ""
+        spec = pod.get("spec", {})
+        views.append(
+            PodView(
+                name=metadata["name"],
+                uid=metadata["uid"],
+                role=role,
+                index=int(index) if index.isdigit() else place,
+                phase=status.get("phase", "Unknown"),
+                node=spec.get("nodeName", ""),
+                restarts=sum(each.get("restartCount", 0) for each in status.get("containerStatuses") or ()),
+                containers=tuple(
+                    str(each["name"]) for each in (*spec.get("initContainers", ()), *spec.get("containers", ()))
+                ),
+                problems=problems(pod),
+                last_attempt=last_attempt(pod),
+            )
+        )
+    return tuple(sorted(views, key=lambda view: (view.role != "master", view.role, view.index, view.name)))
+
+
+def problems(pod: Mapping[str, Any]) -> tuple[str, ...]:
+    """Why a pod is not scheduled, or its containers do not start or go on."""
+    status = pod.get("status", {})
+    found = [
+        f"not scheduled: {unscheduled(each.get('message', ''))}"
+        for each in status.get("conditions") or ()
+        if each["type"] == "PodScheduled" and each["status"] == "False"
+    ]
+    containers = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
+    for container in containers:
+        state, before = container.get("state") or {}, container.get("lastState") or {}
+        waiting = state.get("waiting") or {}
+        # Before a restart the kubelet pauses after a success too, and has no other word for that.
+        completed = (before.get("terminated") or {}).get("exitCode") == 0
+        if waiting.get("reason") not in _USUAL and not (completed and waiting["reason"] == "CrashLoopBackOff"):
+            found.append(_why(container, waiting))
+        ended = state.get("terminated") or (before.get("terminated") if waiting else None) or {}
+        if ended.get("reason") == "OOMKilled":
+            found.append(_MEMORY)
+    found += filter(None, map(_checkout_failure, containers))
+    return tuple(dict.fromkeys(found))
+
+
+def unscheduled(message: str) -> str:
+    """The scheduler's reason in words; its own where it says something unknown.
+
+    Source: https://kubernetes.io/docs/concepts/scheduling-eviction/kube-scheduler/ and the plugins' messages.
+    """
+    if claim := _NO_CLAIM.search(message):
+        return f"there is no volume claim {claim[1]}"
+    if _UNBOUND.search(message):
+        return "its volume claim is not bound yet: is there a provisioner for the claim's storage class?"
+    match = _NODES.match(message)
+    if match is None:
+        return message or "the scheduler has not said why"
+    clauses = [_clause(each, match["all"]) for each in _split(match["why"])]
+    return "; ".join(clauses)
+
+
+def _split(why: str) -> list[str]:
+    """`1 Insufficient cpu, 2 node(s) had untolerated taint {a: b, c}`: at commas before a count."""
+    return re.split(r", (?=\d+ )", why)
+
+
+def _clause(text: str, nodes: str) -> str:
+    match = _CLAUSE.match(text)
+    if match is None:
+        return text
+    for pattern, words in _UNSCHEDULED:
+        if found := re.fullmatch(pattern, match["what"]):
+            said = found.expand(words).replace(" ()", "")
+            return f"{match['count']} of {nodes} nodes {'has' if match['count'] == '1' else 'have'} {said}"
+    return f"{match['count']} of {nodes} nodes: {match['what']}"
+
+
+def _checkout_failure(container: Mapping[str, Any]) -> str:
+    """What the init container with the code last said; empty unless it failed."""
+    if container["name"] != CHECKOUT:
+        return ""
+    states = (container.get("state", {}), container.get("lastState", {}))
+    ended: Mapping[str, Any] = next((each["terminated"] for each in states if "terminated" in each), {})
+    if not ended.get("exitCode"):
+        return ""
+    return str(ended.get("message") or "").strip() or "the checkout of the code failed: read its log"
+
+
+def _why(container: Mapping[str, Any], waiting: Mapping[str, Any]) -> str:
+    reason, message = waiting["reason"], waiting.get("message", "")
+    words = _IN_WORDS.get(reason, "{message}").format(image=container.get("image", ""), message=message)
+    return f"{reason} ({words})" if words else str(reason)

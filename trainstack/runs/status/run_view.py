@@ -1,0 +1,229 @@
+"""A run as one sees it from outside, from what was read of its objects: the same for people and for programs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from trainstack.objects.labels import QUEUE
+from trainstack.runs.launches import LiveLaunch, live_launch
+from trainstack.runs.logs.log_lines import LogLine
+from trainstack.runs.logs.training_progress import Progress, progress
+from trainstack.runs.status.kinds import KINDS, Replicas, claims
+from trainstack.runs.status.pods import PodView, pod_views
+from trainstack.runs.status.usage import Usage, Use
+from trainstack.runs.status.waiting import Queueing, conditions, why_waiting
+
+Body = Mapping[str, Any]
+Unknown = Literal["unknown"]
+"""Stands for what may not be read, or is not told."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One of the object's own conditions, as its controller set it."""
+
+    type: str
+    status: str
+    """`True`, `False` or `Unknown`."""
+    reason: str
+    since: datetime | None
+    message: str
+
+
+@dataclass(frozen=True)
+class ClaimUse:
+    """A volume claim of the run."""
+
+    name: str
+    phase: str
+    """`Bound`, `Pending`, `Lost`; `missing` where there is none, `unknown` where it may not be read."""
+    requested: str
+    used_bytes: int | Unknown
+    """As the kubelet of a running pod counts it; not every kind of volume is counted, and a tenant may not ask."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunObjects:
+    """What was read of one launch."""
+
+    launch: Body
+    queueing: Queueing
+    companions: Sequence[Body] = ()
+    """What the launch refers to, as far as it may be read."""
+    pods: Sequence[Body] | None = ()
+    """None where they may not be read."""
+    claims: Mapping[str, Body | None] | None = None
+    """By name; {} where there is none of that name, None where it may not be read."""
+    usage: Usage = field(default_factory=Usage)
+    """What the kubelets of running pods count, as far as they may be asked."""
+    pending: Sequence[Body] | None = None
+    """The queue's pending workloads, in their order; None where that may not be read or is not served."""
+    log: Sequence[LogLine] = ()
+    """The end of the first replica's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunView:
+    """A launch, seen from outside."""
+
+    launch: LiveLaunch
+    conditions: tuple[Condition, ...] = ()
+    started: datetime | None = None
+    """`status.startTime`; None before the start, and for kinds that have no such field (JobSet, TrainJob)."""
+    completed: datetime | None = None
+    """`status.completionTime`; Kubernetes sets it on a Job that has succeeded, Kubeflow on any job that has ended."""
+    queue: str | None = None
+    position: int | Unknown | None = None
+    """In the queue, 0 is next; None while it does not wait."""
+    admitted: bool = False
+    """It holds quota now. False before, once it has ended, and for a run that no queue holds."""
+    waits_because: str = ""
+    """In plain words; empty once it was admitted."""
+    replicas: tuple[Replicas, ...] = ()
+    pods: tuple[PodView, ...] = ()
+    pods_known: bool = True
+    """False where pods may not be read, and `pods` is empty for that reason."""
+    pod_use: Mapping[str, Use] = field(default_factory=dict)
+    """Of its pods, by name, as far as it is known."""
+    node_use: Mapping[str, Use] = field(default_factory=dict)
+    """Of the nodes that its pods run on, by name, with all else that runs there."""
+    claims: tuple[ClaimUse, ...] = ()
+    progress: Progress | None = None
+    last_line: str = ""
+    """The last line of the first replica's log."""
+
+    @property
+    def done_fraction(self) -> float | None:
+        """From 0 to 1; None where the log says nothing of the kind."""
+        if self.launch.phase == "succeeded":
+            return 1.0
+        return self.progress.fraction if self.progress else None
+
+    @property
+    def failure(self) -> str:
+        """The controller's reason and words for a failure; empty where it gave none."""
+        failed = next((each for each in self.conditions if each.type == "Failed" and each.status == "True"), None)
+        return ": ".join(filter(None, (failed.reason, failed.message))) if failed else ""
+
+    def summary(self) -> str:
+        """One line for a person."""
+        phase = self.launch.phase
+        if phase == "queued":
+            place = f" at position {self.position}" if isinstance(self.position, int) else ""
+            return f"queued in {self.queue}{place}: {self.waits_because}"
+        stuck = [f"{pod.role}-{pod.index}: {', '.join(pod.problems)}" for pod in self.pods if pod.problems]
+        if phase == "failed" and self.failure:
+            return "; ".join([f"failed: {self.failure}", *stuck])
+        if phase in ("running", "failed") and stuck:
+            return f"{phase}; {'; '.join(stuck)}"
+        return "; ".join(filter(None, (phase, self.restarts, self.last_line)))
+
+    @property
+    def restarts(self) -> str:
+        """Of a Pod that is restarted whenever it has ended: how its last attempt ended; empty before one has."""
+        attempt = next((pod.last_attempt for pod in self.pods), None) if self.launch.endless else None
+        if attempt is None:
+            return ""
+        reason = f" ({attempt.reason})" if attempt.reason else ""
+        count = sum(pod.restarts for pod in self.pods)
+        return f"its last attempt ended with exit code {attempt.exit_code}{reason}; restarts: {count}"
+
+
+def bare_view(body: Body) -> RunView:
+    """A launch as far as its own object tells: neither its queue nor its pods were looked at."""
+    return RunView(
+        launch=live_launch(body),
+        conditions=_conditions(body),
+        started=_time(body, "startTime"),
+        completed=_time(body, "completionTime"),
+        queue=body["metadata"]["labels"].get(QUEUE),
+        replicas=KINDS[body["kind"]].replicas(body),
+    )
+
+
+def run_view(read: RunObjects, now: datetime) -> RunView:
+    """Judge what was read of a launch."""
+    body = read.launch
+    launch = live_launch(body)
+    workload = read.queueing.workload or {}
+    queue = body["metadata"]["labels"].get(QUEUE)
+    waits = launch.phase == "queued"
+    pods = pod_views(read.pods or (), launch.kind)
+    return RunView(
+        launch=launch,
+        conditions=_conditions(body),
+        started=_time(body, "startTime"),
+        completed=_time(body, "completionTime"),
+        queue=queue,
+        position=_position(read.pending, workload) if waits and queue else None,
+        admitted=conditions(workload).get("Admitted", {}).get("status") == "True",
+        waits_because=_why(queue, read.queueing) if waits else "",
+        replicas=KINDS[launch.kind].replicas(body),
+        pods=pods,
+        pods_known=read.pods is not None,
+        pod_use={pod.name: read.usage.pods[pod.uid] for pod in pods if pod.uid in read.usage.pods},
+        node_use={
+            pod.node: read.usage.nodes[pod.node]
+            for pod in pods
+            if pod.phase == "Running" and pod.node in read.usage.nodes
+        },
+        claims=tuple(_claim(name, read) for name in claims(body, read.companions)),
+        progress=progress(read.log, _started(read.pods or (), pods), now) if launch.phase == "running" else None,
+        last_line=next((line.text for line in reversed(read.log) if line.text.strip()), ""),
+    )
+
+
+def _why(queue: str | None, queueing: Queueing) -> str:
+    if queue is None:
+        return "it is suspended, and no queue of ours holds it: somebody has set `suspend`"
+    return why_waiting(queue, queueing)
+
+
+def _time(body: Body, field_name: str) -> datetime | None:
+    """A time of the object's status; None if it is not set."""
+    value = (body.get("status") or {}).get(field_name)
+    return datetime.fromisoformat(value) if value else None
+
+
+def _conditions(body: Body) -> tuple[Condition, ...]:
+    return tuple(_condition(each) for each in (body.get("status") or {}).get("conditions") or ())
+
+
+def _condition(each: Body) -> Condition:
+    since = each.get("lastTransitionTime")
+    return Condition(
+        type=each["type"],
+        status=each["status"],
+        reason=each.get("reason", ""),
+        since=datetime.fromisoformat(since) if since else None,
+        message=each.get("message", ""),
+    )
+
+
+def _position(pending: Sequence[Body] | None, workload: Body) -> int | Unknown:
+    name = (workload.get("metadata") or {}).get("name")
+    for each in pending or ():
+        if each["metadata"]["name"] == name:
+            return int(each.get("positionInLocalQueue", 0))
+    return "unknown"
+
+
+def _claim(name: str, read: RunObjects) -> ClaimUse:
+    body = (read.claims or {}).get(name)
+    if body is None:
+        return ClaimUse(name, "unknown", "unknown", "unknown")
+    if not body:
+        return ClaimUse(name, "missing", "unknown", "unknown")
+    requested = body["spec"].get("resources", {}).get("requests", {}).get("storage", "unknown")
+    used: int | Unknown = read.usage.claims.get((read.launch["metadata"]["namespace"], name), "unknown")
+    return ClaimUse(name, (body.get("status") or {}).get("phase", "Pending"), requested, used)
+
+
+def _started(bodies: Sequence[Body], pods: Sequence[PodView]) -> datetime | None:
+    """When the first replica's first container started."""
+    first = next((body for body in bodies if pods and body["metadata"]["name"] == pods[0].name), {})
+    for container in first.get("status", {}).get("containerStatuses") or ():
+        if running := (container.get("state") or {}).get("running"):
+            return datetime.fromisoformat(running["startedAt"])
+    return None

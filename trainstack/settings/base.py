@@ -1,0 +1,88 @@
+"""What all settings share: frozen, strict, camelCase in files as Kubernetes writes it."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic.alias_generators import to_camel
+
+from trainstack.settings.values.kubernetes import LabelKey, LabelValue
+
+
+class Section(BaseModel):
+    """Plain frozen data. Unknown keys and values of another type are errors, never guessed."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, alias_generator=to_camel, populate_by_name=True, allow_inf_nan=False
+    )
+
+
+DnsLabel = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
+"""A name as RFC 1123 wants it in one label: lower-case letters, digits, '-', at most 63 characters."""
+
+DnsName = Annotated[
+    str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$", max_length=253)
+]
+"""A name as RFC 1123 wants it for a subdomain: labels joined by '.', at most 253 characters."""
+
+Text = Annotated[str, Field(min_length=1)]
+"""Text that says something: what names an image, a file or a program is never empty."""
+
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+"""A sha256 in 64 lower-case hexadecimal digits."""
+
+ImageDigest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+"""What an image's content is called in a registry: `sha256:` and 64 lower-case hexadecimal digits."""
+
+
+_MOST_PATH_BYTES, _MOST_NAME_BYTES = 1024, 255
+"""Of a path within the repository, and of each name in it: file systems of Linux hold no longer name."""
+
+
+def _file_path(text: str) -> str:
+    longest = max(len(name.encode()) for name in text.split("/"))
+    if longest > _MOST_NAME_BYTES or len(text.encode()) > _MOST_PATH_BYTES:
+        raise ValueError(
+            f"a path has at most {_MOST_PATH_BYTES} bytes, and each name in it at most {_MOST_NAME_BYTES}; shorten it"
+        )
+    return text
+
+
+FilePath = Annotated[Text, AfterValidator(_file_path)]
+"""A file, a folder or a module of the repository; whether it exists is a rule's question."""
+
+
+def _unique(names: tuple[str, ...]) -> tuple[str, ...]:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"{', '.join(twice)} is listed more than once; list it once")
+    return names
+
+
+UniqueNames = Annotated[tuple[DnsName, ...], AfterValidator(_unique)]
+"""Names of a list that the API server keeps as a map, such as imagePullSecrets."""
+
+
+class Toleration(Section):
+    """A pod's permission to stand on a tainted node.
+
+    Source: https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/, and ValidateTolerations
+    """
+
+    key: LabelKey | None = None
+    operator: str = Field("Equal", pattern="^(Equal|Exists)$")
+    value: LabelValue | None = None
+    effect: str | None = Field(None, pattern="^(NoSchedule|PreferNoSchedule|NoExecute)$")
+    toleration_seconds: int | None = Field(None, ge=0, le=2**63 - 1)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Toleration":
+        faults = []
+        if self.operator == "Exists" and self.value:
+            faults.append(f"operator Exists takes no value (got {self.value}): leave out value, or write Equal")
+        if self.operator == "Equal" and self.key is None:
+            faults.append("operator Equal needs a key: add key, or write operator Exists to tolerate every taint")
+        if self.toleration_seconds is not None and self.effect != "NoExecute":
+            faults.append("tolerationSeconds requires effect NoExecute: write it, or leave out tolerationSeconds")
+        if faults:
+            raise ValueError("; ".join(faults))
+        return self

@@ -1,0 +1,1 @@
+"""Reading YAML files with positions, and merging them."""

@@ -1,0 +1,1 @@
+"""The search space of a sweep and its parameter sets."""

@@ -1,0 +1,1 @@
+"""The sections of an environment's file, one module for each."""

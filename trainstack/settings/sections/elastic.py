@@ -1,0 +1,41 @@
+"""How many workers an elastic PyTorchJob may have."""
+
+from typing import Literal
+
+from pydantic import model_validator
+
+from trainstack.settings.base import DnsName, Section
+from trainstack.settings.values.kubernetes import NonNegative, Port, Positive
+
+
+class Elastic(Section):
+    """How many workers a PyTorchJob may have, and how they find each other: torchrun's options.
+
+    Source: https://www.kubeflow.org/docs/components/trainer/legacy-v1/reference/ (ElasticPolicy)
+    """
+
+    min_replicas: Positive = 1
+    max_replicas: Positive
+    rdzv_backend: Literal["c10d", "etcd", "etcd-v2"] = "c10d"
+    rdzv_host: DnsName | None = None
+    """Of the rendezvous; None: the first worker's, which c10d serves itself."""
+    rdzv_port: Port | None = None
+    max_restarts: NonNegative | None = None
+    """Restarts of the group of workers; None: torchrun's own default."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_autoscaler(cls, values: object) -> object:
+        if isinstance(values, dict) and "metrics" in values:
+            raise ValueError(
+                "metrics bring an autoscaler, and Kueue suspends the job when that changes its size: leave metrics out"
+            )
+        return values
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "Elastic":
+        if self.max_replicas < self.min_replicas:
+            raise ValueError(
+                f"maxReplicas is {self.max_replicas}, below minReplicas {self.min_replicas}: raise maxReplicas"
+            )
+        return self

@@ -1,0 +1,93 @@
+"""Section `trainstack:storage`: storage classes, volumes on hosts, and the claims that runs mount."""
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from trainstack.settings.base import DnsLabel, DnsName, Section, Text
+from trainstack.settings.values.kubernetes import HostPath, Labels, Provisioner
+from trainstack.settings.values.quantities import Quantity, amount
+
+AccessMode = Literal["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"]
+
+
+def _alone(modes: tuple[AccessMode, ...]) -> tuple[AccessMode, ...]:
+    if "ReadWriteOncePod" in modes and len(set(modes)) > 1:
+        raise ValueError("ReadWriteOncePod excludes all other access modes; remove it or the others")
+    return modes
+
+
+def _positive(size: str) -> str:
+    if amount(size) == 0:
+        raise ValueError("a volume's size must be greater than 0; write one such as 10Gi")
+    return size
+
+
+AccessModes = Annotated[tuple[AccessMode, ...], Field(min_length=1), AfterValidator(_alone)]
+"""Source: validateAccessModes in ValidatePersistentVolumeClaimSpec."""
+ClaimPath = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
+"""A claim by `<namespace>/<name>`."""
+Size = Annotated[Quantity, AfterValidator(_positive)]
+"""Source: ValidatePositiveQuantityValue."""
+
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+"""The provisioner of a class whose volumes are made by hand."""
+
+
+class StorageClass(Section):
+    """A kind of storage. Source: https://kubernetes.io/docs/concepts/storage/storage-classes/"""
+
+    name: DnsName
+    provisioner: Provisioner
+    """`kubernetes.io/no-provisioner` for volumes that are declared by hand."""
+    parameters: dict[Text, str] = Field(default_factory=dict)
+    reclaim_policy: Literal["Delete", "Retain"] = "Retain"
+    """What becomes of the data when a claim goes. Kubernetes' own default is Delete; here nothing is lost unasked."""
+    volume_binding_mode: Literal["Immediate", "WaitForFirstConsumer"] = "WaitForFirstConsumer"
+    allow_volume_expansion: bool = False
+    adopt: bool = False
+
+
+class PersistentVolume(Section):
+    """A volume on a path of the node, made by hand: the static half of a `manual` class."""
+
+    name: DnsName
+    storage_class: DnsName
+    size: Size
+    access_modes: AccessModes
+    host_path: HostPath
+    """A folder of the node. It must be there: what the kubelet makes itself belongs to root, mode 0755."""
+    host_path_type: Literal["", "Directory", "DirectoryOrCreate"] = "Directory"
+    """What is looked for before a pod mounts it; empty: nothing, as Kubernetes itself does where nothing is said."""
+    node: DnsName | None = Field(None, max_length=63)
+    """The one node that holds the path; None where every node does."""
+    labels: Labels = Field(default_factory=dict)
+    adopt: bool = False
+
+
+class Volume(Section):
+    """A PersistentVolumeClaim: the storage that runs mount by its name."""
+
+    name: DnsLabel
+    namespace: DnsLabel
+    storage_class: DnsName
+    size: Size
+    access_modes: AccessModes
+    labels: Labels = Field(default_factory=dict)
+    selector: Labels = Field(default_factory=dict)
+    """Labels that a static volume must bear to be bound to this claim."""
+    retain: bool = True
+    """Leave the claim, its data and its namespace in the cluster when the stack is destroyed."""
+    protect: bool = False
+    """Refuse to destroy it at all, until this is false. For production."""
+    adopt: bool = False
+
+
+class Storage(Section):
+    """All storage of an environment."""
+
+    classes: tuple[StorageClass, ...] = ()
+    persistent_volumes: tuple[PersistentVolume, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    discard: tuple[ClaimPath, ...] = ()
+    """Claims, as `<namespace>/<name>`, that this change may delete or replace although their data goes with them."""

@@ -1,0 +1,1 @@
+"""Types of single values: quantities, names, paths."""

@@ -1,0 +1,1 @@
+"""The two stacks, composed of components."""

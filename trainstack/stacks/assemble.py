@@ -1,0 +1,165 @@
+"""From a decision to resources: both halves of the house, or the one that the stack holds."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import pulumi
+
+from trainstack.components.await_deletion import after_those
+from trainstack.components.claims import Claim
+from trainstack.components.cluster import mark_and_order, prove, remember
+from trainstack.components.field_managers import take_fields_over
+from trainstack.components.launches import Launches
+from trainstack.components.objects import PROVIDER_VERSION
+from trainstack.components.runs import RunsArgs
+from trainstack.components.secrets import Secrets, SecretsArgs
+from trainstack.components.sweeps import SweepArgs
+from trainstack.components.teardown import Guard
+from trainstack.guards.platform_queues import unknown_queues
+from trainstack.lifecycle.teardown.plan import protected
+from trainstack.live.names import wait_until_free, wait_until_replaceable
+from trainstack.live.webhooks import wait_until_runtime_is_seen
+from trainstack.objects.labels import Manifest, with_state
+from trainstack.objects.ownership import identity
+from trainstack.runs.records import Ledger, ledger_config_map
+from trainstack.settings.model import Settings
+from trainstack.stacks.plan_change import Program
+from trainstack.stacks.platform import platform
+from trainstack.stacks.run_decision import parameter_files
+from trainstack.stacks.teardown import teardown
+from trainstack.stacks.training import training
+
+
+def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Mapping[str, pulumi.Input[Any]]:
+    """Declare everything and return the stack's outputs: what a person needs next.
+
+    `secrets`: the section of that name as the engine decrypts it; None where there is none.
+    """
+    settings, decided = program.settings, program.decided
+    halves = settings.environment.halves
+    expected = settings.cluster.identity is not None
+    profile = settings.environment.profile
+    known = remember(program.cluster, program.state.identity, settings.stack, profile, expected=expected)
+    provider, generating = _provider("cluster", settings.cluster.context, known), _generating(program, known)
+    proofs = [prove(provider, "cluster", program.cluster)]
+    proofs += [prove(generating, "cluster-generating", program.cluster)] if generating else []
+    mark_and_order(program.state.identity, [each for each in proofs if each is not None])
+    opts = pulumi.ResourceOptions(providers=[provider])
+    outputs: dict[str, pulumi.Input[Any]] = {"schema": 1}
+    after: tuple[pulumi.Input[pulumi.Resource], ...] = ()
+    everything: tuple[pulumi.Resource, ...] = ()
+    after_those(program.departing, partial(wait_until_replaceable, context=settings.cluster.context))
+    take_fields_over(program.taken, program.state.identity, settings.cluster.context)
+    hooks = teardown(settings, program.retained, program.recorded)
+    sealed = SecretsArgs(stack=settings.stack, secrets=settings.secrets, values=secrets) if secrets else None
+    if "platform" in halves:
+        declared = platform(settings, program.operators, program.retained, hooks, sealed, opts)
+        after, everything = declared.resources, (*declared.resources, *declared.beside)
+        outputs.update(declared.outputs)
+    elif settings.environment.platform is not None:
+        reference = pulumi.StackReference(settings.environment.platform)
+        outputs["localQueues"] = queues = reference.require_output("localQueues")
+        # Volumes and runs come after it: none is made when a run's queue is not there.
+        after = (queues.apply(partial(_with_queues_of, reference, settings)),)
+    if sealed and "platform" not in halves:
+        then = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[*after]))
+        after = (*after, Secrets("secrets", sealed, then))
+    if "training" in halves:
+        runs = RunsArgs(wrappers=decided.wrappers, launches=_launches(program, decided, generating))
+        sweeps = {
+            each.name: SweepArgs(
+                files=parameter_files(each, settings.stack), launches=_launches(program, each, generating)
+            )
+            for each in decided.sweeps
+            if each.ledgers
+        }
+        team = training(settings, runs, sweeps, after, opts)
+        everything += team.resources
+        outputs.update(team.outputs)
+        outputs["waiting"] = {run: list(others) for run, others in decided.waiting.items()}
+        outputs["waitingTrials"] = {each.name: len(each.waiting) for each in decided.sweeps if each.waiting}
+        outputs["protected"] = list(protected(settings))
+    Guard("guard", hooks, everything)
+    outputs["retained"] = [
+        f"{each.kind} {f'{each.namespace}/' if each.namespace else ''}{each.name}: {each.reason}"
+        for each in program.retained
+    ]
+    outputs["commands"] = {
+        "status": f"trainstack status -s {settings.stack}",
+        "wait": f"trainstack wait -s {settings.stack}",
+        **{f"fetch {each.run_id}": f"trainstack fetch {each.run_id} -s {settings.stack}" for each in decided.ledgers},
+    }
+    return outputs
+
+
+class _Launched(Protocol):
+    """Runs, or a sweep."""
+
+    @property
+    def launches(self) -> Sequence[Ledger]:
+        """Their launches."""
+
+    @property
+    def ledgers(self) -> Sequence[Ledger]:
+        """What to remember of them."""
+
+
+def _launches(program: Program, those: _Launched, generating: pulumi.ProviderResource | None) -> Launches:
+    context = program.settings.cluster.context
+    ledgers = {ledger.launch_name: _ledger(program, ledger) for ledger in those.ledgers}
+    versions = program.decided.config_map_versions
+    return Launches(
+        launches=[each.launch for each in those.launches],
+        companions={each.launch_name: each.companions for each in those.launches},
+        ledgers=ledgers,
+        live=program.decided.live,
+        seen=partial(wait_until_runtime_is_seen, context=context),
+        generating=generating,
+        claims={launch: Claim(ledger=each, version=versions.get(identity(each))) for launch, each in ledgers.items()},
+        context=context,
+        name_is_free=partial(wait_until_free, context=context),
+    )
+
+
+def _ledger(program: Program, ledger: Ledger) -> Manifest:
+    """The ledger with the identity of the state, since a claim is written before the engine declares the ledger."""
+    manifest = ledger_config_map(program.settings.stack, ledger)
+    return {**manifest, "metadata": with_state(manifest["metadata"], program.state.identity)}
+
+
+def _generating(program: Program, known: pulumi.Output[pulumi.Resource]) -> pulumi.ProviderResource | None:
+    """A second provider to the same cluster, for launches whose names the API server chooses; None without them."""
+    if all("name" in each.launch["metadata"] for each in program.decided.all_launches):
+        return None
+    return _provider("cluster-generating", program.settings.cluster.context, known, enableServerSideApply="false")
+
+
+def _provider(
+    name: str, context: str | None, known: pulumi.Output[pulumi.Resource], **changes: str
+) -> pulumi.ProviderResource:
+    """The cluster that KUBECONFIG names to whoever runs the engine, whichever command they run.
+
+    Not pulumi_kubernetes.Provider: that one takes KUBECONFIG for an input. The state would hold one person's path,
+    differ for the next, and send `destroy` and `refresh`, which need run no program, to the cluster of the last `up`.
+    """
+    properties = {
+        # A changed ConfigMap is edited, not deleted first (which a pod would notice).
+        "enableConfigMapMutable": "true",
+        "enableSecretMutable": "true",
+        **({"context": context} if context else {}),
+        **changes,
+    }
+    # Every object comes after its provider, and so after it is known that this is the stack's own cluster.
+    opts = pulumi.ResourceOptions(version=PROVIDER_VERSION, depends_on=[known])
+    return pulumi.ProviderResource("kubernetes", name, properties, opts)
+
+
+def _with_queues_of(
+    platform: pulumi.StackReference, settings: Settings, local_queues: Sequence[str]
+) -> pulumi.StackReference:
+    """The platform's stack, once its outputs show that it has every queue that the runs name."""
+    unknown = unknown_queues(settings, local_queues)
+    if unknown:
+        raise pulumi.RunError("\n".join(unknown))
+    return platform

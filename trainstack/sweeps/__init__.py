@@ -1,0 +1,1 @@
+"""Launches and status of a sweep's trials."""

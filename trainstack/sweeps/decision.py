@@ -1,0 +1,316 @@
+"""Which trials of a sweep this change may launch, must leave alone, or must refuse to touch.
+
+Pure. A trial is known by its ledger, by its live launch, or as one of a batch's; a known one stays with what it has,
+whatever form the sweep has now. What is left is new, and launched in the sweep's form. Beyond the rules of runs
+(trainstack/runs/launches.py) and of batches (trainstack/sweeps/indexed.py):
+
+- a trial whose set was taken out goes while it is queued, and runs on unless `stop` names it;
+- one that is trained otherwise now, or whose sweep is gone, is refused while it is active, unless `stop` names it or
+  the sweep;
+- of form `jobs` no more trials are declared at once than `parallelism` says; the others wait for a further `up`;
+- two trials of one fixed name are refused: the number in the name is that of the set at the time of its launch.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from trainstack.runs import launches
+from trainstack.runs.launches import LiveLaunch, age
+from trainstack.runs.parameter_file import Data, file_name, file_of
+from trainstack.runs.records import Claim, Ledger
+from trainstack.sweeps import indexed as batches
+from trainstack.sweeps.launches import PlannedSweep
+
+_NAMED = 3
+"""So many trials are named; of more their number is told."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepDecision:
+    """What to declare of a sweep, and what stands against it."""
+
+    name: str
+    launches: tuple[Ledger, ...] = ()
+    ledgers: tuple[Ledger, ...] = ()
+    files: tuple[tuple[str, str, Data], ...] = ()
+    """The files that the launches mount: namespace, name and content."""
+    waiting: tuple[str, ...] = ()
+    """Trials that are not launched yet, since others take all places."""
+    held: tuple[str, ...] = ()
+    """Trials that are not launched yet, since the sweep depends on runs that have not ended well."""
+    refusals: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass
+class _Found:
+    """What is gathered on the way to a decision."""
+
+    launches: list[Ledger] = field(default_factory=list)
+    ledgers: list[Ledger] = field(default_factory=list)
+    files: dict[str, Data] = field(default_factory=dict)
+    refusals: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    known: set[str] = field(default_factory=set)
+    """Run ids of trials that stay with what they have."""
+    places: int = 0
+    """Trials that may be at work at once, of all that is declared."""
+
+    def add(self, launch: Ledger | None, ledger: Ledger | None) -> None:
+        self.launches += [launch] if launch else []
+        self.ledgers += [ledger] if ledger else []
+
+
+def decide(
+    planned: PlannedSweep,
+    live: Sequence[LiveLaunch],
+    ledgers: Sequence[Ledger],
+    files: Mapping[str, Data],
+    stop: Sequence[str],
+    now: datetime,
+    *,
+    held: bool = False,
+    claims: Sequence[Claim] = (),
+) -> SweepDecision:
+    """Hold a sweep's trials against the live ones.
+
+    Args:
+        planned: the sweep as it is declared.
+        live: its launches in the cluster.
+        ledgers: its ledgers in the cluster.
+        files: its files in the cluster, by name.
+        stop: run ids, ids of batches and names of sweeps that the environment lets this change stop.
+        now: for the age of a launch in a refusal.
+        held: nothing new may be launched, since it depends on runs that have not ended well.
+        claims: the ledgers of launches that were claimed, and of which the cluster has nothing.
+
+    Raises WorkloadError for a launch that cannot be built.
+
+    """
+    name, found = planned.sweep.name, _Found()
+    _batches(planned, live, ledgers, files, stop, now, found)
+    again = _jobs(planned, live, ledgers, stop, now, found)
+    _claimed(planned, claims, now, found)
+    unknown = dict.fromkeys(run_id for run_id in planned.trials if run_id not in found.known)
+    new = [run_id for run_id in planned.trials if run_id in again or (run_id in unknown and not held)]
+    waiting: tuple[str, ...] = ()
+    if planned.sweep.form == "indexed":
+        _launch_batch(planned, [run_id for run_id in new if run_id not in again], found)
+        for run_id in again:
+            found.add(again[run_id], again[run_id])
+    else:
+        most = planned.sweep.parallelism
+        room = len(new) if most is None else max(most - found.places, 0)
+        for run_id in new[:room]:
+            ledger = again[run_id] if run_id in again else planned.job(run_id)
+            found.add(ledger, ledger)
+        waiting = tuple(new[room:])
+        _keep_failed(waiting, again, live, ledgers, found)
+        found.files.update(planned.file)
+    found.refusals += _of_one_name(name, found.launches)
+    if waiting:
+        found.notes.append(
+            f"{name}: {_several(waiting)} not launched yet, since parallelism is {planned.sweep.parallelism}; "
+            "`trainstack up` does so as places get free, and so does each further `up`"
+        )
+    return SweepDecision(
+        name=name,
+        launches=tuple(found.launches),
+        ledgers=tuple(found.ledgers),
+        files=tuple(_mounted(found.launches, {**files, **found.files})),
+        waiting=waiting,
+        held=tuple(unknown) if held else (),
+        refusals=tuple(found.refusals),
+        notes=tuple(found.notes),
+    )
+
+
+def undeclared(name: str, live: Sequence[LiveLaunch], stop: Sequence[str], now: datetime) -> SweepDecision:
+    """Hold the live launches of a sweep that the environment has no more: what is active goes only by name."""
+    active = [each for each in live if each.active and not {each.run_id, name} & {*stop}]
+    why = "the sweep was taken out of the environment"
+    return SweepDecision(name=name, refusals=(_stops(name, active, why, now),) if active else ())
+
+
+def stoppable(live: Sequence[LiveLaunch], files: Mapping[str, Data]) -> set[str]:
+    """What `stop` may name of these launches of sweeps: run ids of trials, ids of batches, names of sweeps."""
+    names = set()
+    for each in live:
+        if each.sweep is not None:
+            names |= {each.run_id, each.sweep.name, *batches.sets_of(files.get(each.sweep.file or "", {}))}
+    return names
+
+
+def _batches(
+    planned: PlannedSweep,
+    live: Sequence[LiveLaunch],
+    ledgers: Sequence[Ledger],
+    files: Mapping[str, Data],
+    stop: Sequence[str],
+    now: datetime,
+    found: _Found,
+) -> None:
+    for batch in batches.batches(live, ledgers, files):
+        judged = batches.judge(batch, planned, stop, now)
+        found.add(judged.launch, judged.ledger)
+        found.refusals += [judged.refusal] if judged.refusal else []
+        found.notes += [judged.note] if judged.note else []
+        # Those of a batch that is refused are nobody else's either.
+        found.known |= {*(judged.ledger.trials if judged.ledger else batch.members if judged.refusal else ())}
+        if judged.launch is not None and judged.data is not None:
+            found.files[file_of(judged.launch.objects) or ""] = judged.data
+        if judged.launch is not None and batch.launch is not None and batch.launch.active:
+            found.places += int(judged.launch.launch["spec"]["parallelism"])
+
+
+def _jobs(
+    planned: PlannedSweep,
+    live: Sequence[LiveLaunch],
+    ledgers: Sequence[Ledger],
+    stop: Sequence[str],
+    now: datetime,
+    found: _Found,
+) -> dict[str, Ledger]:
+    """Judge the trials that have launches of their own; return those that are to be launched again, by run id."""
+    remembered = {each.run_id: each for each in ledgers if not each.trials}
+    objects: dict[str, list[LiveLaunch]] = {}
+    for each in live:
+        if each.sweep is not None and each.sweep.set_id:
+            objects.setdefault(each.run_id, []).append(each)
+    own = [run_id for run_id in planned.trials if run_id in remembered or run_id in objects]
+    again: dict[str, Ledger] = {}
+    settled, frozen = [], []
+    for run_id in own:
+        if run_id in found.known:
+            continue
+        found.known.add(run_id)
+        here, before = objects.get(run_id, []), remembered.get(run_id)
+        told = here[0].sweep if here and before is None else None
+        wanted = planned.job(run_id, number=told.number if told else None, file=told.file if told else None)
+        may_stop = bool({run_id, planned.sweep.name} & {*stop})
+        judged = launches.judge(wanted, here, before, now, may_stop=may_stop)
+        found.refusals += [judged.refusal] if judged.refusal else []
+        if judged.launch is not None and judged.launch.launch_name not in {each.launch for each in here}:
+            again[run_id] = judged.launch
+            continue
+        found.add(judged.launch, judged.ledger)
+        found.places += any(each.active for each in here)
+        settled += [run_id] if judged.note and not here else []
+        frozen += [run_id] if judged.note and here else []
+    if settled:
+        found.notes.append(
+            f"{planned.sweep.name}: {_several(settled)} launched before and settled; raise `run.attempt` to train again"
+        )
+    if frozen:
+        found.notes.append(
+            f"{planned.sweep.name}: {_several(frozen)} at work: the edit (memory, queue, labels, …) reaches the next "
+            "launch"
+        )
+    others = [each for run_id, here in objects.items() if run_id not in planned.trials for each in here]
+    _out(planned, others, remembered, stop, now, found)
+    return again
+
+
+def _claimed(planned: PlannedSweep, claims: Sequence[Claim], now: datetime, found: _Found) -> None:
+    """Judge claims by those of their trials that the sweep still has, and that no other launch has taken."""
+    for claim in claims:
+        trials = {claim.ledger.run_id, *claim.ledger.trials} & ({*planned.trials} - found.known)
+        if trials and (refusal := launches.may_have_ended(claim, now)):
+            found.refusals.append(refusal)
+            found.known |= trials
+
+
+def _out(
+    planned: PlannedSweep,
+    live: Sequence[LiveLaunch],
+    remembered: Mapping[str, Ledger],
+    stop: Sequence[str],
+    now: datetime,
+    found: _Found,
+) -> None:
+    """Judge the live launches of trials that the sweep has no more."""
+    name = planned.sweep.name
+    sets = {each.trial.set_id for each in planned.planned}
+    active = [each for each in live if each.active and not {each.run_id, name} & {*stop}]
+    edited = [each for each in active if each.sweep is not None and each.sweep.set_id in sets]
+    if edited:
+        found.refusals.append(_stops(name, edited, "what they run was edited", now))
+    on = [each for each in active if each not in edited and each.phase == "running"]
+    for each in on:
+        before = remembered.get(each.run_id)
+        if before is None or before.launch_name != each.launch:
+            why = "their sets were taken out, and an interrupted `up` left no ledger that tells what was launched"
+            found.refusals.append(_stops(name, [each], why, now))
+            continue
+        found.add(before, before)
+        found.places += 1
+    if on:
+        ids = [each.run_id for each in on]
+        found.notes.append(
+            f"{name}: {_several(ids)} running on, though the set was taken out; to stop, name it: "
+            f"trainstack:workloads: stop: [{', '.join(ids)}]"
+        )
+
+
+def _keep_failed(
+    waiting: Sequence[str],
+    again: Mapping[str, Ledger],
+    live: Sequence[LiveLaunch],
+    ledgers: Sequence[Ledger],
+    found: _Found,
+) -> None:
+    """Leave what failed as it is, where there is no place yet to launch it again."""
+    there = {each.launch for each in live}
+    for each in ledgers:
+        if each.run_id in waiting and each.run_id in again and each.launch_name in there:
+            found.add(each, each)
+
+
+def _launch_batch(planned: PlannedSweep, run_ids: Sequence[str], found: _Found) -> None:
+    if not run_ids:
+        return
+    data = planned.batch_file(run_ids)
+    file = file_name(planned.sweep.name, data)
+    ledger = planned.batch(run_ids, file)
+    found.files[file] = data
+    found.add(ledger, ledger)
+
+
+def _of_one_name(sweep: str, launched: Sequence[Ledger]) -> Iterator[str]:
+    """Refuse two launches of one object name, which a fixed name has after the sets were renumbered."""
+    first: dict[tuple[str, str], Ledger] = {}
+    for ledger in launched:
+        name = ledger.launch["metadata"].get("name")
+        other = first.setdefault((ledger.namespace, name), ledger) if name else ledger
+        if other is not ledger:
+            yield (
+                f"sweep {sweep}: {other.run_id} and {ledger.run_id} cannot both be launched as {name}: the numbers of "
+                "the sets have changed. Add new sets after the others, remove the launch that has ended, or set "
+                "run.naming to derived or generated"
+            )
+
+
+def _mounted(launched: Sequence[Ledger], files: Mapping[str, Data]) -> Iterator[tuple[str, str, Data]]:
+    """The files that these launches mount, of which what they hold is known."""
+    named = {(each.namespace, file_of(each.objects)) for each in launched}
+    for namespace, name in sorted((namespace, name) for namespace, name in named if name in files and name):
+        yield namespace, name, files[name]
+
+
+def _stops(name: str, live: Sequence[LiveLaunch], why: str, now: datetime) -> str:
+    oldest = min(live, key=lambda each: each.created)
+    several, named = _several([each.run_id for each in live]), live[0].run_id if len(live) == 1 else name
+    return (
+        f"sweep {name}: {several} at work or queued since {age(oldest, now)}, and this change would delete that, "
+        f"because {why}. Undo the edit, wait for it (trainstack wait {named}), or let it be stopped: "
+        f"trainstack:workloads: stop: [{named}]"
+    )
+
+
+def _several(run_ids: Sequence[str]) -> str:
+    """The trials as the beginning of a sentence: `digits-… is`, `digits-… and 4 other trials are`."""
+    named, left = ", ".join(run_ids[:_NAMED]), len(run_ids) - _NAMED
+    if left > 0:
+        return f"{named} and {left} other trial{'' if left == 1 else 's'} are"
+    return f"{named} {'is' if len(run_ids) == 1 else 'are'}"

@@ -1,0 +1,206 @@
+"""What becomes of a sweep's Indexed Jobs, each of which executes many trials.
+
+Pure. A batch is launched once, as a run is, and its trials are its own until they are launched elsewhere: its ledger
+says by completion index which are. The rules (docs/decisions/0008-sweeps.md):
+
+- one that waits or runs is frozen; trials whose sets were taken out are withdrawn from it, and do not begin;
+- one that would train other things than it was launched for is refused unless `stop` names it or its sweep;
+- of one that has failed, the trials that have not succeeded are launched again when its launch part was edited since.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from trainstack.runs.launches import LiveLaunch, age
+from trainstack.runs.manifests.trial_pod import TRIALS_FILE
+from trainstack.runs.parameter_file import Data, withdrawn
+from trainstack.runs.records import Ledger
+from trainstack.sweeps.launches import PlannedSweep
+
+
+@dataclass(frozen=True)
+class Batch:
+    """An Indexed Job of many trials, as far as the cluster knows it."""
+
+    run_id: str
+    """The batch's id, where a run has its own."""
+    launch: LiveLaunch | None
+    """None: its object is gone."""
+    ledger: Ledger | None
+    """None: an `up` was interrupted after it was launched."""
+    members: tuple[str, ...]
+    """Its trials by completion index; empty where one is its no more."""
+    data: Data
+    """Its file; {} where that is gone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """What becomes of one batch."""
+
+    launch: Ledger | None = None
+    """The object to declare."""
+    ledger: Ledger | None = None
+    """What to remember."""
+    data: Data | None = None
+    """What its file is to hold, where that changes."""
+    refusal: str = ""
+    note: str = ""
+
+
+def batches(live: Sequence[LiveLaunch], ledgers: Sequence[Ledger], files: Mapping[str, Data]) -> list[Batch]:
+    """A sweep's batches, of which each trial is in one, the live ones last and by age.
+
+    Where an interrupted `up` has left a trial in two, it is the later one's: a live one's before all.
+    """
+    remembered = {ledger.launch_name: ledger for ledger in ledgers if ledger.trials}
+    found: list[Batch] = []
+    for launch in sorted(live, key=lambda each: each.created, reverse=True):
+        if launch.sweep is None or launch.sweep.set_id:
+            continue
+        data = files.get(launch.sweep.file or "", {})
+        ledger = remembered.pop(launch.launch, None)
+        members = tuple(sets_of(data)) if ledger is None else ledger.trials
+        found.append(Batch(launch.run_id, launch, ledger, members, data))
+    found += [Batch(each.run_id, None, each, each.trials, {}) for each in reversed(remembered.values())]
+    taken: set[str] = set()
+    result = []
+    for each in found:
+        own = tuple("" if run_id in taken else run_id for run_id in each.members)
+        taken.update(own)
+        result.append(replace(each, members=own))
+    return result[::-1]
+
+
+def sets_of(data: Data) -> dict[str, str]:
+    """By run id, in the order of the completion indexes, the ids of the sets of a file's trials."""
+    listed = json.loads(data.get(TRIALS_FILE, '{"trials": []}'))
+    return {str(each["run_id"]): str(each["id"]) for each in listed["trials"]}
+
+
+def judge(batch: Batch, planned: PlannedSweep, stop: Sequence[str], now: datetime) -> Judgement:
+    """Hold a batch against the sweep as it is declared."""
+    wanted = tuple(run_id if run_id in planned.trials else "" for run_id in batch.members)
+    launch = batch.launch
+    if launch is None:
+        settled = (
+            f"{sum(map(bool, wanted))} trials were launched before and are settled; raise `run.attempt` to train again"
+        )
+        return replace(_remembered(batch, wanted), note=f"{batch.run_id}: {settled}" if any(wanted) else "")
+    if not launch.active:
+        return _ended(batch, launch, wanted, planned)
+    named = batch.run_id in stop or planned.sweep.name in stop
+    if named and not (wanted == batch.members and _as_launched(batch, launch, planned)):
+        return _remembered(batch, _succeeded(launch, wanted))
+    if not named and (edited := _edited(batch, launch, planned)):
+        return Judgement(refusal=_trained_anew(batch, launch, edited, now))
+    return _active(batch, launch, wanted, planned, stop, now)
+
+
+def _active(
+    batch: Batch,
+    launch: LiveLaunch,
+    wanted: tuple[str, ...],
+    planned: PlannedSweep,
+    stop: Sequence[str],
+    now: datetime,
+) -> Judgement:
+    """One that waits or runs, and goes on."""
+    ledger = _known(batch, launch, planned)
+    if ledger is None:
+        return Judgement(refusal=_lost(batch, launch, now))
+    left = [run_id for run_id, done in zip(wanted, _succeeded(launch, wanted), strict=True) if run_id and not done]
+    if launch.phase == "queued" and not left:
+        note = f"{batch.run_id} waits no more: the sets of all its trials were taken out"
+        return replace(_remembered(batch, _succeeded(launch, wanted)), note=note)
+    ledger = replace(ledger, trials=wanted)
+    own = {*wanted}
+    out = [run_id for run_id in sets_of(batch.data) if run_id not in own]
+    data = withdrawn(batch.data, out, [run_id for run_id in out if run_id in stop])
+    note = ""
+    if not _as_launched(batch, launch, planned):
+        note = f"{batch.run_id} is {launch.phase}: the edit (memory, queue, labels, …) reaches the sweep's next launch"
+    return Judgement(launch=ledger, ledger=ledger, data=data if batch.data else None, note=note)
+
+
+def _ended(batch: Batch, launch: LiveLaunch, wanted: tuple[str, ...], planned: PlannedSweep) -> Judgement:
+    """One whose object is there still."""
+    as_launched = _as_launched(batch, launch, planned)
+    if launch.phase == "failed" and not as_launched:
+        wanted = _succeeded(launch, wanted)
+    if not any(wanted):
+        return Judgement()
+    ledger = _known(batch, launch, planned)
+    if ledger is None:
+        note = f"{batch.run_id}, which an interrupted `up` left without a ledger, is settled, and its object goes"
+        now = planned.batch([run_id for run_id in wanted if run_id], "")
+        return Judgement(ledger=replace(now, run_id=batch.run_id, trials=wanted), note=note)
+    ledger = replace(ledger, trials=wanted)
+    return Judgement(launch=ledger, ledger=ledger)
+
+
+def _remembered(batch: Batch, kept: tuple[str, ...]) -> Judgement:
+    """Its object is not declared; the trials that are still its own are remembered."""
+    if batch.ledger is None or not any(kept):
+        return Judgement()
+    return Judgement(ledger=replace(batch.ledger, trials=kept))
+
+
+def _known(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> Ledger | None:
+    """What the live object was launched as; None where nothing tells it."""
+    if batch.ledger is not None:
+        return batch.ledger
+    if not batch.members or not _as_launched(batch, launch, planned):
+        return None
+    file = launch.sweep.file if launch.sweep else None
+    return replace(planned.batch(batch.members, file or ""), run_id=batch.run_id, launch_name=launch.launch)
+
+
+def _as_launched(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> bool:
+    """Whether its launch part, what is alike for all trials, was not edited since."""
+    if planned.sweep.run.kind != "Job" or not planned.sweep.run.managed:
+        return False
+    like = dict(batch.ledger.launch) if batch.ledger else None
+    return planned.batch_launch(batch.run_id, len(batch.members), like=like).name == launch.launch
+
+
+def _edited(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> list[str]:
+    """The trials that have not succeeded and whose sets the sweep still has, but as other runs."""
+    sets, done = sets_of(batch.data), _done(launch)
+    wanted = {each.trial.set_id for each in planned.planned}
+    return [
+        run_id
+        for index, run_id in enumerate(batch.members)
+        if run_id and index not in done and run_id not in planned.trials and sets.get(run_id) in wanted
+    ]
+
+
+def _succeeded(launch: LiveLaunch, members: tuple[str, ...]) -> tuple[str, ...]:
+    done = _done(launch)
+    return tuple(run_id if index in done else "" for index, run_id in enumerate(members))
+
+
+def _done(launch: LiveLaunch) -> frozenset[int]:
+    return frozenset(launch.sweep.succeeded if launch.sweep else ())
+
+
+def _trained_anew(batch: Batch, launch: LiveLaunch, run_ids: Sequence[str], now: datetime) -> str:
+    return (
+        f"{_state(batch, launch, now)} and this change would train {len(run_ids)} of its trials anew, because what "
+        f"they run was edited. Undo the edit, wait for it (trainstack wait {batch.run_id}), or let it be stopped: "
+        f"trainstack:workloads: stop: [{batch.run_id}]"
+    )
+
+
+def _lost(batch: Batch, launch: LiveLaunch, now: datetime) -> str:
+    return (
+        f"{_state(batch, launch, now)}; an interrupted `up` left it without a ledger, and its definition was edited "
+        f"since. Undo the edit and run `up` once, or let it be stopped: trainstack:workloads: stop: [{batch.run_id}]"
+    )
+
+
+def _state(batch: Batch, launch: LiveLaunch, now: datetime) -> str:
+    where = f"{launch.kind} {launch.namespace}/{launch.name} ({len(batch.members)} trials)"
+    return f"{where} is {launch.phase} since {age(launch, now)}"

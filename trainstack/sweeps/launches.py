@@ -1,0 +1,112 @@
+"""A sweep's trials and their launches, as they would be made now, in either form."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from trainstack.objects.labels import Manifest
+from trainstack.runs import names
+from trainstack.runs.identity import Facts, digest
+from trainstack.runs.launch import InSweep, Launch
+from trainstack.runs.manifests.build import companions, manifest, plan
+from trainstack.runs.manifests.indexed_job import batch, batch_id
+from trainstack.runs.manifests.trial_names import PlannedTrial
+from trainstack.runs.parameter_file import Data, batch_data, file_name, jobs_data
+from trainstack.runs.records import Ledger
+from trainstack.settings.sections.sweeps import Sweep
+
+
+@dataclass(frozen=True)
+class PlannedSweep:
+    """A sweep as an environment declares it."""
+
+    sweep: Sweep
+    stack: str
+    facts: Facts
+    """What its launches depend on beside the settings."""
+    planned: tuple[PlannedTrial, ...]
+    """In the order of their numbers."""
+
+    @cached_property
+    def trials(self) -> Mapping[str, PlannedTrial]:
+        """The trials by run id, in the same order."""
+        return {each.run_id: each for each in self.planned}
+
+    @cached_property
+    def file(self) -> Mapping[str, Data]:
+        """By its name, the file of trials that are launched one by one; none where they do not look for it.
+
+        Raises WorkloadError when it is too long.
+        """
+        if self.sweep.space.file is None:
+            return {}
+        data = jobs_data(self.sweep)
+        return {file_name(self.sweep.name, data): data}
+
+    def job(self, run_id: str, *, number: int | None = None, file: str | None = None) -> Ledger:
+        """The launch of one trial, and what to remember of it.
+
+        Args:
+            run_id: one of `trials`.
+            number: what a live launch was told where that is not what it would be told now.
+            file: likewise the file that it mounts.
+
+        Raises WorkloadError.
+
+        """
+        planned = self.trials[run_id]
+        trial = planned.trial if number is None else replace(planned.trial, number=number)
+        place = self._place(file if file is not None else next(iter(self.file), ""))
+        workload, stack = trial.workload, self.stack
+        launch = plan(workload, stack, planned.facts, replace(place, trial=trial))
+        ledger = self._ledger(launch, manifest(workload, stack, launch))
+        return replace(ledger, companions=companions(workload, stack, launch))
+
+    def batch(self, run_ids: Sequence[str], file: str) -> Ledger:
+        """One Indexed Job of these trials with this file, and what to remember of it. Raises WorkloadError."""
+        launch = self.batch_launch(batch_id(self.sweep.name, tuple(run_ids)), len(run_ids), file)
+        built = batch(self.sweep, self.stack, launch, len(run_ids))
+        return replace(self._ledger(launch, built), trials=tuple(run_ids))
+
+    def batch_launch(
+        self, run_id: str, count: int, file: str = "", like: Mapping[str, Manifest] | None = None
+    ) -> Launch:
+        """What the Indexed Job of so many trials would be called now.
+
+        Which trials they are does not matter beyond `run_id`, the batch's id. `like`: a live or remembered Job, whose
+        counts and deadline are taken where the sweep has none, since it has another form now.
+
+        Raises WorkloadError.
+        """
+        sweep = self.sweep
+        if like is not None and sweep.form == "jobs":
+            spec = like["spec"]
+            said = {"parallelism": "parallelism", "max_failed_indexes": "maxFailedIndexes"}
+            counts = {field: spec.get(key) for field, key in said.items()}
+            sweep = sweep.model_copy(update={**counts, "active_deadline_seconds": spec.get("activeDeadlineSeconds")})
+        place = self._place(file)
+        facts = replace(self.facts, commit="")
+        draft = batch(sweep, self.stack, Launch(run_id=run_id, name="", facts=facts, sweep=place.unnumbered), count)
+        name = names.launch_name(run_id, digest(draft))
+        # The pods of an Indexed Job of one trial have an index too.
+        names.check(sweep.run.model_copy(update={"completions": max(count, 2)}), name)
+        return Launch(run_id=run_id, name=name, facts=self.facts, sweep=place)
+
+    def batch_file(self, run_ids: Sequence[str]) -> Data:
+        """The file of an Indexed Job of these trials. Raises WorkloadError when it is too long."""
+        return batch_data(self.sweep, [(run_id, self.trials[run_id].trial) for run_id in run_ids])
+
+    def _place(self, file: str) -> InSweep:
+        return InSweep(sweep=self.sweep.name, file=file, path=self.sweep.space.file, trial=None)
+
+    def _ledger(self, launch: Launch, built: Manifest) -> Ledger:
+        run = self.sweep.run
+        return Ledger(
+            run_id=launch.run_id,
+            workload=self.sweep.name,
+            namespace=run.namespace,
+            attempt=run.attempt,
+            launch_name=launch.name,
+            launch=built,
+            sweep=self.sweep.name,
+        )

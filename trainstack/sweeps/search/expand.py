@@ -1,0 +1,100 @@
+"""From a space to its sets: the same on every machine and with every Python, as long as the space says the same."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice, product
+from math import prod
+
+from trainstack.settings.search_space.constraints import ConstraintError, Value, holds
+from trainstack.settings.search_space.hyperparams import ParameterSet, numbered, set_id
+from trainstack.settings.search_space.space import Parameter, Space
+from trainstack.settings.search_space.space_values import active, count, points
+
+_DRAWS_PER_SET = 50
+"""So often a set is drawn anew that is there already, or that a constraint does not allow, on average."""
+
+
+class SpaceError(ValueError):
+    """A space that does not have the sets that it is asked for: what is wrong, and what helps."""
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(message)
+        self.path = path
+        """The value that is to blame, as `settings.values.paths` writes it."""
+
+
+def expand(space: Space) -> tuple[ParameterSet, ...]:
+    """The sets of a space, each once: those of its method, then those that it names.
+
+    Raises SpaceError.
+    """
+    found = grid(space) if space.method == "grid" else _drawn(space)
+    if not found:
+        raise SpaceError("constraints", "no point of the grid keeps all constraints; take one out, or add values")
+    found |= {set_id(each): each for each in (in_order(space, given) for given in space.sets)}
+    return numbered(list(found.values()))
+
+
+def grid(space: Space) -> dict[str, dict[str, Value]]:
+    """Every combination that the constraints allow, by id."""
+    names = list(space.parameters)
+    return _by_id(
+        space,
+        (dict(zip(names, values, strict=True)) for values in product(*map(points, space.parameters.values()))),
+    )
+
+
+def in_order(space: Space, given: Mapping[str, Value]) -> dict[str, Value]:
+    """A set with its parameters in the order of the space, and numbers where the space has numbers."""
+    return {name: _as(space.parameters[name], given[name]) for name in space.parameters if name in given}
+
+
+def allowed(space: Space, given: Mapping[str, Value]) -> bool:
+    """Whether a set keeps all constraints. Raises SpaceError where that cannot be told."""
+    try:
+        return all(holds(text, given) for text in space.constraints)
+    except ConstraintError as error:
+        raise SpaceError("constraints", f"constraint {error}; correct it, or what its parameters may be") from None
+
+
+def _drawn(space: Space) -> dict[str, dict[str, Value]]:
+    from trainstack.sweeps.search.sampling import draws  # noqa: PLC0415 (Optuna takes a moment, and few commands need it)
+
+    wanted = space.trials or 0
+    counts = [count(each) for each in space.parameters.values()]
+    most = None if None in counts else prod(each or 0 for each in counts)
+    if most is not None and wanted > most:
+        message = f"trials is {wanted}, and the space has {most} sets; lower it, or take the method grid"
+        raise SpaceError("trials", message)
+    found = _by_id(space, islice(draws(space), wanted * _DRAWS_PER_SET), wanted)
+    if len(found) < wanted:
+        raise SpaceError(
+            "trials",
+            f"trials is {wanted}, and {wanted * _DRAWS_PER_SET} draws gave {len(found)} sets that differ and keep the "
+            "constraints; lower it, or take a constraint out",
+        )
+    return found
+
+
+def _by_id(space: Space, sets: Iterable[Mapping[str, Value]], wanted: int | None = None) -> dict[str, dict[str, Value]]:
+    """The sets that the constraints allow, each once and without what its conditions leave out; so many at most."""
+    found: dict[str, dict[str, Value]] = {}
+    for drawn in sets:
+        if len(found) == wanted:
+            break
+        kept = dict(present(space, drawn))
+        if allowed(space, kept):
+            found[set_id(kept)] = kept
+    return found
+
+
+def present(space: Space, drawn: Mapping[str, Value]) -> Iterator[tuple[str, Value]]:
+    """The parameters of a set whose conditions hold, in the order of the space."""
+    # A parameter that is left out must not keep alive what depends on it: `active` looks at the whole chain.
+    for name, parameter in space.parameters.items():
+        if active(parameter, drawn, space.parameters):
+            yield name, drawn[name]
+
+
+def _as(parameter: Parameter, value: Value) -> Value:
+    counted = parameter.choices or parameter.int_range is not None
+    return value if counted or isinstance(value, str) else float(value)

@@ -1,0 +1,106 @@
+"""Which sets to try next, by what is known of those that were tried: Optuna's tree-structured Parzen estimator."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from graphlib import TopologicalSorter
+
+import optuna
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.samplers import TPESampler
+from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
+
+from trainstack.settings.search_space.constraints import Value
+from trainstack.settings.search_space.hyperparams import ParameterSet, set_id
+from trainstack.settings.search_space.space import Space
+from trainstack.settings.search_space.space_values import active, contains
+from trainstack.sweeps.search.expand import SpaceError, allowed, in_order
+from trainstack.sweeps.search.results import TrialResult, objective_value
+from trainstack.sweeps.search.sampling import Coordinate, coordinate, distribution, quietly, seed_of, value
+
+_ASKED_PER_SET = 50
+"""So often a proposal is asked for anew that is there already, or that a constraint does not allow, on average."""
+
+
+def propose(
+    space: Space, sets: Sequence[ParameterSet], results: Sequence[TrialResult], count: int
+) -> tuple[dict[str, Value], ...]:
+    """So many sets that the space does not have yet; the same ones for the same results.
+
+    Args:
+        space: the search space.
+        sets: its sets so far. Those without a result count as under way, so that none like them is proposed.
+        results: what became of trials, also of sets that were taken out since; one without a value of the objective
+            tells nothing.
+        count: how many to propose.
+
+    Raises SpaceError where there are not so many that are new and keep the constraints.
+
+    """
+    quietly()
+    study = optuna.create_study(
+        direction=space.objective.direction,
+        sampler=TPESampler(seed=seed_of(space.seed, "next"), constant_liar=True),
+    )
+    study.add_trials(list(_known(space, sets, results)))
+    taken = {each.id for each in sets} | {each.set_id for each in results}
+    proposed: list[dict[str, Value]] = []
+    for _ in range(count * _ASKED_PER_SET):
+        if len(proposed) == count:
+            return tuple(proposed)
+        # The trial stays open, taken or not: for those that are asked for after it, it counts as a bad one to keep away
+        # from.
+        found = in_order(space, _suggested(space, study.ask()))
+        if set_id(found) not in taken and allowed(space, found):
+            taken.add(set_id(found))
+            proposed.append(found)
+    raise SpaceError(
+        "parameters",
+        f"{count * _ASKED_PER_SET} proposals held {len(proposed)} new sets that keep the constraints, and {count} are "
+        "asked for; ask for fewer, or widen the space",
+    )
+
+
+def _known(space: Space, sets: Sequence[ParameterSet], results: Sequence[TrialResult]) -> Iterator[FrozenTrial]:
+    told = {each.set_id: each for each in results}
+    parameters = {each.set_id: each.parameters for each in results} | {each.id: each.parameters for each in sets}
+    for set_id_, given in sorted(parameters.items()):
+        if not _is_of(space, given):
+            continue
+        result = told.get(set_id_)
+        ended = result is not None and result.state in ("succeeded", "failed", "stopped")
+        figure = objective_value(result.metrics, space.objective) if result and result.state == "succeeded" else None
+        if ended and figure is None:
+            continue
+        yield create_trial(
+            state=TrialState.RUNNING if figure is None else TrialState.COMPLETE,
+            value=figure,
+            params={name: coordinate(space.parameters[name], each) for name, each in given.items()},
+            distributions={name: distribution(space.parameters[name]) for name in given},
+        )
+
+
+def _is_of(space: Space, given: Mapping[str, Value]) -> bool:
+    """Whether the space, as it is now, has such a set."""
+    wanted = {name for name, each in space.parameters.items() if active(each, given, space.parameters)}
+    return given.keys() == wanted and all(contains(space.parameters[name], each) for name, each in given.items())
+
+
+def _suggested(space: Space, trial: Trial) -> dict[str, Value]:
+    """The set of a trial: what a condition depends on is asked for before it."""
+    known = space.parameters
+    found: dict[str, Value] = {}
+    for name in TopologicalSorter({name: each.when.keys() for name, each in known.items()}).static_order():
+        if active(known[name], found, known):
+            found[name] = value(known[name], _coordinate(trial, name, distribution(known[name])))
+    return found
+
+
+def _coordinate(trial: Trial, name: str, kind: BaseDistribution) -> Coordinate:
+    match kind:
+        case CategoricalDistribution():
+            return trial.suggest_categorical(name, kind.choices) or 0
+        case IntDistribution():
+            return trial.suggest_int(name, kind.low, kind.high, step=kind.step, log=kind.log)
+        case FloatDistribution():
+            return trial.suggest_float(name, kind.low, kind.high, step=kind.step, log=kind.log)
+        case _:
+            raise TypeError(f"no parameter has a {type(kind).__name__}")

@@ -1,0 +1,183 @@
+"""Which trial is the best: by the objective alone, among those that have succeeded; and why the others do not count."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from typing import Any
+
+from trainstack.settings.search_space.space import Objective, of_test_data
+from trainstack.sweeps.search.results import TrialResult, number, objective_value
+
+Line = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranked:
+    """A trial that counts."""
+
+    place: int
+    """From 1; trials of one value share it, and the next ones come after all of them."""
+    result: TrialResult
+    value: float
+    """Of the objective."""
+    line: Line
+    """Of its metrics, that which the value stands in; the first of several that are equal."""
+
+    @property
+    def epoch(self) -> int | None:
+        """In which it had that value; None where the line does not say."""
+        epoch = number(self.line.get("epoch"))
+        return None if epoch is None else int(epoch)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unranked:
+    """A trial that does not count."""
+
+    result: TrialResult
+    why: str
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """All trials of a sweep."""
+
+    objective: Objective
+    ranked: tuple[Ranked, ...]
+    """The best first; of those that share a place the one of the lowest number."""
+    unranked: tuple[Unranked, ...]
+    """By number."""
+
+    @property
+    def best(self) -> Ranked | None:
+        """The best; None where no trial counts yet."""
+        return self.ranked[0] if self.ranked else None
+
+    @cached_property
+    def ahead(self) -> tuple[Unranked, ...]:
+        """Those that do not count, yet were better than the best at some time: running and failed ones."""
+        sign = 1 if self.objective.direction == "maximize" else -1
+        bound = sign * self.best.value if self.best else float("inf")
+        values = ((each, objective_value(each.result.metrics, self.objective)) for each in self.unranked)
+        return tuple(each for each, value in values if value is not None and sign * value > bound)
+
+    def notes(self) -> list[str]:
+        """What a person should know of the choice of the best: ties, and who is not in it."""
+        notes = []
+        same = [each.result.number for each in self.ranked[1:] if each.place == 1]
+        if self.best and same:
+            notes.append(
+                f"{_trials(same)} {'has' if len(same) == 1 else 'have'} the same {self.objective.metric}, "
+                f"{self.best.value:.6g}: of equals the one with the lowest number, {self.best.result.number}, stands "
+                "first"
+            )
+        for each in self.ahead:
+            value = objective_value(each.result.metrics, self.objective)
+            notes.append(
+                f"trial {each.result.number} has had a better {self.objective.metric}, {value:.6g}, but does not "
+                f"count: {each.why}"
+            )
+        silent = [each for each in self.unranked if each.result.state == "succeeded"]
+        return [
+            *notes,
+            *(
+                f"{_trials([each.result.number for each in silent if each.why == why])} not ranked: {why}"
+                for why in dict.fromkeys(each.why for each in silent)
+            ),
+        ]
+
+
+def rank(results: Sequence[TrialResult], objective: Objective) -> Ranking:
+    """Order the trials by the objective."""
+    counted: list[tuple[float, TrialResult]] = []
+    unranked = []
+    for result in sorted(results, key=lambda each: each.number):
+        value = objective_value(result.metrics, objective)
+        if result.state == "succeeded" and value is not None:
+            counted.append((value, result))
+        else:
+            unranked.append(Unranked(result=result, why=_why(result, objective)))
+    # Stable, so those of equal value stay in the order of their numbers.
+    counted.sort(key=lambda each: each[0], reverse=objective.direction == "maximize")
+    ranked: list[Ranked] = []
+    for index, (value, result) in enumerate(counted):
+        place = ranked[-1].place if ranked and ranked[-1].value == value else index + 1
+        ranked.append(Ranked(place=place, result=result, value=value, line=_line(result.metrics, objective, value)))
+    return Ranking(objective, tuple(ranked), tuple(unranked))
+
+
+def thinned(metrics: Sequence[Line], objective: Objective, most: int) -> tuple[Line, ...]:
+    """At most about so many of the lines, evenly spaced, among them the last one and the one that counts."""
+    if len(metrics) <= most:
+        return tuple(metrics)
+    value = objective_value(metrics, objective)
+    counts = None if value is None else _line(metrics, objective, value)
+    stride = -(-len(metrics) // most)
+    last = len(metrics) - 1
+    return tuple(line for index, line in enumerate(metrics) if index % stride == 0 or index == last or line is counts)
+
+
+def without_test(results: Sequence[TrialResult]) -> tuple[TrialResult, ...]:
+    """The results without what they tell of the test data: who compares trials must not see it."""
+    return tuple(
+        each.model_copy(
+            update={
+                "metrics": tuple(
+                    {name: value for name, value in line.items() if not of_test_data(name)} for line in each.metrics
+                )
+            }
+        )
+        for each in results
+    )
+
+
+def on_test_data(best: Ranked) -> dict[str, float]:
+    """What the best trial tells of the test data; the last word of each figure."""
+    told = {name: number(value) for line in best.result.metrics for name, value in line.items() if of_test_data(name)}
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _line(metrics: Sequence[Line], objective: Objective, value: float) -> Line:
+    lines = metrics if objective.epoch != "last" else tuple(reversed(metrics))
+    return next(
+        line
+        for line in lines
+        if line.get(objective.metric) == value
+        and (isinstance(objective.epoch, str) or line.get("epoch") == objective.epoch)
+    )
+
+
+def _why(result: TrialResult, objective: Objective) -> str:
+    if result.state != "succeeded":
+        words = {"waiting": "not launched yet", "queued": "queued", "running": "still running"}
+        state = words.get(result.state, result.state)
+        return f"{state}: {result.reason}" if result.reason else state
+    return result.reason or _silence(result.metrics, objective)
+
+
+def _silence(metrics: Sequence[Line], objective: Objective) -> str:
+    """Why the metrics of a trial that succeeded have no value of the objective."""
+    name = objective.metric
+    if not metrics and objective.metrics_format is not None:
+        return "its log has no match of metricsFormat"
+    if not metrics:
+        return f"it wrote no metrics.jsonl to $TRAINSTACK_OUTPUT, and its log has no {name}=<number>"
+    told = [line for line in metrics if name in line]
+    if not told:
+        known = sorted({key for line in metrics for key in line if not of_test_data(key)})
+        near = get_close_matches(name, known, n=1)
+        guess = f" (did you mean {near[0]}?)" if near else ""
+        return f"no line of its metrics has {name}; they have {', '.join(known)}{guess}"
+    numbers = [line for line in told if number(line[name]) is not None]
+    if not numbers:
+        return f"its {name} was never a number, but {told[-1][name]!r}"
+    epochs = [epoch for line in numbers if (epoch := number(line.get("epoch"))) is not None]
+    of = f"of epochs {min(epochs):g} to {max(epochs):g}" if epochs else "without an `epoch`"
+    return f"no line of its metrics tells {name} of epoch {objective.epoch}; there are lines {of}"
+
+
+def _trials(numbers: Sequence[int], most: int = 10) -> str:
+    listed = ", ".join(map(str, numbers[:most]))
+    more = f" and {len(numbers) - most} more" if len(numbers) > most else ""
+    return f"trial{'s' if len(numbers) > 1 else ''} {listed}{more}"

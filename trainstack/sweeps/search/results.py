@@ -1,0 +1,99 @@
+"""What became of a sweep's trials: plain data, by whatever way it was read, and its form as JSON."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from math import isfinite
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from trainstack.settings.search_space.constraints import Value
+from trainstack.settings.search_space.space import Objective
+
+State = Literal["waiting", "queued", "running", "succeeded", "failed", "stopped"]
+"""`waiting`: not declared yet, under a cap. `stopped`: by the sweep's target, or because its set was taken out."""
+
+
+class TrialResult(BaseModel):
+    """One trial."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    number: int
+    set_id: str
+    run_id: str
+    parameters: dict[str, Value]
+    state: State
+    metrics: tuple[Mapping[str, Any], ...] = ()
+    """The lines of its metrics.jsonl, in order: the published one, else that of its newest attempt."""
+    reason: str = ""
+    """Of a trial that failed or was stopped: why, in words."""
+    last_lines: tuple[str, ...] = ()
+    """Of a trial that failed: what it printed last."""
+    started: datetime | None = None
+    finished: datetime | None = None
+    attempts: int = 0
+
+
+_TRIALS = TypeAdapter(tuple[TrialResult, ...])
+
+
+def objective_value(metrics: Sequence[Mapping[str, Any]], objective: Objective) -> float | None:
+    """The figure by which a trial is compared; None where no line tells it, or only as something that is no number."""
+    told = [line for line in metrics if number(line.get(objective.metric)) is not None]
+    values = [float(line[objective.metric]) for line in told]
+    if not values:
+        return None
+    if objective.epoch == "best":
+        return max(values) if objective.direction == "maximize" else min(values)
+    if objective.epoch == "last":
+        return values[-1]
+    return next((value for line, value in zip(told, values, strict=True) if line.get("epoch") == objective.epoch), None)
+
+
+def to_json(sweep: str, objective: Objective, results: Sequence[TrialResult]) -> dict[str, Any]:
+    """A sweep's results for programs: `trainstack sweep results --json`."""
+    return {
+        "sweep": sweep,
+        "objective": objective.model_dump(by_alias=True),
+        "trials": [
+            {
+                **each.model_dump(mode="json", exclude={"metrics"}),
+                "metrics": [{key: _written(value) for key, value in line.items()} for line in each.metrics],
+                "objective": objective_value(each.metrics, objective),
+            }
+            for each in results
+        ],
+    }
+
+
+def from_json(text: str, sweep: str) -> tuple[TrialResult, ...]:
+    """The trials that `to_json` told of this sweep. Raises ValueError, which says what is wrong."""
+    try:
+        whole = TypeAdapter(dict[str, Any]).validate_json(text)
+        if whole["sweep"] != sweep:
+            raise ValueError(f"holds the results of the sweep {whole['sweep']}, not of {sweep}")
+        trials = [{key: value for key, value in each.items() if key != "objective"} for each in whole["trials"]]
+        return _TRIALS.validate_python(trials)
+    except KeyError as error:
+        raise ValueError(f"has no `{error.args[0]}`") from None
+    except (AttributeError, TypeError):
+        raise ValueError("`trials` is no list of maps") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc'])) or 'the text'}: {first['msg']}") from None
+
+
+def _written(value: object) -> object:
+    """A figure as JSON can say it, which knows no number that is none."""
+    return None if isinstance(value, float) and not isfinite(value) else value
+
+
+def number(value: object) -> float | None:
+    """What a line says as a number; None for what is no finite one, and for true and false."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    try:
+        return float(value) if isfinite(value) else None
+    except OverflowError:  # a whole number that is longer than any of the others
+        return None

@@ -1,0 +1,158 @@
+"""Draws from a space: Optuna's samplers, and scipy's normal distributions, which Optuna has not.
+
+Both know of what is even only. So each parameter has a coordinate that is drawn evenly: the number itself or its
+logarithm, the place in a list, the count of steps, and of a normal distribution the share of it that lies below.
+"""
+
+import hashlib
+import math
+import warnings
+from collections.abc import Iterator
+
+import optuna
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.exceptions import ExperimentalWarning
+from optuna.samplers import QMCSampler, RandomSampler
+from optuna.trial import TrialState, create_trial
+
+from trainstack.settings.search_space.constraints import Value
+from trainstack.settings.search_space.space import Normal, Parameter, Space
+from trainstack.settings.search_space.space_values import count, limits, nearest_step, same, stepped
+
+Coordinate = bool | int | float | str
+"""What Optuna says of a parameter, in its own terms."""
+
+_DIGITS = 6
+"""Significant digits of a number that is drawn: where libraries differ in the last bit, sets do not."""
+_EDGE = 1e-9
+"""How near to 0 and 1 the share of a distribution may be, beyond which it has no end."""
+
+
+def quietly() -> None:
+    """Let Optuna say nothing of what it does: its log is not for those who run our commands."""
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+
+def draws(space: Space) -> Iterator[dict[str, Value]]:
+    """Sets without end, by the space's method and seed, conditions and constraints aside.
+
+    The first of them stay the same when more are drawn, and when parameters are reordered; of a random search also what
+    is drawn of a parameter when another one is added.
+    """
+    quietly()
+    coordinates = _independent(space) if space.method == "random" else _sequence(space)
+    for each in coordinates:
+        yield {name: value(parameter, each[name]) for name, parameter in space.parameters.items()}
+
+
+def _independent(space: Space) -> Iterator[dict[str, Coordinate]]:
+    study, trial = optuna.create_study(), create_trial(state=TrialState.RUNNING)
+    # A stream for each parameter, so that one does not take another's draws.
+    samplers = {name: RandomSampler(seed=seed_of(space.seed, name)) for name in space.parameters}
+    kinds = {name: distribution(parameter) for name, parameter in space.parameters.items()}
+    while True:
+        yield {name: each.sample_independent(study, trial, name, kinds[name]) for name, each in samplers.items()}
+
+
+def _sequence(space: Space) -> Iterator[dict[str, Coordinate]]:
+    study, trial = optuna.create_study(), create_trial(state=TrialState.RUNNING)
+    with warnings.catch_warnings():
+        # The interface may change, which the pinned version does not.
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        sampler = QMCSampler(qmc_type=space.method, scramble=True, seed=seed_of(space.seed, ""))
+    kinds = {name: distribution(space.parameters[name]) for name in sorted(space.parameters)}
+    # The sampler leaves out what has one value; of a choice that is its first, of numbers their lowest.
+    fixed = {name: getattr(kind, "low", 0) for name, kind in kinds.items() if kind.single()}
+    free = {name: kind for name, kind in kinds.items() if name not in fixed}
+    while True:
+        yield {**fixed, **sampler.sample_relative(study, trial, free)}
+
+
+def seed_of(seed: int, name: str) -> int:
+    """A seed of 32 bits, which is what numpy's first generator takes."""
+    return int.from_bytes(hashlib.sha256(f"{seed}:{name}".encode()).digest()[:4], "big")
+
+
+def distribution(parameter: Parameter) -> BaseDistribution:
+    """Where the parameter's coordinate lies."""
+    if parameter.categorical is not None:
+        return CategoricalDistribution(tuple(range(len(parameter.categorical))))
+    whole, numbers = parameter.int_range, parameter.float_range
+    if whole is not None and whole.log:
+        return IntDistribution(whole.low, whole.high, log=True)
+    steps = count(parameter)
+    if steps is not None:
+        return IntDistribution(0, steps - 1)
+    if parameter.normal is not None or parameter.log_normal is not None:
+        return FloatDistribution(_EDGE, 1 - _EDGE)
+    low, high = limits(parameter)
+    log = parameter.log_uniform is not None or (numbers is not None and numbers.log)
+    return FloatDistribution(low or 0.0, high or 0.0, log=log)
+
+
+def value(parameter: Parameter, coordinate: Coordinate) -> Value:
+    """The parameter's value at a coordinate."""
+    whole, numbers = parameter.int_range, parameter.float_range
+    if whole is not None and whole.log:
+        return int(coordinate)
+    if parameter.choices:
+        return parameter.choices[int(coordinate)]
+    if whole is not None:
+        return whole.low + int(coordinate) * whole.step
+    if numbers is not None and numbers.step is not None:
+        return stepped(numbers, int(coordinate))
+    number = float(coordinate)
+    if parameter.normal is not None:
+        number = _quantile(parameter.normal, number)
+    elif parameter.log_normal is not None:
+        number = math.exp(_quantile(_of_logarithm(parameter.log_normal), number))
+    low, high = limits(parameter)
+    rounded = float(f"{number:.{_DIGITS}g}") + 0.0
+    # Rounding may lead a hair over the edge.
+    return min(max(rounded, -math.inf if low is None else low), math.inf if high is None else high)
+
+
+def coordinate(parameter: Parameter, given: Value) -> Coordinate:
+    """The inverse of `value`, of a value that the parameter may have."""
+    whole = parameter.int_range
+    if whole is not None and whole.log:
+        return int(given)
+    if parameter.choices:
+        return next(index for index, each in enumerate(parameter.choices) if same(given, each))
+    number = float(given)
+    if whole is not None:
+        return (int(given) - whole.low) // whole.step
+    numbers = parameter.float_range
+    if numbers is not None and numbers.step is not None:
+        return nearest_step(numbers, number)
+    share = None
+    if parameter.normal is not None:
+        share = _share(parameter.normal, number)
+    elif parameter.log_normal is not None:
+        share = _share(_of_logarithm(parameter.log_normal), math.log(number))
+    return number if share is None else min(max(share, _EDGE), 1 - _EDGE)
+
+
+def _of_logarithm(normal: Normal) -> Normal:
+    """The distribution that the logarithm has, with its bounds."""
+    low, high = (None if each is None else math.log(each) for each in (normal.low, normal.high))
+    return normal.model_copy(update={"low": low, "high": high})
+
+
+def _quantile(normal: Normal, share: float) -> float:
+    from scipy.stats import truncnorm  # noqa: PLC0415 (half a second, for those who have such a parameter)
+
+    return float(truncnorm.ppf(share, *_cut(normal), loc=normal.mean, scale=normal.std))
+
+
+def _share(normal: Normal, number: float) -> float:
+    from scipy.stats import truncnorm  # noqa: PLC0415 (as above)
+
+    return float(truncnorm.cdf(number, *_cut(normal), loc=normal.mean, scale=normal.std))
+
+
+def _cut(normal: Normal) -> tuple[float, float]:
+    """The bounds in standard deviations from the mean, as scipy has them."""
+    low = -math.inf if normal.low is None else (normal.low - normal.mean) / normal.std
+    high = math.inf if normal.high is None else (normal.high - normal.mean) / normal.std
+    return low, high

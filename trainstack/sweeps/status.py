@@ -1,0 +1,267 @@
+"""What the trials of a sweep are doing, from the objects that a cluster has of them.
+
+Pure. A trial is a launch of its own, or a completion index of an Indexed Job, or it was one: then its record alone
+tells how it ended.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from trainstack.objects.labels import LAUNCH, QUEUE
+from trainstack.runs.launches import LiveLaunch, indexes, live_launch
+from trainstack.runs.manifests.indexed_job import NOT_REACHED
+from trainstack.runs.parameter_file import Data
+from trainstack.runs.records import Ledger
+from trainstack.runs.status.kinds import KINDS
+from trainstack.runs.status.main_container import trainer
+from trainstack.runs.status.pods import pod_views, problems
+from trainstack.runs.status.waiting import Queueing, conditions, why_waiting
+from trainstack.sweeps.indexed import Batch, batches
+
+Body = Mapping[str, Any]
+_DEADLINE = "deadline: it took longer than it may (activeDeadlineSeconds)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveTrial:
+    """One trial."""
+
+    state: Literal["queued", "running", "succeeded", "failed", "stopped", "gone"]
+    """`gone`: it was launched, and what is left in the cluster does not tell how it ended."""
+    reason: str = ""
+    """Why it waits, does not go on, or has failed, in words; empty where nothing is to be said."""
+    controller: str = ""
+    """Of one that failed, and of whose pods none is left: its controller's words. The record tells more."""
+    started: datetime | None = None
+    finished: datetime | None = None
+    attempts: int = 0
+    """Pods that are there of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepObjects:
+    """What was read of a sweep."""
+
+    launches: Sequence[Body] = ()
+    ledgers: Sequence[Ledger] = ()
+    files: Mapping[str, Data] = field(default_factory=dict)
+    """Its parameter files, by name."""
+    pods: Sequence[Body] = ()
+    """Of all its launches; empty too where they may not be read."""
+    queueing: Mapping[str, Queueing] = field(default_factory=dict)
+    """Of launches that are queued, by uid."""
+    ledger_metadata: Mapping[str, Body] = field(default_factory=dict)
+    """Of the ledgers, by run id."""
+
+
+def live_trials(read: SweepObjects) -> dict[str, LiveTrial]:
+    """Every trial that was ever launched, by run id."""
+    found = {each.run_id: LiveTrial(state="gone") for each in read.ledgers if not each.trials}
+    pods: dict[str, list[Body]] = {}
+    for pod in sorted(read.pods, key=lambda each: str(each["metadata"].get("creationTimestamp"))):
+        pods.setdefault(pod["metadata"]["labels"].get(LAUNCH, ""), []).append(pod)
+    bodies = {live_launch(body).launch: body for body in read.launches}
+    launches = sorted(map(live_launch, read.launches), key=lambda each: each.created)
+    # Those of a launch of its own come last: a trial of a batch that is launched again is no more the batch's.
+    for batch in batches(launches, read.ledgers, read.files):
+        found |= _of_batch(batch, bodies, pods, read)
+    for launch in launches:
+        if launch.sweep is None or launch.sweep.set_id:
+            found[launch.run_id] = _of_launch(launch, bodies[launch.launch], pods.get(launch.launch, []), read)
+    return found
+
+
+def trial_pods(read: SweepObjects) -> dict[str, Body]:
+    """By run id of trials with a launch of their own, the pod whose log counts, where one has begun.
+
+    Of the first replica's pods one that has succeeded, else the youngest.
+    """
+    found = {}
+    by_launch: dict[str, list[Body]] = {}
+    for pod in read.pods:
+        if (pod.get("status") or {}).get("phase") not in (None, "Pending", "Unknown"):
+            by_launch.setdefault(pod["metadata"]["labels"].get(LAUNCH, ""), []).append(pod)
+    for launch in sorted(map(live_launch, read.launches), key=lambda launch: launch.created):
+        pods = by_launch.get(launch.launch)
+        if pods and launch.sweep is not None and launch.sweep.set_id:
+            first = pod_views(pods, launch.kind)[0].name
+            replica = next(_replica(pod, launch.kind) for pod in pods if pod["metadata"]["name"] == first)
+            attempts = [pod for pod in pods if _replica(pod, launch.kind) == replica]
+            found[launch.run_id] = max(attempts, key=_age)
+    return found
+
+
+def _replica(pod: Body, kind: str) -> tuple[str | None, str | None]:
+    """Role and index, as far as the pod has them: of a Job that is not indexed all pods are attempts at the same."""
+    marks = {**(pod["metadata"].get("annotations") or {}), **(pod["metadata"].get("labels") or {})}
+    facts = KINDS[kind]
+    return marks.get(facts.role_label or ""), marks.get(facts.index_label or "")
+
+
+def _age(pod: Body) -> tuple[bool, str]:
+    return pod["status"]["phase"] == "Succeeded", str(pod["metadata"].get("creationTimestamp"))
+
+
+def _of_launch(launch: LiveLaunch, body: Body, pods: Sequence[Body], read: SweepObjects) -> LiveTrial:
+    reason = ""
+    if launch.phase == "queued":
+        reason = _waits(body, read)
+    elif launch.phase == "running":
+        reason = "; ".join(each for pod in pods for each in problems(pod))
+    elif launch.phase == "failed":
+        reason = _why_failed(body, pods)
+    began, ended = _times(body)
+    return LiveTrial(
+        state=launch.phase,
+        reason=reason,
+        controller="" if reason or launch.phase != "failed" else _words(conditions(body).get("Failed", {})),
+        started=began,
+        finished=ended,
+        attempts=len(pods),
+    )
+
+
+def _of_batch(
+    batch: Batch, bodies: Mapping[str, Body], pods: Mapping[str, list[Body]], read: SweepObjects
+) -> dict[str, LiveTrial]:
+    members = {index: run_id for index, run_id in enumerate(batch.members) if run_id}
+    launch = batch.launch
+    if launch is None or launch.sweep is None:
+        return {run_id: LiveTrial(state="gone") for run_id in members.values()}
+    body = bodies[launch.launch]
+    done = {*launch.sweep.succeeded}
+    failed = {*indexes((body.get("status") or {}).get("failedIndexes") or "")}
+    of_index: dict[int, list[Body]] = {}
+    for pod in pods.get(launch.launch, []):
+        of_index.setdefault(_index(pod), []).append(pod)
+    waits = _waits(body, read) if launch.phase == "queued" else ""
+    found = {}
+    for index, run_id in members.items():
+        own = of_index.get(index, [])
+        if index in done:
+            found[run_id] = _ended("succeeded", own)
+        elif index in failed:
+            found[run_id] = _failed_index(own)
+        elif launch.phase == "queued":
+            found[run_id] = LiveTrial(state="queued", reason=waits, attempts=len(own))
+        elif launch.phase == "running":
+            found[run_id] = _active_index(own, body)
+        else:
+            found[run_id] = LiveTrial(state="stopped", reason=_why_stopped(body), attempts=len(own))
+    return found
+
+
+def _active_index(pods: Sequence[Body], body: Body) -> LiveTrial:
+    if not pods:
+        most = body["spec"].get("parallelism")
+        return LiveTrial(state="queued", reason=f"its batch trains {most} at once")
+    last = pods[-1]
+    phase = (last.get("status") or {}).get("phase")
+    if phase == "Running":
+        began = datetime.fromisoformat(last["status"]["startTime"]) if "startTime" in last["status"] else None
+        return LiveTrial(state="running", reason="; ".join(problems(last)), started=began, attempts=len(pods))
+    if phase == "Succeeded":
+        # The Job counts it in a moment.
+        return _ended("succeeded", pods)
+    if phase == "Failed":
+        return LiveTrial(state="queued", reason=f"it is tried again: {_why_ended(last)}", attempts=len(pods))
+    return LiveTrial(state="queued", reason="; ".join(problems(last)), attempts=len(pods))
+
+
+def _failed_index(pods: Sequence[Body]) -> LiveTrial:
+    """One that failed, or that is finished without the target: its pod's exit code tells which."""
+    if not pods:
+        return LiveTrial(state="gone")
+    if _exit_code(pods[-1]) == NOT_REACHED:
+        return _ended("succeeded", pods)
+    return _ended("failed", pods, _why_ended(pods[-1]))
+
+
+def _ended(state: Literal["succeeded", "failed"], pods: Sequence[Body], reason: str = "") -> LiveTrial:
+    began = next((each["status"]["startTime"] for each in pods if "startTime" in (each.get("status") or {})), None)
+    ends = [end for each in pods if (end := _terminated(each).get("finishedAt"))]
+    return LiveTrial(
+        state=state,
+        reason=reason,
+        started=datetime.fromisoformat(began) if began else None,
+        finished=datetime.fromisoformat(ends[-1]) if ends else None,
+        attempts=len(pods),
+    )
+
+
+def _waits(body: Body, read: SweepObjects) -> str:
+    queue = body["metadata"]["labels"].get(QUEUE)
+    queueing = read.queueing.get(body["metadata"]["uid"])
+    if queue is None or queueing is None:
+        return ""
+    return why_waiting(queue, queueing)
+
+
+def _why_failed(body: Body, pods: Sequence[Body]) -> str:
+    """Why a launch has failed: what ended its last pod; empty where there is none."""
+    failed = conditions(body).get("Failed", {})
+    if failed.get("reason") == "DeadlineExceeded":
+        return _DEADLINE
+    ended = [pod for pod in pods if (pod.get("status") or {}).get("phase") == "Failed"]
+    return _why_ended(ended[-1]) if ended else ""
+
+
+def _why_stopped(body: Body) -> str:
+    """Why a batch has ended before all its trials had."""
+    found = conditions(body)
+    if "Complete" in found:
+        return "another trial has reached the target"
+    failed = found.get("Failed", {})
+    if failed.get("reason") == "DeadlineExceeded":
+        return "the time of all trials together is up (the sweep's activeDeadlineSeconds)"
+    if failed.get("reason") == "MaxFailedIndexesExceeded":
+        return "too many other trials have failed (maxFailedIndexes)"
+    return f"its batch has failed: {_words(failed)}"
+
+
+def _words(condition: Body) -> str:
+    return ": ".join(filter(None, (condition.get("reason"), condition.get("message"))))
+
+
+def _why_ended(pod: Body) -> str:
+    status = pod.get("status") or {}
+    if status.get("reason") == "DeadlineExceeded":
+        return _DEADLINE
+    disrupted = conditions(pod).get("DisruptionTarget", {})
+    if disrupted.get("status") == "True" or status.get("reason") == "Evicted":
+        words = disrupted.get("message") or status.get("message") or disrupted.get("reason", "")
+        return f"evicted: {words}" if words else "evicted"
+    code = _exit_code(pod)
+    if _terminated(pod).get("reason") == "OOMKilled":
+        return f"out of memory (exit {code}): raise its limit in `resources`"
+    return f"crashed (exit {code})" if code is not None else status.get("message") or "its pod has failed"
+
+
+def _exit_code(pod: Body) -> int | None:
+    code = _terminated(pod).get("exitCode")
+    return None if code is None else int(code)
+
+
+def _terminated(pod: Body) -> Mapping[str, Any]:
+    """How the container that trains has ended; {} where it has not, or that is not told."""
+    statuses = {each["name"]: each for each in (pod.get("status") or {}).get("containerStatuses") or ()}
+    if not statuses:
+        return {}
+    state = statuses[trainer(list(statuses))].get("state") or {}
+    return state.get("terminated") or {}
+
+
+def _times(body: Body) -> tuple[datetime | None, datetime | None]:
+    """When a launch began and ended, as far as its controller tells."""
+    status = body.get("status") or {}
+    failed = conditions(body).get("Failed", {})
+    told = (status.get("startTime"), status.get("completionTime") or failed.get("lastTransitionTime"))
+    began, ended = (datetime.fromisoformat(each) if each else None for each in told)
+    return began, ended
+
+
+def _index(pod: Body) -> int:
+    marks = {**(pod["metadata"].get("annotations") or {}), **(pod["metadata"].get("labels") or {})}
+    return int(marks.get(KINDS["Job"].index_label or "", -1))
