@@ -22,6 +22,7 @@ import typer
 import yaml
 
 from bench.telling import tell
+from trainstack.declared.declared import Declared
 from trainstack.preflight.preflight import examine
 from trainstack.settings.loading.load import load_with_places
 
@@ -88,7 +89,7 @@ def large() -> tuple[float, float]:
         began = time.process_time()
         loaded = load_with_places(root, "large")
         read = time.process_time()
-        checked = examine(loaded.settings, root, loaded.places)
+        checked = examine(Declared(loaded.settings), root, loaded.places)
         ended = time.process_time()
     never = sum(verdict.outcome == "never fits" for verdict in checked.verdicts)
     if (len(checked.verdicts), never) != (_RUNS, _RUNS // 10):

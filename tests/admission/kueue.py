@@ -12,7 +12,7 @@ import yaml
 
 from tests.cluster.people import Person
 from tests.cluster.project import ROOT
-from trainstack.declared import CACHE, release_path
+from trainstack.declared.inputs import CACHE, release_path
 from trainstack.dev.cluster.cluster import Cluster
 from trainstack.dev.cluster.images import ensure_images, operators
 from trainstack.dev.cluster.layout import Layout

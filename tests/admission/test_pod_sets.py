@@ -8,6 +8,7 @@ import pytest
 from tests.admission.bench import Bench, key
 from tests.admission.kueue import Body, until
 from tests.unit.make import make_cluster_queue, make_distributed, make_queues, make_run, make_settings
+from trainstack.declared.declared import Declared
 from trainstack.kueue.from_objects import declared_model
 from trainstack.kueue.model import PodSet, Workload
 from trainstack.kueue.workloads import declared_workloads, read_kueue_workload, read_workload
@@ -72,7 +73,7 @@ def launched(bench: Bench) -> Iterator[dict[str, Workload]]:
     try:
         names = {key(body) for body in launches}
         until("all Workloads are there", lambda: names <= bench.workloads().keys())
-        model = declared_model(settings)
+        model = declared_model(Declared(settings))
         live = {name: read_kueue_workload(body, model) for name, body in bench.workloads().items() if name in names}
         yield {each.partition("/")[2]: body for each, body in live.items() if isinstance(body, Workload)}
     finally:
@@ -100,7 +101,7 @@ def bare(sets: tuple[PodSet, ...]) -> list[PodSet]:
 def test_every_kind_of_run_is_read_as_kueue_reads_it(launched: dict[str, Workload]) -> None:
     """Names, order, counts, requests with those of init containers, selectors and tolerations; priority and queue."""
     settings = environment()
-    ours = declared_workloads(settings, declared_model(settings))
+    ours = declared_workloads(Declared(settings), declared_model(Declared(settings)))
     assert [each.name for each in ours] == [each.name for each in settings.workloads.runs]
     for workload in ours:
         theirs = launched[workload.name]
@@ -112,5 +113,5 @@ def test_a_job_that_may_shrink_says_how_far(launched: dict[str, Workload]) -> No
     """By Kueue's annotation."""
     settings = environment()
     job = shrinking(manifest(settings.workloads.runs[1], "test", named("several")))
-    ours = read_workload(job, (), declared_model(settings))
+    ours = read_workload(job, (), declared_model(Declared(settings)))
     assert (bare(ours.pod_sets), ours.pod_sets[0].least) == (bare(launched["shrinking"].pod_sets), 2)

@@ -12,6 +12,7 @@ from tests.admission.kueue import Body, until
 from tests.cluster.people import Person, cluster_command
 from tests.cluster.project import Project
 from tests.unit.make import make_cluster_queue, make_group, make_run, make_settings
+from trainstack.declared.declared import Declared
 from trainstack.dev.cluster.cluster import Cluster
 from trainstack.kueue.admission_simulator import Judge
 from trainstack.kueue.model import Snapshot
@@ -122,7 +123,7 @@ def read_snapshot(settings: Settings) -> Snapshot:
 
 def judged(snapshot: Snapshot, settings: Settings) -> Verdict:
     """The verdict on the environment's run."""
-    (workload,) = declared_workloads(settings, snapshot.model)
+    (workload,) = declared_workloads(Declared(settings), snapshot.model)
     return Judge(snapshot.model, snapshot.admitted).verdict(workload)
 
 

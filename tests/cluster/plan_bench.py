@@ -22,7 +22,8 @@ from scipy.stats import kendalltau
 from tests.admission.kueue import Body, install, until
 from tests.cluster.plan_scenarios import GATE, GPU, KINDS, LABEL, OWNER, PER_NODE, Scenario, run_name
 from tests.cluster.project import ROOT, Done
-from trainstack import declared as render
+from trainstack.declared.declared import Declared
+from trainstack.declared.inputs import read_inputs
 from trainstack.dev.cluster.api import Api as Server
 from trainstack.dev.cluster.cluster import Cluster
 from trainstack.dev.cluster.layout import Layout
@@ -148,7 +149,7 @@ class PlanBench:
         Kueue counts from when it has made the Workload of a Job itself, which may be in the second after.
         """
         settings = self.settings(scenario)
-        runs = render.runs(settings, render.read_inputs(settings, self._folder, commit=""))
+        runs = Declared(settings, read_inputs(settings, self._folder, commit="")).runs
         with _Watch(self._cluster, scenario.name) as watch:
             for turn in scenario.turns():
                 self.api.create(dict(runs[place].manifest) for place in turn)

@@ -9,7 +9,6 @@ import yaml
 
 from tests.cluster.project import ROOT
 from tests.cluster.test_pods import make_environment
-from trainstack.declared import CACHE
 from trainstack.dev.toolchain import tools
 from trainstack.objects.labels import Manifest
 from trainstack.review.declared import declared
@@ -82,7 +81,7 @@ def test_nothing_is_critical_but_what_was_reviewed(tmp_path: Path) -> None:
     """All operators and all kinds of runs; and each entry of the list is needed."""
     tools.ensure(["kube-score"])
     root = make_project(tmp_path)
-    bodies = with_pods(declared(root, "strict", commit="", releases=True, cache=ROOT / CACHE))
+    bodies = with_pods(declared(root, "strict", commit="", releases=True, cached=True))
     kinds = {body["kind"] for body in bodies}
     assert {"Deployment", "Job", "NetworkPolicy", "Pod", "PyTorchJob", "TrainJob", "JobSet"} <= kinds
     found = critical(tmp_path, bodies)

@@ -9,7 +9,8 @@ import hypothesis
 
 from tests.dryrun.draws import Config
 from tests.dryrun.server import Manifest, Server
-from trainstack.declared import Inputs, everything
+from trainstack.declared.declared import Declared
+from trainstack.declared.inputs import Inputs
 from trainstack.preflight.preflight import examine
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import load_with_places
@@ -43,16 +44,16 @@ class Course:
         except SettingsError:
             self.counts["refused as files"] += 1
             return None
-        stopping = [finding.id for finding in examine(settings, self.folder).findings if finding.stops]
+        stopping = [finding.id for finding in examine(Declared(settings), self.folder).findings if finding.stops]
         if stopping:
             self.counts["refused by rules"] += 1
             self.counts.update({f"refused by {', '.join(stopping)} alone": self._taken(settings)})
             return None
         self.counts["accepted"] += 1
-        return everything(settings, Inputs(wrapper="print()", commit="abc"))
+        return Declared(settings, Inputs(wrapper="print()", commit="abc")).manifests()
 
     def _taken(self, settings: Settings) -> bool:
         try:
-            return not self.server.refusals(everything(settings, Inputs(wrapper="print()", commit="abc")))
+            return not self.server.refusals(Declared(settings, Inputs(wrapper="print()", commit="abc")).manifests())
         except ValueError:
             return False

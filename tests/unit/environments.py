@@ -17,13 +17,11 @@ from tests.unit.make import (
     make_training_operator,
 )
 from tests.unit.manifests import test_kueue_install, test_trainer_install, test_training_operator_install
-from trainstack import declared as render
-from trainstack.declared import Inputs
+from trainstack.declared.declared import Declared
+from trainstack.declared.inputs import Inputs, read_inputs
 from trainstack.guards.cluster_identity import Cluster
 from trainstack.guards.states import OwnState
 from trainstack.live.snapshot import Runs
-from trainstack.platform.operators.install import in_order
-from trainstack.platform.retained import retained
 from trainstack.settings.loading.load import load
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment, Namespace
@@ -41,6 +39,7 @@ HERE = Cluster({"kube-system": "here"}, "lab", "https://lab:6443")
 OWN = "a" * 32
 """The identity of the engine's state."""
 COMMITTED = stacks(ROOT)
+EMPTY_CLUSTER = Runs(live=(), ledgers=(), wrappers={})
 
 
 def make_releases() -> dict[str, tuple[dict[str, Any], ...]]:
@@ -57,7 +56,7 @@ def make_releases() -> dict[str, tuple[dict[str, Any], ...]]:
 def committed(stack: str) -> tuple[Settings, Inputs]:
     """An environment of this repository, with the releases in small, and with no run that waits for another one."""
     settings = load(ROOT, stack)
-    read = render.read_inputs(settings.model_copy(update={"operators": Operators()}), ROOT, commit="c" * 40)
+    read = read_inputs(settings.model_copy(update={"operators": Operators()}), ROOT, commit="c" * 40)
     runs = [run.model_copy(update={"depends_on": ()}) for run in settings.workloads.runs]
     workloads = settings.workloads.model_copy(update={"runs": tuple(runs)})
     return settings.model_copy(update={"workloads": workloads}), replace(read, releases=make_releases())
@@ -106,22 +105,20 @@ def of_one_half(half: str) -> tuple[Settings, Inputs]:
 
 def decide(settings: Settings, inputs: Inputs) -> Decided:
     """What becomes of runs and sweeps on a cluster that has none of them."""
-    return runs_and_sweeps(settings, inputs, Runs(live=(), ledgers=(), wrappers={}))
+    return runs_and_sweeps(Declared(settings, inputs), EMPTY_CLUSTER)
 
 
 def make_program(settings: Settings, inputs: Inputs) -> Program:
     """What the program declares for an environment on an empty cluster."""
-    installs = render.operators(settings, inputs)
+    declared = Declared(settings, inputs)
     return Program(
-        settings=settings,
         cluster=HERE,
         state=OwnState(OWN),
-        operators=installs,
-        decided=decide(settings, inputs),
+        declared=declared,
+        decided=runs_and_sweeps(declared, EMPTY_CLUSTER),
         recorded=(),
         departing={},
         taken=(),
-        retained=tuple(retained(settings, in_order(installs.values()))),
         notes=(),
         verdicts=(),
     )

@@ -18,7 +18,8 @@ from typer.core import TyperCommand, TyperGroup
 from trainstack.cli import deploy
 from trainstack.cli.app import app
 from trainstack.cli.session import Session
-from trainstack.declared import read_inputs
+from trainstack.declared.declared import Declared
+from trainstack.declared.inputs import read_inputs
 from trainstack.dev.toolchain import debian
 from trainstack.dev.toolchain.versions import collect
 from trainstack.preflight.finding import Finding
@@ -275,7 +276,7 @@ def test_an_environment_to_be_pinned_lacks_its_pins_alone(stack: str) -> None:
     loaded = load_with_places(ROOT, stack)
     settings = loaded.settings
     without = settings.model_copy(update={"operators": Operators()})
-    used = used_images(without, read_inputs(without, ROOT, commit=""))
+    used = used_images(Declared(without, read_inputs(without, ROOT, commit="")))
     found = [each for each in check(settings, ROOT, loaded.places) if not needs_tools(each)]
     assert {each.id for each in found} == {"image-unpinned"}
     assert {each.path for each in found if not each.path.startswith("operators.")} == {each.path for each in used}

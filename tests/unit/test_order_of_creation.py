@@ -9,13 +9,12 @@ import pytest
 
 from tests.registrations.recorder import Echo, record
 from tests.unit.environments import COMMITTED, committed, decide, decrypted, make_program, of_one_half, whole
-from trainstack import declared as render
+from trainstack.components import operators
 from trainstack.components.objects import called
-from trainstack.declared import Inputs
+from trainstack.declared.declared import Declared
+from trainstack.declared.inputs import Inputs
 from trainstack.settings.model import Settings
-from trainstack.stacks import platform
 from trainstack.stacks.assemble import assemble
-from trainstack.stacks.plan_change import _declared
 
 CRD = "CustomResourceDefinition"
 
@@ -23,7 +22,7 @@ CRD = "CustomResourceDefinition"
 @pytest.fixture(autouse=True)
 def _operators(monkeypatch: pytest.MonkeyPatch) -> None:
     """Operators answer at once."""
-    monkeypatch.setattr(platform, "wait_until_accepted", lambda *_: None)
+    monkeypatch.setattr(operators, "wait_until_accepted", lambda *_: None)
 
 
 def declared(settings: Settings, inputs: Inputs) -> list[tuple[str, str]]:
@@ -47,12 +46,12 @@ def declared(settings: Settings, inputs: Inputs) -> list[tuple[str, str]]:
 
 def rendered(settings: Settings, inputs: Inputs) -> list[tuple[str, str]]:
     """Type and name of every object that `render` prints, in its order."""
-    return [called(each) for each in render.everything(settings, inputs)]
+    return [called(each) for each in Declared(settings, inputs).manifests()]
 
 
 def guarded(settings: Settings, inputs: Inputs) -> list[tuple[str, str]]:
     """Type and name of every object that the guards look at before the first write, in their order."""
-    return [called(each) for each in _declared(settings, inputs, decide(settings, inputs))]
+    return [called(each) for each in Declared(settings, inputs).manifests(decide(settings, inputs).groups)]
 
 
 @pytest.mark.parametrize("stack", COMMITTED)
@@ -78,7 +77,7 @@ def test_a_stack_of_one_half(half: str) -> None:
 @pytest.mark.parametrize("stack", [*COMMITTED, "whole"])
 def test_the_stream_can_be_applied_in_its_order(stack: str) -> None:
     """`kubectl apply -f -` finds the namespace of each object, and the definition of its kind."""
-    objects = render.everything(*(whole() if stack == "whole" else committed(stack)))
+    objects = Declared(*(whole() if stack == "whole" else committed(stack))).manifests()
     place = {(each["kind"], each["metadata"].get("name", "")): index for index, each in enumerate(objects)}
     for index, each in enumerate(objects):
         assert place.get(("Namespace", each["metadata"].get("namespace")), -1) < index

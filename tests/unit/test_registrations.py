@@ -13,9 +13,9 @@ import yaml
 
 from tests.registrations.recorder import Echo, Registration, digest, record
 from tests.unit.environments import COMMITTED, committed, decrypted, make_program, of_one_half, whole
-from trainstack.declared import Inputs
+from trainstack.components import operators
+from trainstack.declared.inputs import Inputs
 from trainstack.settings.model import Settings
-from trainstack.stacks import platform
 from trainstack.stacks.assemble import assemble
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -38,7 +38,7 @@ def registered(name: str) -> list[Registration]:
         assemble(make_program(settings, inputs), pulumi.Output.from_input(section) if section["secrets"] else None)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(platform, "wait_until_accepted", lambda *_: None)
+        patch.setattr(operators, "wait_until_accepted", lambda *_: None)
         return record(declare, settings.stack, Echo({"kube-system": "here"}))
 
 

@@ -6,6 +6,7 @@ import typer
 
 from trainstack.cli.console import err, out, show_json
 from trainstack.cli.session import JsonOption, Session, StackOption, checkout
+from trainstack.declared.declared import Declared
 from trainstack.kueue.format import as_data, lines
 from trainstack.preflight.finding import Checked
 from trainstack.preflight.preflight import examine, unloaded
@@ -69,7 +70,7 @@ def _checked(stack: str, *, cluster: bool) -> Checked:
         loaded = load_with_places(root, stack)
     except SettingsError as error:
         return unloaded(error)
-    found = examine(loaded.settings, root, loaded.places)
+    found = examine(Declared(loaded.settings), root, loaded.places)
     if not cluster:
         return found
     from trainstack.cli.check_cluster import with_cluster  # noqa: PLC0415 (the client takes as long to load as all the rest)

@@ -5,10 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from trainstack import declared as render
 from trainstack.cli.console import step
 from trainstack.cli.session import Session
 from trainstack.cli.unserved_images import unserved_images
+from trainstack.declared.declared import Declared
+from trainstack.declared.inputs import FAULTS
 from trainstack.live.client import ClusterError
 from trainstack.live.environment import read_environment
 from trainstack.objects.labels import LAUNCH, RUN, SWEEP, WORKLOAD, Manifest
@@ -84,20 +85,20 @@ def _asked(manifests: Sequence[Manifest]) -> Iterator[Manifest]:
 
 
 def declared_manifests(root: Path, settings: Settings) -> list[Manifest]:
-    """What an environment declares. Raises one of `render.FAULTS` where it cannot be built from the files."""
-    return render.everything(settings, render.read_inputs(settings, root, commit="", cache=root / render.CACHE))
+    """What an environment declares. Raises one of `FAULTS` where it cannot be built from the files."""
+    return Declared.from_files(settings, root).manifests()
 
 
 def _built(root: Path, settings: Settings) -> tuple[list[Manifest], list[Finding]]:
     """What the environment declares, as far as it can be built, and what cannot be."""
     try:
         return declared_manifests(root, settings), []
-    except render.FAULTS as error:
+    except FAULTS as error:
         message = f"what the operators' releases would install is not checked: {error}"
         unknown = Finding.of(MANIFESTS_UNBUILT, Violation("operators", message, _THEN, "unknown"))
     try:
         return declared_manifests(root, settings.model_copy(update={"operators": Operators()})), [unknown]
-    except render.FAULTS as error:
+    except FAULTS as error:
         message = f"what the runs would launch is not checked: {error}"
         return [], [Finding.of(MANIFESTS_UNBUILT, Violation("workloads", message, _THEN))]
 

@@ -6,12 +6,12 @@ from dataclasses import asdict
 
 import typer
 
-from trainstack import declared as render
 from trainstack.cli.check_cluster import declared_manifests
 from trainstack.cli.console import err, fail, out, show_json
 from trainstack.cli.engine import environment, export
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.cli.state_files import read_state_files, state_folder
+from trainstack.declared.inputs import FAULTS
 from trainstack.dev.toolchain.errors import ToolchainError
 from trainstack.lifecycle.recovery.diagnosis import Diagnosis, diagnose, first_look
 from trainstack.lifecycle.recovery.loaders import WaitingLoader, waiting_loaders
@@ -106,7 +106,7 @@ def _declared(session: Session, seen: Seen | None, unseen: list[str]) -> Collect
     names = {run.name for _, run in session.settings.trained()}
     try:
         manifests = declared_manifests(session.root, session.settings)
-    except render.FAULTS as error:
+    except FAULTS as error:
         unseen.append(f"objects that are not in the state, since what the environment declares is not known: {error}")
         return None
     declared = {identity(each) for each in manifests if "name" in each["metadata"]}

@@ -11,7 +11,7 @@ _EXPECTED = (
     ("trainstack.platform.operators.release", "ReleaseError"),
     ("trainstack.platform.operators.install", "OperatorError"),
     ("trainstack.runs.errors", "WorkloadError"),
-    ("trainstack.declared", "InputsError"),
+    ("trainstack.declared.inputs", "InputsError"),
     ("trainstack.live.client", "ClusterError"),
     ("trainstack.sweeps.search.expand", "SpaceError"),
     ("trainstack.reports.errors", "ReportError"),

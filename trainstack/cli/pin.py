@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 import typer
 import yaml
 
-from trainstack import declared as render
 from trainstack.cli import staging
 from trainstack.cli.code_commits import resolve, revisions
 from trainstack.cli.console import err, fail, out, show_json, step
@@ -18,6 +17,7 @@ from trainstack.cli.local_registry import asking, local_registry
 from trainstack.cli.registry import Registries
 from trainstack.cli.registry_access import RegistryError, read_credentials
 from trainstack.cli.session import JsonOption, Session, StackOption
+from trainstack.declared.declared import Declared
 from trainstack.dev.cluster.errors import ClusterError
 from trainstack.preflight.preflight import check as preflight
 from trainstack.preflight.rules.images import image_unpinned
@@ -166,8 +166,8 @@ def _images(session: Session, loaded: Loaded) -> dict[str, UsedImage]:
     if faults:
         fail("\n".join(faults))
     try:
-        inputs = render.read_inputs(settings, session.root, commit="", cache=session.root / render.CACHE)
-        return {each.reference: each for each in used_images(settings, inputs) if not each.by_digest}
+        images = used_images(Declared.from_files(settings, session.root))
+        return {each.reference: each for each in images if not each.by_digest}
     except ValueError as error:
         fail(str(error))
 

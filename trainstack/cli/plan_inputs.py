@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from statistics import median
 
-from trainstack import declared as render
 from trainstack.cli.session import Session
+from trainstack.declared.declared import Declared
 from trainstack.forecast.other_workloads import Held, limits, matched, owners
 from trainstack.forecast.sweeps import launched
 from trainstack.kueue.from_live_objects import snapshot
@@ -44,18 +44,18 @@ def held_by(session: Session) -> Callable[[Settings], Held]:
     """
     settings, read = session.settings, read_holding(session.settings)
     without = settings.model_copy(update={"operators": Operators()})
-    inputs = render.read_inputs(without, session.root, commit="")
-    wanted = [render.ledger(each) for each in render.runs(without, inputs)]
+    declared = Declared.from_files(without, session.root)
+    wanted = [each.ledger for each in declared.runs]
     live, ledgers = read.runs.live, read.runs.ledgers
     whose = {owner: key for key, owner in owners(read.workloads).items()}
     runs, ended = matched(wanted, live, ledgers, whose)
     there = Held(
-        snapshot=snapshot(read.lists, settings, kueue=read.kueue),
+        snapshot=snapshot(read.lists, declared, kueue=read.kueue),
         now=read.now,
         runs=runs,
         limits=limits(read.workloads, read.owners),
         launched=ended,
     )
-    for sweep in render.sweeps(without, inputs):
+    for sweep in declared.sweeps:
         there = there.knowing(launched(sweep, live, ledgers, whose))
-    return lambda tried: replace(there, snapshot=snapshot(read.lists, tried, kueue=read.kueue))
+    return lambda tried: replace(there, snapshot=snapshot(read.lists, Declared(tried), kueue=read.kueue))

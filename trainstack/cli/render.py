@@ -8,7 +8,6 @@ import typer
 
 from trainstack.cli.console import fail, out, show_json
 from trainstack.cli.session import JsonOption, StackOption, checkout
-from trainstack.declared import CACHE
 from trainstack.platform.operators.release import ReleaseError
 from trainstack.review.declared import as_yaml, declared
 from trainstack.settings.errors import SettingsError
@@ -43,8 +42,7 @@ def render(
         if explain:
             _explain(folder, stack, as_json=as_json)
             return
-        cache = folder / CACHE if root is None else None
-        objects = declared(folder, stack, commit=commit(folder), releases=not without_releases, cache=cache)
+        objects = declared(folder, stack, commit=commit(folder), releases=not without_releases, cached=root is None)
     except ReleaseError as error:
         fail(f"{error}. Or leave the releases out: --without-releases")
     except (SettingsError, ValueError) as error:

@@ -7,7 +7,7 @@ import yaml
 
 from trainstack.cli.console import fail, out, show_json
 from trainstack.cli.session import JsonOption, Session, StackOption
-from trainstack.declared import CACHE, read_inputs
+from trainstack.declared.declared import Declared
 from trainstack.stacks.rights import Rights, rights_of
 
 FOLDER = Path("rights")
@@ -22,8 +22,7 @@ def rights_in(session: Session) -> Rights:
 
     Raises ReleaseError where a release manifest is missing, WorkloadError or OperatorError where one is not right.
     """
-    settings = session.settings
-    return rights_of(settings, read_inputs(settings, session.root, commit="", cache=session.root / CACHE))
+    return rights_of(Declared.from_files(session.settings, session.root))
 
 
 def text(session: Session) -> str:

@@ -12,7 +12,8 @@ from trainstack.cli.loader import data_loader
 from trainstack.cli.session import Session
 from trainstack.cli.sweep_logs import Outcome, TrialLogs
 from trainstack.cli.sweep_records import LAST_LINES, Record, read_records
-from trainstack.declared import InputsError, read_inputs, trials
+from trainstack.declared.declared import Declared
+from trainstack.declared.inputs import InputsError
 from trainstack.live.client import ClusterError
 from trainstack.live.sweeps import read_sweep
 from trainstack.reports.errors import ReportError
@@ -55,7 +56,7 @@ def planned_trials(session: Session, sweep: Sweep) -> tuple[PlannedTrial, ...]:
     # Which trials there are does not depend on the operators, whose releases are long.
     settings = session.settings.model_copy(update={"operators": Operators()})
     try:
-        return trials(settings, read_inputs(settings, session.root, commit=""))[sweep.name]
+        return Declared.from_files(settings, session.root).trials[sweep.name]
     except (InputsError, WorkloadError) as error:
         return fail(str(error))
 

@@ -5,13 +5,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import typer
 
-from trainstack import declared as render
 from trainstack.cli.console import err, step
 from trainstack.cli.image_builds import require_local
 from trainstack.cli.local_registry import asking, local_registry
 from trainstack.cli.registry import ImageMissingError, Registries
 from trainstack.cli.registry_access import RegistryError, read_credentials
 from trainstack.cli.session import Session
+from trainstack.declared.declared import Declared
 from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.registry_access import RegistryAccess
 from trainstack.live.snapshot import read_runs
@@ -96,10 +96,10 @@ def _launching(session: Session) -> Iterator[str]:
     settings = session.settings
     ledgers = read_runs(settings).ledgers
     launched = {run_id for ledger in ledgers for run_id in (ledger.run_id, *ledger.trials)}
-    inputs = render.read_inputs(settings, session.root, commit="", cache=session.root / render.CACHE)
-    for run in render.runs(settings, inputs):
+    declared = Declared.from_files(settings, session.root)
+    for run in declared.runs:
         if run.launch.run_id not in launched:
             yield run.workload.name
-    for sweep, trials in render.trials(settings, inputs).items():
+    for sweep, trials in declared.trials.items():
         if any(trial.run_id not in launched for trial in trials):
             yield sweep

@@ -1,7 +1,7 @@
 """Launches: the objects that train, whichever of runs or sweeps they are of, and the ledgers that remember them."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pulumi
@@ -9,66 +9,58 @@ import pulumi
 from trainstack.components.claims import Claim, claim_hooks
 from trainstack.components.objects import Object, declare, not_tried
 from trainstack.components.removal import in_a_thread
+from trainstack.declared.launches import LaunchGroup
+from trainstack.live.names import wait_until_free
+from trainstack.live.webhooks import wait_until_runtime_is_seen
 from trainstack.objects.labels import LAUNCH
+from trainstack.runs.records import Ledger
 
 _LAUNCH_LABEL = f'metadata.labels["{LAUNCH}"]'
 
 
 @dataclass(frozen=True, kw_only=True)
-class Launches:
-    """What `declare_launches` declares."""
+class LaunchOptions:
+    """How launches are created on a cluster that may have some of them already."""
 
-    launches: Sequence[Mapping[str, Any]]
-    """The objects, of whichever kind."""
-    companions: Mapping[str, Sequence[Mapping[str, Any]]]
-    """By launch name: the objects that it refers to, and which must be there before it."""
-    ledgers: Mapping[str, Mapping[str, Any]]
-    """By launch name: the ConfigMap that remembers it."""
-    live: Mapping[str, str]
-    """By launch name: the object that is there already, as `<namespace>/<name>`."""
-    seen: Callable[[Mapping[str, Any]], None]
-    """Takes a launch whose companions were made; returns once the cluster's webhooks know these."""
-    generating: pulumi.ProviderResource | None
-    """For objects whose names the API server chooses, which server-side apply cannot create; None where there are
-    none."""
-    claims: Mapping[str, Claim]
-    """By launch name: what `up` takes before it makes the object."""
-    context: str | None
-    """The kubeconfig's context."""
-    name_is_free: Callable[[Mapping[str, Any]], None]
-    """Returns once no other launch has the name of this object; raises when that one does not go."""
+    context: str | None = None
+    """The kubeconfig's context; None: the current one."""
+    live: Mapping[str, str] = field(default_factory=dict)
+    """By launch name: the object that the cluster has, as `<namespace>/<name>`."""
+    claims: Mapping[str, Claim] = field(default_factory=dict)
+    """By launch name: what is claimed in the cluster before the object is created."""
+    generating: pulumi.ProviderResource | None = None
+    """For objects whose names the API server chooses, which server-side apply cannot create."""
 
 
 def declare_launches(
-    args: Launches, parent: pulumi.Resource, after: Sequence[pulumi.Resource]
+    group: LaunchGroup, options: LaunchOptions, parent: pulumi.Resource, after: Sequence[pulumi.Resource]
 ) -> pulumi.Output[list[str]]:
     """Declare each launch, then its ledger, which completes the claim that precedes the launch.
 
-    The launched objects are returned as `<namespace>/<name>`.
+    Returns the launched objects as `<namespace>/<name>`.
     """
     launched: dict[str, Object] = {}
     names: list[pulumi.Input[str]] = []
-    for manifest in args.launches:
-        metadata = manifest["metadata"]
-        launch = metadata["labels"][LAUNCH]
-        others = _companions(args, manifest, parent)
-        shown = _not_tried_over_another(manifest, args.live)
-        (launched[launch],) = declare([shown], parent, [*after, *others], _options(manifest, args))
+    for each in group.launches:
+        metadata, launch = each.launch["metadata"], each.launch_name
+        companions = _companions(each, options.context, parent)
+        manifest = _not_tried_over_another(each.launch, options.live)
+        resource_options = _options(each.launch, options)
+        (launched[launch],) = declare([manifest], parent, [*after, *companions], resource_options)
         names.append(f"{metadata['namespace']}/{metadata['name']}" if "name" in metadata else launched[launch].id)
-    for launch, ledger in args.ledgers.items():
+    for launch, ledger in group.config_maps.items():
         declare([ledger], parent, [launched[launch]] if launch in launched else [])
     return pulumi.Output.all(*names)
 
 
-def _companions(args: Launches, manifest: Mapping[str, Any], parent: pulumi.Resource) -> list[Object]:
-    launch = manifest["metadata"]["labels"][LAUNCH]
-    companions = args.companions.get(launch, ())
-    if not companions:
+def _companions(ledger: Ledger, context: str | None, parent: pulumi.Resource) -> list[Object]:
+    if not ledger.companions:
         return []
+    name = f"{ledger.namespace}/{ledger.launch_name}-seen"
     # Webhooks look for what a launch refers to in a copy of their own, which is a moment behind the cluster.
-    hook = pulumi.ResourceHook(f"{manifest['metadata']['namespace']}/{launch}-seen", lambda _: args.seen(manifest))
+    hook = pulumi.ResourceHook(name, lambda _: wait_until_runtime_is_seen(ledger.launch, context))
     opts = pulumi.ResourceOptions(hooks=pulumi.ResourceHookBinding(after_create=[hook]))
-    return declare(companions, parent, opts=opts)
+    return declare(ledger.companions, parent, opts=opts)
 
 
 def _not_tried_over_another(manifest: Mapping[str, Any], live: Mapping[str, str]) -> Mapping[str, Any]:
@@ -83,7 +75,7 @@ def _not_tried_over_another(manifest: Mapping[str, Any], live: Mapping[str, str]
     return {**manifest, "metadata": not_tried(metadata)}
 
 
-def _options(manifest: Mapping[str, Any], args: Launches) -> pulumi.ResourceOptions:
+def _options(manifest: Mapping[str, Any], args: LaunchOptions) -> pulumi.ResourceOptions:
     """How a launch is made, by how it is named.
 
     A derived name carries every field, so another launch is another object; it never waits for its predecessor, whose
@@ -94,11 +86,14 @@ def _options(manifest: Mapping[str, Any], args: Launches) -> pulumi.ResourceOpti
     # A launch is never edited. The commit that it is recorded with is not in its name: where no ledger tells the old
     # one, an edit of that alone would replace an active Job.
     kept = ["metadata", "spec"] if launch in args.live else []
+    naming = _naming_options(manifest, args, kept)
+    if launch not in args.claims:
+        return naming
     claimed = pulumi.ResourceOptions(hooks=claim_hooks(args.claims[launch], manifest, args.context))
-    return pulumi.ResourceOptions.merge(_naming_options(manifest, args, kept), claimed)
+    return pulumi.ResourceOptions.merge(naming, claimed)
 
 
-def _naming_options(manifest: Mapping[str, Any], args: Launches, kept: Sequence[str]) -> pulumi.ResourceOptions:
+def _naming_options(manifest: Mapping[str, Any], args: LaunchOptions, kept: Sequence[str]) -> pulumi.ResourceOptions:
     metadata = manifest["metadata"]
     launch = metadata["labels"][LAUNCH]
     if "generateName" in metadata:
@@ -109,7 +104,7 @@ def _naming_options(manifest: Mapping[str, Any], args: Launches, kept: Sequence[
         return pulumi.ResourceOptions(ignore_changes=[*kept])
 
     async def until_free(_: pulumi.ResourceHookArgs) -> None:
-        await in_a_thread(lambda: args.name_is_free(manifest))
+        await in_a_thread(lambda: wait_until_free(manifest, args.context))
 
     hook = pulumi.ResourceHook(f"{metadata['namespace']}/{launch}-name-is-free", until_free)
     return pulumi.ResourceOptions(

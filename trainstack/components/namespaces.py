@@ -1,40 +1,44 @@
-"""Namespaces, with what keeps their pods apart from others'."""
+"""Namespaces and their NetworkPolicies."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pulumi
 
-from trainstack.components.objects import declare
-from trainstack.components.teardown import GONE_IN_TIME, Teardown, forgotten
-from trainstack.platform import namespaces as build
-from trainstack.platform import networks
+from trainstack.components.objects import declare_component
+from trainstack.components.sections import label, validated
+from trainstack.components.teardown import GONE_IN_TIME
+from trainstack.declared import platform
+from trainstack.declared.component import Component
 from trainstack.settings.sections.environment import Namespace
 
 
-@dataclass(frozen=True, kw_only=True)
-class NamespacesArgs:
-    """What `Namespaces` declares."""
-
-    stack: str
-    namespaces: tuple[Namespace, ...]
-    retained: frozenset[str]
-    """Those that hold a retained volume: a namespace takes all that is in it along."""
-    teardown: Teardown
-    """What is done before one of them goes."""
-
-
 class Namespaces(pulumi.ComponentResource):
-    """The namespaces of an environment."""
+    """Namespaces that admit restricted pods alone, with the NetworkPolicies that isolate them."""
 
     names: pulumi.Output[list[str]]
-    """The namespaces that there are now."""
+    """The names of the namespaces, once they exist."""
 
-    def __init__(self, name: str, args: NamespacesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Declare them."""
+    def __init__(
+        self,
+        name: str,
+        args: Sequence[Namespace | Mapping[str, Any]] | Component,
+        opts: pulumi.ResourceOptions | None = None,
+        *,
+        stack: str | None = None,
+    ) -> None:
+        """Declare namespaces.
+
+        Args:
+            name: the Pulumi name.
+            args: the namespaces, with the keys of `environment.namespaces` in an environment's file.
+            opts: the options of the component.
+            stack: the stack that the objects are labelled with; by default the Pulumi stack.
+
+        """
         super().__init__("trainstack:platform:Namespaces", name, {}, opts)
-        for each in args.namespaces:
-            keep = forgotten(args.teardown.namespace) if each.name in args.retained else GONE_IN_TIME
-            made = declare([build.namespace(each, args.stack)], self, opts=keep)
-            declare(networks.policies(each, args.stack), self, made)
-        self.names = pulumi.Output.from_input([each.name for each in args.namespaces])
+        if not isinstance(args, Component):
+            args = platform.namespaces([validated(Namespace, each) for each in args], label(stack))
+        declare_component(args, self, {"Namespace": GONE_IN_TIME})
+        self.names = pulumi.Output.from_input([each["metadata"]["name"] for each in args.of_kind("Namespace")])
         self.register_outputs({"names": self.names})

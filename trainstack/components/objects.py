@@ -5,11 +5,12 @@ type token is the generated SDK's (`kubernetes:batch/v1:Job`); that SDK's classe
 server's own dry run does not make, and turn each manifest into another form first.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pulumi
 
+from trainstack.declared.component import Component
 from trainstack.objects.labels import LAUNCH, MANAGED_BY
 from trainstack.runs.recorded import type_token
 
@@ -57,3 +58,32 @@ def declare(
     """Declare several objects under one parent, all after the same ones."""
     base = pulumi.ResourceOptions(parent=parent, depends_on=list(depends_on))
     return [Object(manifest, pulumi.ResourceOptions.merge(base, opts)) for manifest in manifests]
+
+
+def declare_component(
+    component: Component,
+    parent: pulumi.Resource,
+    options: Mapping[str, pulumi.ResourceOptions] | None = None,
+    change: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict,
+) -> list[Object]:
+    """Declare the objects of a component in their order.
+
+    Args:
+        component: the objects.
+        parent: the component's resource.
+        options: by kind, what the engine does with its objects. They do not apply to objects that are retained.
+        change: from a manifest to what the engine receives, which may have outputs of other resources.
+
+    """
+    resources: dict[int, Object] = {}
+    for declared in component.objects:
+        manifest = declared.manifest
+        own = pulumi.ResourceOptions(
+            parent=parent, depends_on=[resources[id(before)] for before in declared.after], protect=declared.protect
+        )
+        if declared.retain:
+            own = pulumi.ResourceOptions.merge(own, pulumi.ResourceOptions(retain_on_delete=True))
+        elif options and manifest["kind"] in options:
+            own = pulumi.ResourceOptions.merge(own, options[manifest["kind"]])
+        resources[id(manifest)] = Object(change(manifest), own)
+    return list(resources.values())

@@ -1,95 +1,131 @@
-"""The installs: Kueue, then everything whose pods Kueue's webhooks would otherwise block."""
+"""Installs of operators: Kueue first, then those whose pods Kueue's webhooks would otherwise block."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pulumi
 
-from trainstack.components.objects import Object, declare
-from trainstack.components.teardown import Teardown, forgotten
+from trainstack.components.objects import declare_component
+from trainstack.components.sections import label, validated
+from trainstack.declared import platform
+from trainstack.declared.component import Component
+from trainstack.declared.inputs import release_path
 from trainstack.live.client import ClusterError
-from trainstack.platform.operators.install import OperatorManifests
+from trainstack.live.webhooks import wait_until_accepted
+from trainstack.platform import probes
+from trainstack.platform.operators.release import read_release
+from trainstack.settings.sections.operators import Operators as OperatorsSettings
 
 
 @dataclass(frozen=True, kw_only=True)
 class OperatorArgs:
-    """An operator's manifests, checked and adjusted, and how to see that it answers."""
+    """What `Operator` declares."""
 
     version: str
-    manifests: OperatorManifests
-    retained: frozenset[str]
-    """Those of its namespaces that hold a retained volume."""
-    answers: Callable[[], None]
-    """Returns once the operator's webhooks take objects; raises ClusterError when they do not in time."""
-    teardown: Teardown
-    """What is done before one of its objects goes."""
+    objects: Component
+    """All objects but the definitions: namespaces, setup, controllers, extensions."""
+    probe: Mapping[str, Any]
+    """An object that only the operator's webhooks can admit, for a dry run."""
+    context: str | None
+    """The kubeconfig's context; None: the current one."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class DefinitionsArgs:
-    """What `Definitions` declares."""
-
-    crds: Sequence[Mapping[str, Any]]
-    teardown: Teardown
-    """What is done before one of them goes."""
+    def wait(self) -> None:
+        """Return once the operator's webhooks admit objects. Raises ClusterError when they do not in time."""
+        wait_until_accepted(self.probe, self.context)
 
 
 class Definitions(pulumi.ComponentResource):
-    """The definitions (CRDs) of all operators, before the first of them: Kueue looks for its kinds when it starts.
+    """The CustomResourceDefinitions of all operators, before the first operator.
 
-    The engine only forgets them: deleting one deletes every object of its kind, other teams' included. A teardown
-    deletes those of which nobody else has any.
+    The engine never deletes them: that would delete every object of their kinds, those of other teams included.
     """
 
     kinds: pulumi.Output[list[str]]
-    """The definitions that there are now, as `<plural>.<group>`."""
+    """The names of the definitions, `<plural>.<group>`, once they exist."""
 
-    def __init__(self, name: str, args: DefinitionsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Declare them."""
+    def __init__(self, name: str, args: Component, opts: pulumi.ResourceOptions | None = None) -> None:
+        """Declare definitions."""
         super().__init__("trainstack:platform:Definitions", name, {}, opts)
-        declare(args.crds, self, opts=forgotten(args.teardown.definition))
-        self.kinds = pulumi.Output.from_input([each["metadata"]["name"] for each in args.crds])
+        declare_component(args, self)
+        self.kinds = pulumi.Output.from_input([each["metadata"]["name"] for each in args.manifests])
         self.register_outputs({"kinds": self.kinds})
 
 
 class Operator(pulumi.ComponentResource):
-    """One operator, from its rights up to the point where its webhooks answer. It comes after the definitions."""
+    """One operator without its definitions, up to the moment its webhooks answer."""
 
     version: pulumi.Output[str]
-    """The release that is installed, once its webhooks answer; in a preview known only when its controller is there."""
+    """The release, once its webhooks answer; in a preview known only where its controller exists."""
 
     def __init__(self, name: str, args: OperatorArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Declare rights, configuration and services, then the controller."""
+        """Declare permissions, configuration and Services, then the controller."""
         super().__init__("trainstack:platform:Operator", name, {}, opts)
-        parts = args.manifests
-        setup = self._setup(args)
         # Ready is not enough: until the node's rules lead to the pod, a first object is refused. The hook runs
         # where the controller was created or changed, and what it waits for is part of that.
-        hook = pulumi.ResourceHook(f"{name}-answers", lambda _: args.answers())
-        controllers = declare(
-            parts.deployments,
-            self,
-            setup,
-            pulumi.ResourceOptions(
-                hooks=pulumi.ResourceHookBinding(
-                    after_create=[hook], after_update=[hook], before_delete=[args.teardown.controller]
-                )
-            ),
-        )
-        declare(parts.extensions, self, controllers)
+        hook = pulumi.ResourceHook(f"{name}-answers", lambda _: args.wait())
+        binding = pulumi.ResourceHookBinding(after_create=[hook], after_update=[hook])
+        resources = declare_component(args.objects, self, {"Deployment": pulumi.ResourceOptions(hooks=binding)})
+        pairs = zip(args.objects.manifests, resources, strict=True)
+        controllers = [resource for manifest, resource in pairs if manifest["kind"] == "Deployment"]
         self.version = pulumi.Output.all(*(each.id for each in controllers)).apply(lambda _: _answering(args))
         self.register_outputs({"version": self.version})
 
-    def _setup(self, args: OperatorArgs) -> list[Object]:
-        parts = args.manifests
-        namespaces: list[Object] = []
-        for each in (each for each in parts.setup if each["kind"] == "Namespace"):
-            keep = forgotten(args.teardown.namespace) if each["metadata"]["name"] in args.retained else None
-            namespaces += declare([each], self, opts=keep)
-        rest = (each for each in parts.setup if each["kind"] != "Namespace")
-        return declare(rest, self, namespaces)
+
+class Operators(pulumi.ComponentResource):
+    """Kueue, the Kubeflow training operator, JobSet and Trainer, from the manifests of their releases."""
+
+    versions: Mapping[str, pulumi.Output[str]]
+    """By operator, its release, once its webhooks answer."""
+
+    def __init__(
+        self,
+        name: str,
+        args: OperatorsSettings | Mapping[str, Any],
+        opts: pulumi.ResourceOptions | None = None,
+        *,
+        root: Path | None = None,
+        stack: str | None = None,
+        context: str | None = None,
+    ) -> None:
+        """Install operators.
+
+        Args:
+            name: the Pulumi name.
+            args: the installs, as in section `trainstack:operators` of an environment's file.
+            opts: the options of the component.
+            root: the folder that the paths of release manifests are relative to; by default the working directory.
+            stack: the stack that the objects are labelled with; by default the Pulumi stack.
+            context: the kubeconfig's context that `opts.provider` uses; None: the current one.
+
+        Raises ReleaseError where a release manifest is missing or has another sha256.
+
+        """
+        super().__init__("trainstack:platform:Operators", name, {}, opts)
+        installs, folder, stack = validated(OperatorsSettings, args), root or Path.cwd(), label(stack)
+        releases = {
+            operator: read_release(release_path(install.manifest, folder), install.manifest.sha256)
+            for operator, install in installs.installs.items()
+        }
+        operators = platform.operators(installs, releases, stack)
+        after: list[pulumi.Resource] = [
+            Definitions(f"{name}-definitions", platform.definitions(operators), pulumi.ResourceOptions(parent=self))
+        ]
+        versions: dict[str, pulumi.Output[str]] = {}
+        for operator, manifests in operators.items():
+            operator_args = OperatorArgs(
+                version=installs.installs[operator].manifest.version,
+                objects=platform.operator(manifests),
+                probe=probes.BY_OPERATOR[operator](stack),
+                context=context,
+            )
+            installed = Operator(operator, operator_args, pulumi.ResourceOptions(parent=self, depends_on=[*after]))
+            versions[operator] = installed.version
+            after.append(installed)
+        self.versions = versions
+        self.register_outputs({"versions": versions})
 
 
 async def _answering(args: OperatorArgs) -> str:
@@ -100,7 +136,7 @@ async def _answering(args: OperatorArgs) -> str:
     """
     if not pulumi.runtime.is_dry_run():
         try:
-            await asyncio.to_thread(args.answers)
+            await asyncio.to_thread(args.wait)
         except ClusterError as error:
             raise pulumi.RunError(str(error)) from error
     return args.version

@@ -1,72 +1,73 @@
-"""Kueue's objects, in the order in which they refer to each other, and so in the reverse order when they go."""
+"""Kueue's objects. Each follows what it refers to, and is deleted before it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import pulumi
 
-from trainstack.components.objects import Object, declare
-from trainstack.components.teardown import GONE_IN_TIME, Teardown, before_delete
-from trainstack.objects.labels import MANAGED_BY, OWNER, Manifest
-from trainstack.platform import queues as build
+from trainstack.components.objects import declare_component
+from trainstack.components.sections import label, validated
+from trainstack.components.teardown import GONE_IN_TIME
+from trainstack.declared import platform
+from trainstack.declared.component import Component
+from trainstack.objects.labels import MANAGED_BY, OWNER
 from trainstack.settings.sections.queues import Queues as QueuesSettings
 
-
-@dataclass(frozen=True, kw_only=True)
-class QueuesArgs:
-    """What `Queues` declares."""
-
-    stack: str
-    queues: QueuesSettings
-    kueue: pulumi.Output[str] | None
-    """The release that this stack installs, once its webhooks answer; None where somebody else installed it."""
-    teardown: Teardown
-    """What is done before one of them goes."""
+_OPTIONS = {
+    "ResourceFlavor": GONE_IN_TIME,
+    "ClusterQueue": GONE_IN_TIME,
+    # The API server refuses an edit of a LocalQueue's clusterQueue.
+    "LocalQueue": pulumi.ResourceOptions(replace_on_changes=["spec.clusterQueue"], delete_before_replace=True),
+}
 
 
 class Queues(pulumi.ComponentResource):
-    """Flavors, cohorts, cluster queues, local queues and priorities."""
+    """Resource flavors, cohorts, cluster queues, local queues and priority classes."""
 
     cluster_queues: pulumi.Output[list[str]]
-    """The cluster queues that there are now."""
+    """The names of the cluster queues, once they exist."""
     local_queues: pulumi.Output[list[str]]
-    """The queues that runs name, as `<namespace>/<name>`."""
+    """The local queues, as `<namespace>/<name>`, once they exist."""
 
-    def __init__(self, name: str, args: QueuesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Declare them. A flavor in use refuses to go, so each kind goes before what it refers to."""
+    def __init__(
+        self,
+        name: str,
+        args: QueuesSettings | Mapping[str, Any] | Component,
+        opts: pulumi.ResourceOptions | None = None,
+        *,
+        stack: str | None = None,
+        kueue: pulumi.Output[str] | None = None,
+    ) -> None:
+        """Declare Kueue's objects.
+
+        Args:
+            name: the Pulumi name.
+            args: the queues, as in section `trainstack:queues` of an environment's file.
+            opts: the options of the component.
+            stack: the stack that the objects are labelled with; by default the Pulumi stack.
+            kueue: the version of Kueue that the same program installs, once its webhooks answer; None where Kueue is
+                installed already.
+
+        """
         super().__init__("trainstack:platform:Queues", name, {}, opts)
-        queues, stack = args.queues, args.stack
-        after = partial(_after, args.kueue)
-        declare((after(build.priority_class(each, stack)) for each in queues.priority_classes), self)
-        cohorts: list[Object] = declare((after(build.cohort(each, stack)) for each in queues.cohorts), self)
-        flavors = declare(
-            (after(build.resource_flavor(each, stack)) for each in queues.flavors), self, (), GONE_IN_TIME
+        if not isinstance(args, Component):
+            args = platform.queues(validated(QueuesSettings, args), label(stack))
+        # A flavor in use cannot be deleted, so each kind is deleted before what it refers to.
+        declare_component(args, self, _OPTIONS, partial(_after, kueue))
+        local = [each["metadata"] for each in args.of_kind("LocalQueue")]
+        self.cluster_queues = pulumi.Output.from_input(
+            [each["metadata"]["name"] for each in args.of_kind("ClusterQueue")]
         )
-        cluster_queues = declare(
-            (after(build.cluster_queue(each, stack)) for each in queues.cluster_queues),
-            self,
-            cohorts + flavors,
-            pulumi.ResourceOptions.merge(GONE_IN_TIME, before_delete(args.teardown.queue)),
-        )
-        # A LocalQueue refuses to be pointed elsewhere: another clusterQueue is another object.
-        declare(
-            (after(build.local_queue(each, stack)) for each in queues.local_queues),
-            self,
-            cluster_queues,
-            pulumi.ResourceOptions(replace_on_changes=["spec.clusterQueue"], delete_before_replace=True),
-        )
-        self.cluster_queues = pulumi.Output.from_input([each.name for each in queues.cluster_queues])
-        self.local_queues = pulumi.Output.from_input([f"{each.namespace}/{each.name}" for each in queues.local_queues])
+        self.local_queues = pulumi.Output.from_input([f"{queue['namespace']}/{queue['name']}" for queue in local])
         self.register_outputs({"cluster_queues": self.cluster_queues, "local_queues": self.local_queues})
 
 
-def _after(kueue: pulumi.Output[str] | None, manifest: Manifest) -> Mapping[str, Any]:
-    """The object, in a preview with an unknown label until Kueue's controller is there.
+def _after(kueue: pulumi.Output[str] | None, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The object, in a preview with an unknown label until Kueue's controller exists.
 
-    The definitions outlive a destroyed stack, and with them the address of a webhook that nobody answers: the server's
-    dry run of an object that is wholly known would fail on it.
+    The definitions outlive a destroyed stack, and with them the address of a webhook that does not answer: the
+    server's dry run of an object that is wholly known would fail on it.
     """
     if kueue is None:
         return manifest

@@ -1,23 +1,20 @@
-"""Training runs: their launches, and the wrapper that managed ones run in."""
+"""Training runs: their launches, and the wrapper that managed runs start in."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any
 
 import pulumi
 
-from trainstack.components.launches import Launches, declare_launches
+from trainstack.components.launches import LaunchOptions, declare_launches
 from trainstack.components.objects import Object, declare
+from trainstack.components.sections import label, validated
+from trainstack.declared.declared import Declared
+from trainstack.declared.inputs import Inputs
+from trainstack.declared.launches import LaunchGroup
 from trainstack.runs.recorded import RUNS
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunsArgs:
-    """What `Runs` declares."""
-
-    wrappers: Sequence[Mapping[str, Any]]
-    """The ConfigMaps that hold the run wrapper, one a namespace; also those of sweeps."""
-    launches: Launches
+from trainstack.settings.model import Settings
+from trainstack.settings.sections.workloads import Workload, Workloads
 
 
 class Runs(pulumi.ComponentResource):
@@ -26,11 +23,62 @@ class Runs(pulumi.ComponentResource):
     launches: pulumi.Output[list[str]]
     """The launched objects, as `<namespace>/<name>`."""
     wrappers: Sequence[Object]
-    """What managed launches come after."""
+    """The ConfigMaps that managed launches mount."""
 
-    def __init__(self, name: str, args: RunsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self, name: str, group: LaunchGroup, launching: LaunchOptions, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
         """Declare the wrappers, then launches and ledgers."""
         super().__init__(RUNS, name, {}, opts)
-        self.wrappers = declare(args.wrappers, self)
-        self.launches = declare_launches(args.launches, self, self.wrappers)
+        self.wrappers = declare(group.files, self)
+        self.launches = declare_launches(group, launching, self, self.wrappers)
         self.register_outputs({"launches": self.launches})
+
+
+class TrainingRun(pulumi.ComponentResource):
+    """One training run of any Pulumi program: a Job, PyTorchJob, TrainJob, JobSet or Pod, with its record.
+
+    The object is named after everything that would change the run's result. An unchanged run is therefore never
+    launched again, and a changed one is a new object.
+    """
+
+    launch: pulumi.Output[str]
+    """The launched object, as `<namespace>/<name>`, once it exists."""
+    run_id: str
+    """The id of the run, `<name>-<10 hexadecimal digits>`."""
+
+    def __init__(
+        self,
+        name: str,
+        args: Workload | Mapping[str, Any],
+        opts: pulumi.ResourceOptions | None = None,
+        *,
+        stack: str | None = None,
+        context: str | None = None,
+    ) -> None:
+        """Launch a run.
+
+        Args:
+            name: the Pulumi name.
+            args: the run, with the keys of `workloads/<name>/workload.yaml`; its image is given by `image.name`.
+            opts: the options of the component.
+            stack: the stack that the objects are labelled with; by default the Pulumi stack.
+            context: the kubeconfig's context that `opts.provider` uses; None: the current one.
+
+        Raises RunError where the run cannot be built.
+
+        """
+        super().__init__("trainstack:training:TrainingRun", name, {}, opts)
+        run = validated(Workload, args)
+        if run.image.name is None or run.data is not None or run.depends_on:
+            raise pulumi.RunError(
+                f"run {run.name}: TrainingRun takes `image.name`, and neither `image.build`, `data` nor `dependsOn`, "
+                "which need a checkout and the launches of a stack"
+            )
+        settings = Settings(stack=label(stack), workloads=Workloads(runs=(run,)))
+        wrapper = files("trainstack.runs.wrapper").joinpath("run.py").read_text(encoding="utf-8")
+        (group,) = Declared(settings, Inputs(wrapper=wrapper)).launches
+        self.run_id = group.launches[0].run_id
+        launches = declare_launches(group, LaunchOptions(context=context), self, declare(group.files, self))
+        self.launch = launches.apply(lambda names: names[0])
+        self.register_outputs({"launch": self.launch, "run_id": self.run_id})

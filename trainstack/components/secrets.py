@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 
 from trainstack.components.objects import Object
-from trainstack.platform import secrets as build
+from trainstack.declared.component import Component
 from trainstack.settings.sections.secrets import Secret
 from trainstack.settings.sections.secrets import Secrets as SecretsSettings
 
@@ -18,8 +18,9 @@ from trainstack.settings.sections.secrets import Secrets as SecretsSettings
 class SecretsArgs:
     """What `Secrets` declares."""
 
-    stack: str
     secrets: SecretsSettings
+    objects: Component
+    """The Secrets without their values, in the same order."""
     values: pulumi.Output[Any]
     """The section as the engine decrypts it: a secret output, and so is what is made of it."""
 
@@ -34,11 +35,11 @@ class Secrets(pulumi.ComponentResource):
         """Declare them. State and previews hold what the engine encrypted; logs and outputs nothing."""
         super().__init__("trainstack:platform:Secrets", name, {}, opts)
         hidden = pulumi.ResourceOptions(parent=self, additional_secret_outputs=["data", "stringData"])
-        for each in args.secrets.secrets:
+        for each, manifest in zip(args.secrets.secrets, args.objects.manifests, strict=True):
             data: dict[str, pulumi.Output[str]] = {
                 key: args.values.apply(partial(_data, each, key)) for key in each.values
             }
-            Object({**build.secret(each, args.stack), "data": data}, hidden)
+            Object({**manifest, "data": data}, hidden)
         self.names = pulumi.Output.from_input([f"{each.namespace}/{each.name}" for each in args.secrets.secrets])
         self.register_outputs({"names": self.names})
 

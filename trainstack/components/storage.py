@@ -1,54 +1,76 @@
-"""Storage classes, static volumes and claims."""
+"""Storage classes, persistent volumes and claims."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import Any
 
 import pulumi
 
-from trainstack.components.objects import declare
-from trainstack.platform import storage as build
+from trainstack.components.objects import declare_component
+from trainstack.components.sections import label, validated
+from trainstack.declared import platform
+from trainstack.declared.component import Component
 from trainstack.settings.sections.storage import Storage as StorageSettings
 
 
-@dataclass(frozen=True, kw_only=True)
-class StorageArgs:
-    """What `Storage` declares, and where it comes from."""
-
-    stack: str
-    storage: StorageSettings
-
-
 class StorageClasses(pulumi.ComponentResource):
-    """The platform's half of storage: classes, and volumes on hosts."""
+    """Storage classes, then the persistent volumes on hosts that use them."""
 
     classes: pulumi.Output[list[str]]
-    """The names of the classes that there are now."""
+    """The names of the storage classes, once they exist."""
 
-    def __init__(self, name: str, args: StorageArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Declare the classes, then the volumes that belong to them."""
+    def __init__(
+        self,
+        name: str,
+        args: StorageSettings | Mapping[str, Any] | Component,
+        opts: pulumi.ResourceOptions | None = None,
+        *,
+        stack: str | None = None,
+    ) -> None:
+        """Declare storage classes and persistent volumes. The volumes stay in the cluster when the stack is destroyed.
+
+        Args:
+            name: the Pulumi name.
+            args: `classes` and `persistentVolumes`, as in section `trainstack:storage` of an environment's file.
+            opts: the options of the component.
+            stack: the stack that the objects are labelled with; by default the Pulumi stack.
+
+        """
         super().__init__("trainstack:platform:StorageClasses", name, {}, opts)
-        storage = args.storage
-        classes = declare((build.storage_class(each, args.stack) for each in storage.classes), self)
-        declare(
-            (build.persistent_volume(each, args.stack) for each in storage.persistent_volumes),
-            self,
-            classes,
-            pulumi.ResourceOptions(retain_on_delete=True),
-        )
-        self.classes = pulumi.Output.from_input([each.name for each in storage.classes])
+        if not isinstance(args, Component):
+            storage = validated(StorageSettings, args)
+            args = platform.storage_classes(storage.classes, storage.persistent_volumes, label(stack))
+        declare_component(args, self)
+        self.classes = pulumi.Output.from_input([each["metadata"]["name"] for each in args.of_kind("StorageClass")])
         self.register_outputs({"classes": self.classes})
 
 
 class Volumes(pulumi.ComponentResource):
-    """The team's half of storage: the claims that runs mount."""
+    """The persistent volume claims that runs mount."""
 
     volumes: pulumi.Output[list[str]]
-    """The claims, as `<namespace>/<name>`."""
+    """The claims, as `<namespace>/<name>`, once they exist."""
 
-    def __init__(self, name: str, args: StorageArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Declare the claims. Deleting one deletes its data, so the settings say which outlive the stack."""
+    def __init__(
+        self,
+        name: str,
+        args: StorageSettings | Mapping[str, Any] | Component,
+        opts: pulumi.ResourceOptions | None = None,
+        *,
+        stack: str | None = None,
+    ) -> None:
+        """Declare claims. Deleting a claim deletes its data, so each declares `retain` and `protect`.
+
+        Args:
+            name: the Pulumi name.
+            args: `volumes`, as in section `trainstack:storage` of an environment's file.
+            opts: the options of the component.
+            stack: the stack that the objects are labelled with; by default the Pulumi stack.
+
+        """
         super().__init__("trainstack:training:Volumes", name, {}, opts)
-        for volume in args.storage.volumes:
-            keep = pulumi.ResourceOptions(retain_on_delete=volume.retain, protect=volume.protect)
-            declare([build.claim(volume, args.stack)], self, opts=keep)
-        self.volumes = pulumi.Output.from_input([f"{each.namespace}/{each.name}" for each in args.storage.volumes])
+        if not isinstance(args, Component):
+            args = platform.claims(validated(StorageSettings, args).volumes, label(stack))
+        declare_component(args, self)
+        claims = [each["metadata"] for each in args.manifests]
+        self.volumes = pulumi.Output.from_input([f"{claim['namespace']}/{claim['name']}" for claim in claims])
         self.register_outputs({"volumes": self.volumes})

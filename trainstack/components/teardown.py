@@ -44,15 +44,26 @@ def register(
     )
 
 
-def before_delete(hook: pulumi.ResourceHook) -> pulumi.ResourceOptions:
-    """The options of what has this hook."""
-    return pulumi.ResourceOptions(hooks=pulumi.ResourceHookBinding(before_delete=[hook]))
+def attach(teardown: Teardown) -> None:
+    """Add the hooks to all objects that are declared from now on: cluster queues, controllers, definitions, namespaces.
 
+    The namespaces are those that the engine only forgets. It deletes others itself.
+    """
+    hooks = {
+        "ClusterQueue": teardown.queue,
+        "Deployment": teardown.controller,
+        "CustomResourceDefinition": teardown.definition,
+        "Namespace": teardown.namespace,
+    }
 
-def forgotten(hook: pulumi.ResourceHook) -> pulumi.ResourceOptions:
-    """The options of what the engine itself never deletes, and this hook perhaps."""
-    binding = pulumi.ResourceHookBinding(before_delete=[hook])
-    return pulumi.ResourceOptions(retain_on_delete=True, hooks=binding)
+    def add(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
+        hook = hooks.get(args.type_.rpartition(":")[2])
+        if hook is None or (hook is teardown.namespace and not args.opts.retain_on_delete):
+            return None
+        opts = pulumi.ResourceOptions(hooks=pulumi.ResourceHookBinding(before_delete=[hook]))
+        return pulumi.ResourceTransformationResult(args.props, pulumi.ResourceOptions.merge(args.opts, opts))
+
+    pulumi.runtime.register_stack_transformation(add)
 
 
 def _hook(name: str, work: Work, *, on_dry_run: bool = False) -> pulumi.ResourceHook:

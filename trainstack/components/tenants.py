@@ -1,32 +1,46 @@
 """The rights of teams."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pulumi
 
-from trainstack.components.objects import declare
-from trainstack.platform import tenants as build
-from trainstack.settings.sections.tenants import Tenants as TenantsSettings
-
-
-@dataclass(frozen=True, kw_only=True)
-class TenantsArgs:
-    """What `Tenants` declares."""
-
-    stack: str
-    tenants: TenantsSettings
+from trainstack.components.objects import declare_component
+from trainstack.components.sections import label, validated
+from trainstack.declared import platform
+from trainstack.declared.component import Component
+from trainstack.platform.tenants import TENANT
+from trainstack.settings.sections.tenants import Team
 
 
 class Tenants(pulumi.ComponentResource):
-    """A role, its binding and perhaps a ServiceAccount for each team, in the team's namespace."""
+    """A Role, a RoleBinding and, where it is named, a ServiceAccount for each team, in the team's namespace."""
 
     teams: pulumi.Output[list[str]]
-    """The teams that have their rights now."""
+    """The names of the teams, once they have their rights."""
 
-    def __init__(self, name: str, args: TenantsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Declare them."""
+    def __init__(
+        self,
+        name: str,
+        args: Sequence[Team | Mapping[str, Any]] | Component,
+        opts: pulumi.ResourceOptions | None = None,
+        *,
+        stack: str | None = None,
+    ) -> None:
+        """Declare the rights of teams.
+
+        Args:
+            name: the Pulumi name.
+            args: the teams, with the keys of `tenants.teams` in an environment's file.
+            opts: the options of the component.
+            stack: the stack that the objects are labelled with; by default the Pulumi stack.
+
+        """
         super().__init__("trainstack:platform:Tenants", name, {}, opts)
-        for team in args.tenants.teams:
-            declare(build.rights(team, args.stack), self)
-        self.teams = pulumi.Output.from_input([team.name for team in args.tenants.teams])
+        if not isinstance(args, Component):
+            args = platform.tenants([validated(Team, each) for each in args], label(stack))
+        declare_component(args, self)
+        self.teams = pulumi.Output.from_input(
+            [each["metadata"]["name"].removeprefix(TENANT) for each in args.of_kind("Role")]
+        )
         self.register_outputs({"teams": self.teams})

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from trainstack.declared.declared import Declared
 from trainstack.forecast.node_changes import changed_nodes, limited
 from trainstack.forecast.nodes import Room
 from trainstack.forecast.other_workloads import Held, beside
@@ -59,7 +60,7 @@ def forecast(
     Raises ValueError where `nodes` cannot be.
 
     """
-    model = declared_model(settings) if held is None else held.snapshot.model
+    model = declared_model(Declared(settings)) if held is None else held.snapshot.model
     own = _tasks(settings, model, measured or {}, held)
     everybody: tuple[Task, ...] = own
     admitted: tuple[Admitted, ...] = ()
@@ -80,8 +81,9 @@ def forecast(
 def _tasks(settings: Settings, model: Model, measured: Mapping[str, float], held: Held | None) -> tuple[Task, ...]:
     """The runs, and the trials of the sweeps."""
     runs = {f"{run.namespace}/{run.name}": run for run in settings.workloads.runs}
-    waiting = declared_workloads(settings, model)
-    others = declared_workloads(settings, model, queued=False)
+    declared = Declared(settings)
+    waiting = declared_workloads(declared, model)
+    others = declared_workloads(declared, model, queued=False)
     workloads = {each.key: each for each in (*waiting, *others)}
     found = [*tasks({key: workloads[key] for key in runs if key in workloads}, runs, measured)]
     for key, sweep in _sweeps(settings).items():

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from trainstack.declared.declared import Declared
 from trainstack.kueue.diagnosis import closed, inactive, lacks, pod_faults
 from trainstack.kueue.flavor_assigner import Mode
 from trainstack.kueue.from_objects import declared_model
@@ -12,16 +13,15 @@ from trainstack.kueue.remedies import remedies
 from trainstack.kueue.snapshot import Pool, State
 from trainstack.kueue.verdict import Lack, Outcome, Verdict, assigned
 from trainstack.kueue.workloads import declared_workloads
-from trainstack.settings.model import Settings
 
 _OWNER = "the platform's owner can tell, with the same command on the platform's environment"
 
 
-def judged(settings: Settings) -> list[Verdict]:
+def judged(declared: Declared) -> list[Verdict]:
     """Of every run of an environment that Kueue holds, on an idle cluster, with remedies."""
-    model = declared_model(settings)
+    model = declared_model(declared)
     judge = Judge(model)
-    return [judge.verdict(each) for each in declared_workloads(settings, model)]
+    return [judge.verdict(each) for each in declared_workloads(declared, model)]
 
 
 def judge(workload: Workload, model: Model, *, admitted: Sequence[Admitted] = ()) -> Verdict:

@@ -4,10 +4,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from trainstack.declared.declared import Declared
 from trainstack.kueue.from_objects import declared_objects, read_snapshot
 from trainstack.kueue.model import Snapshot
 from trainstack.objects.labels import RUN, is_field_manager
-from trainstack.settings.model import Settings
 
 Body = Mapping[str, Any]
 Lists = Mapping[str, Iterable[Body] | None]
@@ -18,7 +18,7 @@ _DECISIVE = {"AdmissionCheck", "Cohort", "LimitRange", "Namespace", "Workload"}
 
 def snapshot(
     lists: Lists,
-    settings: Settings,
+    declared: Declared,
     *,
     without: Collection[tuple[str, str]] = (),
     grows: bool = False,
@@ -28,7 +28,7 @@ def snapshot(
 
     Args:
         lists: what was read of the cluster, each object with its kind.
-        settings: the environment; what it declares counts as it declares it, since `up` makes it so.
+        declared: the environment; its objects count as they are declared, since `up` creates or updates them.
         without: runs whose Workloads are passed over, since a run does not compete with itself: by namespace and run
             id, or the name of the object. The id is in the labels of its pods, whatever its object is called.
         grows: whether nodes are made on demand.
@@ -39,7 +39,7 @@ def snapshot(
     if unread & _DECISIVE:
         unread.add("ClusterQueue")
     found = [each for bodies in lists.values() for each in bodies or () if not _is_of(each, without)]
-    made = read_snapshot(laid_over(found, declared_objects(settings)), unread=unread, kueue=kueue)
+    made = read_snapshot(laid_over(found, declared_objects(declared)), unread=unread, kueue=kueue)
     return replace(made, model=replace(made.model, grows=grows))
 
 

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping
 from typing import Any, cast
 
+from trainstack.declared.declared import Declared
 from trainstack.kueue.model import (
     Admitted,
     ClusterQueue,
@@ -30,32 +31,21 @@ from trainstack.kueue.model import (
 from trainstack.kueue.pod_requests import requirements, tolerations
 from trainstack.kueue.quantities import exactly, value
 from trainstack.kueue.workloads import read_kueue_workload
-from trainstack.platform import queues
-from trainstack.platform.namespaces import namespace
-from trainstack.settings.model import Settings
 
 Body = Mapping[str, Any]
 
 
-def declared_model(settings: Settings) -> Model:
+def declared_model(declared: Declared) -> Model:
     """Of an environment's files, on an idle cluster; where another stack has the queues, they are unknown."""
-    environment = settings.environment
+    environment = declared.settings.environment
     owns = environment.profile == "owner" and "platform" in environment.halves
     unread = ("Node",) if owns else (*_KINDS, "Node")
-    return read_model(declared_objects(settings), unread=unread, declared=True)
+    return read_model(declared_objects(declared), unread=unread, declared=True)
 
 
-def declared_objects(settings: Settings) -> list[Body]:
+def declared_objects(declared: Declared) -> list[Body]:
     """What an environment declares of all that an admission depends on."""
-    stack, said = settings.stack, settings.queues
-    return [
-        *(namespace(each, stack) for each in settings.environment.namespaces),
-        *(queues.priority_class(each, stack) for each in said.priority_classes),
-        *(queues.resource_flavor(each, stack) for each in said.flavors),
-        *(queues.cohort(each, stack) for each in said.cohorts),
-        *(queues.cluster_queue(each, stack) for each in said.cluster_queues),
-        *(queues.local_queue(each, stack) for each in said.local_queues),
-    ]
+    return [*declared.namespaces.of_kind("Namespace"), *declared.queues.manifests]
 
 
 _KINDS = ("ResourceFlavor", "ClusterQueue", "LocalQueue", "WorkloadPriorityClass", "AdmissionCheck")

@@ -5,39 +5,33 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from trainstack.declared.declared import Declared
 from trainstack.kueue.model import Admitted, Model, PodSet, Usage, Workload
 from trainstack.kueue.pod_requests import pod_set
 from trainstack.kueue.quantities import value
 from trainstack.objects.labels import MIN_PARALLELISM, PRIORITY, QUEUE
 from trainstack.runs.errors import WorkloadError
-from trainstack.runs.identity import Facts
-from trainstack.runs.launch import Launch
-from trainstack.runs.manifests.build import companions, manifest
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.status.run_pods import pod_sets
 from trainstack.runs.status.run_pods import queued as runs_of
-from trainstack.settings.model import Settings
 
 Body = Mapping[str, Any]
-_ANY = Facts(image="-", data_digest=None, wrapper="-", git_image="-", commit="")
-"""What an admission does not depend on."""
 
 
-def declared_workloads(settings: Settings, model: Model, *, queued: bool = True) -> tuple[Workload, ...]:
+def declared_workloads(declared: Declared, model: Model, *, queued: bool = True) -> tuple[Workload, ...]:
     """The runs that Kueue holds, and of each sweep a trial or its Job, with their paths; without what cannot be built.
 
     `queued`: those that name a queue; else those that name none, which Kueue does not hold.
     """
-    return tuple(_declared(settings, model, queued=queued))
+    return tuple(_declared(declared, model, queued=queued))
 
 
-def _declared(settings: Settings, model: Model, *, queued: bool) -> Iterator[Workload]:
-    for path, run in runs_of(settings):
+def _declared(declared: Declared, model: Model, *, queued: bool) -> Iterator[Workload]:
+    for path, run in runs_of(declared.settings):
         if (run.queue is not None) != queued:
             continue
-        launch = Launch(run_id=run.name, name=run.name, facts=_ANY)
         try:
-            objects = manifest(run, settings.stack, launch), companions(run, settings.stack, launch)
+            objects = declared.queued(run)
         except WorkloadError:
             continue
         paths = [(pods.path, pods.resources_path) for pods in pod_sets(path, run)]

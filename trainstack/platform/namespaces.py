@@ -13,11 +13,10 @@ _ENFORCE = f"{POD_SECURITY}enforce"
 
 def namespace(declared: Namespace, stack: str) -> Manifest:
     """A namespace with the labels it was given and, unless it was somebody else's, its Pod Security level."""
-    labels = declared.labels if declared.adopt else with_pod_security(declared.labels)
     return {
         "apiVersion": "v1",
         "kind": "Namespace",
-        "metadata": metadata(declared.name, stack, labels=labels, adopt=declared.adopt),
+        "metadata": metadata(declared.name, stack, labels=_labels(declared), adopt=declared.adopt),
     }
 
 
@@ -31,5 +30,9 @@ def with_pod_security(labels: Mapping[str, str]) -> dict[str, str]:
 
 
 def enforced(declared: Namespace) -> str:
-    """The Pod Security level that the namespace refuses pods by, as far as we say; empty where we say nothing."""
-    return str(namespace(declared, "")["metadata"]["labels"].get(_ENFORCE, ""))
+    """The Pod Security level that the namespace enforces; empty where the settings name none."""
+    return _labels(declared).get(_ENFORCE, "")
+
+
+def _labels(declared: Namespace) -> Mapping[str, str]:
+    return declared.labels if declared.adopt else with_pod_security(declared.labels)

@@ -6,6 +6,7 @@ from functools import cached_property
 from math import inf
 from typing import Any
 
+from trainstack.declared.declared import Declared
 from trainstack.kueue.admission_simulator import Judge
 from trainstack.kueue.from_live_objects import Lists, snapshot
 from trainstack.kueue.from_objects import declared_model
@@ -116,24 +117,29 @@ class LiveScene:
     """Its runs as they would be launched now, by namespace: their ids, and the names that their objects would have."""
 
     @cached_property
+    def declared(self) -> Declared:
+        """What the environment declares, without what depends on its inputs."""
+        return Declared(self.settings)
+
+    @cached_property
     def snapshot(self) -> Snapshot:
         """What a run meets on this cluster, once the environment's own objects are what it declares."""
         live = self.live
-        return snapshot(live.admission, self.settings, without=self.launches, grows=live.grows, kueue=live.kueue)
+        return snapshot(live.admission, self.declared, without=self.launches, grows=live.grows, kueue=live.kueue)
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
         """Whether each run that Kueue holds would be admitted now: behind all of its priority who are there already."""
         judge = Judge(self.snapshot.model, self.snapshot.admitted)
-        asking = declared_workloads(self.settings, self.snapshot.model)
+        asking = declared_workloads(self.declared, self.snapshot.model)
         return [judge.verdict(replace(each, created=inf)) for each in asking]
 
     @cached_property
     def verdicts_of_files(self) -> list[Verdict]:
         """The same as the files alone tell it, without remedies."""
-        model = declared_model(self.settings)
+        model = declared_model(self.declared)
         judge = Judge(model)
-        return [judge.alone(each) for each in declared_workloads(self.settings, model)]
+        return [judge.alone(each) for each in declared_workloads(self.declared, model)]
 
     def runs(self) -> Iterator[tuple[str, Workload]]:
         """Everything that is queued, with its path."""

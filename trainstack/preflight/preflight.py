@@ -6,6 +6,7 @@ docs/checks.md has a section for each rule.
 from collections.abc import Mapping
 from pathlib import Path
 
+from trainstack.declared.declared import Declared
 from trainstack.preflight import against_cluster, silences
 from trainstack.preflight.finding import Checked, Finding
 from trainstack.preflight.rule import Check, Rule, Violation
@@ -87,16 +88,16 @@ def unloaded(error: SettingsError) -> Checked:
 
 def check(settings: Settings, root: Path, places: Mapping[str, Place] | None = None) -> list[Finding]:
     """Everything that the rules find, as `examine` does."""
-    return examine(settings, root, places).findings
+    return examine(Declared(settings), root, places).findings
 
 
-def examine(settings: Settings, root: Path, places: Mapping[str, Place] | None = None) -> Checked:
+def examine(declared: Declared, root: Path, places: Mapping[str, Place] | None = None) -> Checked:
     """Apply the rules, and judge the runs.
 
     `root`: the project's folder, below which the files are that the settings name. `places`: where each value was set,
     as `settings.loading.load.load_with_places` tells it; without it the findings have no place.
     """
-    scene, silenced = Scene(settings, root), settings.checks.silenced
+    scene, silenced = Scene(declared, root), declared.settings.checks.silenced
     found, verdicts = run_rules(RULES, scene)
     over_cluster = {id_: check.rule for id_, check in against_cluster.RULES.items()}
     found += silences.misplaced(silenced, over_cluster | {id_: check.rule for id_, check in RULES.items()})

@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from trainstack.declared.declared import Declared
 from trainstack.kueue.admission_simulator import judged
 from trainstack.kueue.from_objects import declared_model
 from trainstack.kueue.resource_node import Tree
@@ -32,8 +33,13 @@ T = TypeVar("T", bound=Named)
 class Scene:
     """An environment and the project whose files it names."""
 
-    settings: Settings
+    declared: Declared
     root: Path
+
+    @property
+    def settings(self) -> Settings:
+        """The environment."""
+        return self.declared.settings
 
     @property
     def owns_platform(self) -> bool:
@@ -48,12 +54,12 @@ class Scene:
     @cached_property
     def tree(self) -> Tree:
         """What the declared queues and cohorts have."""
-        return Tree(declared_model(self.settings))
+        return Tree(declared_model(self.declared))
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
         """Whether each run that Kueue holds would be admitted, on an idle cluster."""
-        return judged(self.settings)
+        return judged(self.declared)
 
 
 def each(path: str, things: Sequence[T]) -> Iterator[tuple[str, T]]:

@@ -5,9 +5,7 @@ from dataclasses import dataclass
 
 from pydantic.alias_generators import to_camel
 
-from trainstack import declared as render
-from trainstack.declared import Inputs
-from trainstack.settings.model import Settings
+from trainstack.declared.declared import Declared
 
 
 @dataclass(frozen=True, order=True)
@@ -27,21 +25,22 @@ class UsedImage:
         return "@" in self.reference
 
 
-def used_images(settings: Settings, inputs: Inputs) -> list[UsedImage]:
+def used_images(declared: Declared) -> list[UsedImage]:
     """Every image of the halves that the environment holds, sorted; one that several settings name stands for each.
 
     Raises OperatorError where a release does not hold what an install of it needs.
     """
-    halves, found = settings.environment.halves, list[UsedImage]()
+    halves, found = declared.settings.environment.halves, list[UsedImage]()
     if "platform" in halves:
-        found += _of_operators(settings.model_copy(update={"pins": {}}), inputs)
+        found += _of_operators(declared)
     if "training" in halves:
-        found += _of_training(settings, inputs)
+        found += _of_training(declared)
     return sorted(found, key=lambda each: (each.reference, each.path))
 
 
-def _of_operators(settings: Settings, inputs: Inputs) -> Iterator[UsedImage]:
-    for name, operator in render.operators(settings, inputs).items():
+def _of_operators(declared: Declared) -> Iterator[UsedImage]:
+    settings = declared.settings
+    for name, operator in declared.unpinned_operators.items():
         for deployment in operator.deployments:
             for container in deployment["spec"]["template"]["spec"]["containers"]:
                 yield UsedImage(container["image"], f"operators.{to_camel(name.replace('-', '_'))}.image")
@@ -50,10 +49,11 @@ def _of_operators(settings: Settings, inputs: Inputs) -> Iterator[UsedImage]:
         yield UsedImage(settings.operators.training_operator.init_container_image, path)
 
 
-def _of_training(settings: Settings, inputs: Inputs) -> Iterator[UsedImage]:
+def _of_training(declared: Declared) -> Iterator[UsedImage]:
+    settings = declared.settings
     for path, run in settings.trained():
         field = "name" if run.image.build is None else "build"
-        yield UsedImage(render.image(run, inputs), f"{path}.image.{field}", run.image.build)
+        yield UsedImage(declared.image(run), f"{path}.image.{field}", run.image.build)
     # What `upload`, `ls` and `fetch` start.
     yield UsedImage(settings.cluster.loader.image, "cluster.loader.image")
     if any(run.code is not None for _, run in settings.trained()):

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import get_args
 
+from trainstack.declared.declared import Declared
 from trainstack.kueue.admission_simulator import judged
 from trainstack.kueue.format import amounts, placed
 from trainstack.kueue.verdict import Outcome, Verdict
@@ -20,7 +21,7 @@ def verdicts(settings: Settings, hidden: Iterable[str] = ()) -> tuple[ReportedVe
     """
     secrets = list(hidden)
     alike: dict[ReportedVerdict, list[str]] = {}
-    for verdict in judged(settings):
+    for verdict in judged(Declared(settings)):
         alike.setdefault(_reported(verdict, secrets), []).append(mask(verdict.name, secrets)[:MOST_NAMES])
     found = [said.model_copy(update={"runs": tuple(names)}) for said, names in alike.items()]
     return tuple(sorted(found, key=lambda said: _WORST_FIRST.index(said.outcome)))

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import yaml
 
-from trainstack import declared as render
+from trainstack.declared.declared import Declared
 from trainstack.objects.labels import Manifest
 from trainstack.settings.loading.load import load
 from trainstack.settings.sections.operators import Operators
 
 
-def declared(root: Path, stack: str, *, commit: str, releases: bool, cache: Path | None = None) -> list[Manifest]:
+def declared(root: Path, stack: str, *, commit: str, releases: bool, cached: bool = False) -> list[Manifest]:
     """Every object of an environment.
 
     Args:
@@ -18,7 +18,7 @@ def declared(root: Path, stack: str, *, commit: str, releases: bool, cache: Path
         stack: the environment.
         commit: what runs are recorded with.
         releases: whether the operators' releases are read and their objects are part of the result.
-        cache: as in `platform.operators.release.read_release`.
+        cached: whether parsed releases are kept below `root`.
 
     Raises SettingsError, or ValueError with what cannot be built and what would help.
 
@@ -26,7 +26,7 @@ def declared(root: Path, stack: str, *, commit: str, releases: bool, cache: Path
     settings = load(root, stack)
     if not releases:
         settings = settings.model_copy(update={"operators": Operators()})
-    return render.everything(settings, render.read_inputs(settings, root, commit=commit, cache=cache))
+    return Declared.from_files(settings, root, commit=commit, cached=cached).manifests()
 
 
 def as_yaml(manifests: list[Manifest]) -> str:

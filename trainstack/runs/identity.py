@@ -32,6 +32,16 @@ class Facts:
     """The commit that the run is recorded with. It names no launch: an unrelated commit changes nothing."""
 
 
+class Unknown(str):
+    """A value that only an image build or a file gives. No object that is sent to a cluster contains one."""
+
+    __slots__ = ()
+
+
+UNKNOWN_FACTS = Facts(image=Unknown("-"), data_digest=None, wrapper=Unknown("-"), git_image=Unknown("-"), commit="")
+"""For what does not depend on the facts: the shape of a launch, and whether Kueue admits it."""
+
+
 def run_id(workload: Workload, facts: Facts) -> str:
     """The run's id, `<workload>-<10 hex>`."""
     return names.run_id(workload.name, digest(identity(workload, facts)))

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import pulumi
 
@@ -10,23 +10,19 @@ from trainstack.components.await_deletion import after_those
 from trainstack.components.claims import Claim
 from trainstack.components.cluster import mark_and_order, prove, remember
 from trainstack.components.field_managers import take_fields_over
-from trainstack.components.launches import Launches
+from trainstack.components.launches import LaunchOptions
 from trainstack.components.objects import PROVIDER_VERSION
-from trainstack.components.runs import RunsArgs
 from trainstack.components.secrets import Secrets, SecretsArgs
-from trainstack.components.sweeps import SweepArgs
-from trainstack.components.teardown import Guard
+from trainstack.components.teardown import Guard, attach
+from trainstack.declared.launches import LaunchGroup
 from trainstack.guards.platform_queues import unknown_queues
 from trainstack.lifecycle.teardown.plan import protected
-from trainstack.live.names import wait_until_free, wait_until_replaceable
-from trainstack.live.webhooks import wait_until_runtime_is_seen
-from trainstack.objects.labels import Manifest, with_state
+from trainstack.live.names import wait_until_replaceable
+from trainstack.objects.labels import with_state
 from trainstack.objects.ownership import identity
-from trainstack.runs.records import Ledger, ledger_config_map
 from trainstack.settings.model import Settings
 from trainstack.stacks.plan_change import Program
 from trainstack.stacks.platform import platform
-from trainstack.stacks.run_decision import parameter_files
 from trainstack.stacks.teardown import teardown
 from trainstack.stacks.training import training
 
@@ -51,12 +47,14 @@ def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Map
     everything: tuple[pulumi.Resource, ...] = ()
     after_those(program.departing, partial(wait_until_replaceable, context=settings.cluster.context))
     take_fields_over(program.taken, program.state.identity, settings.cluster.context)
-    hooks = teardown(settings, program.retained, program.recorded)
-    sealed = SecretsArgs(stack=settings.stack, secrets=settings.secrets, values=secrets) if secrets else None
+    declared = program.declared
+    hooks = teardown(settings, declared.retained, program.recorded)
+    attach(hooks)
+    sealed = SecretsArgs(secrets=settings.secrets, objects=declared.secrets, values=secrets) if secrets else None
     if "platform" in halves:
-        declared = platform(settings, program.operators, program.retained, hooks, sealed, opts)
-        after, everything = declared.resources, (*declared.resources, *declared.beside)
-        outputs.update(declared.outputs)
+        owned = platform(declared, sealed, opts)
+        after, everything = owned.resources, (*owned.resources, *owned.others)
+        outputs.update(owned.outputs)
     elif settings.environment.platform is not None:
         reference = pulumi.StackReference(settings.environment.platform)
         outputs["localQueues"] = queues = reference.require_output("localQueues")
@@ -66,15 +64,8 @@ def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Map
         then = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[*after]))
         after = (*after, Secrets("secrets", sealed, then))
     if "training" in halves:
-        runs = RunsArgs(wrappers=decided.wrappers, launches=_launches(program, decided, generating))
-        sweeps = {
-            each.name: SweepArgs(
-                files=parameter_files(each, settings.stack), launches=_launches(program, each, generating)
-            )
-            for each in decided.sweeps
-            if each.ledgers
-        }
-        team = training(settings, runs, sweeps, after, opts)
+        groups = [(group, _launching(program, group, generating)) for group in decided.groups]
+        team = training(declared.volumes, groups, after, opts)
         everything += team.resources
         outputs.update(team.outputs)
         outputs["waiting"] = {run: list(others) for run, others in decided.waiting.items()}
@@ -83,49 +74,29 @@ def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Map
     Guard("guard", hooks, everything)
     outputs["retained"] = [
         f"{each.kind} {f'{each.namespace}/' if each.namespace else ''}{each.name}: {each.reason}"
-        for each in program.retained
+        for each in declared.retained
     ]
     outputs["commands"] = {
         "status": f"trainstack status -s {settings.stack}",
         "wait": f"trainstack wait -s {settings.stack}",
-        **{f"fetch {each.run_id}": f"trainstack fetch {each.run_id} -s {settings.stack}" for each in decided.ledgers},
+        **{
+            f"fetch {each.run_id}": f"trainstack fetch {each.run_id} -s {settings.stack}"
+            for each in decided.runs.ledgers
+        },
     }
     return outputs
 
 
-class _Launched(Protocol):
-    """Runs, or a sweep."""
-
-    @property
-    def launches(self) -> Sequence[Ledger]:
-        """Their launches."""
-
-    @property
-    def ledgers(self) -> Sequence[Ledger]:
-        """What to remember of them."""
-
-
-def _launches(program: Program, those: _Launched, generating: pulumi.ProviderResource | None) -> Launches:
-    context = program.settings.cluster.context
-    ledgers = {ledger.launch_name: _ledger(program, ledger) for ledger in those.ledgers}
-    versions = program.decided.config_map_versions
-    return Launches(
-        launches=[each.launch for each in those.launches],
-        companions={each.launch_name: each.companions for each in those.launches},
-        ledgers=ledgers,
-        live=program.decided.live,
-        seen=partial(wait_until_runtime_is_seen, context=context),
-        generating=generating,
-        claims={launch: Claim(ledger=each, version=versions.get(identity(each))) for launch, each in ledgers.items()},
-        context=context,
-        name_is_free=partial(wait_until_free, context=context),
+def _launching(program: Program, group: LaunchGroup, generating: pulumi.ProviderResource | None) -> LaunchOptions:
+    state, versions = program.state.identity, program.decided.config_map_versions
+    claims = {}
+    for launch, ledger in group.config_maps.items():
+        # A claim is written before the engine declares the ledger, which adds the identity of the state.
+        claimed = {**ledger, "metadata": with_state(ledger["metadata"], state)}
+        claims[launch] = Claim(ledger=claimed, version=versions.get(identity(ledger)))
+    return LaunchOptions(
+        context=program.settings.cluster.context, live=program.decided.live, claims=claims, generating=generating
     )
-
-
-def _ledger(program: Program, ledger: Ledger) -> Manifest:
-    """The ledger with the identity of the state, since a claim is written before the engine declares the ledger."""
-    manifest = ledger_config_map(program.settings.stack, ledger)
-    return {**manifest, "metadata": with_state(manifest["metadata"], program.state.identity)}
 
 
 def _generating(program: Program, known: pulumi.Output[pulumi.Resource]) -> pulumi.ProviderResource | None:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trainstack import declared as render
+from trainstack.declared.declared import Declared
+from trainstack.declared.inputs import InputsError
 from trainstack.guards import cluster_identity as identity
 from trainstack.guards import field_managers as managers
 from trainstack.guards.states import OwnState
@@ -21,19 +22,15 @@ from trainstack.live.snapshot import read_metadata, read_runs
 from trainstack.objects import ownership
 from trainstack.objects.labels import field_manager
 from trainstack.objects.ownership import Identity
-from trainstack.platform import secrets, storage
-from trainstack.platform.operators.install import OperatorManifests, in_order
-from trainstack.platform.retained import Retained, retained
+from trainstack.platform.operators.release import ReleaseError
 from trainstack.preflight import downgrades
 from trainstack.preflight.preflight import examine
 from trainstack.preflight.rules.references import queue_unknown
 from trainstack.runs.recorded import RecordedLaunch
-from trainstack.runs.records import ledger_config_map
 from trainstack.settings.loading.load import load_with_places
 from trainstack.settings.model import Settings
 from trainstack.stacks.guards import fields_of_others, namespaces_to_prepare, objects_of_other_states, volumes_with_data
-from trainstack.stacks.run_decision import Decided, parameter_files, runs_and_sweeps
-from trainstack.sweeps.decision import SweepDecision
+from trainstack.stacks.run_decision import Decided, runs_and_sweeps
 
 
 class Refused(Exception):  # noqa: N818 (it says what happened to the change)
@@ -44,13 +41,11 @@ class Refused(Exception):  # noqa: N818 (it says what happened to the change)
 class Program:
     """What a stack declares."""
 
-    settings: Settings
     cluster: identity.Cluster
     """Where the objects go."""
     state: OwnState
     """The engine's state of the stack."""
-    operators: Mapping[str, OperatorManifests]
-    """By name, in the order of their installation."""
+    declared: Declared
     decided: Decided
     """What becomes of runs and sweeps."""
     recorded: tuple[RecordedLaunch, ...]
@@ -59,12 +54,15 @@ class Program:
     """Those manifests whose namesakes are being deleted, by the UIDs of these."""
     taken: tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...]
     """The manifests of live objects with fields of other states, each with the live metadata."""
-    retained: tuple[Retained, ...]
-    """What `destroy` leaves in the cluster."""
     notes: tuple[str, ...]
-    """Warnings: not in the way, but worth a look."""
+    """Warnings."""
     verdicts: tuple[str, ...]
     """Whether the runs would be admitted, on an idle cluster with the quota of the files."""
+
+    @property
+    def settings(self) -> Settings:
+        """The environment."""
+        return self.declared.settings
 
 
 def decide(
@@ -93,19 +91,21 @@ def decide(
     """
     loaded = load_with_places(root, stack, engine)
     settings = loaded.settings
-    checked = examine(settings, root, loaded.places)
+    environment, unread = _declared(settings, root)
+    checked = examine(environment, root, loaded.places)
     findings = checked.findings
     faults = [str(each) for each in findings if each.stops]
     if faults:
         raise Refused("\n".join(faults))
+    if unread is not None:
+        raise unread
     here, where = read_cluster(settings), loaded.where("cluster.identity")
     if elsewhere := identity.unexpected(here, stack, settings.cluster.identity, where):
         raise Refused(elsewhere)
-    inputs = render.read_inputs(settings, root, commit=commit(root), cache=root / render.CACHE)
-    installs = render.operators(settings, inputs)
+    installs = environment.operators
     runs = read_runs(settings, recorded)
-    decided = runs_and_sweeps(settings, inputs, runs)
-    everything = [*_declared(settings, inputs, decided)]
+    decided = runs_and_sweeps(environment, runs)
+    everything = environment.manifests(decided.groups)
     if settings.environment.profile == "tenant" and (denied := lacking(everything, settings.cluster.context)):
         raise Refused("\n".join(denied))
     # A name that the API server chooses is nobody's yet.
@@ -113,7 +113,7 @@ def decide(
     if uncreated := namespaces_to_prepare(settings, declared):
         raise Refused("\n".join(uncreated))
     there, adopted = read_metadata(declared, settings.cluster.context), ownership.adoptions(settings)
-    kept = tuple(retained(settings, in_order(installs.values())))
+    kept = environment.retained
     owners = objects_of_other_states(settings, state, declared, {**runs.metadata, **there}, adopted, kept)
     if owners.refusal:
         raise Refused(owners.refusal)
@@ -137,15 +137,13 @@ def decide(
     # The platform's stack tells which queues there are (trainstack/stacks/assemble.py).
     answered = {queue_unknown.rule.id} if settings.environment.platform is not None else set()
     return Program(
-        settings=settings,
         cluster=here,
         state=state,
-        operators=installs,
+        declared=environment,
         decided=decided,
         recorded=tuple(recorded),
         departing=departing,
         taken=tuple(_with_fields_of_other_states(declared, there, state)),
-        retained=kept,
         notes=(
             *(str(each) for each in findings if not each.silenced and each.id not in answered),
             *owners.notes,
@@ -173,25 +171,12 @@ def _with_fields_of_other_states(
             yield manifest, metadata
 
 
-def _declared(settings: Settings, inputs: render.Inputs, decided: Decided) -> Iterator[Mapping[str, Any]]:
-    """Every object that the change would write, in the order of its creation."""
-    stack = settings.stack
-    if "platform" in settings.environment.halves:
-        yield from render.platform(settings, inputs)
-    else:
-        yield from (secrets.secret(each, stack) for each in settings.secrets.secrets)
-    if "training" in settings.environment.halves:
-        yield from (storage.claim(each, stack) for each in settings.storage.volumes)
-    yield from decided.wrappers
-    yield from _launched(decided, stack)
-    for sweep in decided.sweeps:
-        yield from parameter_files(sweep, stack)
-        yield from _launched(sweep, stack)
-
-
-def _launched(decided: Decided | SweepDecision, stack: str) -> Iterator[Mapping[str, Any]]:
-    yield from (each for launch in decided.launches for each in launch.objects)
-    yield from (ledger_config_map(stack, ledger) for ledger in decided.ledgers)
+def _declared(settings: Settings, root: Path) -> tuple[Declared, InputsError | ReleaseError | None]:
+    """The environment, and why its inputs cannot be read. The rules have more to report than the first such error."""
+    try:
+        return Declared.from_files(settings, root, commit=commit(root)), None
+    except (InputsError, ReleaseError) as error:
+        return Declared(settings), error
 
 
 def _ours_to_write(

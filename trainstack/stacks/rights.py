@@ -8,15 +8,14 @@ namespaces, which only an administrator creates, and the admission policies that
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from trainstack import declared as render
-from trainstack.declared import Inputs
+from trainstack.declared.declared import Declared
 from trainstack.live import paths
 from trainstack.live.admission import CLUSTER_WIDE, NAMESPACED
 from trainstack.live.environment import version_of
 from trainstack.live.identity import SYSTEM
 from trainstack.live.snapshot import run_namespaces
 from trainstack.objects.labels import PATCH_FORCE, POD_SECURITY, PREPARED, STACK, Manifest
-from trainstack.platform import probes, secrets
+from trainstack.platform import probes
 from trainstack.platform.operators.kueue import CONFIG_KEY
 from trainstack.platform.rbac import policies
 from trainstack.platform.rbac.escalations import Escalation, escalations
@@ -65,15 +64,14 @@ class Rights:
         return (*self.namespaces, *self.policies, *self.roles)
 
 
-def rights_of(settings: Settings, inputs: Inputs) -> Rights:
+def rights_of(environment: Declared) -> Rights:
     """The rights of an environment.
 
-    Raises OperatorError or WorkloadError as `render.platform` does.
+    Raises OperatorError where a release does not hold what an install of it needs.
     """
-    if "platform" in settings.environment.halves:
-        declared = render.platform(settings, inputs)
-    else:
-        declared = [secrets.secret(each, settings.stack) for each in settings.secrets.secrets]
+    settings = environment.settings
+    components = environment.platform or (environment.secrets,)
+    declared = [manifest for component in components for manifest in component.manifests]
     namespaces = [each for each in declared if each["kind"] == "Namespace"]
     holding = policies.policies(settings.stack, declared, {_kind(each) for each in _probes(settings)})
     levels = {_name(each): each["metadata"]["labels"].get(f"{POD_SECURITY}enforce", "") for each in namespaces}

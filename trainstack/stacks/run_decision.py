@@ -6,8 +6,10 @@ Reads nothing but the clock.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
-from trainstack import declared as render
+from trainstack.declared.declared import Declared, PlannedRun
+from trainstack.declared.launches import LaunchGroup
 from trainstack.live.snapshot import Runs
 from trainstack.objects.labels import Manifest
 from trainstack.objects.ownership import Identity
@@ -25,11 +27,7 @@ from trainstack.sweeps.launches import PlannedSweep
 class Decided:
     """Runs and sweeps, as they are to be."""
 
-    wrappers: tuple[Manifest, ...]
-    launches: tuple[Ledger, ...]
-    """Of runs; those of trials are in `sweeps`."""
-    ledgers: tuple[Ledger, ...]
-    """Likewise."""
+    runs: LaunchGroup
     sweeps: tuple[SweepDecision, ...]
     waiting: Mapping[str, tuple[str, ...]]
     """Runs, by run id, and sweeps, by name, that are not launched yet, and the run ids they depend on."""
@@ -44,38 +42,55 @@ class Decided:
     notes: tuple[str, ...]
     """Warnings."""
 
+    @cached_property
+    def groups(self) -> tuple[LaunchGroup, ...]:
+        """What to declare: the runs, then each sweep that has a record."""
+        stack = self.runs.stack
+        return (
+            self.runs,
+            *(
+                LaunchGroup(
+                    stack=stack,
+                    sweep=sweep.name,
+                    files=tuple(
+                        file_config_map(name, sweep.name, namespace, stack, data)
+                        for namespace, name, data in sweep.files
+                    ),
+                    launches=sweep.launches,
+                    ledgers=sweep.ledgers,
+                )
+                for sweep in self.sweeps
+                if sweep.ledgers
+            ),
+        )
+
     @property
     def all_launches(self) -> tuple[Ledger, ...]:
-        """Of runs and of trials."""
-        return (*self.launches, *(launch for each in self.sweeps for launch in each.launches))
-
-    @property
-    def all_ledgers(self) -> tuple[Ledger, ...]:
-        """Likewise."""
-        return (*self.ledgers, *(ledger for each in self.sweeps for ledger in each.ledgers))
+        """The launches of runs and of trials."""
+        return (*self.runs.launches, *(launch for sweep in self.sweeps for launch in sweep.launches))
 
 
-def runs_and_sweeps(settings: Settings, inputs: render.Inputs, live: Runs) -> Decided:
+def runs_and_sweeps(declared: Declared, live: Runs) -> Decided:
     """Decide.
 
     Args:
-        settings: the environment.
-        inputs: what its runs are made from.
+        declared: the environment.
         live: what the cluster has of them.
 
     Raises:
         WorkloadError: a run cannot be launched as it is.
 
     """
+    settings = declared.settings
     # Without its half no run is declared: one that is active would be deleted.
     trains = "training" in settings.environment.halves
-    runs = render.runs(settings, inputs) if trains else []
-    planned = render.sweeps(settings, inputs) if trains else []
+    runs = declared.runs if trains else ()
+    planned = declared.sweeps if trains else ()
     loaders = {run.launch.run_id for run in runs if run.workload.kind == "DataLoader"}
     held = dependencies.waiting(_dependencies(runs, planned), loaders, live.live, live.ledgers)
     stop, now = settings.workloads.stop, launches.utc_now()
     decision = launches.decide(
-        [render.ledger(run) for run in runs if run.launch.run_id not in held],
+        [run.ledger for run in runs if run.launch.run_id not in held],
         [each for each in live.live if each.sweep is None],
         [each for each in live.ledgers if not each.sweep],
         stop,
@@ -89,9 +104,12 @@ def runs_and_sweeps(settings: Settings, inputs: render.Inputs, live: Runs) -> De
     known = {each.run_id for each in live.live} | sweeps.stoppable(live.live, live.files)
     launched = [*decision.launches, *(launch for each in trials for launch in each.launches)]
     return Decided(
-        wrappers=tuple(_wrappers(settings.stack, launched, live.wrappers, inputs.wrapper)),
-        launches=decision.launches,
-        ledgers=decision.ledgers,
+        runs=LaunchGroup(
+            stack=settings.stack,
+            files=tuple(_wrappers(settings.stack, launched, live.wrappers, declared.inputs.wrapper)),
+            launches=decision.launches,
+            ledgers=decision.ledgers,
+        ),
         sweeps=tuple(trials),
         waiting=held,
         live={each.launch: f"{each.namespace}/{each.name}" for each in live.live},
@@ -127,11 +145,6 @@ def _of_excluded_runs(settings: Settings, ledgers: Sequence[Ledger]) -> list[Led
     ]
 
 
-def parameter_files(sweep: SweepDecision, stack: str) -> list[Manifest]:
-    """The ConfigMaps that a sweep's launches mount."""
-    return [file_config_map(name, sweep.name, namespace, stack, data) for namespace, name, data in sweep.files]
-
-
 def _wrappers(stack: str, launched: Sequence[Ledger], live: Mapping[str, str], wrapper: str) -> list[Manifest]:
     """The wrappers that launches mount: that of this checkout, and those of launches from before."""
     sources = {**live, wrapper_reference(wrapper): wrapper}
@@ -161,7 +174,7 @@ def _sweeps(
     return [*decided, *(sweeps.undeclared(name, here, stop, now) for name, here in sorted(launched.items()))]
 
 
-def _dependencies(runs: Sequence[render.PlannedRun], planned: Sequence[PlannedSweep]) -> dict[str, tuple[str, ...]]:
+def _dependencies(runs: Sequence[PlannedRun], planned: Sequence[PlannedSweep]) -> dict[str, tuple[str, ...]]:
     """The run ids that each run, by run id, and each sweep, by name, depends on."""
     ids = {(run.workload.namespace, run.workload.name): run.launch.run_id for run in runs}
     trained = [(run.launch.run_id, run.workload) for run in runs]

@@ -1,4 +1,4 @@
-"""The team's half: volumes, runs and sweeps."""
+"""A team's resources: volumes, runs and sweeps."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,42 +6,53 @@ from typing import Any
 
 import pulumi
 
-from trainstack.components.runs import Runs, RunsArgs
-from trainstack.components.storage import StorageArgs, Volumes
-from trainstack.components.sweeps import Sweep, SweepArgs
-from trainstack.settings.model import Settings
+from trainstack.components.launches import LaunchOptions
+from trainstack.components.runs import Runs
+from trainstack.components.storage import Volumes
+from trainstack.components.sweeps import Sweep
+from trainstack.declared.component import Component
+from trainstack.declared.launches import LaunchGroup
 
 
 @dataclass(frozen=True)
 class Training:
-    """What a team has."""
+    """The resources and outputs of volumes, runs and sweeps."""
 
     resources: tuple[pulumi.Resource, ...]
     outputs: Mapping[str, pulumi.Input[Any]]
 
 
 def training(
-    settings: Settings,
-    runs: RunsArgs,
-    sweeps: Mapping[str, SweepArgs],
+    claims: Component,
+    groups: Sequence[tuple[LaunchGroup, LaunchOptions]],
     after: Sequence[pulumi.Input[pulumi.Resource]],
     opts: pulumi.ResourceOptions,
 ) -> Training:
-    """Declare volumes, runs and sweeps after the platform, where this stack holds it."""
-    volumes = Volumes(
-        "volumes",
-        StorageArgs(stack=settings.stack, storage=settings.storage),
-        pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[*after])),
-    )
-    first = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[*after, volumes]))
-    declared = Runs("runs", runs, first)
-    then = pulumi.ResourceOptions.merge(first, pulumi.ResourceOptions(depends_on=[*declared.wrappers]))
-    several = {name: Sweep(f"sweep-{name}", args, then) for name, args in sweeps.items()}
+    """Declare volumes, runs and sweeps.
+
+    Args:
+        claims: the volumes.
+        groups: the launches of the runs, then those of each sweep.
+        after: the platform's resources, where this stack has them.
+        opts: the options of each component; they have the provider.
+
+    """
+
+    def following(*resources: pulumi.Resource) -> pulumi.ResourceOptions:
+        return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[*after, *resources]))
+
+    volumes = Volumes("volumes", claims, following())
+    (first, launching), *rest = groups
+    runs = Runs("runs", first, launching, following(volumes))
+    sweeps = {
+        str(group.sweep): Sweep(f"sweep-{group.sweep}", group, launching, following(volumes, *runs.wrappers))
+        for group, launching in rest
+    }
     return Training(
-        resources=(volumes, declared, *several.values()),
+        resources=(volumes, runs, *sweeps.values()),
         outputs={
             "volumes": volumes.volumes,
-            "runs": declared.launches,
-            "sweeps": {name: each.launches for name, each in several.items()},
+            "runs": runs.launches,
+            "sweeps": {name: sweep.launches for name, sweep in sweeps.items()},
         },
     )

@@ -10,6 +10,7 @@ import pytest
 from tests.unit.checks.cases import ROOT
 from tests.unit.checks.cluster_cases import IMAGES, make_live
 from tests.unit.make import make_kueue, make_run, make_settings
+from trainstack.declared.declared import Declared
 from trainstack.preflight import against_cluster, preflight
 from trainstack.preflight.rule import Check, Violation
 from trainstack.preflight.rules import images
@@ -79,7 +80,7 @@ def test_verdicts_that_fail_stop_the_change(monkeypatch: pytest.MonkeyPatch) -> 
         raise KeyError("cpu")
 
     monkeypatch.setattr("trainstack.preflight.rule_context.judged", broken)
-    checked = preflight.examine(make_settings(make_run(volumes=())), EMPTY)
+    checked = preflight.examine(Declared(make_settings(make_run(volumes=()))), EMPTY)
     messages = [each.message for each in checked.findings if each.id == "rule-failed"]
     assert any(message.startswith("the verdicts on the runs failed with KeyError: 'cpu'") for message in messages)
     assert checked.verdicts == []

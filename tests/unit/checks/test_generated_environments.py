@@ -10,7 +10,8 @@ from tests.faults.configurations import COUNT, ENVIRONMENTS, KINDS, OF_JOBS, Con
 from tests.faults.files import write_sweeps
 from tests.faults.surroundings import stack_config
 from tests.seeds import chosen_seed
-from trainstack.declared import read_inputs, runs, sweeps
+from trainstack.declared.declared import Declared
+from trainstack.declared.inputs import read_inputs
 from trainstack.preflight.preflight import examine
 from trainstack.settings.loading.load import load_with_places
 
@@ -35,14 +36,16 @@ def test_every_drawn_environment_passes_the_preflight(project: Path, environment
         text = yaml.dump({"config": stack_config(drawn)}, Dumper=yaml.CSafeDumper, sort_keys=False)
         (project / f"Pulumi.{drawn.name}.yaml").write_text(text)
         loaded = load_with_places(project, drawn.name)
-        checked = examine(loaded.settings, project, loaded.places)
+        checked = examine(Declared(loaded.settings), project, loaded.places)
         assert not [str(each) for each in checked.findings if each.stops], (SEED, drawn.told)
         judged = {verdict.outcome for verdict in checked.verdicts}
         assert judged == ({"fits"} if environment == "owner" else {"unknown"}), (SEED, drawn.told, checked.verdicts)
         inputs = read_inputs(loaded.settings, project, commit="")
-        built = len(runs(loaded.settings, inputs)) + sum(share.objects for share in drawn.shares if share.swept)
+        built = len(Declared(loaded.settings, inputs).runs) + sum(
+            share.objects for share in drawn.shares if share.swept
+        )
         assert built == sum(share.objects for share in drawn.shares)
-        assert len(sweeps(loaded.settings, inputs)) == sum(share.swept for share in drawn.shares)
+        assert len(Declared(loaded.settings, inputs).sweeps) == sum(share.swept for share in drawn.shares)
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)

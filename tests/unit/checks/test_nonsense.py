@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from tests.unit.checks.cases import ROOT
+from trainstack.declared.declared import Declared
 from trainstack.preflight.finding import Finding
 from trainstack.preflight.preflight import examine, unloaded
 from trainstack.settings.errors import SettingsError
@@ -129,4 +130,4 @@ def findings(root: Path, stack: str) -> tuple[Finding, ...]:
         loaded = load_with_places(root, stack)
     except SettingsError as error:
         return tuple(unloaded(error).findings)
-    return tuple(examine(loaded.settings, root, loaded.places).findings)
+    return tuple(examine(Declared(loaded.settings), root, loaded.places).findings)

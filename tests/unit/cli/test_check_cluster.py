@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.unit.checks.cluster_cases import make_live
-from trainstack import declared as render
 from trainstack.cli import check_cluster as command
 from trainstack.cli.check_cluster import declared_manifests, with_cluster
 from trainstack.cli.session import Session
+from trainstack.declared.declared import Declared
 from trainstack.preflight.finding import Checked, Finding
 from trainstack.preflight.preflight import examine
 from trainstack.preflight.rule import Violation
@@ -50,7 +50,7 @@ def test_a_bug_where_manifests_are_built_is_not_taken_for_none(tmp_path: Path, m
     def broken(*_: object) -> None:
         raise ValueError("a bug")
 
-    monkeypatch.setattr(render, "everything", broken)
+    monkeypatch.setattr(Declared, "from_files", broken)
     with pytest.raises(ValueError, match="a bug"):
         declared_manifests(tmp_path, load_with_places(tmp_path, "test").settings)
 
@@ -82,7 +82,7 @@ def test_what_cannot_be_built_is_a_finding(
     (tmp_path / "Pulumi.test.yaml").write_text(f"config:\n{config}", encoding="utf-8")
     monkeypatch.setattr(command, "read_environment", lambda *_: make_live())
     if broken:
-        monkeypatch.setattr(render, "everything", refuse)
+        monkeypatch.setattr(Declared, "from_files", refuse)
     checked = with_cluster(Checked([], []), Session(tmp_path, "test"), load_with_places(tmp_path, "test"))
     found = [each for each in checked.findings if each.id == "manifests-unbuilt"]
     assert [(each.severity, each.path) for each in found] == expected
@@ -98,7 +98,7 @@ def test_a_name_that_is_neither_declared_nor_on_the_cluster_is_one_finding(
     (tmp_path / "Pulumi.test.yaml").write_text(text, encoding="utf-8")
     monkeypatch.setattr(command, "read_environment", lambda *_: make_live())
     loaded = load_with_places(tmp_path, "test")
-    in_files = examine(loaded.settings, tmp_path, loaded.places)
+    in_files = examine(Declared(loaded.settings), tmp_path, loaded.places)
     checked = with_cluster(in_files, Session(tmp_path, "test"), loaded)
     assert [(each.id, each.remedy) for each in checked.findings] == [("storage-class-unknown", "declare it here")]
     assert checked.findings == in_files.findings

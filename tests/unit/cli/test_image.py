@@ -14,12 +14,13 @@ from rich.console import Console
 from rich.table import Table
 from typer.testing import CliRunner, Result
 
-from trainstack import declared as render
 from trainstack.cli import console, unserved_images
 from trainstack.cli import image as command
 from trainstack.cli.app import app
 from trainstack.cli.registry import Registries
 from trainstack.cli.session import Session
+from trainstack.declared.declared import Declared
+from trainstack.declared.inputs import read_inputs
 from trainstack.runs.images.images import workload_reference
 
 DIGEST = f"sha256:{'1' * 64}"
@@ -261,7 +262,7 @@ def test_up_stops_before_a_run_whose_image_is_missing(
     assert f"{HELLO} is not in its registry; run `trainstack image push hello -s lab`" in printed
     assert "trainstack image push built -s lab" in printed
     assert "theirs" not in printed
-    planned = render.runs(session.settings, render.read_inputs(session.settings, root, commit=""))
+    planned = Declared(session.settings, read_inputs(session.settings, root, commit="")).runs
     launched += [SimpleNamespace(run_id=planned[0].launch.run_id, trials=())]
     # As the ledger of a batch of trials has them.
     launched += [SimpleNamespace(run_id="batch", trials=[run.launch.run_id for run in planned[1:]])]

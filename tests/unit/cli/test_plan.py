@@ -11,6 +11,7 @@ from tests.unit.checks.admission.make import make_admitted
 from trainstack.cli import console
 from trainstack.cli import plan as command
 from trainstack.cli.app import app
+from trainstack.declared.declared import Declared
 from trainstack.forecast.other_workloads import Held
 from trainstack.kueue.from_objects import declared_model
 from trainstack.kueue.model import Snapshot
@@ -197,7 +198,7 @@ def test_a_plan_can_begin_with_what_the_cluster_holds(monkeypatch: pytest.Monkey
         read.append(1)
 
         def held(settings: Settings) -> Held:
-            model = declared_model(settings)
+            model = declared_model(Declared(settings))
             other = make_admitted("other", "lab", "a100", reserved=940.0, cpu=8)
             return Held(snapshot=Snapshot(model=model, admitted=(other,)), now=1000.0, limits={"ns/other": 100.0})
 

@@ -6,7 +6,7 @@ from typing import Any
 import pulumi
 
 from tests.registrations.recorder import Registration, record
-from trainstack.components.teardown import Teardown, register
+from trainstack.components.teardown import Teardown, attach, register
 
 PROVIDER = "urn:pulumi:dev::trainstack::pulumi:providers:kubernetes"
 
@@ -15,17 +15,21 @@ def declare(
     component: Callable[[pulumi.ResourceOptions], pulumi.ComponentResource],
     *,
     providers: Collection[str] = ("cluster",),
+    torn_down: bool = False,
 ) -> dict[str, Registration]:
     """The registrations of a component and its children, by kind and Pulumi name: `ClusterQueue research`.
 
     Args:
         component: declares it, with options that hold the provider `cluster`.
         providers: the names of the providers that the children have.
+        torn_down: whether the program attaches the hooks of a teardown, as those of our stacks do.
 
     """
 
     def program() -> None:
         provider = pulumi.ProviderResource("kubernetes", "cluster", {})
+        if torn_down:
+            attach(hooks())
         component(pulumi.ResourceOptions(providers=[provider]))
 
     registrations = [found for found in record(program, "dev") if not found.type.startswith("pulumi:")]

@@ -2,12 +2,12 @@
 
 import pulumi
 
-from tests.unit.components.declare import declare, hooks
-from trainstack.components.namespaces import Namespaces, NamespacesArgs
-from trainstack.components.tenants import Tenants, TenantsArgs
+from tests.unit.components.declare import declare
+from trainstack.components.namespaces import Namespaces
+from trainstack.components.tenants import Tenants
+from trainstack.declared import platform
 from trainstack.settings.sections.environment import Namespace
 from trainstack.settings.sections.tenants import Team
-from trainstack.settings.sections.tenants import Tenants as TenantsSettings
 
 
 def test_a_namespace_with_a_retained_volume_is_only_forgotten() -> None:
@@ -15,10 +15,9 @@ def test_a_namespace_with_a_retained_volume_is_only_forgotten() -> None:
 
     def component(opts: pulumi.ResourceOptions) -> Namespaces:
         names = (Namespace(name="research"), Namespace(name="speech"))
-        args = NamespacesArgs(stack="dev", namespaces=names, retained=frozenset({"research"}), teardown=hooks())
-        return Namespaces("namespaces", args, opts)
+        return Namespaces("namespaces", platform.namespaces(names, "dev", {"research"}), opts)
 
-    found = declare(component)
+    found = declare(component, torn_down=True)
     assert found["Namespaces namespaces"].type == "trainstack:platform:Namespaces"
     assert found["Namespaces namespaces"].outputs == {"names": ["research", "speech"]}
     assert found["Namespace research"].options["retainOnDelete"] is True
@@ -30,14 +29,7 @@ def test_a_namespace_with_a_retained_volume_is_only_forgotten() -> None:
 
 def test_network_policies_follow_their_namespace() -> None:
     """Both belong to the component."""
-
-    def component(opts: pulumi.ResourceOptions) -> Namespaces:
-        args = NamespacesArgs(
-            stack="dev", namespaces=(Namespace(name="speech"),), retained=frozenset(), teardown=hooks()
-        )
-        return Namespaces("namespaces", args, opts)
-
-    found = declare(component)
+    found = declare(lambda opts: Namespaces("namespaces", [{"name": "speech"}], opts))
     policies = [found[f"NetworkPolicy speech/trainstack-{name}"] for name in ("isolated", "replicas")]
     assert [policy.parent for policy in policies] == ["namespaces", "namespaces"]
     assert [policy.dependencies for policy in policies] == [["speech"], ["speech"]]
@@ -49,8 +41,7 @@ def test_a_team_has_a_role_a_binding_and_an_account() -> None:
         Team(name="vision", namespace="vision", groups=("ml",), service_account="ci"),
         Team(name="speech", namespace="speech", groups=("ml",)),
     )
-    args = TenantsArgs(stack="dev", tenants=TenantsSettings(teams=teams))
-    found = declare(lambda opts: Tenants("tenants", args, opts))
+    found = declare(lambda opts: Tenants("tenants", teams, opts))
     assert found["Tenants tenants"].type == "trainstack:platform:Tenants"
     assert found["Tenants tenants"].outputs == {"teams": ["vision", "speech"]}
     assert {registration.parent for key, registration in found.items() if key != "Tenants tenants"} == {"tenants"}

@@ -3,10 +3,13 @@
 from typing import Any
 
 import pulumi
+import pytest
 
 from tests.registrations.recorder import Registration
-from tests.unit.components.declare import declare, hooks
-from trainstack.components.operators import Definitions, DefinitionsArgs, Operator, OperatorArgs
+from tests.unit.components.declare import declare
+from trainstack.components import operators
+from trainstack.components.operators import Definitions, Operator, OperatorArgs
+from trainstack.declared import platform
 from trainstack.platform.operators.install import OperatorManifests
 
 
@@ -31,30 +34,27 @@ EXTENSION = "APIService v1beta1.visibility.kueue.x-k8s.io"
 DEFINITION = "CustomResourceDefinition pytorchjobs.kubeflow.org"
 
 
-def operator(*, retained: frozenset[str] = frozenset()) -> tuple[dict[str, Registration], list[str]]:
-    """What the engine receives of an operator, and the calls that wait for its webhooks."""
-    answered: list[str] = []
+def operator(*, retained: frozenset[str] = frozenset()) -> tuple[dict[str, Registration], list[object]]:
+    """What the engine receives of an operator, and the probes whose admission it waits for."""
+    probes: list[object] = []
 
     def component(opts: pulumi.ResourceOptions) -> Operator:
-        args = OperatorArgs(
-            version="v1.9.3",
-            manifests=MANIFESTS,
-            retained=retained,
-            answers=lambda: answered.append("asked"),
-            teardown=hooks(),
-        )
+        objects = platform.operator(MANIFESTS, retained)
+        args = OperatorArgs(version="v1.9.3", objects=objects, probe={"kind": "PyTorchJob"}, context=None)
         return Operator("training-operator", args, opts)
 
-    return declare(component), answered
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(operators, "wait_until_accepted", lambda probe, _context: probes.append(probe))
+        return declare(component, torn_down=True), probes
 
 
 def test_definitions_are_only_forgotten() -> None:
     """Deleting a definition deletes every object of its kind, those of other teams included."""
 
     def component(opts: pulumi.ResourceOptions) -> Definitions:
-        return Definitions("definitions", DefinitionsArgs(crds=MANIFESTS.crds, teardown=hooks()), opts)
+        return Definitions("definitions", platform.definitions({"training-operator": MANIFESTS}), opts)
 
-    found = declare(component)
+    found = declare(component, torn_down=True)
     assert {*found} == {"Definitions definitions", DEFINITION}
     definition = found[DEFINITION]
     assert definition.parent == "definitions"
@@ -83,7 +83,7 @@ def test_webhooks_answer_before_the_version_is_known() -> None:
         "after_update": ["training-operator-answers"],
         "before_delete": ["teardown-controller"],
     }
-    assert answered == ["asked"]
+    assert answered == [{"kind": "PyTorchJob"}]
     assert found[COMPONENT].outputs == {"version": "v1.9.3"}
 
 

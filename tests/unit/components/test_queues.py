@@ -3,9 +3,9 @@
 import pulumi
 
 from tests.registrations.recorder import Registration
-from tests.unit.components.declare import declare, hooks
+from tests.unit.components.declare import declare
 from tests.unit.make import make_queues
-from trainstack.components.queues import Queues, QueuesArgs
+from trainstack.components.queues import Queues
 
 FLAVOR, COHORT, PRIORITY = "ResourceFlavor cpu", "Cohort local", "WorkloadPriorityClass normal"
 CLUSTER_QUEUE, LOCAL_QUEUE = "ClusterQueue research", "LocalQueue research/research"
@@ -17,9 +17,9 @@ def queues(kueue: str | None = None) -> dict[str, Registration]:
 
     def component(opts: pulumi.ResourceOptions) -> Queues:
         version = None if kueue is None else pulumi.Output.from_input(kueue)
-        return Queues("queues", QueuesArgs(stack="dev", queues=make_queues(), kueue=version, teardown=hooks()), opts)
+        return Queues("queues", make_queues(), opts, kueue=version)
 
-    return declare(component)
+    return declare(component, torn_down=True)
 
 
 def test_each_object_follows_what_it_refers_to() -> None:

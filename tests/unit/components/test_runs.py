@@ -1,6 +1,7 @@
 """Runs, Sweep and Secrets: launches follow what they need, are claimed, and never replaced while they train."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pulumi
@@ -8,11 +9,14 @@ import pulumi
 from tests.unit.components.declare import declare
 from tests.unit.make import make_secret
 from trainstack.components.claims import Claim
-from trainstack.components.launches import Launches
-from trainstack.components.runs import Runs, RunsArgs
+from trainstack.components.launches import LaunchOptions
+from trainstack.components.runs import Runs
 from trainstack.components.secrets import Secrets, SecretsArgs
-from trainstack.components.sweeps import Sweep, SweepArgs
+from trainstack.components.sweeps import Sweep
+from trainstack.declared import platform
+from trainstack.declared.launches import LaunchGroup
 from trainstack.objects.labels import LAUNCH
+from trainstack.runs.records import Ledger
 from trainstack.settings.sections.secrets import Secrets as SecretsSettings
 
 
@@ -30,33 +34,37 @@ def make_launch(launch: str, name: str = "") -> dict[str, Any]:
     return {**made, "spec": {}}
 
 
-def make_launches(*launches: Mapping[str, Any], **changes: Any) -> Launches:
-    """These launches, each with a ledger, on a cluster that has none of them."""
-    names = [body["metadata"]["labels"][LAUNCH] for body in launches]
-    ledgers = {name: make_object("ConfigMap", f"run-{name}") for name in names}
-    base: dict[str, Any] = {
-        "launches": launches,
-        "companions": {},
-        "ledgers": ledgers,
-        "live": {},
-        "seen": lambda _: None,
-        "generating": None,
-        "claims": {name: Claim(ledger=ledger, version=None) for name, ledger in ledgers.items()},
-        "context": None,
-        "name_is_free": lambda _: None,
-    }
-    return Launches(**{**base, **changes})
+def make_group(*launches: Mapping[str, Any], **changes: Any) -> LaunchGroup:
+    """These launches, each with a ledger."""
+    ledgers = [
+        Ledger(
+            run_id=body["metadata"]["labels"][LAUNCH],
+            workload="digits",
+            namespace="research",
+            attempt=1,
+            launch_name=body["metadata"]["labels"][LAUNCH],
+            launch=body,
+        )
+        for body in launches
+    ]
+    return LaunchGroup(**{"stack": "dev", "launches": tuple(ledgers), "ledgers": tuple(ledgers), **changes})
 
 
-def runs(launches: Launches) -> Mapping[str, Any]:
+def claimed(group: LaunchGroup, **options: Any) -> LaunchOptions:
+    """The options of our stacks: each launch is claimed."""
+    claims = {name: Claim(ledger=ledger, version=None) for name, ledger in group.config_maps.items()}
+    return LaunchOptions(claims=claims, **options)
+
+
+def runs(*launches: Mapping[str, Any], **options: Any) -> Mapping[str, Any]:
     """What the engine receives of runs, with one wrapper."""
-    wrapper = make_object("ConfigMap", "wrapper")
-    return declare(lambda opts: Runs("runs", RunsArgs(wrappers=[wrapper], launches=launches), opts))
+    group = make_group(*launches, files=(make_object("ConfigMap", "wrapper"),))
+    return declare(lambda opts: Runs("runs", group, claimed(group, **options), opts))
 
 
 def test_a_launch_follows_the_wrapper_and_precedes_its_ledger() -> None:
     """The ledger completes the claim that a hook takes before the launch."""
-    found = runs(make_launches(make_launch("digits-1-a")))
+    found = runs(make_launch("digits-1-a"))
     launch, ledger = found["Job research/digits-1-a"], found["ConfigMap research/run-digits-1-a"]
     assert found["Runs runs"].type == "trainstack:training:Runs"
     assert found["Runs runs"].outputs == {"launches": ["research/digits-1-a"]}
@@ -73,13 +81,13 @@ def test_a_launch_follows_the_wrapper_and_precedes_its_ledger() -> None:
 
 def test_a_live_launch_is_never_edited() -> None:
     """Its manifest may differ, for instance in the commit that it is recorded with."""
-    found = runs(make_launches(make_launch("digits-1-a"), live={"digits-1-a": "research/digits-1-a"}))
+    found = runs(make_launch("digits-1-a"), live={"digits-1-a": "research/digits-1-a"})
     assert found["Job research/digits-1-a"].options["ignoreChanges"] == ["metadata", "spec"]
 
 
 def test_a_fixed_name_waits_for_the_launch_that_has_it() -> None:
     """Another launch replaces the object; the engine deletes the old one first."""
-    found = runs(make_launches(make_launch("digits-1-a", name="digits")))
+    found = runs(make_launch("digits-1-a", name="digits"))
     options = found["Job research/digits"].options
     assert options["replaceOnChanges"] == [f'metadata.labels["{LAUNCH}"]']
     assert options["deleteBeforeReplace"] is True
@@ -95,8 +103,8 @@ def test_a_generated_name_has_a_provider_of_its_own() -> None:
     def component(opts: pulumi.ResourceOptions) -> Runs:
         providers.append(pulumi.ProviderResource("kubernetes", "generating", {}))
         live = {"digits-1-a": "research/digits-x7k2p"}
-        launches = make_launches(body, generating=providers[0], live=live)
-        return Runs("runs", RunsArgs(wrappers=[], launches=launches), opts)
+        group = make_group(body)
+        return Runs("runs", group, claimed(group, generating=providers[0], live=live), opts)
 
     found = declare(component, providers=("cluster", "generating"))
     launch = found["Job research/digits-1-a"]
@@ -107,13 +115,16 @@ def test_a_generated_name_has_a_provider_of_its_own() -> None:
 
 def test_a_sweep_mounts_its_parameter_files() -> None:
     """They are created before its launches, and a companion before the launch that refers to it."""
-    launches = make_launches(
+    group = make_group(
         make_launch("search-1-a"),
         make_launch("search-2-a"),
-        companions={"search-1-a": [make_object("TrainingRuntime", "search-1-a")]},
+        sweep="search",
+        files=(make_object("ConfigMap", "sweep-search"),),
     )
-    args = SweepArgs(files=[make_object("ConfigMap", "sweep-search")], launches=launches)
-    found = declare(lambda opts: Sweep("sweep-search", args, opts))
+    first, second = group.launches
+    with_companion = replace(first, companions=(make_object("TrainingRuntime", "search-1-a"),))
+    group = replace(group, launches=(with_companion, second))
+    found = declare(lambda opts: Sweep("sweep-search", group, claimed(group), opts))
     assert found["Sweep sweep-search"].type == "trainstack:training:Sweep"
     assert found["Sweep sweep-search"].outputs == {"launches": ["research/search-1-a", "research/search-2-a"]}
     assert found["Job research/search-1-a"].dependencies == ["research/search-1-a", "research/sweep-search"]
@@ -130,7 +141,8 @@ def test_a_secret_is_encrypted_in_the_state() -> None:
     def component(opts: pulumi.ResourceOptions) -> Secrets:
         values = pulumi.Output.secret(section)
         settings = SecretsSettings(secrets=(make_secret(),))
-        return Secrets("secrets", SecretsArgs(stack="dev", secrets=settings, values=values), opts)
+        objects = platform.secrets(settings.secrets, "dev")
+        return Secrets("secrets", SecretsArgs(secrets=settings, objects=objects, values=values), opts)
 
     found = declare(component)
     secret = found["Secret research/git"]

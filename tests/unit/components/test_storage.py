@@ -4,13 +4,13 @@ from typing import Any
 
 from tests.unit.components.declare import declare
 from tests.unit.make import make_storage, make_volume
-from trainstack.components.storage import StorageArgs, StorageClasses, Volumes
-from trainstack.settings.sections.storage import PersistentVolume
+from trainstack.components.storage import StorageClasses, Volumes
+from trainstack.settings.sections.storage import PersistentVolume, Storage
 
 
-def make_args(**changes: Any) -> StorageArgs:
+def make_args(**changes: Any) -> Storage:
     """The class `shared` and the claim `training`."""
-    return StorageArgs(stack="dev", storage=make_storage(**changes))
+    return make_storage(**changes)
 
 
 def make_disk() -> PersistentVolume:

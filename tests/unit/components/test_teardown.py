@@ -4,7 +4,7 @@ import pulumi
 
 from tests.unit.components.declare import declare, hooks
 from tests.unit.make import make_storage
-from trainstack.components.storage import StorageArgs, StorageClasses
+from trainstack.components.storage import StorageClasses
 from trainstack.components.teardown import Guard
 
 
@@ -12,7 +12,7 @@ def test_the_guard_depends_on_everything_and_has_every_hook() -> None:
     """The engine deletes in reverse order, so it calls the guard's hook before it deletes anything."""
 
     def component(opts: pulumi.ResourceOptions) -> Guard:
-        classes = StorageClasses("storage", StorageArgs(stack="dev", storage=make_storage()), opts)
+        classes = StorageClasses("storage", make_storage(), opts)
         return Guard("guard", hooks(), [classes])
 
     guard = declare(component)["Guard guard"]

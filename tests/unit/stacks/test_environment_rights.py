@@ -19,7 +19,8 @@ from tests.unit.make import (
 )
 from trainstack.cli.rights import FOLDER, text
 from trainstack.cli.session import Session
-from trainstack.declared import Inputs, platform
+from trainstack.declared.declared import Declared
+from trainstack.declared.inputs import Inputs
 from trainstack.objects.labels import PATCH_FORCE, Manifest
 from trainstack.platform import probes
 from trainstack.platform.rbac.escalations import escalations
@@ -124,7 +125,7 @@ SECRETS = Secrets(secrets=(make_secret(),))
 def test_an_owner_lists_what_it_declares_and_a_tenant_nothing_more() -> None:
     """So `trainstack doctor` finds what bears the stack's mark; Secrets it may list only where one is to be deleted."""
     settings = make_settings(make_run(), operators=Operators(), secrets=SECRETS)
-    declared = platform(settings, Inputs())
+    declared = [each for part in Declared(settings, Inputs()).platform for each in part.manifests]
     granted = deployer(settings, declared)
     assert {"ClusterQueue", "NetworkPolicy", "Secret"} <= {each["kind"] for each in declared}
     assert {"clusterqueues", "networkpolicies", "localqueues", "namespaces", "persistentvolumeclaims"} <= {
@@ -143,7 +144,7 @@ def test_secrets_are_written_by_name_and_listed_where_one_is_deleted() -> None:
         environment=Environment(namespaces=(Namespace(name="research", adopt=True),)),
     )
     for settings in (tenant, adopting):
-        roles = rights_of(settings, Inputs()).roles
+        roles = rights_of(Declared(settings, Inputs())).roles
         granted = {grant for role in roles for grant in granted_by(role) if grant.resource == "secrets"}
         assert granted == {
             *grants("", "secrets", (*DECLARE, "delete"), "research", ["git"]),
@@ -185,7 +186,7 @@ def test_a_deployer_writes_in_declared_namespaces_and_under_declared_names_alone
         secrets=SECRETS,
         environment=Environment(namespaces=(Namespace(name="research", adopt=adopt),)),
     )
-    declared = platform(settings, Inputs())
+    declared = [each for part in Declared(settings, Inputs()).platform for each in part.manifests]
     assert any(PATCH_FORCE in each["metadata"].get("annotations", {}) for each in declared) == adopt
     writing = {each for each in deployer(settings, declared) if each.verb not in ("get", "list", "watch")}
     assert {each.namespace for each in writing} == {"", "research"}
@@ -200,7 +201,9 @@ def test_only_an_administrator_creates_the_namespaces_of_a_stack() -> None:
         Namespace(name="theirs", adopt=True),
     )
     made = rights_of(
-        make_settings(make_run(), operators=Operators(), environment=Environment(namespaces=namespaces)), Inputs()
+        Declared(
+            make_settings(make_run(), operators=Operators(), environment=Environment(namespaces=namespaces)), Inputs()
+        )
     )
     (created,) = made.namespaces
     assert (created["metadata"]["name"], created["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]) == (
@@ -236,7 +239,7 @@ def test_who_uses_an_environment_writes_in_its_namespaces_alone() -> None:
 
 def test_the_roles_are_named_after_the_environment() -> None:
     """One name for each of the two, whatever the place."""
-    found = rights_of(make_settings(make_run(), operators=Operators()), Inputs()).roles
+    found = rights_of(Declared(make_settings(make_run(), operators=Operators()), Inputs())).roles
     assert [(each["kind"], each["metadata"]["name"]) for each in found] == [
         ("ClusterRole", "trainstack-test-deployer"),
         ("Role", "trainstack-test-deployer"),

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from tests.unit.make import make_run, make_settings
-from trainstack.declared import Inputs
+from trainstack.declared.declared import Declared
+from trainstack.declared.inputs import Inputs
 from trainstack.live.snapshot import Runs
 from trainstack.runs.records import Ledger
 from trainstack.settings.model import Settings
@@ -26,18 +27,18 @@ def make_lab(*names: str, exclude: tuple[str, ...] = (), environment: Environmen
 
 def decide(settings: Settings, *ledgers: Ledger, **live: Any) -> Decided:
     """What becomes of the runs where the cluster remembers these, and has no object of them."""
-    return runs_and_sweeps(settings, INPUTS, Runs(live=(), ledgers=ledgers, wrappers={}, **live))
+    return runs_and_sweeps(Declared(settings, INPUTS), Runs(live=(), ledgers=ledgers, wrappers={}, **live))
 
 
 def test_a_run_that_is_excluded_and_included_again_is_not_trained_again() -> None:
     """Whatever else is launched meanwhile."""
-    (first,) = decide(make_lab("gpu")).ledgers
+    (first,) = decide(make_lab("gpu")).runs.ledgers
     without = decide(make_lab("gpu", "cpu", exclude=("gpu",)), first)
-    assert [launch.workload for launch in without.launches] == ["cpu"]
-    assert [ledger.workload for ledger in without.ledgers] == ["cpu", "gpu"]
-    again = decide(make_lab("gpu", "cpu"), *without.ledgers)
-    assert again.launches == ()
-    assert sorted(again.ledgers, key=run_id) == sorted(without.ledgers, key=run_id)
+    assert [launch.workload for launch in without.runs.launches] == ["cpu"]
+    assert [ledger.workload for ledger in without.runs.ledgers] == ["cpu", "gpu"]
+    again = decide(make_lab("gpu", "cpu"), *without.runs.ledgers)
+    assert again.runs.launches == ()
+    assert sorted(again.runs.ledgers, key=run_id) == sorted(without.runs.ledgers, key=run_id)
 
 
 def run_id(ledger: Ledger) -> str:
@@ -47,8 +48,10 @@ def run_id(ledger: Ledger) -> str:
 
 def test_a_run_that_is_taken_out_is_forgotten() -> None:
     """Its ledger goes, and so does that of a run of another name."""
-    (first,) = decide(make_lab("gpu")).ledgers
-    assert decide(make_lab("cpu", "other", exclude=("other",)), first).ledgers == decide(make_lab("cpu")).ledgers
+    (first,) = decide(make_lab("gpu")).runs.ledgers
+    assert (
+        decide(make_lab("cpu", "other", exclude=("other",)), first).runs.ledgers == decide(make_lab("cpu")).runs.ledgers
+    )
 
 
 @pytest.mark.parametrize(
@@ -62,6 +65,6 @@ def test_a_run_that_is_taken_out_is_forgotten() -> None:
 )
 def test_nothing_is_kept_in_a_namespace_that_goes(environment: Environment, *, kept: bool) -> None:
     """The ledger goes with it. A stack of the training half does not name its namespaces."""
-    ledgers = decide(make_lab("gpu")).ledgers
+    ledgers = decide(make_lab("gpu")).runs.ledgers
     excluded = decide(make_lab("gpu", exclude=("gpu",), environment=environment), *ledgers)
-    assert excluded.ledgers == (ledgers if kept else ())
+    assert excluded.runs.ledgers == (ledgers if kept else ())

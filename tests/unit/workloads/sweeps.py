@@ -3,14 +3,15 @@
 from typing import Any
 
 from tests.unit.make import make_settings, make_sweeps
-from trainstack.declared import Inputs, sweeps
+from trainstack.declared.declared import Declared
+from trainstack.declared.inputs import Inputs
 from trainstack.sweeps.launches import PlannedSweep
 
 
 def make_planned(**changes: Any) -> PlannedSweep:
     """The sweep of `make_sweep` in the stack `test`."""
     settings = make_settings(sweeps=make_sweeps(**changes))
-    (planned,) = sweeps(settings, Inputs(wrapper="print()", commit="abc"))
+    (planned,) = Declared(settings, Inputs(wrapper="print()", commit="abc")).sweeps
     return planned
 
 

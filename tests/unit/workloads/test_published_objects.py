@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from trainstack.declared import Inputs, everything, read_inputs, runs
+from trainstack.declared.declared import Declared
+from trainstack.declared.inputs import Inputs, read_inputs
 from trainstack.objects.labels import LAUNCH, MANAGED_BY, RUN, SET, SKIP_AWAIT, STACK, SWEEP, WORKLOAD, Manifest
 from trainstack.settings.loading.load import load
 
@@ -20,7 +21,7 @@ def built(root: Path, run: str) -> Manifest:
     """The object of a run that an environment's file declares, without our marks."""
     lines = indent(dedent(run).strip("\n"), "      ")
     (root / "Pulumi.test.yaml").write_text(f"config:\n  trainstack:workloads:\n    runs:\n{lines}\n", encoding="utf-8")
-    (only,) = runs(load(root, "test"), Inputs())
+    (only,) = Declared(load(root, "test"), Inputs()).runs
     return dict(without_marks(only.manifest))
 
 
@@ -493,7 +494,7 @@ def declared(root: Path, stack: str) -> list[Manifest]:
         sweep["run"]["naming"] = "fixed"
     (root / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump(held), encoding="utf-8")
     settings = load(root, stack)
-    return everything(settings, read_inputs(settings, root, commit=""))
+    return Declared(settings, read_inputs(settings, root, commit="")).manifests()
 
 
 @pytest.mark.parametrize(

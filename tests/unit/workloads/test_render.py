@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.make import make_distributed, make_manifest, make_run, make_settings
-from trainstack.declared import Inputs, InputsError, everything, read_inputs, release_path, runs
+from trainstack.declared.declared import Declared
+from trainstack.declared.inputs import Inputs, InputsError, read_inputs, release_path
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment
 from trainstack.settings.sections.operators import Kueue, Operators
@@ -17,14 +18,14 @@ HERE = Operators()
 
 def order(settings: Settings, inputs: Inputs) -> list[str]:
     """Kind and name of each object, in order."""
-    return [f"{each['kind']} {each['metadata']['name']}" for each in everything(settings, inputs)]
+    return [f"{each['kind']} {each['metadata']['name']}" for each in Declared(settings, inputs).manifests()]
 
 
 def test_objects_come_in_the_order_of_their_creation() -> None:
     """What others refer to first; the wrapper before the run, and the ledger after it."""
     settings = make_settings(make_run(), operators=HERE)
     inputs = Inputs(wrapper="print()", commit="abc")
-    (run,) = runs(settings, inputs)
+    (run,) = Declared(settings, inputs).runs
     wrapper = hashlib.sha256(b"print()").hexdigest()[:8]
     assert order(settings, inputs) == [
         "Namespace research",
@@ -60,7 +61,7 @@ def test_the_same_input_gives_the_same_manifests_and_is_not_changed() -> None:
     settings = make_settings(make_run(), make_distributed(name="far"), operators=HERE)
     before = settings.model_dump()
     inputs = Inputs(wrapper="print()", commit="abc")
-    assert everything(settings, inputs) == everything(settings, inputs)
+    assert Declared(settings, inputs).manifests() == Declared(settings, inputs).manifests()
     assert settings.model_dump() == before
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from tests.unit.make import make_distributed, make_expansion, make_run, make_settings, make_space, make_sweeps
 from tests.unit.workloads.sweeps import make_indexed, make_planned
-from trainstack.declared import Inputs, everything
+from trainstack.declared.declared import Declared
+from trainstack.declared.inputs import Inputs
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.parameter_file import file_of, number_of
 from trainstack.runs.records import ledger_config_map, read_ledger
@@ -314,7 +315,11 @@ def test_a_sweeps_objects_are_rendered_as_they_would_be_launched_first() -> None
 
     def rendered(**changes: Any) -> list[str]:
         settings = make_settings(sweeps=make_sweeps(**changes), operators=Operators())
-        found = [each for each in everything(settings, inputs) if "trainstack.dev/sweep" in each["metadata"]["labels"]]
+        found = [
+            each
+            for each in Declared(settings, inputs).manifests()
+            if "trainstack.dev/sweep" in each["metadata"]["labels"]
+        ]
         return [f"{each['kind']} {each['metadata']['name'].rpartition('-')[0]}" for each in found]
 
     file, batch, ledger = rendered(form="indexed", parallelism=2)

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from tests.unit.make import make_distributed, make_expansion, make_run, make_settings, make_space, make_sweep
-from trainstack.declared import Inputs
-from trainstack.declared import trials as planned
+from trainstack.declared.declared import Declared
+from trainstack.declared.inputs import Inputs
 from trainstack.runs.identity import identity
 from trainstack.runs.manifests.trial_names import trials
 from trainstack.settings.model import Settings
@@ -27,7 +27,7 @@ SETS = make_expansion({"optimizer": "sgd", "momentum": 0.9}, {"optimizer": "adam
 def ids(**changes: object) -> dict[str, str]:
     """The run ids of a sweep's trials, by set."""
     settings: Settings = make_settings(sweeps=Sweeps(sweeps=(make_sweep(**changes),)))
-    return {each.trial.set_id: each.run_id for each in planned(settings, Inputs())["search"]}
+    return {each.trial.set_id: each.run_id for each in Declared(settings, Inputs()).trials["search"]}
 
 
 def test_a_set_becomes_arguments_and_variables() -> None:
@@ -81,6 +81,6 @@ def test_a_set_that_only_the_file_tells_is_another_run() -> None:
 
 def test_a_run_has_no_parameters_in_its_identity() -> None:
     """So the runs that there were before there were sweeps keep their ids."""
-    (first, *_) = planned(make_settings(sweeps=Sweeps(sweeps=(make_sweep(),))), Inputs())["search"]
+    (first, *_) = Declared(make_settings(sweeps=Sweeps(sweeps=(make_sweep(),))), Inputs()).trials["search"]
     assert identity(first.trial.workload, first.facts)["parameters"] == {"batch_size": 32}
     assert "parameters" not in identity(first.trial.workload, replace(first.facts, parameters=None))

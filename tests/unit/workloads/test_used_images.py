@@ -3,7 +3,8 @@
 from typing import Any
 
 from tests.unit.make import make_kueue, make_run, make_settings, make_training_operator
-from trainstack.declared import Inputs, everything, operators
+from trainstack.declared.declared import Declared
+from trainstack.declared.inputs import Inputs
 from trainstack.objects.labels import Manifest
 from trainstack.preflight.used_images import UsedImage, used_images
 from trainstack.settings.model import Cluster, Settings
@@ -71,7 +72,7 @@ def images_of(manifest: object) -> set[str]:
 
 def test_every_image_is_found_with_the_setting_that_brings_it_in() -> None:
     """Of runs, of controllers, and of what pods need beside their program."""
-    assert used_images(make_environment(), make_inputs()) == [
+    assert used_images(Declared(make_environment(), make_inputs())) == [
         UsedImage("alpine/git:2.47.2", "cluster.gitImage"),
         UsedImage("busybox:1.35", "cluster.loader.image"),
         UsedImage("busybox:1.35.0", "operators.trainingOperator.initContainerImage"),
@@ -86,38 +87,38 @@ def test_an_override_stands_for_the_image_of_the_release() -> None:
     """And one that has a digest needs no pin."""
     image = f"mirror.example.org/kueue@{DIGEST}"
     settings = make_environment(operators=Operators(kueue=make_kueue().model_copy(update={"image": image})))
-    (found,) = (each for each in used_images(settings, make_inputs()) if each.path == "operators.kueue.image")
+    (found,) = (each for each in used_images(Declared(settings, make_inputs())) if each.path == "operators.kueue.image")
     assert (found.reference, found.by_digest) == (image, True)
 
 
 def test_a_half_alone_has_its_own_images() -> None:
     """A team does not pin the platform's controllers."""
     settings = make_environment(environment=Environment(halves=("training",)))
-    assert not [each for each in used_images(settings, make_inputs()) if each.path.startswith("operators.")]
+    assert not [each for each in used_images(Declared(settings, make_inputs())) if each.path.startswith("operators.")]
 
 
 def test_pinned_every_manifest_names_digests() -> None:
     """Tag and digest; what has moved since is not pulled, and what cannot move is not pulled again."""
     settings, inputs = make_environment(), make_inputs()
-    pins = {each.reference: DIGEST for each in used_images(settings, inputs)}
+    pins = {each.reference: DIGEST for each in used_images(Declared(settings, inputs))}
     pinned = settings.model_copy(update={"pins": pins})
     loader = "busybox:1.35"
-    assert images_of(everything(pinned, inputs)) == {
+    assert images_of(Declared(pinned, inputs).manifests()) == {
         f"{each}@{DIGEST}" for each in pins if each not in (loader, "busybox:1.35.0")
     }
-    kueue, operator = (install.deployments[0] for install in operators(pinned, inputs).values())
+    kueue, operator = (install.deployments[0] for install in Declared(pinned, inputs).operators.values())
     (manager,) = kueue["spec"]["template"]["spec"]["containers"]
     assert (manager["image"], manager["imagePullPolicy"]) == (f"example.org/kueue:v1@{DIGEST}", "IfNotPresent")
     (container,) = operator["spec"]["template"]["spec"]["containers"]
     assert f"--pytorch-init-container-image=busybox:1.35.0@{DIGEST}" in container["args"]
-    assert used_images(pinned, inputs) == used_images(settings, inputs)
+    assert used_images(Declared(pinned, inputs)) == used_images(Declared(settings, inputs))
 
 
 def test_without_pins_nothing_is_another() -> None:
     """A pin of an image that nobody uses changes no object."""
     settings, inputs = make_environment(), make_inputs()
     other = settings.model_copy(update={"pins": {"else:1": DIGEST}})
-    assert everything(other, inputs) == everything(settings, inputs)
+    assert Declared(other, inputs).manifests() == Declared(settings, inputs).manifests()
 
 
 def test_what_has_a_digest_keeps_it() -> None:

@@ -71,8 +71,8 @@ def node_resources(scene: LiveScene) -> Iterator[Violation]:
     # Nodes hold what pods ask for, whatever Kueue counts it as.
     plain = replace(model, excluded=(), transformations={})
     for workload in (
-        *declared_workloads(scene.settings, plain),
-        *declared_workloads(scene.settings, plain, queued=False),
+        *declared_workloads(scene.declared, plain),
+        *declared_workloads(scene.declared, plain, queued=False),
     ):
         for lack in oversized(workload, assigned.get(workload.path, ()), model):
             remedy = _REMEDIES.get(lack.path.rpartition(".")[2], _SMALLER)

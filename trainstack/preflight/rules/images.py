@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator
 
-from trainstack import declared as render
-from trainstack.declared import InputsError
+from trainstack.declared.declared import Declared
+from trainstack.declared.inputs import InputsError
 from trainstack.platform.operators.install import OperatorError
 from trainstack.platform.operators.release import ReleaseError
 from trainstack.preflight.rule import Check, Rule, Violation
 from trainstack.preflight.rule_context import Scene
 from trainstack.preflight.used_images import UsedImage, used_images
 from trainstack.settings.loading.load import pins_file
-from trainstack.settings.model import Cluster, Settings
+from trainstack.settings.model import Cluster
 from trainstack.settings.sections.operators import Operators
 
 
@@ -71,19 +71,15 @@ def pins_missing(scene: Scene) -> Iterator[Violation]:
 
 def _used(scene: Scene) -> Iterator[UsedImage | Violation]:
     """The images, and what keeps some of them from being known. Those of runs need no release of an operator."""
-    settings = scene.settings
+    declared, settings = scene.declared, scene.settings
     try:
-        yield from _read(scene, settings)
+        yield from used_images(declared if declared.has_inputs else Declared.from_files(settings, scene.root))
     except (InputsError, OSError) as error:
         yield _unknown("environment.pinned", error)
     except (ReleaseError, OperatorError) as error:
         yield _unknown("operators", error)
-        yield from _read(scene, settings.model_copy(update={"operators": Operators()}))
-
-
-def _read(scene: Scene, settings: Settings) -> list[UsedImage]:
-    inputs = render.read_inputs(settings, scene.root, commit="", cache=scene.root / render.CACHE)
-    return used_images(settings, inputs)
+        without = settings.model_copy(update={"operators": Operators()})
+        yield from used_images(Declared.from_files(without, scene.root))
 
 
 def _unknown(path: str, error: Exception) -> Violation:

@@ -9,14 +9,9 @@ from trainstack.kueue.model import Admitted, Model, Workload
 from trainstack.kueue.workloads import declared_workloads, read_workload
 from trainstack.preflight.rule import Check, Rule, Violation
 from trainstack.preflight.rule_context import Scene
-from trainstack.runs.identity import Facts
-from trainstack.runs.launch import Launch
-from trainstack.runs.manifests.build import manifest
 from trainstack.runs.manifests.data_loader import temporary_loader
 
 _REMEDY = "let cluster.loader.resources request 0, or let cluster.loader.queue be one with quota for loaders alone"
-_FACTS = Facts(image="-", data_digest=None, wrapper="-", commit="")
-"""What an admission does not depend on."""
 
 
 @Rule(
@@ -41,8 +36,8 @@ _FACTS = Facts(image="-", data_digest=None, wrapper="-", commit="")
     ),
 )
 def loader_shut_out(scene: Scene) -> Iterator[Violation]:
-    model = declared_model(scene.settings)
-    workloads = {each.path: each for each in declared_workloads(scene.settings, model)}
+    model = declared_model(scene.declared)
+    workloads = {each.path: each for each in declared_workloads(scene.declared, model)}
     strict = {one.name for one in scene.settings.queues.cluster_queues if one.queueing_strategy == "StrictFIFO"}
     for path, volume, count in _waiting(scene):
         if path not in workloads:
@@ -78,8 +73,7 @@ def _waiting(scene: Scene) -> Iterator[tuple[str, str, int]]:
 def _loader(scene: Scene, model: Model, namespace: str, volume: str) -> Workload:
     """The loader as Kueue will see it."""
     said = temporary_loader(scene.settings, namespace, volume, "/mnt")
-    job = manifest(said, scene.settings.stack, Launch(run_id=said.name, name=said.name, facts=_FACTS))
-    return read_workload(job, (), model, name=said.name, path="cluster.loader")
+    return read_workload(*scene.declared.queued(said), model, name=said.name, path="cluster.loader")
 
 
 def _admitted(workload: Workload, model: Model, count: int) -> list[Admitted]:

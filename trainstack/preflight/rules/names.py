@@ -8,7 +8,7 @@ from trainstack.preflight.rule import Check, Rule, Violation
 from trainstack.preflight.rule_context import Scene, each
 from trainstack.runs import names
 from trainstack.runs.errors import ReservedVariableError, WorkloadError
-from trainstack.runs.identity import Facts
+from trainstack.runs.identity import UNKNOWN_FACTS
 from trainstack.runs.launch import Launch
 from trainstack.runs.manifests.build import manifest
 from trainstack.runs.manifests.trial_pod import NUMBER
@@ -18,7 +18,6 @@ from trainstack.settings.sections.workloads import Workload
 
 _ANY_DIGEST = "0" * 64
 """Stands for digests that only a build knows: names of all digests are of one length."""
-_ANY = Facts(image="-", data_digest=None, wrapper="-", git_image="-", commit="")
 """What the names of variables do not depend on."""
 
 
@@ -90,7 +89,7 @@ def label_invalid(scene: Scene) -> Iterator[Violation]:
 def env_reserved(scene: Scene) -> Iterator[Violation]:
     for path, run in scene.runs():
         try:
-            manifest(run, scene.settings.stack, Launch(run_id=run.name, name=run.name, facts=_ANY))
+            manifest(run, scene.settings.stack, Launch(run_id=run.name, name=run.name, facts=UNKNOWN_FACTS))
         except ReservedVariableError as error:
             message, _, remedy = str(error).rpartition("; ")
             yield Violation(f"{path}.env", message, remedy)

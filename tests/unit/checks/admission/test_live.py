@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit.make import make_run, make_settings
+from trainstack.declared.declared import Declared
 from trainstack.kueue.from_live_objects import laid_over, snapshot
 from trainstack.objects.labels import RUN
 
@@ -93,15 +94,15 @@ def test_a_run_does_not_compete_with_itself(own: Body) -> None:
         make_workload("bare", "somebody-s"),
     ]
     without = {("research", "train-0123456789"), ("research", "train-0123456789-aaaaaa")}
-    found = snapshot({"Workload": [own, *others]}, settings, without=without)
+    found = snapshot({"Workload": [own, *others]}, Declared(settings), without=without)
     assert [each.name for each in found.pending] == ["elsewhere", "other-run", "bare"]
 
 
 def test_where_workloads_or_cohorts_may_not_be_read_nothing_is_known_of_queues() -> None:
     """What they have left depends on who uses it, and what they lend on their cohorts; nodes are another matter."""
     for kind in ("Workload", "Cohort", "LimitRange"):
-        assert snapshot({kind: None, "ClusterQueue": []}, make_settings()).model.cluster_queues is None
-    found = snapshot({"RuntimeClass": None, "Node": [], "ClusterQueue": []}, make_settings(), grows=True)
+        assert snapshot({kind: None, "ClusterQueue": []}, Declared(make_settings())).model.cluster_queues is None
+    found = snapshot({"RuntimeClass": None, "Node": [], "ClusterQueue": []}, Declared(make_settings()), grows=True)
     assert found.model.cluster_queues is not None
     assert found.model.nodes == ()
     assert found.model.grows

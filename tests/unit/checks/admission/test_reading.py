@@ -4,6 +4,7 @@ from typing import Any
 
 from tests.unit.checks.admission.make import make_model, make_queue, make_workload
 from tests.unit.make import make_cluster_queue, make_distributed, make_queues, make_run, make_settings
+from trainstack.declared.declared import Declared
 from trainstack.kueue.admission_simulator import judge, judged
 from trainstack.kueue.from_objects import declared_model, read_model, read_snapshot
 from trainstack.kueue.model import Admitted, Cohort, LocalQueue, Node, Quota, Requirement, Taint, Workload
@@ -128,8 +129,8 @@ def test_an_environment_is_read_from_the_objects_that_it_declares() -> None:
         make_distributed(name="trained", kind="TrainJob"),
         make_run(name="set", kind="JobSet", managed=False, replicated_jobs=jobs, priority=None),
     )
-    model = declared_model(settings)
-    found = declared_workloads(settings, model)
+    model = declared_model(Declared(settings))
+    found = declared_workloads(Declared(settings), model)
     assert [(each.name, each.path, each.priority) for each in found] == [
         ("train", "workloads.runs[train]", 1000),
         ("trained", "workloads.runs[trained]", 1000),
@@ -148,14 +149,14 @@ def test_an_environment_is_read_from_the_objects_that_it_declares() -> None:
     ]
     assert found[0].pod_sets[1].resources_path == "workloads.runs[train].resources"
     tenant = settings.model_copy(update={"environment": Environment(halves=("training",))})
-    assert [each.outcome for each in judged(tenant)] == ["unknown"] * 3
+    assert [each.outcome for each in judged(Declared(tenant))] == ["unknown"] * 3
 
 
 def test_a_run_that_cannot_be_built_is_left_out() -> None:
     """Another rule tells why."""
     run = make_distributed(kind="TrainJob", env={"PET_NNODES": "2"})
     settings = make_settings(run)
-    assert declared_workloads(settings, declared_model(settings)) == ()
+    assert declared_workloads(Declared(settings), declared_model(Declared(settings))) == ()
 
 
 def test_a_job_says_the_fewest_pods_that_will_do() -> None:
@@ -234,7 +235,7 @@ def test_paths_of_two_local_queues_of_one_name_are_by_place() -> None:
 def test_a_cluster_queue_on_hold_is_found_by_its_setting() -> None:
     """The run waits."""
     settings = make_settings(make_run(), queues=make_queues(cluster_queues=(make_cluster_queue(stop_policy="Hold"),)))
-    (verdict,) = judged(settings)
+    (verdict,) = judged(Declared(settings))
     assert (verdict.outcome, verdict.lacks[0].path) == ("waits", "queues.clusterQueues[research].stopPolicy")
 
 

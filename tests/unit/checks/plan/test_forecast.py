@@ -7,6 +7,7 @@ import pytest
 
 from tests.unit.checks.admission.make import make_admitted
 from tests.unit.make import make_cluster_queue, make_distributed, make_queues, make_run, make_settings
+from trainstack.declared.declared import Declared
 from trainstack.forecast.forecast import Forecast, forecast
 from trainstack.forecast.other_workloads import Held
 from trainstack.forecast.report import Report, report
@@ -104,7 +105,7 @@ def make_held(settings: Settings) -> Held:
     """A cluster of the environment on which somebody else uses half of the cpu."""
     other = make_admitted("other", "research", reserved=990.0)
     other = replace(other, workload=replace(other.workload, namespace="research", queue="research"))
-    snapshot = Snapshot(model=replace(declared_model(settings), declared=False), admitted=(other,))
+    snapshot = Snapshot(model=replace(declared_model(Declared(settings)), declared=False), admitted=(other,))
     return Held(snapshot=snapshot, now=1000.0, limits={"research/other": 40.0}, launched={"research/done"})
 
 

@@ -9,6 +9,7 @@ import pytest
 from tests.unit.checks.admission.make import make_admitted, make_workload
 from tests.unit.make import make_run, make_settings, make_sweeps
 from tests.unit.workloads.sweeps import make_indexed, make_planned
+from trainstack.declared.declared import Declared
 from trainstack.forecast.forecast import forecast
 from trainstack.forecast.other_workloads import Held
 from trainstack.forecast.report import Row, report
@@ -152,7 +153,7 @@ def make_held(settings: Settings, known: Launched) -> Held:
     batch = make_admitted("job-b", "research", reserved=95.0)
     batch = replace(batch, workload=replace(batch.workload, namespace="research", queue="research"))
     alone = replace(make_workload(name="job-1", queue="research", created=90.0, priority=1000), namespace="research")
-    model = replace(declared_model(settings), declared=False)
+    model = replace(declared_model(Declared(settings)), declared=False)
     return Held(snapshot=Snapshot(model=model, admitted=(batch,), pending=(alone,)), now=100.0).knowing(known)
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.unit.make import make_run, make_settings
+from trainstack.declared.declared import Declared
 from trainstack.forecast.tasks import Duration, duration, tasks
 from trainstack.kueue.from_objects import declared_model
 from trainstack.kueue.workloads import declared_workloads
@@ -36,8 +37,8 @@ def test_tasks_are_the_runs_in_their_order() -> None:
         make_run(name="second", depends_on=("first",), expected_duration_seconds=5),
         make_run(name="first", managed=False),
     )
-    model = declared_model(settings)
-    workloads = {each.key: each for each in declared_workloads(settings, model)}
+    model = declared_model(Declared(settings))
+    workloads = {each.key: each for each in declared_workloads(Declared(settings), model)}
     runs = {f"{run.namespace}/{run.name}": run for run in settings.workloads.runs}
     second, first = tasks(workloads, runs, {"research/first": 7.0})
     assert (second.key, second.after, second.keeps, second.queued) == (

@@ -1,0 +1,71 @@
+"""Declared: each object of an environment is built once, whoever reads it."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pulumi
+import pytest
+
+from tests.registrations.recorder import Echo, record
+from tests.unit.environments import ROOT, decrypted, make_program, whole
+from tests.unit.make import make_run, make_settings
+from trainstack.components import operators
+from trainstack.declared import declared as module
+from trainstack.declared.declared import Declared
+from trainstack.platform import namespaces, queues, secrets, storage
+from trainstack.preflight.preflight import examine
+from trainstack.stacks.assemble import assemble
+
+BUILDERS = {
+    namespaces: ("namespace",),
+    queues: ("cluster_queue", "local_queue", "resource_flavor", "cohort", "priority_class"),
+    storage: ("storage_class", "persistent_volume", "claim"),
+    secrets: ("secret",),
+    module: ("manifest",),
+}
+"""By module, the functions that build one object each."""
+
+
+def test_each_object_is_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Preflight, the decision on runs, guards, `render` and the program read the same objects."""
+    built: Counter[tuple[str, str, str]] = Counter()
+
+    def counted(build: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+        def wrapper(*args: Any, **kwargs: Any) -> dict[str, Any]:
+            manifest = build(*args, **kwargs)
+            metadata = manifest["metadata"]
+            built[manifest["kind"], metadata.get("namespace", ""), metadata["name"]] += 1
+            return manifest
+
+        return wrapper
+
+    for place, names in BUILDERS.items():
+        for name in names:
+            monkeypatch.setattr(place, name, counted(getattr(place, name)))
+    monkeypatch.setattr(operators, "wait_until_accepted", lambda *_: None)
+    settings, inputs = whole()
+    program, sealed = make_program(settings, inputs), decrypted(settings)
+    examine(program.declared, ROOT)
+    manifests = program.declared.manifests(program.decided.groups)
+    record(
+        lambda: assemble(program, pulumi.Output.from_input(sealed)) and None,
+        settings.stack,
+        Echo({"kube-system": "here"}),
+    )
+    kinds = {kind for kind, _, _ in built}
+    assert {"Namespace", "ClusterQueue", "LocalQueue", "StorageClass", "PersistentVolumeClaim", "Job"} <= kinds
+    assert {key: count for key, count in built.items() if count > 1} == {}
+    ours = {(each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]) for each in manifests}
+    assert {key for key in built if key[0] in {"ClusterQueue", "TrainJob"} and key not in ours} == {
+        ("TrainJob", "research", "three")
+    }
+
+
+def test_without_inputs_only_the_shape_of_a_launch_is_known() -> None:
+    """An image that is not built has no reference, and nothing stands in its place where it would be sent."""
+    declared = Declared(make_settings(make_run()))
+    launch, _ = declared.queued(declared.settings.workloads.runs[0])
+    assert launch["kind"] == "Job"
+    with pytest.raises(AssertionError, match="known only with its inputs"):
+        declared.manifests()

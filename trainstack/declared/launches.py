@@ -1,0 +1,51 @@
+"""The launches of all runs, or of one sweep, with the ConfigMaps that they mount and that record them. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from trainstack.objects.labels import Manifest
+from trainstack.runs.parameter_file import file_config_map, file_name
+from trainstack.runs.records import Ledger, ledger_config_map
+from trainstack.sweeps.launches import PlannedSweep
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchGroup:
+    """What one component of runs or trials declares."""
+
+    stack: str
+    sweep: str | None = None
+    """The sweep's name; None for the runs."""
+    files: tuple[Manifest, ...] = ()
+    """The ConfigMaps that launches mount: run wrappers, or parameter files of a sweep."""
+    launches: tuple[Ledger, ...] = ()
+    ledgers: tuple[Ledger, ...] = ()
+    """The records to keep, those of earlier launches included."""
+
+    @cached_property
+    def config_maps(self) -> Mapping[str, Manifest]:
+        """The ledgers as ConfigMaps, by launch name."""
+        return {ledger.launch_name: ledger_config_map(self.stack, ledger) for ledger in self.ledgers}
+
+    @property
+    def manifests(self) -> tuple[Manifest, ...]:
+        """All objects in the order of creation: a ledger follows its launch."""
+        launched = (dict(manifest) for launch in self.launches for manifest in launch.objects)
+        return (*self.files, *launched, *self.config_maps.values())
+
+
+def first_launches(planned: PlannedSweep) -> LaunchGroup:
+    """All trials of a sweep, as if none were launched yet and none had to wait for another. Raises WorkloadError."""
+    run_ids, files, stack = tuple(planned.trials), planned.file, planned.stack
+    name, namespace = planned.sweep.name, planned.sweep.run.namespace
+    if not run_ids:
+        return LaunchGroup(stack=stack, sweep=name)
+    if planned.sweep.form == "indexed":
+        data = planned.batch_file(run_ids)
+        files = {file_name(name, data): data}
+        launches: tuple[Ledger, ...] = (planned.batch(run_ids, next(iter(files))),)
+    else:
+        launches = tuple(planned.job(run_id) for run_id in run_ids)
+    config_maps = (file_config_map(file, name, namespace, stack, data) for file, data in files.items())
+    return LaunchGroup(stack=stack, sweep=name, files=tuple(config_maps), launches=launches, ledgers=launches)
