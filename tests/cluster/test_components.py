@@ -1,0 +1,55 @@
+"""The examples of docs/components.md as a Pulumi program that knows no settings of ours: a real engine and cluster."""
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cluster.lab import NAMESPACE
+from tests.cluster.project import ROOT, Project, emptied, eventually
+
+pytestmark = pytest.mark.cluster
+
+
+def example(heading: str) -> str:
+    """The code below a heading, for the lab's namespace and with a flavor of its own."""
+    page = (ROOT / "docs/components.md").read_text(encoding="utf-8")
+    (code,) = re.findall(rf"^## {heading}\n\n```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    return str(code).replace('"research"', f'"{NAMESPACE}"').replace('"default"', '"plain"')
+
+
+def test_ten_lines_make_a_queue_and_train_in_it(lab: Project) -> None:
+    """A second preview changes nothing, and a destroy leaves nothing."""
+    folder = lab.root / "another"
+    folder.mkdir()
+    options = {"virtualenv": str(ROOT / ".venv")}
+    (folder / "Pulumi.yaml").write_text(
+        yaml.safe_dump({"name": "another", "runtime": {"name": "python", "options": options}})
+    )
+    (folder / "__main__.py").write_text(f"{example('Queues')}\n{example('A training run')}")
+    project = Project(folder, lab.kubeconfig, "plain", {**lab.variables, "PYTHONPATH": str(lab.root)})
+    done = project.run(["pulumi", "stack", "init", "plain", "--non-interactive"])
+    assert done.code == 0, done.text
+    try:
+        done = project.up()
+        assert done.code == 0, done.text
+        queue = project.get("clusterqueue", NAMESPACE)
+        (flavor,) = queue["spec"]["resourceGroups"][0]["flavors"]
+        assert flavor["resources"] == [{"name": "cpu", "nominalQuota": "4"}]
+        (job,) = project.select("job", "trainstack.dev/stack=plain", NAMESPACE)
+
+        def completed() -> list[Any]:
+            status = project.get("job", job["metadata"]["name"], NAMESPACE).get("status", {})
+            return [
+                each for each in status.get("conditions", ()) if (each["type"], each["status"]) == ("Complete", "True")
+            ]
+
+        eventually("the Job to complete in its queue", completed)
+        assert project.changes() == {}
+    finally:
+        done = project.pulumi("destroy", "--yes", "--skip-preview", "--remove")
+    assert done.code == 0, done.text
+    kinds = "job,configmap,localqueue"
+    emptied("the program", lambda: project.select(kinds, "trainstack.dev/stack=plain", NAMESPACE), 60)
+    assert not project.select("clusterqueue,resourceflavor", "trainstack.dev/stack=plain", "")
