@@ -1,13 +1,12 @@
 """The examples of docs/components.md as a Pulumi program that knows no settings of ours: a real engine and cluster."""
 
 import re
-from typing import Any
 
 import pytest
 import yaml
 
 from tests.cluster.lab import NAMESPACE
-from tests.cluster.project import ROOT, Project, emptied, eventually
+from tests.cluster.project import ROOT, Project, emptied
 
 pytestmark = pytest.mark.cluster
 
@@ -38,18 +37,24 @@ def test_ten_lines_make_a_queue_and_train_in_it(lab: Project) -> None:
         (flavor,) = queue["spec"]["resourceGroups"][0]["flavors"]
         assert flavor["resources"] == [{"name": "cpu", "nominalQuota": "4"}]
         (job,) = project.select("job", "trainstack.dev/stack=plain", NAMESPACE)
-
-        def completed() -> list[Any]:
-            status = project.get("job", job["metadata"]["name"], NAMESPACE).get("status", {})
-            return [
-                each for each in status.get("conditions", ()) if (each["type"], each["status"]) == ("Complete", "True")
-            ]
-
-        eventually("the Job to complete in its queue", completed)
+        words = (
+            "wait",
+            "--for=condition=Complete",
+            f"job/{job['metadata']['name']}",
+            "-n",
+            NAMESPACE,
+            "--timeout=120s",
+        )
+        done = project.kubectl(*words)
+        assert done.code == 0, done.text
         assert project.changes() == {}
     finally:
         done = project.pulumi("destroy", "--yes", "--skip-preview", "--remove")
     assert done.code == 0, done.text
     kinds = "job,configmap,localqueue"
-    emptied("the program", lambda: project.select(kinds, "trainstack.dev/stack=plain", NAMESPACE), 60)
+
+    def left() -> set[str]:
+        return {each["metadata"]["name"] for each in project.select(kinds, "trainstack.dev/stack=plain", NAMESPACE)}
+
+    emptied("the program", left, 60)
     assert not project.select("clusterqueue,resourceflavor", "trainstack.dev/stack=plain", "")
