@@ -35,7 +35,7 @@ def test_ten_lines_make_a_queue_and_train_in_it(lab: Project) -> None:
         assert done.code == 0, done.text
         queue = project.get("clusterqueue", NAMESPACE)
         (flavor,) = queue["spec"]["resourceGroups"][0]["flavors"]
-        assert flavor["resources"] == [{"name": "cpu", "nominalQuota": "4"}]
+        assert [quota["nominalQuota"] for quota in flavor["resources"]] == ["4", "8Gi"]
         (job,) = project.select("job", "trainstack.dev/stack=plain", NAMESPACE)
         words = (
             "wait",
