@@ -22,32 +22,26 @@ WORDS = (
 IS_NO = r"(?<!there )\b(?:is|are|was|were) no (?!longer|more)\w"
 DENIED = re.compile(rf"(?<![\w/.{{-])(?:{WORDS})(?![\w(=}}-])|{IS_NO}", re.IGNORECASE)
 MODULES = frozenset(
-    [
-        "words",
-        "telling",
-        "took",
-        "trees",
-        "tries",
-        "places",
-        "halves",
-        "departing",
-        "ending",
-        "decided",
-        "hope",
-        "kin",
-        "scene",
-    ]
-    + ["aftermath", "utils", "helpers", "misc", "common"]
+    "words telling took trees tries places halves departing ending decided hope kin scene aftermath"
+    " utils helpers misc common".split()
 )
+# So are those of the shell script that checks out code.
+SCRIPT = "_SCRIPT"
 
 
 def _texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """The docstrings and the messages (strings of three words and more) of a module, by line; `_` for what code is put in."""
+    """Yield the docstrings and messages (strings of at least three words) line by line, with `_` in place of each expression."""
+    scripts = {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == SCRIPT for t in node.targets)
+        for part in ast.walk(node.value)
+    }
     parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
             text = "".join(str(part.value) if isinstance(part, ast.Constant) else "_" for part in node.values)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts:
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts | scripts:
             text = node.value
         else:
             continue
