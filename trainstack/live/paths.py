@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from trainstack.objects.launch_kinds import LAUNCHES
+
 _CLUSTER_SCOPED = {
     "AdmissionCheck": "admissionchecks",
     "APIService": "apiservices",
@@ -26,22 +28,18 @@ _CLUSTER_SCOPED = {
 _NAMESPACED = {
     "ConfigMap": "configmaps",
     "Deployment": "deployments",
-    "Job": "jobs",
-    "JobSet": "jobsets",
     "LimitRange": "limitranges",
     "LocalQueue": "localqueues",
     "PersistentVolumeClaim": "persistentvolumeclaims",
     "NetworkPolicy": "networkpolicies",
-    "Pod": "pods",
-    "PyTorchJob": "pytorchjobs",
     "Role": "roles",
     "RoleBinding": "rolebindings",
     "Secret": "secrets",
     "Service": "services",
     "ServiceAccount": "serviceaccounts",
-    "TrainJob": "trainjobs",
     "TrainingRuntime": "trainingruntimes",
     "Workload": "workloads",
+    **{kind: plural for kind, (_, plural) in LAUNCHES.items()},
 }
 
 

@@ -1,6 +1,7 @@
 """Rights as roles."""
 
-from trainstack.platform.rbac.rights import LAUNCHES, Grant, as_roles, for_a_team, granted_by, grants, rules, training
+from trainstack.objects.launch_kinds import LAUNCHES
+from trainstack.platform.rbac.rights import Grant, as_roles, for_a_team, granted_by, grants, rules, training
 from trainstack.runs.status.kinds import KINDS
 
 

@@ -22,10 +22,11 @@ from trainstack.cli.session import Session
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import Inputs
 from trainstack.objects.labels import PATCH_FORCE, Manifest
+from trainstack.objects.launch_kinds import LAUNCHES
 from trainstack.platform import probes
 from trainstack.platform.rbac.escalations import escalations
 from trainstack.platform.rbac.policies import held, policies
-from trainstack.platform.rbac.rights import DECLARE, LAUNCHES, WATCH, Grant, for_a_team, granted_by, grants
+from trainstack.platform.rbac.rights import DECLARE, WATCH, Grant, for_a_team, granted_by, grants
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment, Existing, Namespace
 from trainstack.settings.sections.operators import Operators

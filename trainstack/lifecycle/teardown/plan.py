@@ -7,6 +7,7 @@ from datetime import datetime
 from trainstack.lifecycle.teardown.context import Body, Scene, is_ours, owners, whose
 from trainstack.lifecycle.teardown.users import foreign_users
 from trainstack.objects.labels import RUN
+from trainstack.objects.launch_kinds import LAUNCHES
 from trainstack.objects.ownership import Identity, identity, shown
 from trainstack.runs.launches import LiveLaunch, age, wait_or_stop
 from trainstack.settings.model import Settings
@@ -35,7 +36,7 @@ _STAGE_OF = {
     "CustomResourceDefinition": "definitions",
     "Namespace": "namespaces",
 }
-_OF_RUNS = ("Job", "JobSet", "Pod", "PyTorchJob", "TrainJob", "TrainingRuntime")
+_OF_RUNS = (*LAUNCHES, "TrainingRuntime")
 _VOLUMES = ("PersistentVolumeClaim", "PersistentVolume")
 _NAMED_AT_ONCE = 5
 """Of many objects so many are named."""

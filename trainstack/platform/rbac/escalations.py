@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from trainstack.platform.rbac.rights import API, LAUNCHES, Grant
+from trainstack.objects.launch_kinds import LAUNCHES
+from trainstack.platform.rbac.rights import API, Grant
 
 _ADMISSION = "admissionregistration.k8s.io"
 _WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})

@@ -6,21 +6,11 @@ of the rules: https://kubernetes.io/docs/reference/access-authn-authz/rbac/
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from trainstack.objects.labels import MANAGED_BY, OWNER, Manifest
+from trainstack.objects.launch_kinds import LAUNCHES
 
 API = "rbac.authorization.k8s.io"
-LAUNCHES: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {
-        "Job": ("batch", "jobs"),
-        "JobSet": ("jobset.x-k8s.io", "jobsets"),
-        "Pod": ("", "pods"),
-        "PyTorchJob": ("kubeflow.org", "pytorchjobs"),
-        "TrainJob": ("trainer.kubeflow.org", "trainjobs"),
-    }
-)
-"""The kinds of objects that train: their API group and their plural."""
 RUNTIMES = ("trainer.kubeflow.org", "trainingruntimes")
 """What a TrainJob refers to."""
 NOT_AWAITED = (LAUNCHES["Job"], LAUNCHES["Pod"])
