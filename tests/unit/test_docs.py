@@ -15,6 +15,7 @@ import typer.main
 import yaml
 from typer.core import TyperCommand, TyperGroup
 
+from tests.unit.test_imports import LAYERS
 from trainstack.cli import deploy
 from trainstack.cli.app import app
 from trainstack.cli.session import Session
@@ -152,9 +153,10 @@ def test_every_command_that_the_prose_names_exists(page: Path) -> None:
         assert known or words == ["cluster"], f"there is no command: trainstack {span}"
 
 
-def test_the_readme_names_every_command() -> None:
-    """In its table, once each."""
-    named = re.findall(r"^\| `(trainstack [a-z -]+)` \|", (ROOT / "README.md").read_text(), re.MULTILINE)
+def test_the_page_of_commands_names_every_command() -> None:
+    """In its tables, once each."""
+    page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    named = re.findall(r"^\| `(trainstack [a-z -]+)` \| \S", page, re.MULTILINE)
     assert sorted(named) == sorted(COMMANDS)
 
 
@@ -349,8 +351,19 @@ def test_the_base_image_is_explained() -> None:
     assert [name for name in packages if f"`{name}`" not in page] == []
 
 
-def test_the_readme_shows_every_folder_of_the_flow() -> None:
-    """Each package of the library has its line."""
-    packages = [path.parent.name for path in sorted((ROOT / "trainstack").glob("*/__init__.py"))]
+def test_the_page_of_the_architecture_lists_the_layers() -> None:
+    """One row for each package of the library, in the order in which they may import each other."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| \[([a-z]+)/\]\(\.\./trainstack/\1\) \| \S", page, re.MULTILINE)
+    assert tuple(listed) == LAYERS
+
+
+def test_the_readme_is_short() -> None:
+    """At most 700 words: everything else is on the pages that it links to."""
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 700
+
+
+def test_the_readme_leads_to_every_page() -> None:
+    """Directly; decisions, systems and generated schemas by their folder or index."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert [name for name in packages if f"| [trainstack/{name}/](" not in readme] == []
+    assert [page.name for page in sorted((ROOT / "docs").glob("*.md")) if f"(docs/{page.name}" not in readme] == []

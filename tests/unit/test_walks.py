@@ -1,0 +1,219 @@
+"""How many files a change touches: the walks of docs/contributing.md, and the way of a setting to its object.
+
+A walk is counted by an example that exists: the files of the library that mention it are those that a new one like it
+touches.
+"""
+
+import ast
+import dataclasses
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from trainstack.declared.declared import Declared
+from trainstack.declared.inputs import read_inputs
+from trainstack.settings.loading.load import load_with_places
+from trainstack.settings.search_space.hyperparams import ParameterSet, text_of
+from trainstack.settings.search_space.spaces import load_space
+from trainstack.settings.sections.queues import ResourceQuota
+from trainstack.settings.sections.workloads import Workload
+from trainstack.sweeps.search.expand import expand
+
+ROOT = Path(__file__).resolve().parents[2]
+LIBRARY = ROOT / "trainstack"
+PAGE = ROOT / "docs" / "contributing.md"
+
+
+def named_in(heading: str) -> list[str]:
+    """The files of the library that a section of the page links to, relative to `trainstack/`, in its order."""
+    _, found, rest = PAGE.read_text(encoding="utf-8").partition(f"# {heading}\n")
+    assert found, f"no section {heading!r}"
+    return re.findall(r"\]\(\.\./trainstack/([\w/]+\.py)\)", re.split(r"^#+ ", rest, maxsplit=1, flags=re.MULTILINE)[0])
+
+
+def sources() -> Iterator[tuple[str, ast.Module]]:
+    """Each file of the library, relative to `trainstack/`, parsed."""
+    for path in sorted(LIBRARY.rglob("*.py")):
+        yield path.relative_to(LIBRARY).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def mentions(tree: ast.Module, *names: str) -> bool:
+    """Whether one of these is a name, an attribute, an argument or a whole string in the code; docstrings are not."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Constant(value=found) | ast.Attribute(attr=found) | ast.Name(id=found) | ast.keyword(arg=found):
+                if found in names:
+                    return True
+    return False
+
+
+def test_the_walk_of_a_queue_field() -> None:
+    """By `flavorFungibility`, an optional field of a ClusterQueue: four files."""
+    found = [file for file, tree in sources() if mentions(tree, "flavor_fungibility", "flavorFungibility")]
+    assert len(found) == 4
+    assert sorted(named_in("A new field of a ClusterQueue")) == found
+
+
+def test_the_walk_of_a_workload_kind() -> None:
+    """By `JobSet`: eight files for the kind, and three where its operator is new too."""
+    found = [file for file, tree in sources() if mentions(tree, "JobSet")]
+    kind, operator = named_in("A new workload kind"), named_in("With a new operator")
+    assert (len(kind), len(operator)) == (8, 3)
+    assert sorted([*kind, *operator]) == found
+
+
+# The way of a setting, from the YAML text to the object, is traced: the environment below is loaded and the objects are
+# built, and every call is looked at. A file is a stop if one of its functions has the field's value in an argument, a
+# variable or a result, or passes it to a function outside of the library (a constructor, pydantic's `model_dump`). A
+# single value (`nominalQuota`, `lr`) also counts in the object or list that directly holds it; `resources` counts as a
+# whole or in part. Files that only pass on more than that (a workload, a section) are not stops. The file whose model
+# declares the field is one.
+
+ENVIRONMENT = """
+config:
+  trainstack:environment: {namespaces: [{name: research}]}
+  trainstack:queues:
+    flavors: [{name: default}]
+    clusterQueues:
+      - name: research
+        resourceGroups:
+          - coveredResources: [cpu]
+            flavors: [{name: default, resources: [{name: cpu, nominalQuota: 76543}]}]
+    localQueues: [{name: research, namespace: research, clusterQueue: research}]
+  trainstack:workloads:
+    runs:
+      - name: hello
+        kind: Job
+        namespace: research
+        managed: false
+        image: {name: busybox}
+        resources: {requests: {cpu: 54321m}}
+  trainstack:sweeps:
+    sweeps:
+      - name: search
+        run: {kind: Job, namespace: research, managed: false, image: {name: busybox}}
+"""
+SPACE = """
+method: grid
+parameters: {lr: {values: [0.0123457]}}
+objective: {metric: accuracy, direction: maximize}
+args: ["--lr=${parameters.lr}"]
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with the environment `doc`, in which each traced value occurs once."""
+    for name in ("defaults.yaml", "workloads", "trainstack"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "Pulumi.doc.yaml").write_text(ENVIRONMENT)
+    sweep = tmp_path / "sweeps" / "search"
+    sweep.mkdir(parents=True)
+    (sweep / "space.yaml").write_text(SPACE)
+    space = load_space(tmp_path, "search").space
+    (sweep / "hyperparams.yml").write_text(text_of("search", space, expand(space)))
+    return tmp_path
+
+
+def declared(project: Path) -> Declared:
+    """The environment, loaded."""
+    settings = load_with_places(project, "doc").settings
+    return Declared(settings, read_inputs(settings, project, commit=""))
+
+
+def holds(value: object, text: str, depth: int) -> bool:
+    """Whether a value is the traced one, or holds it at most so deep; a whole file's text is not looked into."""
+    if isinstance(value, str):
+        return text in value and len(value) < 80
+    if isinstance(value, int | float):
+        return str(value) == text
+    return depth > 0 and any(holds(part, text, depth - 1) for part in parts(value))
+
+
+def parts(value: object) -> list[object]:
+    """What a collection, a model or a dataclass directly holds."""
+    if isinstance(value, Mapping):
+        return [*value.values()]
+    if isinstance(value, list | tuple | set | frozenset):
+        return [*value]
+    if isinstance(value, BaseModel) or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
+        return [*getattr(value, "__dict__", {}).values()]
+    return []
+
+
+def stops(build: Callable[[], object], text: str, depth: int) -> set[str]:
+    """The files of the library whose functions have the traced value, or pass it on, while `build` runs."""
+    found: set[str] = set()
+
+    def look(frame: FrameType, event: str, result: Any) -> None:
+        if event not in ("call", "return"):
+            return
+        values = [*frame.f_locals.values(), *([result] if event == "return" else [])]
+        if not any(holds(value, text, depth) for value in values):
+            return
+        caller: FrameType | None = frame
+        while caller is not None and LIBRARY not in Path(caller.f_code.co_filename).parents:
+            caller = caller.f_back
+        if caller is not None:
+            found.add(Path(caller.f_code.co_filename).relative_to(LIBRARY).as_posix())
+
+    sys.setprofile(look)
+    try:
+        build()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+def file_of(model: type) -> str:
+    """The file that declares a model, relative to `trainstack/`."""
+    return Path(inspect.getfile(model)).relative_to(LIBRARY).as_posix()
+
+
+READING = {"settings/loading/merge.py", "settings/loading/source.py"}
+
+
+def test_the_stops_of_a_nominal_quota(project: Path) -> None:
+    """From the file of an environment to the ClusterQueue: five files."""
+    found = stops(lambda: declared(project).queues.manifests, "76543", depth=1) | {file_of(ResourceQuota)}
+    assert found == READING | {"settings/values/quantities.py", "settings/sections/queues.py", "platform/queues.py"}
+
+
+def test_the_stops_of_a_runs_resources(project: Path) -> None:
+    """From the file of an environment to the container: six files."""
+    found = stops(lambda: declared(project).runs, "54321m", depth=2) | {file_of(Workload)}
+    assert found == READING | {
+        "settings/values/quantities.py",
+        "settings/sections/workloads.py",
+        "runs/pods.py",
+        "runs/manifests/pod_template.py",
+    }
+
+
+def test_the_stops_of_a_sweeps_parameter(project: Path) -> None:
+    """From space.yaml and hyperparams.yml to the arguments, identity and record of a trial: twelve files."""
+
+    def manifests() -> list[object]:
+        return [manifest for group in declared(project).launches for manifest in group.manifests]
+
+    found = stops(manifests, "0.0123457", depth=1) | {file_of(ParameterSet)}
+    space = {
+        "settings/search_space/space.py",
+        "settings/search_space/space_rules.py",
+        "settings/search_space/hyperparams.py",
+    }
+    arguments = {
+        "settings/loading/templates.py",
+        "runs/manifests/trial_names.py",
+        "runs/pods.py",
+        "runs/manifests/pod_template.py",
+    }
+    identity = {"declared/declared.py", "runs/launch.py", "runs/manifests/build.py"}
+    assert found == READING | space | arguments | identity
