@@ -62,10 +62,10 @@ def test_the_walk_of_a_queue_field() -> None:
 
 
 def test_the_walk_of_a_workload_kind() -> None:
-    """By `JobSet`: eight files for the kind, and three where its operator is new too."""
+    """By `JobSet`: four files for the kind, and three where its operator is new too."""
     found = [file for file, tree in sources() if mentions(tree, "JobSet")]
     kind, operator = named_in("A new workload kind"), named_in("With a new operator")
-    assert (len(kind), len(operator)) == (8, 3)
+    assert (len(kind), len(operator)) == (4, 3)
     assert sorted([*kind, *operator]) == found
 
 

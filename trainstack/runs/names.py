@@ -9,11 +9,6 @@
 A sweep's Indexed Job is named as a launch is; where a run has its id it has one of the run ids of its trials.
 """
 
-import re
-
-from trainstack.objects.labels import LIMIT
-from trainstack.runs.errors import WorkloadError
-from trainstack.runs.pods import NODE
 from trainstack.settings.sections.workloads import Workload
 
 RUN_DIGITS = 10
@@ -23,14 +18,8 @@ LAUNCH_DIGITS = 6
 FILE_DIGITS = 8
 """Hexadecimal digits of the hash in the name of a ConfigMap that is named after its content."""
 
-_SUFFIX = "-xxxxx"
+SUFFIX = "-xxxxx"
 """As long as what the API server appends to a `generateName`, of which Jobs make their pods' names."""
-_NAMES_SERVICES = {
-    "JobSet": "JobSet gives it a Service",
-    "PyTorchJob": "the training operator gives each pod a Service",
-    "TrainJob": "JobSet gives it a Service",
-}
-_STARTS_WITH_LETTER = re.compile(r"^[a-z]")
 
 
 def run_id(workload: str, digest: str) -> str:
@@ -68,50 +57,9 @@ def object_name(workload: Workload, launch: str, number: int | None = None) -> s
 
     """
     fixed = workload.name if number is None else f"{workload.name}-{number}"
-    return {"derived": launch, "fixed": fixed, "generated": f"{workload.name}{_SUFFIX}"}[workload.naming]
-
-
-def longest_child(workload: Workload, launch: str, number: int | None = None) -> str:
-    """The longest name that is derived from a launch's: the last pod's of its largest role or index, or its own."""
-    name = object_name(workload, launch, number)
-    if workload.kind == "PyTorchJob":
-        pods = [f"{name}-{role.lower()}-{each.replicas - 1}" for role, each in workload.roles.items()]
-    elif workload.kind == "TrainJob":
-        nodes = sum(role.replicas for role in workload.roles.values())
-        pods = [f"{name}-{NODE}-0-{nodes - 1}{_SUFFIX}"]
-    elif workload.kind == "JobSet":
-        pods = [
-            f"{name}-{job.name}-{job.replicas - 1}-{(job.completions or job.parallelism) - 1}{_SUFFIX}"
-            for job in workload.replicated_jobs
-        ]
-    elif workload.kind == "Pod":
-        pods = [name]
-    elif indexed(workload):
-        pods = [f"{name}-{workload.completions - 1}{_SUFFIX}"]
-    else:
-        pods = [f"{name}{_SUFFIX}"]
-    # A label holds the launch's name, whatever its object is called.
-    return max([*pods, launch], key=len)
+    return {"derived": launch, "fixed": fixed, "generated": f"{workload.name}{SUFFIX}"}[workload.naming]
 
 
 def indexed(workload: Workload) -> bool:
     """Whether each pod of a Job has an index: a managed one records each of its completions apart."""
     return workload.kind == "Job" and workload.managed and workload.completions > 1
-
-
-def check(workload: Workload, launch: str, number: int | None = None) -> None:
-    """Refuse a launch whose name, or a name derived from it, the cluster would refuse.
-
-    Raises WorkloadError.
-    """
-    child = longest_child(workload, launch, number)
-    if len(child) > LIMIT:
-        raise WorkloadError(
-            f"workload {workload.name}: its longest derived name would be {child} with {len(child)} characters, and "
-            f"Kubernetes allows {LIMIT}; shorten the workload's name by {len(child) - LIMIT}"
-        )
-    if workload.kind in _NAMES_SERVICES and not _STARTS_WITH_LETTER.match(object_name(workload, launch, number)):
-        raise WorkloadError(
-            f"workload {workload.name}: {_NAMES_SERVICES[workload.kind]} of its name, which must begin with a letter; "
-            "put a letter before the workload's name"
-        )

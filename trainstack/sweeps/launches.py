@@ -8,7 +8,7 @@ from trainstack.objects.labels import Manifest
 from trainstack.runs import names
 from trainstack.runs.identity import Facts, digest
 from trainstack.runs.launch import InSweep, Launch
-from trainstack.runs.manifests.build import companions, manifest, plan
+from trainstack.runs.manifests.build import check_names, companions, manifest, plan
 from trainstack.runs.manifests.indexed_job import batch, batch_id
 from trainstack.runs.manifests.trial_names import PlannedTrial
 from trainstack.runs.parameter_file import Data, batch_data, file_name, jobs_data
@@ -89,7 +89,7 @@ class PlannedSweep:
         draft = batch(sweep, self.stack, Launch(run_id=run_id, name="", facts=facts, sweep=place.unnumbered), count)
         name = names.launch_name(run_id, digest(draft))
         # The pods of an Indexed Job of one trial have an index too.
-        names.check(sweep.run.model_copy(update={"completions": max(count, 2)}), name)
+        check_names(sweep.run.model_copy(update={"completions": max(count, 2)}), name)
         return Launch(run_id=run_id, name=name, facts=self.facts, sweep=place)
 
     def batch_file(self, run_ids: Sequence[str]) -> Data:

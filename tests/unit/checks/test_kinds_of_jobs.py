@@ -5,7 +5,8 @@ from typing import Any
 from tests.unit.make import make_distributed, make_run
 from tests.unit.workloads.launches import make_launch
 from trainstack.runs.manifests.build import companions, manifest
-from trainstack.runs.status.kinds import KINDS, Replicas, claims
+from trainstack.runs.manifests.kind import Replicas
+from trainstack.runs.status.kinds import KINDS, claims
 from trainstack.runs.status.pods import pod_views
 from trainstack.settings.sections.workloads import ReplicatedJob
 

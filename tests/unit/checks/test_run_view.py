@@ -15,7 +15,7 @@ from tests.unit.checks.live import (
     make_workload,
 )
 from trainstack.runs.logs.log_lines import LogLine
-from trainstack.runs.status.kinds import Replicas
+from trainstack.runs.manifests.kind import Replicas
 from trainstack.runs.status.run_view import ClaimUse, Condition, RunObjects, run_view
 from trainstack.runs.status.usage import Usage, Use, usage
 from trainstack.runs.status.waiting import Queueing

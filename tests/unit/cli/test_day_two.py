@@ -25,9 +25,9 @@ from trainstack.live.logs import Source
 from trainstack.runs.launches import LiveLaunch, Phase
 from trainstack.runs.logs.log_lines import LogLine
 from trainstack.runs.logs.training_progress import Progress, progress
+from trainstack.runs.manifests.kind import Replicas
 from trainstack.runs.records import Ledger
 from trainstack.runs.status.attempts import Attempt
-from trainstack.runs.status.kinds import Replicas
 from trainstack.runs.status.pods import PodView
 from trainstack.runs.status.run_view import ClaimUse, Condition, RunView
 

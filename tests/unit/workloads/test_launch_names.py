@@ -4,7 +4,8 @@ import pytest
 
 from tests.unit.make import make_distributed, make_run
 from trainstack.runs.errors import WorkloadError
-from trainstack.runs.names import check, launch_name, longest_child, object_name, run_id
+from trainstack.runs.manifests.build import check_names, longest_child
+from trainstack.runs.names import launch_name, object_name, run_id
 from trainstack.settings.sections.workloads import ReplicatedJob, Role, Workload
 
 DIGEST = "0123456789abcdef"
@@ -47,17 +48,17 @@ def test_the_longest_child_of_each_kind() -> None:
 )
 def test_a_name_may_be_as_long_as_its_longest_child_allows(workload: Workload, limit: int) -> None:
     """One character more is refused, with the limit and the remedy."""
-    check(workload, name_of("n" * limit))
+    check_names(workload, name_of("n" * limit))
     with pytest.raises(WorkloadError, match=r"with 64 characters, and Kubernetes allows 63; shorten .* by 1$"):
-        check(workload, name_of("n" * (limit + 1)))
+        check_names(workload, name_of("n" * (limit + 1)))
 
 
 @pytest.mark.parametrize("kind", ["PyTorchJob", "TrainJob"])
 def test_what_gets_a_service_must_begin_with_a_letter(kind: str) -> None:
     """Operators name Services after it; a Job may begin with a digit."""
-    check(make_run(), name_of("3d"))
+    check_names(make_run(), name_of("3d"))
     with pytest.raises(WorkloadError, match="put a letter before the workload's name"):
-        check(make_distributed(kind=kind), name_of("3d"))
+        check_names(make_distributed(kind=kind), name_of("3d"))
 
 
 @pytest.mark.parametrize(
@@ -87,8 +88,8 @@ def test_what_an_object_is_called(workload: Workload, number: int | None, name: 
 def test_a_fixed_name_may_be_as_long_as_the_label_of_its_launch_allows(workload: Workload, limit: int) -> None:
     """The name, two hashes and two dashes."""
     longest = workload.model_copy(update={"name": "n" * limit})
-    check(longest, name_of(longest.name))
+    check_names(longest, name_of(longest.name))
     assert longest_child(longest, name_of(longest.name)) == name_of(longest.name)
     longer = workload.model_copy(update={"name": "n" * (limit + 1)})
     with pytest.raises(WorkloadError, match=r"with 64 characters, and Kubernetes allows 63; shorten .* by 1$"):
-        check(longer, name_of(longer.name))
+        check_names(longer, name_of(longer.name))

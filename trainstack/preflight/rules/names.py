@@ -10,7 +10,7 @@ from trainstack.runs import names
 from trainstack.runs.errors import ReservedVariableError, WorkloadError
 from trainstack.runs.identity import UNKNOWN_FACTS
 from trainstack.runs.launch import Launch
-from trainstack.runs.manifests.build import manifest
+from trainstack.runs.manifests.build import check_names, manifest
 from trainstack.runs.manifests.trial_pod import NUMBER
 from trainstack.runs.status.kinds import launched_as
 from trainstack.settings.model import Settings
@@ -41,7 +41,7 @@ def name_derived(scene: Scene) -> Iterator[Violation]:
     for path, run in scene.runs():
         launch = names.launch_name(names.run_id(run.name, _ANY_DIGEST), _ANY_DIGEST)
         try:
-            names.check(run, launch)
+            check_names(run, launch)
         except WorkloadError as error:
             message, _, remedy = str(error).rpartition("; ")
             yield Violation(f"{path}.name", message, remedy)

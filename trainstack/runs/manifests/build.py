@@ -1,29 +1,17 @@
 """From a workload to the manifest of its launch."""
 
+import re
 from dataclasses import replace
 
-from trainstack.objects.labels import Manifest
+from trainstack.objects.labels import LIMIT, Manifest
 from trainstack.runs import names
+from trainstack.runs.errors import WorkloadError
 from trainstack.runs.identity import Facts, digest, run_id
 from trainstack.runs.launch import InSweep, Launch
-from trainstack.runs.manifests.data_loader import data_loader
-from trainstack.runs.manifests.job import job
-from trainstack.runs.manifests.jobset import jobset
-from trainstack.runs.manifests.pod import pod
-from trainstack.runs.manifests.pytorchjob import pytorchjob
-from trainstack.runs.manifests.trainjob import training_runtime, trainjob
+from trainstack.runs.manifests.registry import WORKLOAD_KINDS
 from trainstack.settings.sections.workloads import Workload
 
-_BUILDERS = {
-    "DataLoader": data_loader,
-    "Job": job,
-    "JobSet": jobset,
-    "Pod": pod,
-    "PyTorchJob": pytorchjob,
-    "TrainJob": trainjob,
-}
-_COMPANIONS = {"TrainJob": training_runtime}
-"""What a launch refers to, of a kind that needs a second object."""
+_STARTS_WITH_LETTER = re.compile(r"^[a-z]")
 
 
 def manifest(workload: Workload, stack: str, launch: Launch) -> Manifest:
@@ -31,12 +19,12 @@ def manifest(workload: Workload, stack: str, launch: Launch) -> Manifest:
 
     Raises WorkloadError.
     """
-    return _BUILDERS[workload.kind](workload, stack, launch)
+    return WORKLOAD_KINDS[workload.kind].build(workload, stack, launch)
 
 
 def companions(workload: Workload, stack: str, launch: Launch) -> tuple[Manifest, ...]:
     """The objects that the launch refers to, for this launch alone; none for most kinds. Raises WorkloadError."""
-    build = _COMPANIONS.get(workload.kind)
+    build = WORKLOAD_KINDS[workload.kind].companion
     return () if build is None else (build(workload, stack, launch),)
 
 
@@ -54,5 +42,31 @@ def plan(workload: Workload, stack: str, facts: Facts, sweep: InSweep | None = N
     launched, others = manifest(workload, stack, draft), companions(workload, stack, draft)
     name = names.launch_name(run, digest([launched, *others] if others else launched))
     launch = Launch(run_id=run, name=name, facts=facts, sweep=sweep)
-    names.check(workload, launch.name, launch.number)
+    check_names(workload, launch.name, launch.number)
     return launch
+
+
+def longest_child(workload: Workload, launch: str, number: int | None = None) -> str:
+    """The longest name that is derived from a launch's: the last pod's of its largest role or index, or its own."""
+    name = names.object_name(workload, launch, number)
+    # A label holds the launch's name, whatever its object is called.
+    return max([*WORKLOAD_KINDS[workload.kind].derived_names(workload, name), launch], key=len)
+
+
+def check_names(workload: Workload, launch: str, number: int | None = None) -> None:
+    """Refuse a launch whose name, or a name derived from it, the cluster would refuse.
+
+    Raises WorkloadError.
+    """
+    child = longest_child(workload, launch, number)
+    if len(child) > LIMIT:
+        raise WorkloadError(
+            f"workload {workload.name}: its longest derived name would be {child} with {len(child)} characters, and "
+            f"Kubernetes allows {LIMIT}; shorten the workload's name by {len(child) - LIMIT}"
+        )
+    service = WORKLOAD_KINDS[workload.kind].service
+    if service and not _STARTS_WITH_LETTER.match(names.object_name(workload, launch, number)):
+        raise WorkloadError(
+            f"workload {workload.name}: {service} of its name, which must begin with a letter; "
+            "put a letter before the workload's name"
+        )

@@ -1,8 +1,10 @@
 """A Job that only waits, with the volumes mounted, so that files can be copied through it."""
 
+from dataclasses import replace
+
 from trainstack.objects.labels import Manifest
 from trainstack.runs.launch import Launch
-from trainstack.runs.manifests.job import job
+from trainstack.runs.manifests.job import JOB, job
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.workloads import Image, Mount, Workload
 
@@ -48,3 +50,6 @@ def data_loader(workload: Workload, stack: str, launch: Launch) -> Manifest:
     """The Job. It waits unless the workload says what else to do, and ends when it is deleted or its time is up."""
     waiting = workload if workload.command else workload.model_copy(update={"command": WAIT})
     return job(waiting, stack, launch, container=CONTAINER)
+
+
+DATA_LOADER = replace(JOB, build=data_loader)

@@ -1,10 +1,24 @@
 """A workload as a Kubernetes Job. Source: https://kubernetes.io/docs/concepts/workloads/controllers/job/"""
 
+from collections.abc import Iterator
+
 from trainstack.objects.labels import MIN_PARALLELISM, SKIP_AWAIT, Manifest
 from trainstack.runs.launch import Launch
+from trainstack.runs.manifests.kind import (
+    INDEX,
+    ONLY,
+    ONLY_ROLE,
+    Body,
+    LaunchedPods,
+    LaunchKind,
+    Replicas,
+    WorkloadKind,
+    count_replicas,
+    only_pod_set,
+)
 from trainstack.runs.manifests.pod_template import CONTAINER, pod_template
 from trainstack.runs.metadata import launch_metadata
-from trainstack.runs.names import indexed
+from trainstack.runs.names import SUFFIX, indexed
 from trainstack.runs.pods import pods
 from trainstack.settings.sections.workloads import Workload
 
@@ -31,3 +45,38 @@ def job(workload: Workload, stack: str, launch: Launch, *, container: str = CONT
         annotations[MIN_PARALLELISM] = str(workload.min_parallelism)
     metadata = launch_metadata(workload, stack, launch, annotations)
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+
+def _derived_names(workload: Workload, name: str) -> list[str]:
+    return [f"{name}-{workload.completions - 1}{SUFFIX}" if indexed(workload) else f"{name}{SUFFIX}"]
+
+
+def job_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
+    """The pods of a Job, or of a Job in a JobSet."""
+    spec = launch["spec"]
+    at_once = spec.get("parallelism", 1)
+    yield LaunchedPods(ONLY, min(at_once, spec.get("completions", at_once)), spec["template"])
+
+
+def _replicas(body: Body) -> tuple[Replicas, ...]:
+    spec = body["spec"]
+    return (
+        count_replicas(ONLY_ROLE, spec.get("completions") or spec.get("parallelism") or 1, body.get("status") or {}),
+    )
+
+
+JOB = WorkloadKind(
+    build=job,
+    derived_names=_derived_names,
+    launched_pods=job_pods,
+    pod_sets=only_pod_set,
+    live=LaunchKind(
+        api_version="batch/v1",
+        definition=None,
+        operator=None,
+        role_label=None,
+        index_label=INDEX,
+        framework="batch/job",
+        replicas=_replicas,
+    ),
+)

@@ -1,15 +1,31 @@
 """A workload as a JobSet. Source: https://jobset.sigs.k8s.io/docs/concepts/"""
 
+from collections.abc import Iterator
+
 from pydantic import BaseModel
 
 from trainstack.objects.labels import Manifest
 from trainstack.runs.launch import Launch
+from trainstack.runs.manifests.job import job_pods
+from trainstack.runs.manifests.kind import (
+    INDEX,
+    JOB_NAME,
+    Body,
+    LaunchedPods,
+    LaunchKind,
+    PodSet,
+    Replicas,
+    WorkloadKind,
+    count_jobs,
+    overridden,
+)
 from trainstack.runs.manifests.pod_template import CONTAINER, pod_template
 from trainstack.runs.metadata import launch_metadata
-from trainstack.runs.names import object_name
+from trainstack.runs.names import SUFFIX, object_name
 from trainstack.runs.pods import Pod, pods
 from trainstack.runs.ranks import ranks
 from trainstack.settings.sections.workloads import ReplicatedJob, Workload
+from trainstack.settings.values.paths import elements
 
 
 def jobset(workload: Workload, stack: str, launch: Launch) -> Manifest:
@@ -69,3 +85,47 @@ def _replicated_job(workload: Workload, job: ReplicatedJob, pod: Pod, launch: La
 def _said(section: BaseModel) -> Manifest:
     """A section in JobSet's own words, which are the settings' too."""
     return section.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
+
+
+def _derived_names(workload: Workload, name: str) -> list[str]:
+    return [
+        f"{name}-{job.name}-{job.replicas - 1}-{(job.completions or job.parallelism) - 1}{SUFFIX}"
+        for job in workload.replicated_jobs
+    ]
+
+
+def jobset_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
+    """The pods of a JobSet, or of a TrainingRuntime."""
+    for jobs in launch["spec"]["replicatedJobs"]:
+        for each in job_pods(jobs["template"]):
+            yield LaunchedPods(jobs["name"], each.count * jobs.get("replicas", 1), each.template)
+
+
+def _pod_sets(path: str, run: Workload) -> Iterator[PodSet]:
+    jobs = run.replicated_jobs
+    for here, job in zip(elements(f"{path}.replicatedJobs", [job.name for job in jobs]), jobs, strict=True):
+        count = job.replicas * min(job.parallelism, job.completions or job.parallelism)
+        yield overridden(here, path, run, job, job.name, count)
+
+
+def _replicas(body: Body) -> tuple[Replicas, ...]:
+    declared = {each["name"]: each.get("replicas") or 1 for each in body["spec"]["replicatedJobs"]}
+    return count_jobs(declared, (body.get("status") or {}).get("replicatedJobsStatus"))
+
+
+JOBSET = WorkloadKind(
+    build=jobset,
+    derived_names=_derived_names,
+    service="JobSet gives it a Service",
+    launched_pods=jobset_pods,
+    pod_sets=_pod_sets,
+    live=LaunchKind(
+        api_version="jobset.x-k8s.io/v1alpha2",
+        definition="jobsets.jobset.x-k8s.io",
+        operator="jobset",
+        role_label=JOB_NAME,
+        index_label=INDEX,
+        framework="jobset.x-k8s.io/jobset",
+        replicas=_replicas,
+    ),
+)

@@ -1,32 +1,9 @@
 """The pods that a launch makes, read back from its objects: where each kind of launch keeps them."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any
+from collections.abc import Iterable, Sequence
 
-from trainstack.runs.pods import NODE
-
-Body = Mapping[str, Any]
-"""A manifest, or a live object."""
-
-
-@dataclass(frozen=True)
-class LaunchedPods:
-    """Pods that are alike."""
-
-    name: str
-    """The role in lower case, or the Job of a JobSet; `main` where there is only one. Kueue calls them so too."""
-    count: int
-    """How many stand at once."""
-    template: Body
-    """The template of each. Of a TrainJob without its runtime: only what the TrainJob says of the one container."""
-
-    @property
-    def spec(self) -> Body:
-        """The spec of each."""
-        spec: Body = self.template["spec"]
-        return spec
+from trainstack.runs.manifests.kind import Body, LaunchedPods
+from trainstack.runs.manifests.registry import WORKLOAD_KINDS
 
 
 def launched_pods(launch: Body, companions: Iterable[Body] = ()) -> tuple[LaunchedPods, ...]:
@@ -37,8 +14,8 @@ def launched_pods(launch: Body, companions: Iterable[Body] = ()) -> tuple[Launch
         companions: what it refers to, as far as it is known.
 
     """
-    read = _KINDS.get(launch["kind"])
-    return () if read is None else tuple(read(launch, tuple(companions)))
+    kind = WORKLOAD_KINDS.get(launch["kind"])
+    return () if kind is None else tuple(kind.launched_pods(launch, tuple(companions)))
 
 
 def mounted(objects: Sequence[Body], volume: str) -> str | None:
@@ -52,44 +29,3 @@ def mounted(objects: Sequence[Body], volume: str) -> str | None:
             if each["name"] == volume:
                 return str(each["configMap"]["name"])
     return None
-
-
-def _pod(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
-    yield LaunchedPods(_ONLY, 1, launch)
-
-
-def _job(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
-    spec = launch["spec"]
-    at_once = spec.get("parallelism", 1)
-    yield LaunchedPods(_ONLY, min(at_once, spec.get("completions", at_once)), spec["template"])
-
-
-def _jobset(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
-    for jobs in launch["spec"]["replicatedJobs"]:
-        for each in _job(jobs["template"]):
-            yield LaunchedPods(jobs["name"], each.count * jobs.get("replicas", 1), each.template)
-
-
-def _pytorchjob(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
-    # The master comes first, as it does for Kueue.
-    for name, role in sorted(launch["spec"]["pytorchReplicaSpecs"].items()):
-        yield LaunchedPods(name.lower(), role.get("replicas", 1), role["template"])
-
-
-def _trainjob(launch: Body, companions: tuple[Body, ...]) -> Iterator[LaunchedPods]:
-    said = dict(launch["spec"]["trainer"])
-    nodes = said.pop("numNodes")
-    said.pop("numProcPerNode", None)  # not the container's
-    if "resourcesPerNode" in said:
-        said["resources"] = said.pop("resourcesPerNode")
-    runtimes = [each["spec"]["template"] for each in companions if each["kind"] == "TrainingRuntime"]
-    templates = [each.template for runtime in runtimes for each in _jobset(runtime)]
-    for template in templates or [{"spec": {"containers": [{"name": NODE}]}}]:
-        containers = [{**each, **said} if each["name"] == NODE else each for each in template["spec"]["containers"]]
-        yield LaunchedPods(NODE, nodes, {**template, "spec": {**template["spec"], "containers": containers}})
-
-
-_ONLY = "main"
-_KINDS: Mapping[str, Callable[[Body, tuple[Body, ...]], Iterator[LaunchedPods]]] = MappingProxyType(
-    {"Job": _job, "JobSet": _jobset, "Pod": _pod, "PyTorchJob": _pytorchjob, "TrainJob": _trainjob}
-)

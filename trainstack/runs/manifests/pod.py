@@ -1,7 +1,20 @@
 """A workload as one bare Pod: a baseline, without a controller that would replace it on another node."""
 
+from collections.abc import Iterator
+
 from trainstack.objects.labels import SKIP_AWAIT, Manifest
 from trainstack.runs.launch import Launch
+from trainstack.runs.manifests.kind import (
+    ONLY,
+    ONLY_ROLE,
+    Body,
+    LaunchedPods,
+    LaunchKind,
+    Replicas,
+    WorkloadKind,
+    count_replicas,
+    only_pod_set,
+)
 from trainstack.runs.manifests.pod_template import CONTAINER, pod_template
 from trainstack.runs.metadata import launch_metadata
 from trainstack.runs.pods import pods
@@ -19,3 +32,30 @@ def pod(workload: Workload, stack: str, launch: Launch) -> Manifest:
         spec["activeDeadlineSeconds"] = workload.active_deadline_seconds
     metadata = launch_metadata(workload, stack, launch, {**only.annotations, SKIP_AWAIT: "true"})
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _launched_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
+    yield LaunchedPods(ONLY, 1, launch)
+
+
+def _replicas(body: Body) -> tuple[Replicas, ...]:
+    counts = {"Pending": "active", "Running": "active", "Succeeded": "succeeded", "Failed": "failed"}
+    counted = counts.get((body.get("status") or {}).get("phase", ""))
+    return (count_replicas(ONLY_ROLE, 1, {counted: 1} if counted else {}),)
+
+
+POD = WorkloadKind(
+    build=pod,
+    derived_names=lambda _, name: [name],
+    launched_pods=_launched_pods,
+    pod_sets=only_pod_set,
+    live=LaunchKind(
+        api_version="v1",
+        definition=None,
+        operator=None,
+        role_label=None,
+        index_label=None,
+        framework="pod",
+        replicas=_replicas,
+    ),
+)

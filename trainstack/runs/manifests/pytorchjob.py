@@ -3,8 +3,20 @@
 Source: https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/pytorch/
 """
 
+from collections.abc import Iterator
+
 from trainstack.objects.labels import Manifest
 from trainstack.runs.launch import Launch
+from trainstack.runs.manifests.kind import (
+    Body,
+    LaunchedPods,
+    LaunchKind,
+    PodSet,
+    Replicas,
+    WorkloadKind,
+    count_replicas,
+    overridden,
+)
 from trainstack.runs.manifests.pod_template import pod_template
 from trainstack.runs.metadata import launch_metadata
 from trainstack.runs.pods import pods
@@ -49,3 +61,44 @@ def pytorchjob(workload: Workload, stack: str, launch: Launch) -> Manifest:
         "metadata": launch_metadata(workload, stack, launch),
         "spec": spec,
     }
+
+
+def _derived_names(workload: Workload, name: str) -> list[str]:
+    return [f"{name}-{role.lower()}-{each.replicas - 1}" for role, each in workload.roles.items()]
+
+
+def _launched_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
+    # The master comes first, as it does for Kueue.
+    for name, role in sorted(launch["spec"]["pytorchReplicaSpecs"].items()):
+        yield LaunchedPods(name.lower(), role.get("replicas", 1), role["template"])
+
+
+def _pod_sets(path: str, run: Workload) -> Iterator[PodSet]:
+    for name, role in sorted(run.roles.items()):
+        yield overridden(f"{path}.roles.{name}", path, run, role, name, role.replicas)
+
+
+def _replicas(body: Body) -> tuple[Replicas, ...]:
+    counted = (body.get("status") or {}).get("replicaStatuses") or {}
+    return tuple(
+        count_replicas(role.lower(), spec.get("replicas") or 1, counted.get(role) or {})
+        for role, spec in sorted(body["spec"]["pytorchReplicaSpecs"].items())
+    )
+
+
+PYTORCHJOB = WorkloadKind(
+    build=pytorchjob,
+    derived_names=_derived_names,
+    service="the training operator gives each pod a Service",
+    launched_pods=_launched_pods,
+    pod_sets=_pod_sets,
+    live=LaunchKind(
+        api_version="kubeflow.org/v1",
+        definition="pytorchjobs.kubeflow.org",
+        operator="training-operator",
+        role_label="training.kubeflow.org/replica-type",
+        index_label="training.kubeflow.org/replica-index",
+        framework="kubeflow.org/pytorchjob",
+        replicas=_replicas,
+    ),
+)

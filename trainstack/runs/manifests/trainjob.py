@@ -14,9 +14,22 @@ from pydantic.alias_generators import to_camel
 from trainstack.objects.labels import Manifest, metadata
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.launch import Launch
+from trainstack.runs.manifests.jobset import jobset_pods
+from trainstack.runs.manifests.kind import (
+    INDEX,
+    JOB_NAME,
+    Body,
+    LaunchedPods,
+    LaunchKind,
+    PodSet,
+    Replicas,
+    WorkloadKind,
+    count_jobs,
+    overridden,
+)
 from trainstack.runs.manifests.pod_template import launch_labels, pod_template
 from trainstack.runs.metadata import launch_metadata
-from trainstack.runs.names import object_name
+from trainstack.runs.names import SUFFIX, object_name
 from trainstack.runs.pods import NODE, pods
 from trainstack.runs.ranks import ranks
 from trainstack.settings.sections.workloads import Workload
@@ -125,3 +138,57 @@ def _template(workload: Workload, launch: Launch) -> Manifest:
 
 def _nodes(workload: Workload) -> int:
     return sum(pod.replicas for pod in pods(workload))
+
+
+def _derived_names(workload: Workload, name: str) -> list[str]:
+    return [f"{name}-{NODE}-0-{_nodes(workload) - 1}{SUFFIX}"]
+
+
+def _launched_pods(launch: Body, companions: tuple[Body, ...]) -> Iterator[LaunchedPods]:
+    said = dict(launch["spec"]["trainer"])
+    nodes = said.pop("numNodes")
+    said.pop("numProcPerNode", None)  # not the container's
+    if "resourcesPerNode" in said:
+        said["resources"] = said.pop("resourcesPerNode")
+    runtimes = [each["spec"]["template"] for each in companions if each["kind"] == "TrainingRuntime"]
+    templates = [each.template for runtime in runtimes for each in jobset_pods(runtime)]
+    for template in templates or [{"spec": {"containers": [{"name": NODE}]}}]:
+        containers = [{**each, **said} if each["name"] == NODE else each for each in template["spec"]["containers"]]
+        yield LaunchedPods(NODE, nodes, {**template, "spec": {**template["spec"], "containers": containers}})
+
+
+def _pod_sets(path: str, run: Workload) -> Iterator[PodSet]:
+    # To Kueue its nodes are one pod set, whatever roles they are declared as.
+    name, role = min(run.roles.items())
+    count = sum(each.replicas for each in run.roles.values())
+    yield overridden(f"{path}.roles.{name}", path, run, role, NODE, count)
+
+
+def _replicas(body: Body) -> tuple[Replicas, ...]:
+    return count_jobs({NODE: 1}, (body.get("status") or {}).get("jobsStatus"))
+
+
+def _runtime(body: Body) -> Body:
+    """The TrainingRuntime of a TrainJob of ours, which has the pods' volumes."""
+    metadata = {"name": body["spec"]["runtimeRef"]["name"], "namespace": body["metadata"]["namespace"]}
+    return {"apiVersion": body["apiVersion"], "kind": "TrainingRuntime", "metadata": metadata}
+
+
+TRAINJOB = WorkloadKind(
+    build=trainjob,
+    companion=training_runtime,
+    derived_names=_derived_names,
+    service="JobSet gives it a Service",
+    launched_pods=_launched_pods,
+    pod_sets=_pod_sets,
+    live=LaunchKind(
+        api_version="trainer.kubeflow.org/v1alpha1",
+        definition="trainjobs.trainer.kubeflow.org",
+        operator="trainer",
+        role_label=JOB_NAME,
+        index_label=INDEX,
+        framework="trainer.kubeflow.org/trainjob",
+        replicas=_replicas,
+        companion=_runtime,
+    ),
+)

@@ -1,156 +1,20 @@
-"""What differs between the kinds of launches for those who look at them from outside: one entry a kind."""
+"""How the launches of each kind are followed on a cluster."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any
 
+from trainstack.runs.manifests.kind import Body, LaunchKind
 from trainstack.runs.manifests.launched_pods import launched_pods
-from trainstack.runs.pods import NODE
+from trainstack.runs.manifests.registry import WORKLOAD_KINDS
 from trainstack.settings.sections.workloads import Workload
-
-Body = Mapping[str, Any]
-"""A live object as the API server gives it."""
-
-
-@dataclass(frozen=True)
-class Replicas:
-    """The pods of one role, counted by the launch's controller; of a JobSet and of a TrainJob the Jobs."""
-
-    role: str
-    of: int
-    """How many there are to be: the role's replicas, or a Job's completions."""
-    active: int = 0
-    succeeded: int = 0
-    failed: int = 0
-
-
-@dataclass(frozen=True)
-class LaunchKind:
-    """How a kind says what it is doing, and how its pods say which of its replicas they are."""
-
-    api_version: str
-    definition: str | None
-    """The CustomResourceDefinition; None for a kind that every cluster has."""
-    operator: str | None
-    """Who runs it, by the key of `preflight.live_context.OPERATORS`; None for the cluster itself."""
-    role_label: str | None
-    """The pods' label with their role in lower case; None where all are alike."""
-    index_label: str | None
-    """The pods' label with their index within the role, from 0; None where there is one pod."""
-    framework: str
-    """Kueue's name of the integration that manages it."""
-    replicas: Callable[[Body], tuple[Replicas, ...]]
-    companion: Callable[[Body], Body | None] = lambda _: None
-    """The object that the launch refers to, as far as the launch names it: what is needed to read it."""
-
-
-ONLY_ROLE = "pod"
-"""The role of pods that have none."""
-
-
-def _counted(role: str, of: int, status: Body) -> Replicas:
-    """Kubernetes leaves counts of zero out."""
-    return Replicas(role, of, **{each: status.get(each) or 0 for each in ("active", "succeeded", "failed")})
-
-
-def _job_replicas(body: Body) -> tuple[Replicas, ...]:
-    spec = body["spec"]
-    return (_counted(ONLY_ROLE, spec.get("completions") or spec.get("parallelism") or 1, body.get("status") or {}),)
-
-
-def _pod_replicas(body: Body) -> tuple[Replicas, ...]:
-    counts = {"Pending": "active", "Running": "active", "Succeeded": "succeeded", "Failed": "failed"}
-    counted = counts.get((body.get("status") or {}).get("phase", ""))
-    return (_counted(ONLY_ROLE, 1, {counted: 1} if counted else {}),)
-
-
-def _pytorchjob_replicas(body: Body) -> tuple[Replicas, ...]:
-    counted = (body.get("status") or {}).get("replicaStatuses") or {}
-    return tuple(
-        _counted(role.lower(), spec.get("replicas") or 1, counted.get(role) or {})
-        for role, spec in sorted(body["spec"]["pytorchReplicaSpecs"].items())
-    )
-
-
-def _jobs(declared: Mapping[str, int], counted: Sequence[Body] | None) -> tuple[Replicas, ...]:
-    """The Jobs of a JobSet, by the name that they are declared under."""
-    status = {each["name"]: each for each in counted or ()}
-    return tuple(_counted(name, of, status.get(name, {})) for name, of in declared.items())
-
-
-def _jobset_replicas(body: Body) -> tuple[Replicas, ...]:
-    declared = {each["name"]: each.get("replicas") or 1 for each in body["spec"]["replicatedJobs"]}
-    return _jobs(declared, (body.get("status") or {}).get("replicatedJobsStatus"))
-
-
-def _trainjob_replicas(body: Body) -> tuple[Replicas, ...]:
-    return _jobs({NODE: 1}, (body.get("status") or {}).get("jobsStatus"))
-
-
-def _runtime(body: Body) -> Body:
-    """The TrainingRuntime of a TrainJob of ours, which has the pods' volumes."""
-    metadata = {"name": body["spec"]["runtimeRef"]["name"], "namespace": body["metadata"]["namespace"]}
-    return {"apiVersion": body["apiVersion"], "kind": "TrainingRuntime", "metadata": metadata}
-
-
-_JOB_NAME = "jobset.sigs.k8s.io/replicatedjob-name"
-_INDEX = "batch.kubernetes.io/job-completion-index"
-
-KINDS: Mapping[str, LaunchKind] = MappingProxyType(
-    {
-        "Job": LaunchKind(
-            api_version="batch/v1",
-            definition=None,
-            operator=None,
-            role_label=None,
-            index_label=_INDEX,
-            framework="batch/job",
-            replicas=_job_replicas,
-        ),
-        "JobSet": LaunchKind(
-            api_version="jobset.x-k8s.io/v1alpha2",
-            definition="jobsets.jobset.x-k8s.io",
-            operator="jobset",
-            role_label=_JOB_NAME,
-            index_label=_INDEX,
-            framework="jobset.x-k8s.io/jobset",
-            replicas=_jobset_replicas,
-        ),
-        "Pod": LaunchKind(
-            api_version="v1",
-            definition=None,
-            operator=None,
-            role_label=None,
-            index_label=None,
-            framework="pod",
-            replicas=_pod_replicas,
-        ),
-        "PyTorchJob": LaunchKind(
-            api_version="kubeflow.org/v1",
-            definition="pytorchjobs.kubeflow.org",
-            operator="training-operator",
-            role_label="training.kubeflow.org/replica-type",
-            index_label="training.kubeflow.org/replica-index",
-            framework="kubeflow.org/pytorchjob",
-            replicas=_pytorchjob_replicas,
-        ),
-        "TrainJob": LaunchKind(
-            api_version="trainer.kubeflow.org/v1alpha1",
-            definition="trainjobs.trainer.kubeflow.org",
-            operator="trainer",
-            role_label=_JOB_NAME,
-            index_label=_INDEX,
-            framework="trainer.kubeflow.org/trainjob",
-            replicas=_trainjob_replicas,
-            companion=_runtime,
-        ),
-    }
-)
-"""By the kind of the launch's object."""
 
 _LAUNCHED_AS: Mapping[str, str] = MappingProxyType({"DataLoader": "Job"})
 """The kinds of workloads that are launched as another kind's object."""
+
+KINDS: Mapping[str, LaunchKind] = MappingProxyType(
+    {name: kind.live for name, kind in WORKLOAD_KINDS.items() if name not in _LAUNCHED_AS}
+)
+"""By the kind of the launch's object."""
 
 
 def launched_as(run: Workload) -> str:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainstack.runs.manifests.git_init_container import CONTAINER as CHECKOUT
+from trainstack.runs.manifests.kind import ONLY_ROLE
 from trainstack.runs.status.attempts import Attempt, last_attempt
-from trainstack.runs.status.kinds import KINDS, ONLY_ROLE
+from trainstack.runs.status.kinds import KINDS
 
 _USUAL = (None, "PodInitializing", "ContainerCreating")
 """Reasons of a container that is only not yet running."""

@@ -1,11 +1,11 @@
 """What an environment has queued, and its pods, with the settings that say them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from trainstack.runs.pods import NODE
+from trainstack.runs.manifests.kind import PodSet
+from trainstack.runs.manifests.registry import WORKLOAD_KINDS
 from trainstack.settings.model import Settings
-from trainstack.settings.sections.workloads import Mount, PodOverrides, Resources, Workload
+from trainstack.settings.sections.workloads import Workload
 from trainstack.settings.values.paths import elements
 
 
@@ -21,49 +21,6 @@ def queued(settings: Settings) -> Iterator[tuple[str, Workload]]:
         yield f"{path}.run", sweep.run.model_copy(update=indices if sweep.form == "indexed" else {})
 
 
-@dataclass(frozen=True)
-class PodSet:
-    """Pods of a run that are alike."""
-
-    path: str
-    name: str
-    """The role, or the kind of a run without roles."""
-    count: int
-    """How many stand at once."""
-    resources: Resources
-    resources_path: str
-    mounts: tuple[Mount, ...]
-    mounts_path: str
-
-
 def pod_sets(path: str, run: Workload) -> Iterator[PodSet]:
     """The pod sets of a run, the leading one (of rank 0) first."""
-    if run.kind == "TrainJob":
-        # To Kueue its nodes are one pod set, whatever roles they are declared as.
-        name, role = min(run.roles.items())
-        count = sum(each.replicas for each in run.roles.values())
-        yield _overridden(f"{path}.roles.{name}", path, run, role, NODE, count)
-    elif run.kind == "JobSet":
-        jobs = run.replicated_jobs
-        for here, job in zip(elements(f"{path}.replicatedJobs", [job.name for job in jobs]), jobs, strict=True):
-            count = job.replicas * min(job.parallelism, job.completions or job.parallelism)
-            yield _overridden(here, path, run, job, job.name, count)
-    elif run.roles:
-        for name, role in sorted(run.roles.items()):
-            yield _overridden(f"{path}.roles.{name}", path, run, role, name, role.replicas)
-    else:
-        count = min(run.parallelism, run.completions)
-        yield PodSet(path, run.kind, count, run.resources, f"{path}.resources", run.volumes, f"{path}.volumes")
-
-
-def _overridden(here: str, path: str, run: Workload, own: PodOverrides, name: str, count: int) -> PodSet:
-    """The pods of a role, at `here`, which says some things differently from its run, at `path`."""
-    return PodSet(
-        path=here,
-        name=name,
-        count=count,
-        resources=own.resources or run.resources,
-        resources_path=f"{here if own.resources else path}.resources",
-        mounts=run.volumes if own.volumes is None else own.volumes,
-        mounts_path=f"{path if own.volumes is None else here}.volumes",
-    )
+    yield from WORKLOAD_KINDS[run.kind].pod_sets(path, run)

@@ -9,7 +9,8 @@ from trainstack.objects.labels import QUEUE
 from trainstack.runs.launches import LiveLaunch, live_launch
 from trainstack.runs.logs.log_lines import LogLine
 from trainstack.runs.logs.training_progress import Progress, progress
-from trainstack.runs.status.kinds import KINDS, Replicas, claims
+from trainstack.runs.manifests.kind import Replicas
+from trainstack.runs.status.kinds import KINDS, claims
 from trainstack.runs.status.pods import PodView, pod_views
 from trainstack.runs.status.usage import Usage, Use
 from trainstack.runs.status.waiting import Queueing, conditions, why_waiting

@@ -1,0 +1,134 @@
+"""What differs between the kinds of workloads: each kind's module has one `WorkloadKind`, and `registry` lists them."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trainstack.objects.labels import Manifest
+from trainstack.runs.launch import Launch
+from trainstack.settings.sections.workloads import Mount, PodOverrides, Resources, Workload
+
+Body = Mapping[str, Any]
+"""A manifest, or a live object."""
+
+ONLY_ROLE = "pod"
+"""The role of pods that have none."""
+ONLY = "main"
+"""Kueue's name of the pod set of a kind that has one."""
+JOB_NAME = "jobset.sigs.k8s.io/replicatedjob-name"
+INDEX = "batch.kubernetes.io/job-completion-index"
+
+
+@dataclass(frozen=True)
+class Replicas:
+    """The pods of one role, counted by the launch's controller; of a JobSet and of a TrainJob the Jobs."""
+
+    role: str
+    of: int
+    """How many there are to be: the role's replicas, or a Job's completions."""
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True)
+class LaunchKind:
+    """How a kind says what it is doing, and how its pods say which of its replicas they are."""
+
+    api_version: str
+    definition: str | None
+    """The CustomResourceDefinition; None for a kind that every cluster has."""
+    operator: str | None
+    """Who runs it, by the key of `preflight.live_context.OPERATORS`; None for the cluster itself."""
+    role_label: str | None
+    """The pods' label with their role in lower case; None where all are alike."""
+    index_label: str | None
+    """The pods' label with their index within the role, from 0; None where there is one pod."""
+    framework: str
+    """Kueue's name of the integration that manages it."""
+    replicas: Callable[[Body], tuple[Replicas, ...]]
+    companion: Callable[[Body], Body | None] = lambda _: None
+    """The object that the launch refers to, as far as the launch names it: what is needed to read it."""
+
+
+@dataclass(frozen=True)
+class LaunchedPods:
+    """Pods that are alike."""
+
+    name: str
+    """The role in lower case, or the Job of a JobSet; `main` where there is only one. Kueue calls them so too."""
+    count: int
+    """How many stand at once."""
+    template: Body
+    """The template of each. Of a TrainJob without its runtime: only what the TrainJob says of the one container."""
+
+    @property
+    def spec(self) -> Body:
+        """The spec of each."""
+        spec: Body = self.template["spec"]
+        return spec
+
+
+@dataclass(frozen=True)
+class PodSet:
+    """Pods of a run that are alike."""
+
+    path: str
+    name: str
+    """The role, or the kind of a run without roles."""
+    count: int
+    """How many stand at once."""
+    resources: Resources
+    resources_path: str
+    mounts: tuple[Mount, ...]
+    mounts_path: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkloadKind:
+    """A kind: how a launch of it is built, named, read back and followed."""
+
+    build: Callable[[Workload, str, Launch], Manifest]
+    """The launch's object, for a stack. Raises WorkloadError."""
+    companion: Callable[[Workload, str, Launch], Manifest] | None = None
+    """The object that the launch refers to, of a kind that needs a second one. Raises WorkloadError."""
+    derived_names: Callable[[Workload, str], list[str]]
+    """The longest names that its controller derives from the name of the launch's object."""
+    service: str = ""
+    """Who creates a Service of the object's name, which must begin with a letter then; empty: no controller does."""
+    launched_pods: Callable[[Body, tuple[Body, ...]], Iterator[LaunchedPods]]
+    """The pods of a launch, read back from its object and its companions."""
+    pod_sets: Callable[[str, Workload], Iterator[PodSet]]
+    """The pod sets of a run at a path of the settings, the leading one (of rank 0) first."""
+    live: LaunchKind
+    """How the launch is followed on a cluster."""
+
+
+def count_replicas(role: str, of: int, status: Body) -> Replicas:
+    """The pods of a role by a part of a live object's status, which leaves out counts of zero."""
+    return Replicas(role, of, **{each: status.get(each) or 0 for each in ("active", "succeeded", "failed")})
+
+
+def count_jobs(declared: Mapping[str, int], counted: Sequence[Body] | None) -> tuple[Replicas, ...]:
+    """The Jobs of a JobSet, by the name that they are declared under."""
+    status = {each["name"]: each for each in counted or ()}
+    return tuple(count_replicas(name, of, status.get(name, {})) for name, of in declared.items())
+
+
+def only_pod_set(path: str, run: Workload) -> Iterator[PodSet]:
+    """The pods of a kind without roles."""
+    count = min(run.parallelism, run.completions)
+    yield PodSet(path, run.kind, count, run.resources, f"{path}.resources", run.volumes, f"{path}.volumes")
+
+
+def overridden(here: str, path: str, run: Workload, own: PodOverrides, name: str, count: int) -> PodSet:
+    """The pods of a role, at `here`, which says some things differently from its run, at `path`."""
+    return PodSet(
+        path=here,
+        name=name,
+        count=count,
+        resources=own.resources or run.resources,
+        resources_path=f"{here if own.resources else path}.resources",
+        mounts=run.volumes if own.volumes is None else own.volumes,
+        mounts_path=f"{path if own.volumes is None else here}.volumes",
+    )
