@@ -8,6 +8,7 @@ import json
 import ssl
 import tempfile
 import threading
+import time
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -252,19 +253,30 @@ async def _fetch(
     base, _, rest = path.partition("?")
     parent, _, last = base.rpartition("/")
     url = f"{last}?{rest}" if rest else last
-    try:
-        async with api.call_api(
-            "GET" if question is None else "POST",
-            base=parent,
-            version="",
-            url=url,
-            raise_for_status=False,
-            headers={"Accept": accept},
-            json=question,
-        ) as response:
-            status, text = response.status_code, response.text
-    except (httpx.TransportError, ssl.SSLError, APITimeoutError) as error:
-        raise _unreachable(api.auth.server, error) from error
+    deadline = time.monotonic() + _TIMEOUT_SECONDS
+    while True:
+        try:
+            async with api.call_api(
+                "GET" if question is None else "POST",
+                base=parent,
+                version="",
+                url=url,
+                raise_for_status=False,
+                headers={"Accept": accept},
+                json=question,
+            ) as response:
+                status, text, delay = response.status_code, response.text, _retry_after_seconds(response)
+        except (httpx.TransportError, ssl.SSLError, APITimeoutError) as error:
+            raise _unreachable(api.auth.server, error) from error
+        if delay is None or time.monotonic() + delay > deadline:
+            break
+        await asyncio.sleep(delay)
     if problem := _problem(api.auth.server, path, status):
         raise problem
     return status, text
+
+
+def _retry_after_seconds(response: httpx.Response) -> float | None:
+    """Return the delay of a 429 answer, which the API server sends while a new CRD's storage is being set up."""
+    delay = response.headers.get("Retry-After", "")
+    return max(int(delay), 0.1) if response.status_code == httpx.codes.TOO_MANY_REQUESTS and delay.isdecimal() else None

@@ -24,6 +24,8 @@ class Server(ThreadingHTTPServer):
     status = 200
     open: tuple[str, ...] = ("/version",)
     """What it answers whatever its status is."""
+    throttled: tuple[int, ...] = ()
+    """The Retry-After seconds of the 429 answers that precede all others."""
 
     @property
     def url(self) -> str:
@@ -39,6 +41,13 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Say who one is, or what is wrong."""
         body = {"gitVersion": "v1.34.2", "message": "so it says"}
+        if self.server.throttled and not self.path.startswith(self.server.open):
+            delay, *rest = self.server.throttled
+            self.server.throttled = tuple(rest)
+            self.send_response(429)
+            self.send_header("Retry-After", str(delay))
+            self.end_headers()
+            return
         self.send_response(200 if self.path.startswith(self.server.open) else self.server.status)
         self.send_header("Content-Type", "application/json")
         self.end_headers()
@@ -128,6 +137,20 @@ def test_what_may_not_be_read_is_not_taken_for_nothing(server: Server, status: i
         read_launches("dev", ["research"], None)
     with pytest.raises(ClusterError, match=str(status)):
         read_metadata([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "research"}}], None)
+
+
+def test_a_throttled_read_is_repeated_after_the_delay(server: Server) -> None:
+    """The API server throttles reads of a kind whose CRD it has just accepted."""
+    server.throttled = (0, 0)
+    assert read(["/api/v1/nodes"], None)["/api/v1/nodes"].found
+    assert server.throttled == ()
+
+
+def test_a_delay_beyond_the_timeout_is_an_error_at_once(server: Server) -> None:
+    server.throttled = (3600, 0)
+    with pytest.raises(ClusterError, match="answered 429 to /api/v1/nodes"):
+        read(["/api/v1/nodes"], None)
+    assert server.throttled == (0,)
 
 
 def test_what_is_not_there_is_nothing(server: Server) -> None:
