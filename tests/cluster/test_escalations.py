@@ -33,7 +33,7 @@ from trainstack.settings.values.stack_name import stacks
 
 pytestmark = pytest.mark.cluster
 
-PAGE = ROOT / "docs" / "rights.md"
+PAGE = ROOT / "docs" / "escalations.md"
 DENIED, WITHIN, BEYOND = "·", "own", "cluster"
 """Cells of the table: denied; listed, within the role's own namespaces; listed, beyond them."""
 
