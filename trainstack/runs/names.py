@@ -1,12 +1,12 @@
-"""Names of runs and launches, and of what grows out of them.
+"""Names of runs and launches, and the names derived from them.
 
-- `digits-0f3c9a1b2d`: the run, named after what would change its result;
-- `digits-0f3c9a1b2d-7e41c0`: a launch of it, named after every field of that; its object too, unless the workload's
-  `naming` is `fixed` (`digits`; `search-3` for the third trial of a sweep) or `generated` (`digits-x7k2p`): then only
-  the label LAUNCH holds the launch's name;
+- `digits-0f3c9a1b2d`: the run, named after a digest of everything that would change its result;
+- `digits-0f3c9a1b2d-7e41c0`: a launch of it, named after a digest of its manifest; also its object, unless the
+  workload's `naming` is `fixed` (`digits`; `search-3` for the third trial of a sweep) or `generated`
+  (`digits-x7k2p`): then only the label LAUNCH holds the launch's name;
 - `digits-0f3c9a1b2d-7e41c0-worker-1`: a pod of the launch, and the Service that gives the pod its name.
 
-A sweep's Indexed Job is named as a launch is; where a run has its id it has one of the run ids of its trials.
+A sweep's Indexed Job is named like a launch, with a digest of its trials' run ids in place of the run's digest.
 """
 
 import re
@@ -17,18 +17,18 @@ from trainstack.runs.pods import NODE
 from trainstack.settings.sections.workloads import Workload
 
 RUN_DIGITS = 10
-"""Hexadecimal digits of a run's hash: among a million runs of one workload, two are alike with a chance of 1 in 2."""
+"""Hexadecimal digits of a run's hash. A million runs of one workload collide with a probability of about 0.4."""
 LAUNCH_DIGITS = 6
-"""Hexadecimal digits of a launch's hash, which tells the launches of one run apart."""
+"""Hexadecimal digits of a launch's hash, which distinguishes the launches of one run."""
 FILE_DIGITS = 8
-"""Hexadecimal digits of the hash in the name of a ConfigMap that is named after its content."""
+"""Hexadecimal digits of the content hash in the name of a ConfigMap."""
 
 _SUFFIX = "-xxxxx"
-"""As long as what the API server appends to a `generateName`, of which Jobs make their pods' names."""
+"""A suffix of the same length as the one that the API server appends to a `generateName`, as for a Job's pods."""
 _NAMES_SERVICES = {
-    "JobSet": "JobSet gives it a Service",
-    "PyTorchJob": "the training operator gives each pod a Service",
-    "TrainJob": "JobSet gives it a Service",
+    "JobSet": "JobSet creates a Service",
+    "PyTorchJob": "the training operator creates a Service for each pod",
+    "TrainJob": "JobSet creates a Service",
 }
 _STARTS_WITH_LETTER = re.compile(r"^[a-z]")
 
@@ -54,17 +54,17 @@ def sweep_file_name(sweep: str, digest: str) -> str:
 
 
 def ledger_name(run: str) -> str:
-    """The name of the ConfigMap that remembers a run's launch."""
+    """The name of the ConfigMap that records a run's launch."""
     return f"run-{run}"
 
 
 def object_name(workload: Workload, launch: str, number: int | None = None) -> str:
-    """The name of a launch's object; of a generated one its length is right, and the rest is the API server's.
+    """The name of a launch's object; if it is generated, a placeholder of the same length.
 
     Args:
-        workload: what is launched.
+        workload: the workload that is launched.
         launch: the launch's name.
-        number: that of the trial in its sweep; None: the launch is not a single trial.
+        number: the trial's number in its sweep; None if the launch is not a single trial.
 
     """
     fixed = workload.name if number is None else f"{workload.name}-{number}"
@@ -72,7 +72,7 @@ def object_name(workload: Workload, launch: str, number: int | None = None) -> s
 
 
 def longest_child(workload: Workload, launch: str, number: int | None = None) -> str:
-    """The longest name that is derived from a launch's: the last pod's of its largest role or index, or its own."""
+    """The longest name derived from a launch: its last pod of the largest role or index, or the launch itself."""
     name = object_name(workload, launch, number)
     if workload.kind == "PyTorchJob":
         pods = [f"{name}-{role.lower()}-{each.replicas - 1}" for role, each in workload.roles.items()]
@@ -90,28 +90,28 @@ def longest_child(workload: Workload, launch: str, number: int | None = None) ->
         pods = [f"{name}-{workload.completions - 1}{_SUFFIX}"]
     else:
         pods = [f"{name}{_SUFFIX}"]
-    # A label holds the launch's name, whatever its object is called.
+    # A label holds the launch's name, even if its object has another name.
     return max([*pods, launch], key=len)
 
 
 def indexed(workload: Workload) -> bool:
-    """Whether each pod of a Job has an index: a managed one records each of its completions apart."""
+    """Whether the pods of a Job have completion indexes: a managed Job records each completion separately."""
     return workload.kind == "Job" and workload.managed and workload.completions > 1
 
 
 def check(workload: Workload, launch: str, number: int | None = None) -> None:
-    """Refuse a launch whose name, or a name derived from it, the cluster would refuse.
+    """Refuse a launch whose name, or a name derived from it, is invalid in the cluster.
 
     Raises WorkloadError.
     """
     child = longest_child(workload, launch, number)
     if len(child) > LIMIT:
         raise WorkloadError(
-            f"workload {workload.name}: its longest derived name would be {child} with {len(child)} characters, and "
+            f"workload {workload.name}: its longest derived name, {child}, has {len(child)} characters, but "
             f"Kubernetes allows {LIMIT}; shorten the workload's name by {len(child) - LIMIT}"
         )
     if workload.kind in _NAMES_SERVICES and not _STARTS_WITH_LETTER.match(object_name(workload, launch, number)):
         raise WorkloadError(
-            f"workload {workload.name}: {_NAMES_SERVICES[workload.kind]} of its name, which must begin with a letter; "
-            "put a letter before the workload's name"
+            f"workload {workload.name}: {_NAMES_SERVICES[workload.kind]} named after it, so its name must "
+            "start with a letter; put a letter before the workload's name"
         )

@@ -1,7 +1,7 @@
-"""What becomes of a sweep's Indexed Jobs, each of which executes many trials.
+"""Decide on a sweep's Indexed Jobs, each of which executes many trials.
 
-Pure. A batch is launched once, as a run is, and its trials are its own until they are launched elsewhere: its ledger
-says by completion index which are. The rules (docs/decisions/0008-sweeps.md):
+Pure. Like a run, a batch is launched once. A trial belongs to it until it is launched elsewhere: the batch's ledger
+lists its trials by completion index. The rules (docs/decisions/0008-sweeps.md):
 
 - one that waits or runs is frozen; trials whose sets were taken out are withdrawn from it, and do not begin;
 - one that would train other things than it was launched for is refused unless `stop` names it or its sweep;
@@ -27,18 +27,18 @@ class Batch:
     run_id: str
     """The batch's id, where a run has its own."""
     launch: LiveLaunch | None
-    """None: its object is gone."""
+    """None if its object was deleted."""
     ledger: Ledger | None
     """None: an `up` was interrupted after it was launched."""
     members: tuple[str, ...]
     """Its trials by completion index; empty where one is its no more."""
     data: Data
-    """Its file; {} where that is gone."""
+    """Its file; {} if it was deleted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """What becomes of one batch."""
+    """The decision on one batch."""
 
     launch: Ledger | None = None
     """The object to declare."""
@@ -81,7 +81,7 @@ def sets_of(data: Data) -> dict[str, str]:
 
 
 def judge(batch: Batch, planned: PlannedSweep, stop: Sequence[str], now: datetime) -> Judgement:
-    """Hold a batch against the sweep as it is declared."""
+    """Decide on a batch, given the declared sweep."""
     wanted = tuple(run_id if run_id in planned.trials else "" for run_id in batch.members)
     launch = batch.launch
     if launch is None:
@@ -107,13 +107,13 @@ def _active(
     stop: Sequence[str],
     now: datetime,
 ) -> Judgement:
-    """One that waits or runs, and goes on."""
+    """Keep a queued or running batch."""
     ledger = _known(batch, launch, planned)
     if ledger is None:
         return Judgement(refusal=_lost(batch, launch, now))
     left = [run_id for run_id, done in zip(wanted, _succeeded(launch, wanted), strict=True) if run_id and not done]
     if launch.phase == "queued" and not left:
-        note = f"{batch.run_id} waits no more: the sets of all its trials were taken out"
+        note = f"{batch.run_id} is no longer queued: the sets of all its trials were removed"
         return replace(_remembered(batch, _succeeded(launch, wanted)), note=note)
     ledger = replace(ledger, trials=wanted)
     own = {*wanted}
@@ -121,7 +121,7 @@ def _active(
     data = withdrawn(batch.data, out, [run_id for run_id in out if run_id in stop])
     note = ""
     if not _as_launched(batch, launch, planned):
-        note = f"{batch.run_id} is {launch.phase}: the edit (memory, queue, labels, …) reaches the sweep's next launch"
+        note = f"{batch.run_id} is {launch.phase}: the edit (memory, queue, labels, …) takes effect at the next launch"
     return Judgement(launch=ledger, ledger=ledger, data=data if batch.data else None, note=note)
 
 
@@ -134,7 +134,7 @@ def _ended(batch: Batch, launch: LiveLaunch, wanted: tuple[str, ...], planned: P
         return Judgement()
     ledger = _known(batch, launch, planned)
     if ledger is None:
-        note = f"{batch.run_id}, which an interrupted `up` left without a ledger, is settled, and its object goes"
+        note = f"{batch.run_id}, left without a ledger by an interrupted `up`, is settled; its object is deleted"
         now = planned.batch([run_id for run_id in wanted if run_id], "")
         return Judgement(ledger=replace(now, run_id=batch.run_id, trials=wanted), note=note)
     ledger = replace(ledger, trials=wanted)
@@ -149,7 +149,7 @@ def _remembered(batch: Batch, kept: tuple[str, ...]) -> Judgement:
 
 
 def _known(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> Ledger | None:
-    """What the live object was launched as; None where nothing tells it."""
+    """The ledger of the live object; None if it cannot be determined."""
     if batch.ledger is not None:
         return batch.ledger
     if not batch.members or not _as_launched(batch, launch, planned):
@@ -159,7 +159,7 @@ def _known(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> Ledger | 
 
 
 def _as_launched(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> bool:
-    """Whether its launch part, what is alike for all trials, was not edited since."""
+    """Whether its launch part, which all trials share, has not been edited since."""
     if planned.sweep.run.kind != "Job" or not planned.sweep.run.managed:
         return False
     like = dict(batch.ledger.launch) if batch.ledger else None
@@ -188,8 +188,8 @@ def _done(launch: LiveLaunch) -> frozenset[int]:
 
 def _trained_anew(batch: Batch, launch: LiveLaunch, run_ids: Sequence[str], now: datetime) -> str:
     return (
-        f"{_state(batch, launch, now)} and this change would train {len(run_ids)} of its trials anew, because what "
-        f"they run was edited. Undo the edit, wait for it (trainstack wait {batch.run_id}), or let it be stopped: "
+        f"{_state(batch, launch, now)} and this change would train {len(run_ids)} of its trials anew, because "
+        "their definition was edited. Undo the edit, wait for it (trainstack wait {batch.run_id}), or stop it: "
         f"trainstack:workloads: stop: [{batch.run_id}]"
     )
 
@@ -197,10 +197,10 @@ def _trained_anew(batch: Batch, launch: LiveLaunch, run_ids: Sequence[str], now:
 def _lost(batch: Batch, launch: LiveLaunch, now: datetime) -> str:
     return (
         f"{_state(batch, launch, now)}; an interrupted `up` left it without a ledger, and its definition was edited "
-        f"since. Undo the edit and run `up` once, or let it be stopped: trainstack:workloads: stop: [{batch.run_id}]"
+        f"since. Undo the edit and run `up` once, or stop it: trainstack:workloads: stop: [{batch.run_id}]"
     )
 
 
 def _state(batch: Batch, launch: LiveLaunch, now: datetime) -> str:
-    where = f"{launch.kind} {launch.namespace}/{launch.name} ({len(batch.members)} trials)"
-    return f"{where} is {launch.phase} since {age(launch, now)}"
+    described = f"{launch.kind} {launch.namespace}/{launch.name} ({len(batch.members)} trials)"
+    return f"{described} has been {launch.phase} for {age(launch, now)}"

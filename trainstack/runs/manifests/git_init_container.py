@@ -13,13 +13,13 @@ from trainstack.settings.sections.workloads import Resources
 CONTAINER = "checkout"
 """The init container's name."""
 DEADLINE_SECONDS = 300
-"""How long a server that does not answer, or a Secret that is not there yet, is tried again."""
+"""How long the checkout is retried while the server does not answer or the Secret does not exist."""
 
 _VOLUME = "trainstack-code"
 _SECRET_VOLUME = "trainstack-code-secret"  # noqa: S105 (a name)
 _WORK = "/checkout"
 _PUBLISHED = "code"
-"""The folder of the volume that holds the finished checkout; beside it lies what only git needs."""
+"""The folder of the volume that holds the finished checkout; git's working files are outside of it."""
 _NOBODY = 65534
 """ssh refuses a user that the image's /etc/passwd does not have, and every image has this one."""
 _SHARED_RESOURCES = ("cpu", "memory", "ephemeral-storage")
@@ -155,7 +155,7 @@ def checkout_container(code: Code, launch: Launch, resources: Resources) -> Mani
     Raises WorkloadError when there is no image with git.
     """
     if launch.facts.git_image is None:
-        raise WorkloadError("code is to be checked out, and no image with git is known")
+        raise WorkloadError("cannot check out `code`: no image with git is known")
     mounts: list[Manifest] = [{"name": _VOLUME, "mountPath": _WORK}]
     if code.secret is not None:
         mounts.append({"name": _SECRET_VOLUME, "mountPath": _CREDENTIALS, "readOnly": True})
@@ -184,7 +184,7 @@ def checkout_container(code: Code, launch: Launch, resources: Resources) -> Mani
 
 
 def checkout_volumes(code: Code) -> list[Manifest]:
-    """The pod's volumes for it. A Secret that is not there yet is waited for by the script, which says so."""
+    """The pod's volumes for the checkout. The script waits for a missing Secret and reports it."""
     volumes: list[Manifest] = [{"name": _VOLUME, "emptyDir": {}}]
     if code.secret is not None:
         volumes.append({"name": _SECRET_VOLUME, "secret": {"secretName": code.secret, "optional": True}})
@@ -192,7 +192,7 @@ def checkout_volumes(code: Code) -> list[Manifest]:
 
 
 def checkout_mount(code: Code) -> Manifest:
-    """Where the program's container has the checkout: to write to, since programs write beside their code."""
+    """The writable mount of the checkout in the program's container."""
     return {"name": _VOLUME, "mountPath": code.mount_path, "subPath": _PUBLISHED}
 
 

@@ -1,4 +1,4 @@
-"""The pods that a launch makes, read back from its objects: where each kind of launch keeps them."""
+"""Read the pods of a launch back from its objects, for each kind."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ Body = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class LaunchedPods:
-    """Pods that are alike."""
+    """Pods that share a template."""
 
     name: str
-    """The role in lower case, or the Job of a JobSet; `main` where there is only one. Kueue calls them so too."""
+    """The role in lower case, or the Job of a JobSet; `main` if there is only one. Kueue uses the same names."""
     count: int
-    """How many stand at once."""
+    """The number of pods that run at the same time."""
     template: Body
-    """The template of each. Of a TrainJob without its runtime: only what the TrainJob says of the one container."""
+    """The pod template. For a TrainJob without its runtime, only the container fields in the TrainJob."""
 
     @property
     def spec(self) -> Body:
@@ -30,11 +30,11 @@ class LaunchedPods:
 
 
 def launched_pods(launch: Body, companions: Iterable[Body] = ()) -> tuple[LaunchedPods, ...]:
-    """The pods of a launch by role; none for a kind that is no launch's.
+    """The pods of a launch by role; empty for other kinds.
 
     Args:
         launch: the launch's object.
-        companions: what it refers to, as far as it is known.
+        companions: the objects that the launch refers to, as far as they are known.
 
     """
     read = _KINDS.get(launch["kind"])
@@ -44,7 +44,7 @@ def launched_pods(launch: Body, companions: Iterable[Body] = ()) -> tuple[Launch
 def mounted(objects: Sequence[Body], volume: str) -> str | None:
     """The name of the ConfigMap that the pods of a launch mount as this volume; None where they mount none.
 
-    `objects` are as `Ledger.objects` has them: the launch is the last, and its companions stand before it.
+    `objects` are as `Ledger.objects` has them: the companions, then the launch.
     """
     *companions, launch = objects
     for pods in launched_pods(launch, companions):
@@ -71,21 +71,21 @@ def _jobset(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
 
 
 def _pytorchjob(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
-    # The master comes first, as it does for Kueue.
+    # The master is first, as in Kueue.
     for name, role in sorted(launch["spec"]["pytorchReplicaSpecs"].items()):
         yield LaunchedPods(name.lower(), role.get("replicas", 1), role["template"])
 
 
 def _trainjob(launch: Body, companions: tuple[Body, ...]) -> Iterator[LaunchedPods]:
-    said = dict(launch["spec"]["trainer"])
-    nodes = said.pop("numNodes")
-    said.pop("numProcPerNode", None)  # not the container's
-    if "resourcesPerNode" in said:
-        said["resources"] = said.pop("resourcesPerNode")
+    trainer = dict(launch["spec"]["trainer"])
+    nodes = trainer.pop("numNodes")
+    trainer.pop("numProcPerNode", None)  # not a container field
+    if "resourcesPerNode" in trainer:
+        trainer["resources"] = trainer.pop("resourcesPerNode")
     runtimes = [each["spec"]["template"] for each in companions if each["kind"] == "TrainingRuntime"]
     templates = [each.template for runtime in runtimes for each in _jobset(runtime)]
     for template in templates or [{"spec": {"containers": [{"name": NODE}]}}]:
-        containers = [{**each, **said} if each["name"] == NODE else each for each in template["spec"]["containers"]]
+        containers = [{**each, **trainer} if each["name"] == NODE else each for each in template["spec"]["containers"]]
         yield LaunchedPods(NODE, nodes, {**template, "spec": {**template["spec"], "containers": containers}})
 
 

@@ -1,4 +1,4 @@
-"""What differs between the kinds of launches for those who look at them from outside: one entry a kind."""
+"""The differences between the kinds of launches, for code that reads their state: one entry per kind."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ Body = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Replicas:
-    """The pods of one role, counted by the launch's controller; of a JobSet and of a TrainJob the Jobs."""
+    """The pods of one role as counted by the launch's controller; for a JobSet and a TrainJob, the Jobs."""
 
     role: str
     of: int
-    """How many there are to be: the role's replicas, or a Job's completions."""
+    """The desired number: the role's replicas, or a Job's completions."""
     active: int = 0
     succeeded: int = 0
     failed: int = 0
@@ -27,26 +27,26 @@ class Replicas:
 
 @dataclass(frozen=True)
 class LaunchKind:
-    """How a kind says what it is doing, and how its pods say which of its replicas they are."""
+    """How to read the state of a kind, and the role and index of its pods."""
 
     api_version: str
     definition: str | None
-    """The CustomResourceDefinition; None for a kind that every cluster has."""
+    """The CustomResourceDefinition; None for a built-in kind."""
     operator: str | None
-    """Who runs it, by the key of `preflight.live_context.OPERATORS`; None for the cluster itself."""
+    """The operator's key in `preflight.live_context.OPERATORS`; None for a built-in kind."""
     role_label: str | None
-    """The pods' label with their role in lower case; None where all are alike."""
+    """The pods' label with their role in lower case; None if there is only one role."""
     index_label: str | None
-    """The pods' label with their index within the role, from 0; None where there is one pod."""
+    """The pods' label with their index within the role, from 0; None if there is one pod."""
     framework: str
-    """Kueue's name of the integration that manages it."""
+    """The name of Kueue's integration for the kind."""
     replicas: Callable[[Body], tuple[Replicas, ...]]
     companion: Callable[[Body], Body | None] = lambda _: None
-    """The object that the launch refers to, as far as the launch names it: what is needed to read it."""
+    """The identity of the object that the launch refers to."""
 
 
 ONLY_ROLE = "pod"
-"""The role of pods that have none."""
+"""The role of pods without roles."""
 
 
 def _counted(role: str, of: int, status: Body) -> Replicas:
@@ -89,7 +89,7 @@ def _trainjob_replicas(body: Body) -> tuple[Replicas, ...]:
 
 
 def _runtime(body: Body) -> Body:
-    """The TrainingRuntime of a TrainJob of ours, which has the pods' volumes."""
+    """The identity of the TrainingRuntime of a TrainJob, which has the pods' volumes."""
     metadata = {"name": body["spec"]["runtimeRef"]["name"], "namespace": body["metadata"]["namespace"]}
     return {"apiVersion": body["apiVersion"], "kind": "TrainingRuntime", "metadata": metadata}
 

@@ -1,4 +1,4 @@
-"""What an environment has queued, and its pods, with the settings that say them."""
+"""The queued workloads of an environment and their pods, with the paths of their settings."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from trainstack.settings.values.paths import elements
 
 
 def queued(settings: Settings) -> Iterator[tuple[str, Workload]]:
-    """What Kueue sees, with its path: the runs, and of each sweep a trial, or of form `indexed` the Job of them all."""
+    """The workloads that Kueue queues, by path: the runs, and of each sweep one trial or its Indexed Job."""
     runs, sweeps = settings.workloads.runs, settings.sweeps.sweeps
     yield from zip(elements("workloads.runs", [run.name for run in runs]), runs, strict=True)
     for path, sweep in zip(elements("sweeps.sweeps", [sweep.name for sweep in sweeps]), sweeps, strict=True):
@@ -23,13 +23,13 @@ def queued(settings: Settings) -> Iterator[tuple[str, Workload]]:
 
 @dataclass(frozen=True)
 class PodSet:
-    """Pods of a run that are alike."""
+    """Pods of a run that share a template."""
 
     path: str
     name: str
     """The role, or the kind of a run without roles."""
     count: int
-    """How many stand at once."""
+    """The number of pods that run at the same time."""
     resources: Resources
     resources_path: str
     mounts: tuple[Mount, ...]
@@ -39,15 +39,15 @@ class PodSet:
 def pod_sets(path: str, run: Workload) -> Iterator[PodSet]:
     """The pod sets of a run, the leading one (of rank 0) first."""
     if run.kind == "TrainJob":
-        # To Kueue its nodes are one pod set, whatever roles they are declared as.
+        # Kueue treats its nodes as one pod set, whatever their roles.
         name, role = min(run.roles.items())
         count = sum(each.replicas for each in run.roles.values())
         yield _overridden(f"{path}.roles.{name}", path, run, role, NODE, count)
     elif run.kind == "JobSet":
         jobs = run.replicated_jobs
-        for here, job in zip(elements(f"{path}.replicatedJobs", [job.name for job in jobs]), jobs, strict=True):
+        for job_path, job in zip(elements(f"{path}.replicatedJobs", [job.name for job in jobs]), jobs, strict=True):
             count = job.replicas * min(job.parallelism, job.completions or job.parallelism)
-            yield _overridden(here, path, run, job, job.name, count)
+            yield _overridden(job_path, path, run, job, job.name, count)
     elif run.roles:
         for name, role in sorted(run.roles.items()):
             yield _overridden(f"{path}.roles.{name}", path, run, role, name, role.replicas)
@@ -56,14 +56,14 @@ def pod_sets(path: str, run: Workload) -> Iterator[PodSet]:
         yield PodSet(path, run.kind, count, run.resources, f"{path}.resources", run.volumes, f"{path}.volumes")
 
 
-def _overridden(here: str, path: str, run: Workload, own: PodOverrides, name: str, count: int) -> PodSet:
-    """The pods of a role, at `here`, which says some things differently from its run, at `path`."""
+def _overridden(own_path: str, path: str, run: Workload, own: PodOverrides, name: str, count: int) -> PodSet:
+    """The pods of a role at `own_path`, which overrides settings of its run at `path`."""
     return PodSet(
-        path=here,
+        path=own_path,
         name=name,
         count=count,
         resources=own.resources or run.resources,
-        resources_path=f"{here if own.resources else path}.resources",
+        resources_path=f"{own_path if own.resources else path}.resources",
         mounts=run.volumes if own.volumes is None else own.volumes,
-        mounts_path=f"{path if own.volumes is None else here}.volumes",
+        mounts_path=f"{path if own.volumes is None else own_path}.volumes",
     )

@@ -1,4 +1,4 @@
-"""A run as one sees it from outside, from what was read of its objects: the same for people and for programs."""
+"""The state of a launch, computed from its objects, for people and for programs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from trainstack.runs.status.waiting import Queueing, conditions, why_waiting
 
 Body = Mapping[str, Any]
 Unknown = Literal["unknown"]
-"""Stands for what may not be read, or is not told."""
+"""A value that cannot be read, or that is not reported."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class ClaimUse:
 
     name: str
     phase: str
-    """`Bound`, `Pending`, `Lost`; `missing` where there is none, `unknown` where it may not be read."""
+    """`Bound`, `Pending`, `Lost`; `missing` if it does not exist, `unknown` if it cannot be read."""
     requested: str
     used_bytes: int | Unknown
     """As the kubelet of a running pod counts it; not every kind of volume is counted, and a tenant may not ask."""
@@ -54,7 +54,7 @@ class RunObjects:
     pods: Sequence[Body] | None = ()
     """None where they may not be read."""
     claims: Mapping[str, Body | None] | None = None
-    """By name; {} where there is none of that name, None where it may not be read."""
+    """By name; {} if it does not exist, None if it cannot be read."""
     usage: Usage = field(default_factory=Usage)
     """What the kubelets of running pods count, as far as they may be asked."""
     pending: Sequence[Body] | None = None
@@ -85,9 +85,9 @@ class RunView:
     pods_known: bool = True
     """False where pods may not be read, and `pods` is empty for that reason."""
     pod_use: Mapping[str, Use] = field(default_factory=dict)
-    """Of its pods, by name, as far as it is known."""
+    """By pod name, as far as it is known."""
     node_use: Mapping[str, Use] = field(default_factory=dict)
-    """Of the nodes that its pods run on, by name, with all else that runs there."""
+    """By name of the pods' nodes, including everything else that runs there."""
     claims: tuple[ClaimUse, ...] = ()
     progress: Progress | None = None
     last_line: str = ""
@@ -95,7 +95,7 @@ class RunView:
 
     @property
     def done_fraction(self) -> float | None:
-        """From 0 to 1; None where the log says nothing of the kind."""
+        """From 0 to 1; None if the log does not show it."""
         if self.launch.phase == "succeeded":
             return 1.0
         return self.progress.fraction if self.progress else None
@@ -131,7 +131,7 @@ class RunView:
 
 
 def bare_view(body: Body) -> RunView:
-    """A launch as far as its own object tells: neither its queue nor its pods were looked at."""
+    """A launch as described by its own object, without its queue and its pods."""
     return RunView(
         launch=live_launch(body),
         conditions=_conditions(body),
@@ -143,7 +143,7 @@ def bare_view(body: Body) -> RunView:
 
 
 def run_view(read: RunObjects, now: datetime) -> RunView:
-    """Judge what was read of a launch."""
+    """The state of a launch."""
     body = read.launch
     launch = live_launch(body)
     workload = read.queueing.workload or {}
@@ -176,7 +176,7 @@ def run_view(read: RunObjects, now: datetime) -> RunView:
 
 def _why(queue: str | None, queueing: Queueing) -> str:
     if queue is None:
-        return "it is suspended, and no queue of ours holds it: somebody has set `suspend`"
+        return "it is suspended without a queue: `suspend` was set manually"
     return why_waiting(queue, queueing)
 
 

@@ -19,7 +19,7 @@ class Use:
 
 @dataclass(frozen=True, kw_only=True)
 class Usage:
-    """What kubelets have told."""
+    """Usage as reported by kubelets."""
 
     pods: Mapping[str, Use] = field(default_factory=dict)
     """By uid."""

@@ -1,4 +1,4 @@
-"""From a space to its sets: the same on every machine and with every Python, as long as the space says the same."""
+"""Expand a search space into its sets: reproducibly, on every machine and Python version."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, product
@@ -10,7 +10,7 @@ from trainstack.settings.search_space.space import Parameter, Space
 from trainstack.settings.search_space.space_values import active, count, points
 
 _DRAWS_PER_SET = 50
-"""So often a set is drawn anew that is there already, or that a constraint does not allow, on average."""
+"""The average number of draws per set before giving up on duplicates and constraints."""
 
 
 class SpaceError(ValueError):
@@ -49,7 +49,7 @@ def in_order(space: Space, given: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def allowed(space: Space, given: Mapping[str, Value]) -> bool:
-    """Whether a set keeps all constraints. Raises SpaceError where that cannot be told."""
+    """Whether a set satisfies all constraints. Raises SpaceError if they cannot be evaluated."""
     try:
         return all(holds(text, given) for text in space.constraints)
     except ConstraintError as error:

@@ -1,4 +1,4 @@
-"""Which sets to try next, by what is known of those that were tried: Optuna's tree-structured Parzen estimator."""
+"""Propose the next sets from the results so far, with Optuna's tree-structured Parzen estimator."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from graphlib import TopologicalSorter
@@ -17,7 +17,7 @@ from trainstack.sweeps.search.results import TrialResult, objective_value
 from trainstack.sweeps.search.sampling import Coordinate, coordinate, distribution, quietly, seed_of, value
 
 _ASKED_PER_SET = 50
-"""So often a proposal is asked for anew that is there already, or that a constraint does not allow, on average."""
+"""The average number of proposals per set before giving up on duplicates and constraints."""
 
 
 def propose(
@@ -29,7 +29,7 @@ def propose(
         space: the search space.
         sets: its sets so far. Those without a result count as under way, so that none like them is proposed.
         results: what became of trials, also of sets that were taken out since; one without a value of the objective
-            tells nothing.
+            is ignored.
         count: how many to propose.
 
     Raises SpaceError where there are not so many that are new and keep the constraints.
@@ -60,12 +60,12 @@ def propose(
 
 
 def _known(space: Space, sets: Sequence[ParameterSet], results: Sequence[TrialResult]) -> Iterator[FrozenTrial]:
-    told = {each.set_id: each for each in results}
+    by_set = {each.set_id: each for each in results}
     parameters = {each.set_id: each.parameters for each in results} | {each.id: each.parameters for each in sets}
     for set_id_, given in sorted(parameters.items()):
         if not _is_of(space, given):
             continue
-        result = told.get(set_id_)
+        result = by_set.get(set_id_)
         ended = result is not None and result.state in ("succeeded", "failed", "stopped")
         figure = objective_value(result.metrics, space.objective) if result and result.state == "succeeded" else None
         if ended and figure is None:
@@ -79,7 +79,7 @@ def _known(space: Space, sets: Sequence[ParameterSet], results: Sequence[TrialRe
 
 
 def _is_of(space: Space, given: Mapping[str, Value]) -> bool:
-    """Whether the space, as it is now, has such a set."""
+    """Whether the current space contains such a set."""
     wanted = {name for name, each in space.parameters.items() if active(each, given, space.parameters)}
     return given.keys() == wanted and all(contains(space.parameters[name], each) for name, each in given.items())
 

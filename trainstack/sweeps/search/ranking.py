@@ -17,16 +17,16 @@ class Ranked:
     """A trial that counts."""
 
     place: int
-    """From 1; trials of one value share it, and the next ones come after all of them."""
+    """From 1; trials with equal values share a place, and the next place counts all of them."""
     result: TrialResult
     value: float
     """Of the objective."""
     line: Line
-    """Of its metrics, that which the value stands in; the first of several that are equal."""
+    """The line of its metrics with the value; the first of several equal lines."""
 
     @property
     def epoch(self) -> int | None:
-        """In which it had that value; None where the line does not say."""
+        """The epoch of the value; None if the line does not contain it."""
         epoch = number(self.line.get("epoch"))
         return None if epoch is None else int(epoch)
 
@@ -45,7 +45,7 @@ class Ranking:
 
     objective: Objective
     ranked: tuple[Ranked, ...]
-    """The best first; of those that share a place the one of the lowest number."""
+    """The best first; trials that share a place are ordered by number."""
     unranked: tuple[Unranked, ...]
     """By number."""
 
@@ -119,7 +119,7 @@ def thinned(metrics: Sequence[Line], objective: Objective, most: int) -> tuple[L
 
 
 def without_test(results: Sequence[TrialResult]) -> tuple[TrialResult, ...]:
-    """The results without what they tell of the test data: who compares trials must not see it."""
+    """The results without figures on the test data, which must not influence a comparison of trials."""
     return tuple(
         each.model_copy(
             update={
@@ -133,9 +133,11 @@ def without_test(results: Sequence[TrialResult]) -> tuple[TrialResult, ...]:
 
 
 def on_test_data(best: Ranked) -> dict[str, float]:
-    """What the best trial tells of the test data; the last word of each figure."""
-    told = {name: number(value) for line in best.result.metrics for name, value in line.items() if of_test_data(name)}
-    return {name: value for name, value in told.items() if value is not None}
+    """The best trial's figures on the test data, the last value of each."""
+    figures = {
+        name: number(value) for line in best.result.metrics for name, value in line.items() if of_test_data(name)
+    }
+    return {name: value for name, value in figures.items() if value is not None}
 
 
 def _line(metrics: Sequence[Line], objective: Objective, value: float) -> Line:
@@ -163,18 +165,18 @@ def _silence(metrics: Sequence[Line], objective: Objective) -> str:
         return "its log has no match of metricsFormat"
     if not metrics:
         return f"it wrote no metrics.jsonl to $TRAINSTACK_OUTPUT, and its log has no {name}=<number>"
-    told = [line for line in metrics if name in line]
-    if not told:
+    having = [line for line in metrics if name in line]
+    if not having:
         known = sorted({key for line in metrics for key in line if not of_test_data(key)})
         near = get_close_matches(name, known, n=1)
         guess = f" (did you mean {near[0]}?)" if near else ""
         return f"no line of its metrics has {name}; they have {', '.join(known)}{guess}"
-    numbers = [line for line in told if number(line[name]) is not None]
+    numbers = [line for line in having if number(line[name]) is not None]
     if not numbers:
-        return f"its {name} was never a number, but {told[-1][name]!r}"
+        return f"its {name} was never a number, but {having[-1][name]!r}"
     epochs = [epoch for line in numbers if (epoch := number(line.get("epoch"))) is not None]
     of = f"of epochs {min(epochs):g} to {max(epochs):g}" if epochs else "without an `epoch`"
-    return f"no line of its metrics tells {name} of epoch {objective.epoch}; there are lines {of}"
+    return f"no line of its metrics has {name} for epoch {objective.epoch}; there are lines {of}"
 
 
 def _trials(numbers: Sequence[int], most: int = 10) -> str:

@@ -1,7 +1,7 @@
-"""Draws from a space: Optuna's samplers, and scipy's normal distributions, which Optuna has not.
+"""Draws from a space, with Optuna's samplers and scipy's normal distributions, which Optuna does not have.
 
-Both know of what is even only. So each parameter has a coordinate that is drawn evenly: the number itself or its
-logarithm, the place in a list, the count of steps, and of a normal distribution the share of it that lies below.
+The samplers draw uniformly. Each parameter therefore has a uniform coordinate: the number itself or its logarithm, the
+index in a list, the number of steps, or the cumulative probability of a normal distribution.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from trainstack.settings.search_space.space import Normal, Parameter, Space
 from trainstack.settings.search_space.space_values import count, limits, nearest_step, same, stepped
 
 Coordinate = bool | int | float | str
-"""What Optuna says of a parameter, in its own terms."""
+"""A parameter's value in Optuna."""
 
 _DIGITS = 6
 """Significant digits of a number that is drawn: where libraries differ in the last bit, sets do not."""
@@ -29,7 +29,7 @@ _EDGE = 1e-9
 
 
 def quietly() -> None:
-    """Let Optuna say nothing of what it does: its log is not for those who run our commands."""
+    """Silence Optuna's log, which is not meant for the users of trainstack."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 
@@ -74,7 +74,7 @@ def seed_of(seed: int, name: str) -> int:
 
 
 def distribution(parameter: Parameter) -> BaseDistribution:
-    """Where the parameter's coordinate lies."""
+    """The distribution of the parameter's coordinate."""
     if parameter.categorical is not None:
         return CategoricalDistribution(tuple(range(len(parameter.categorical))))
     whole, numbers = parameter.int_range, parameter.float_range
