@@ -264,8 +264,8 @@ def wait_or_stop(launch: LiveLaunch, options: str = "") -> str:
 
 def _frozen(launch: LiveLaunch) -> str:
     return (
-        f"{launch.run_id} is {launch.phase} as {launch.launch}: the edit (memory, queue, labels, …) takes effect at the "
-        "next launch"
+        f"{launch.run_id} is {launch.phase} as {launch.launch}: the edit (memory, queue, labels, …) takes effect at "
+        "the next launch"
     )
 
 

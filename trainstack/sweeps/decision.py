@@ -76,6 +76,17 @@ def decide(
     """Decide on a sweep's trials, given the live ones.
 
     Args:
+        planned: the declared sweep.
+        live: its launches in the cluster.
+        ledgers: its ledgers in the cluster.
+        files: its files in the cluster, by name.
+        stop: run ids, ids of batches and names of sweeps that the environment lets this change stop.
+        now: the current time, for ages in refusals.
+        held: whether a run that the sweep depends on has not succeeded yet, so that no trial may be launched.
+        claims: the ledgers of claimed launches that have no object in the cluster.
+
+    Raises WorkloadError for a launch that cannot be built.
+
     """
     name, found = planned.sweep.name, _Found()
     _batches(planned, live, ledgers, files, stop, now, found)
@@ -195,8 +206,8 @@ def _jobs(
         )
     if frozen:
         found.notes.append(
-            f"{planned.sweep.name}: {_several(frozen)} active: the edit (memory, queue, labels, …) takes effect at the next "
-            "launch"
+            f"{planned.sweep.name}: {_several(frozen)} active: the edit (memory, queue, labels, …) takes effect "
+            "at the next launch"
         )
     others = [each for run_id, own_live in objects.items() if run_id not in planned.trials for each in own_live]
     _out(planned, others, remembered, stop, now, found)
@@ -294,7 +305,7 @@ def _stops(name: str, live: Sequence[LiveLaunch], why: str, now: datetime) -> st
     several, named = _several([each.run_id for each in live]), live[0].run_id if len(live) == 1 else name
     return (
         f"sweep {name}: {several} active (for {age(oldest, now)}), and this change would delete the launch, "
-        f"because {why}. Undo the edit, wait for it (trainstack wait {named}), or let it be stopped: "
+        f"because {why}. Undo the edit, wait for it (trainstack wait {named}), or stop it: "
         f"trainstack:workloads: stop: [{named}]"
     )
 

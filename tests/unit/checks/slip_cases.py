@@ -79,14 +79,14 @@ SLIP_CASES: dict[str, list[Case]] = {
         Case(
             free(env={"TRAINSTACK_RUN": "x"}),
             "workloads.runs[train].env",
-            "workload train: env sets TRAINSTACK_RUN, which a managed workload is given",
-            "drop it or choose another name",
+            "workload train: env sets TRAINSTACK_RUN, which is reserved for a managed workload",
+            "remove or rename it",
         ),
         Case(
             make_settings(sweeps=make_sweeps(run=make_run(name="search", env={"JOB_ID": "x"}))),
             "sweeps.sweeps[search].run.env",
             "sweep search: env sets JOB_ID, which is reserved for its trials",
-            "drop it or choose another name",
+            "remove or rename it",
         ),
     ],
     "resources-refused": [

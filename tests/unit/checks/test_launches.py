@@ -162,7 +162,7 @@ def test_an_active_run_that_is_declared_no_more_is_refused(phase: Phase) -> None
     assert refusal == (
         f"PyTorchJob research/{FIRST} (run {RUN}) is {phase} since 2 h and this change would delete it, because its "
         "definition was edited or removed. Undo the edit, wait for it (trainstack wait "
-        f"{RUN}), or let it be stopped: trainstack:workloads: stop: [{RUN}]"
+        f"{RUN}), or stop it: trainstack:workloads: stop: [{RUN}]"
     )
 
 
@@ -205,7 +205,7 @@ def test_stop_lets_only_the_named_run_go() -> None:
     assert len(decision.refusals) == 1
     assert OTHER in decision.refusals[0]
     notes = idle_stops((RUN, "digits-gone"), {each.run_id for each in live})
-    assert notes == ("stop names digits-gone, which is no run of this stack: drop the entry",)
+    assert notes == ("stop names digits-gone, which is not a run of this stack: remove the entry",)
 
 
 @pytest.mark.parametrize(

@@ -332,7 +332,7 @@ def test_status_is_a_grid_and_needs_no_volume(project: Project) -> None:
         "search, form jobs, 4 trials: 1 succeeded, 1 running, 1 queued, 1 waiting; about 1h50m left",
         "1  ●◐○·",
         "● 1 succeeded  ◐ 1 running  ○ 1 queued  · 1 waiting",
-        "queued 3 (batch_size 128): queue research is on hold (its stopPolicy): its owner lets it go on",
+        "queued 3 (batch_size 128): queue research is stopped (stopPolicy): ask its owner to resume it",
     ]
     assert project.loaders == 0
     data = json.loads(run("status", "search", "--json").stdout)

@@ -48,7 +48,7 @@ def test_the_longest_child_of_each_kind() -> None:
 def test_a_name_may_be_as_long_as_its_longest_child_allows(workload: Workload, limit: int) -> None:
     """One character more is refused, with the limit and the remedy."""
     check(workload, name_of("n" * limit))
-    with pytest.raises(WorkloadError, match=r"with 64 characters, and Kubernetes allows 63; shorten .* by 1$"):
+    with pytest.raises(WorkloadError, match=r"has 64 characters, but Kubernetes allows 63; shorten .* by 1$"):
         check(workload, name_of("n" * (limit + 1)))
 
 
@@ -90,5 +90,5 @@ def test_a_fixed_name_may_be_as_long_as_the_label_of_its_launch_allows(workload:
     check(longest, name_of(longest.name))
     assert longest_child(longest, name_of(longest.name)) == name_of(longest.name)
     longer = workload.model_copy(update={"name": "n" * (limit + 1)})
-    with pytest.raises(WorkloadError, match=r"with 64 characters, and Kubernetes allows 63; shorten .* by 1$"):
+    with pytest.raises(WorkloadError, match=r"has 64 characters, but Kubernetes allows 63; shorten .* by 1$"):
         check(longer, name_of(longer.name))

@@ -79,7 +79,7 @@ def test_more_sets_than_a_config_map_holds_are_refused_with_the_count_that_fits(
     with pytest.raises(WorkloadError) as caught:
         jobs_data(whole)
     size, fit = len(whole.sets_text.encode()), int(str(caught.value).split(": ")[-1].split(" ")[0])
-    assert f"search: its 150 sets need {size} bytes, and a ConfigMap holds {LIMIT_BYTES}" in str(caught.value)
+    assert f"search: its 150 sets need {size} bytes, but a ConfigMap holds {LIMIT_BYTES}" in str(caught.value)
     assert len(text_of("search", space, sweep.expansion.sets[:fit]).encode()) <= LIMIT_BYTES
     assert len(text_of("search", space, sweep.expansion.sets[: fit + 1]).encode()) > LIMIT_BYTES
 
@@ -88,7 +88,7 @@ def test_of_a_batch_both_files_count() -> None:
     """A thousand small sets are far from too many."""
     sets: list[dict[str, Value]] = [{"batch_size": number} for number in range(1000)]
     planned = make_indexed(expansion=make_expansion(*sets), sets_text="x" * (LIMIT_BYTES - 100))
-    with pytest.raises(WorkloadError, match=r"need \d+ bytes, and a ConfigMap holds 1048576: \d+ sets fit"):
+    with pytest.raises(WorkloadError, match=r"need \d+ bytes, but a ConfigMap holds 1048576 \(\d+ sets\)"):
         planned.batch_file([*planned.trials])
     small = planned.sweep.model_copy(update={"sets_text": ""})
     pairs = [(run_id, each.trial) for run_id, each in planned.trials.items()]

@@ -67,4 +67,4 @@ def _replicated_job(workload: Workload, job: ReplicatedJob, pod: Pod, launch: La
 
 
 def _section(section: BaseModel) -> Manifest:
-return section.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
+    return section.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)

@@ -215,7 +215,7 @@ def _record_path(workload: Workload, pod: Pod) -> str:
     """
     if workload.record is None:
         raise WorkloadError(
-            f"workload {workload.name}: a managed workload requires `record`; set it to the volume that holds its records"
+            f"workload {workload.name}: a managed workload requires `record`; set it to the volume for its records"
         )
     recorder = pods(workload)[0]
     mount = _mount_to_write(recorder, workload.record.volume)

@@ -37,6 +37,11 @@ def events_of(
     """The events of the given objects, oldest first.
 
     Args:
+        events: the events of the objects' namespaces.
+        uids: the uids of the existing objects.
+        launches: names of launches, by which the events of deleted pods are found.
+        all_launches: the names of all launches, so that `a` is not matched with the pods of `a-b`.
+
     """
     merged: dict[tuple[str, ...], EventView] = {}
     for body in events:

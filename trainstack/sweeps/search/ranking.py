@@ -69,8 +69,7 @@ class Ranking:
         if self.best and same:
             notes.append(
                 f"{_trials(same)} {'has' if len(same) == 1 else 'have'} the same {self.objective.metric}, "
-                f"{self.best.value:.6g}: of equals the one with the lowest number, {self.best.result.number}, stands "
-                "first"
+                f"{self.best.value:.6g}; the trial with the lowest number, {self.best.result.number}, is ranked first"
             )
         for each in self.ahead:
             value = objective_value(each.result.metrics, self.objective)
