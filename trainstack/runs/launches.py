@@ -201,7 +201,19 @@ def decide(
     claims: Sequence[Claim] = (),
     excluded: Sequence[Ledger] = (),
 ) -> Decision:
-    """Decide on the declared runs, given the live launches."""
+    """Decide on the declared runs, given the live launches.
+
+    Args:
+        declared: every run of the environment, as it would be launched and recorded now.
+        live: this stack's launches in the cluster.
+        ledgers: this stack's ledgers in the cluster.
+        stop: run ids that the environment lets this change stop.
+        now: the current time, for ages in refusals.
+        claims: the ledgers of claimed launches that have no object in the cluster.
+        excluded: those of `ledgers` whose runs the environment excludes. Such a ledger is kept, so that a run that is
+            included again is not launched again, unless its launch failed or is stopped.
+
+    """
     remembered = {ledger.run_id: ledger for ledger in ledgers}
     claimed = {claim.ledger.run_id: claim for claim in claims}
     objects: dict[str, list[LiveLaunch]] = {}

@@ -317,7 +317,8 @@ CASES = {
     "name-derived": Case(
         make_settings(make_distributed(name="3d")),
         "workloads.runs[3d].name",
-        "workload 3d: the training operator creates a Service for each pod named after it, so its name must start with a letter",
+        "workload 3d: the training operator creates a Service for each pod named after it, so its name must start with "
+        "a letter",
         "put a letter before the workload's name",
     ),
     "name-duplicate": Case(

@@ -86,7 +86,7 @@ SLIP_CASES: dict[str, list[Case]] = {
             make_settings(sweeps=make_sweeps(run=make_run(name="search", env={"JOB_ID": "x"}))),
             "sweeps.sweeps[search].run.env",
             "sweep search: env sets JOB_ID, which is reserved for its trials",
-            "remove or rename it",
+            "drop it or choose another name",
         ),
     ],
     "resources-refused": [

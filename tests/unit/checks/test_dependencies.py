@@ -51,7 +51,8 @@ def test_a_run_whose_end_nobody_saw_is_told_with_both_remedies() -> None:
     said = note(OTHER, (RUN,), [], [make_ledger(FIRST)])
     assert said == (
         f"{OTHER} is not launched yet: it depends on {RUN}. Run `up` again when its dependencies have succeeded. The "
-        "outcome of {RUN} is unknown because the object was deleted: if it succeeded, remove it from `dependsOn`; otherwise raise its `attempt`"
+        f"outcome of {RUN} is unknown because the object was deleted: if it succeeded, remove it from `dependsOn`; "
+        "otherwise raise its `attempt`"
     )
     assert note(OTHER, (RUN,), [make_live("running")], [make_ledger(FIRST)]).endswith(
         "when its dependencies have succeeded"

@@ -65,7 +65,7 @@ def test_a_queued_trial_says_why_it_waits() -> None:
     why = "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor cpu, 1 more needed"
     queueing = {"uid": Queueing(workload=make_pending(why), local_queue=None)}
     found = one(planned, alive(ledger, suspend=True), queueing=queueing)
-    said = "cpu is in use by others: 1 more of flavor cpu must become free"
+    said = "insufficient cpu: 1 more of flavor cpu must become free"
     assert found == LiveTrial(state="queued", reason=said)
     assert one(planned, alive(ledger, suspend=True)) == LiveTrial(state="queued")
 
@@ -153,7 +153,7 @@ def test_the_indexes_of_a_batch_are_trials_of_their_own() -> None:
     assert of_batch(planned, ledger, {"completedIndexes": "0", "startTime": NOW}, *pods) == [
         LiveTrial(state="succeeded", started=AT, finished=datetime.fromisoformat(LATER), attempts=1),
         LiveTrial(state="running", started=AT, attempts=1),
-        LiveTrial(state="queued", reason="it is tried again: crashed (exit 1)", attempts=1),
+        LiveTrial(state="queued", reason="it is retried: crashed (exit 1)", attempts=1),
         LiveTrial(state="queued", reason="its batch runs 2 trials at once"),
     ]
 

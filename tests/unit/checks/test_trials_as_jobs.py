@@ -34,7 +34,7 @@ def test_every_trial_is_launched_once() -> None:
     gone = cluster.up(planned)
     assert (gone.launches, gone.ledgers) == ((), first.ledgers)
     (note,) = gone.notes
-    assert note.startswith(f"search: {', '.join(ids(planned)[:3])} and 1 other trial are launched before and settled")
+    assert note.startswith(f"search: {', '.join(ids(planned)[:3])} and 1 other trial are already settled")
 
 
 def test_a_value_that_is_added_launches_the_new_trials_alone() -> None:
@@ -160,14 +160,14 @@ def test_an_edit_of_what_is_trained_is_refused_while_trials_are_active(phase: Ph
     (refusal,) = cluster.up(edited).refusals
     assert refusal == (
         f"sweep search: {', '.join(ids(planned)[:3])} and 1 other trial are active (for 2 h), and this "
-        "change would delete the launch, because their definition was edited. Undo the edit, wait for it (trainstack wait "
-        "search), or stop it: trainstack:workloads: stop: [search]"
+        "change would delete the launch, because their definition was edited. Undo the edit, wait for it (trainstack "
+        "wait search), or stop it: trainstack:workloads: stop: [search]"
     )
     (refusal,) = cluster.up(edited, *ids(planned)[1:]).refusals
     assert refusal == (
         f"sweep search: {ids(planned)[0]} is active (for 2 h), and this change would delete the launch, because "
-        f"their definition was edited. Undo the edit, wait for it (trainstack wait {ids(planned)[0]}), or let it be "
-        f"stopped: trainstack:workloads: stop: [{ids(planned)[0]}]"
+        f"their definition was edited. Undo the edit, wait for it (trainstack wait {ids(planned)[0]}), or stop it: "
+        f"trainstack:workloads: stop: [{ids(planned)[0]}]"
     )
     assert launched(cluster.up(edited, "search")) == ids(edited)
 

@@ -18,7 +18,7 @@ READY = make_queue("research", "Ready")
     [
         (
             f"{MAIN}insufficient unused quota for cpu in flavor cpu, 400m more needed",
-            "cpu is in use by others: 400m more of flavor cpu must become free",
+            "insufficient cpu: 400m more of flavor cpu must become free",
         ),
         (
             f"{MAIN}{TOO_MUCH}",
@@ -33,7 +33,7 @@ READY = make_queue("research", "Ready")
         ),
         (
             f"{MAIN}resource nvidia.com/gpu unavailable in ClusterQueue",
-            "it never fits: the cluster queue has no quota for nvidia.com/gpu at all",
+            "it never fits: the cluster queue has no quota for nvidia.com/gpu",
         ),
         (
             (
@@ -42,7 +42,7 @@ READY = make_queue("research", "Ready")
                 "<nil>} in flavor spot"
             ),
             (
-                "nvidia.com/gpu is in use by others: 2 more of flavor a100.mig must become free; "
+                "insufficient nvidia.com/gpu: 2 more of flavor a100.mig must become free; "
                 "or it does not tolerate the taint {gpu true NoSchedule <nil>} of flavor spot; "
                 "or flavor h100 does not match its node selector"
             ),
@@ -55,8 +55,8 @@ READY = make_queue("research", "Ready")
                 "insufficient unused quota for cpu in flavor a, 3 more needed"
             ),
             (
-                "master: cpu is in use by others: 1 more of flavor a must become free; "
-                "worker: cpu is in use by others: 3 more of flavor a must become free"
+                "master: insufficient cpu: 1 more of flavor a must become free; "
+                "worker: insufficient cpu: 3 more of flavor a must become free"
             ),
         ),
         (

@@ -78,7 +78,7 @@ def test_more_sets_than_a_config_map_holds_are_refused_with_the_count_that_fits(
     whole = sweep.model_copy(update={"sets_text": text_of("search", space, sweep.expansion.sets)})
     with pytest.raises(WorkloadError) as caught:
         jobs_data(whole)
-    size, fit = len(whole.sets_text.encode()), int(str(caught.value).split(": ")[-1].split(" ")[0])
+    size, fit = len(whole.sets_text.encode()), int(str(caught.value).rpartition("(")[2].split(" ")[0])
     assert f"search: its 150 sets need {size} bytes, but a ConfigMap holds {LIMIT_BYTES}" in str(caught.value)
     assert len(text_of("search", space, sweep.expansion.sets[:fit]).encode()) <= LIMIT_BYTES
     assert len(text_of("search", space, sweep.expansion.sets[: fit + 1]).encode()) > LIMIT_BYTES
@@ -104,7 +104,7 @@ def test_of_a_further_batch_all_sets_count_and_the_new_trials_alone() -> None:
     new = [*planned.trials][290:]
     with pytest.raises(WorkloadError) as caught:
         planned.batch_file(new)
-    fit = int(str(caught.value).split(": ")[-1].split(" ")[0])
+    fit = int(str(caught.value).rpartition("(")[2].split(" ")[0])
     assert 200 < fit < 290
 
     def needed(count: int) -> int:

@@ -167,7 +167,7 @@ def test_what_is_said_in_each_role_alike_is_no_difference() -> None:
     ("changes", "said"),
     [
         ({"env": {"PET_NNODES": "1"}}, "env sets PET_NNODES, which is reserved for Trainer; remove it"),
-        ({"env": {"RANK": "1"}}, "env sets RANK, which a TrainJob is given"),
+        ({"env": {"RANK": "1"}}, "env sets RANK, which is reserved for a TrainJob"),
         ({"roles": {"Master": Role(restart_policy="Always")}}, r"roles\.Master\.restartPolicy is Always"),
     ],
 )

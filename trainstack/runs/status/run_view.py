@@ -85,7 +85,7 @@ class RunView:
     pods_known: bool = True
     """False where pods may not be read, and `pods` is empty for that reason."""
     pod_use: Mapping[str, Use] = field(default_factory=dict)
-    """By pod name, as far as it is known."""
+    """By pod name, as far as known."""
     node_use: Mapping[str, Use] = field(default_factory=dict)
     """By name of the pods' nodes, including everything else that runs there."""
     claims: tuple[ClaimUse, ...] = ()
