@@ -212,7 +212,7 @@ def test_an_active_run_goes_on_unless_the_change_names_it(lab: Project) -> None:
         text = refused(project).text
         assert first["metadata"]["name"] in text
         assert run_id(first) in text
-        assert "is running since" in text
+        assert "has been running for" in text
         assert f"stop: [{run_id(first)}]" in text
         await_pods(project, "fit", 1)
 

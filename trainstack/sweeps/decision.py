@@ -34,18 +34,18 @@ class SweepDecision:
     launches: tuple[Ledger, ...] = ()
     ledgers: tuple[Ledger, ...] = ()
     files: tuple[tuple[str, str, Data], ...] = ()
-    """The files that the launches mount: namespace, name and content."""
+    """The files that the launches mount, as namespace, name and content."""
     waiting: tuple[str, ...] = ()
     """Trials that are not launched yet because of `parallelism`."""
     held: tuple[str, ...] = ()
-    """Trials that are not launched yet, since the sweep depends on runs that have not ended well."""
+    """Trials that are not launched yet because runs that the sweep depends on have not succeeded."""
     refusals: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
 @dataclass
 class _Found:
-    """What is gathered on the way to a decision."""
+    """The intermediate state of a decision."""
 
     launches: list[Ledger] = field(default_factory=list)
     ledgers: list[Ledger] = field(default_factory=list)
@@ -53,9 +53,9 @@ class _Found:
     refusals: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     known: set[str] = field(default_factory=set)
-    """Run ids of trials that stay with what they have."""
+    """Run ids of trials that keep their launch."""
     places: int = 0
-    """Trials that may be at work at once, of all that is declared."""
+    """Trials that may run at once in all declared launches."""
 
     def add(self, launch: Ledger | None, ledger: Ledger | None) -> None:
         self.launches += [launch] if launch else []
@@ -172,7 +172,7 @@ def _jobs(
     now: datetime,
     found: _Found,
 ) -> dict[str, Ledger]:
-    """Judge the trials that have launches of their own; return those that are to be launched again, by run id."""
+    """Decide on trials with launches of their own; return those to launch again, by run id."""
     remembered = {each.run_id: each for each in ledgers if not each.trials}
     objects: dict[str, list[LiveLaunch]] = {}
     for each in live:
@@ -215,7 +215,7 @@ def _jobs(
 
 
 def _claimed(planned: PlannedSweep, claims: Sequence[Claim], now: datetime, found: _Found) -> None:
-    """Judge claims by those of their trials that the sweep still has, and that no other launch has taken."""
+    """Decide on claims by their trials that are still in the sweep and have no other launch."""
     for claim in claims:
         trials = {claim.ledger.run_id, *claim.ledger.trials} & ({*planned.trials} - found.known)
         if trials and (refusal := launches.may_have_ended(claim, now)):
@@ -231,7 +231,7 @@ def _out(
     now: datetime,
     found: _Found,
 ) -> None:
-    """Judge the live launches of trials that the sweep has no more."""
+    """Decide on the live launches of trials that are no longer in the sweep."""
     name = planned.sweep.name
     sets = {each.trial.set_id for each in planned.planned}
     active = [each for each in live if each.active and not {each.run_id, name} & {*stop}]
@@ -280,7 +280,7 @@ def _launch_batch(planned: PlannedSweep, run_ids: Sequence[str], found: _Found) 
 
 
 def _of_one_name(sweep: str, launched: Sequence[Ledger]) -> Iterator[str]:
-    """Refuse two launches of one object name, which a fixed name has after the sets were renumbered."""
+    """Refuse launches with the same fixed object name, which occur after the sets were renumbered."""
     first: dict[tuple[str, str], Ledger] = {}
     for ledger in launched:
         name = ledger.launch["metadata"].get("name")
@@ -294,7 +294,7 @@ def _of_one_name(sweep: str, launched: Sequence[Ledger]) -> Iterator[str]:
 
 
 def _mounted(launched: Sequence[Ledger], files: Mapping[str, Data]) -> Iterator[tuple[str, str, Data]]:
-    """The files that these launches mount, of which what they hold is known."""
+    """The files that the launches mount, as far as their content is known."""
     named = {(each.namespace, file_of(each.objects)) for each in launched}
     for namespace, name in sorted((namespace, name) for namespace, name in named if name in files and name):
         yield namespace, name, files[name]
@@ -311,7 +311,7 @@ def _stops(name: str, live: Sequence[LiveLaunch], why: str, now: datetime) -> st
 
 
 def _several(run_ids: Sequence[str]) -> str:
-    """The trials as the beginning of a sentence: `digits-… is`, `digits-… and 4 other trials are`."""
+    """The trials as the subject of a sentence: `digits-… is`, `digits-… and 4 other trials are`."""
     named, left = ", ".join(run_ids[:_NAMED]), len(run_ids) - _NAMED
     if left > 0:
         return f"{named} and {left} other trial{'' if left == 1 else 's'} are"

@@ -22,16 +22,16 @@ from trainstack.sweeps.launches import PlannedSweep
 
 @dataclass(frozen=True)
 class Batch:
-    """An Indexed Job of many trials, as far as the cluster knows it."""
+    """An Indexed Job of many trials, as recorded in the cluster."""
 
     run_id: str
-    """The batch's id, where a run has its own."""
+    """The batch's id, in place of a run id."""
     launch: LiveLaunch | None
     """None if its object was deleted."""
     ledger: Ledger | None
-    """None: an `up` was interrupted after it was launched."""
+    """None if an `up` was interrupted after launching it."""
     members: tuple[str, ...]
-    """Its trials by completion index; empty where one is its no more."""
+    """Its trials by completion index; empty for a trial that no longer belongs to it."""
     data: Data
     """Its file; {} if it was deleted."""
 
@@ -43,17 +43,17 @@ class Judgement:
     launch: Ledger | None = None
     """The object to declare."""
     ledger: Ledger | None = None
-    """What to remember."""
+    """The ledger to keep."""
     data: Data | None = None
-    """What its file is to hold, where that changes."""
+    """The new content of its file, if it changes."""
     refusal: str = ""
     note: str = ""
 
 
 def batches(live: Sequence[LiveLaunch], ledgers: Sequence[Ledger], files: Mapping[str, Data]) -> list[Batch]:
-    """A sweep's batches, of which each trial is in one, the live ones last and by age.
+    """A sweep's batches, the live ones last and by age. Each trial is in one batch.
 
-    Where an interrupted `up` has left a trial in two, it is the later one's: a live one's before all.
+    A trial that an interrupted `up` left in two batches belongs to the later one, and to a live one first.
     """
     remembered = {ledger.launch_name: ledger for ledger in ledgers if ledger.trials}
     found: list[Batch] = []
@@ -75,7 +75,7 @@ def batches(live: Sequence[LiveLaunch], ledgers: Sequence[Ledger], files: Mappin
 
 
 def sets_of(data: Data) -> dict[str, str]:
-    """By run id, in the order of the completion indexes, the ids of the sets of a file's trials."""
+    """The ids of the sets of a file's trials by run id, in the order of the completion indexes."""
     listed = json.loads(data.get(TRIALS_FILE, '{"trials": []}'))
     return {str(each["run_id"]): str(each["id"]) for each in listed["trials"]}
 
@@ -126,7 +126,7 @@ def _active(
 
 
 def _ended(batch: Batch, launch: LiveLaunch, wanted: tuple[str, ...], planned: PlannedSweep) -> Judgement:
-    """One whose object is there still."""
+    """Decide on a batch that has ended and whose object still exists."""
     as_launched = _as_launched(batch, launch, planned)
     if launch.phase == "failed" and not as_launched:
         wanted = _succeeded(launch, wanted)
@@ -142,7 +142,7 @@ def _ended(batch: Batch, launch: LiveLaunch, wanted: tuple[str, ...], planned: P
 
 
 def _remembered(batch: Batch, kept: tuple[str, ...]) -> Judgement:
-    """Its object is not declared; the trials that are still its own are remembered."""
+    """Keep only the ledger, for the trials that still belong to the batch."""
     if batch.ledger is None or not any(kept):
         return Judgement()
     return Judgement(ledger=replace(batch.ledger, trials=kept))
@@ -167,7 +167,7 @@ def _as_launched(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> boo
 
 
 def _edited(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> list[str]:
-    """The trials that have not succeeded and whose sets the sweep still has, but as other runs."""
+    """The trials that have not succeeded and whose sets are still in the sweep, but with another definition."""
     sets, done = sets_of(batch.data), _done(launch)
     wanted = {each.trial.set_id for each in planned.planned}
     return [

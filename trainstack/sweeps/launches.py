@@ -34,9 +34,9 @@ class PlannedSweep:
 
     @cached_property
     def file(self) -> Mapping[str, Data]:
-        """By its name, the file of trials that are launched one by one; none where they do not look for it.
+        """The file of trials that are launched individually, by name; empty if they do not read it.
 
-        Raises WorkloadError when it is too long.
+        Raises WorkloadError if it is too long.
         """
         if self.sweep.space.file is None:
             return {}
@@ -71,10 +71,10 @@ class PlannedSweep:
     def batch_launch(
         self, run_id: str, count: int, file: str = "", like: Mapping[str, Manifest] | None = None
     ) -> Launch:
-        """What the Indexed Job of so many trials would be called now.
+        """The launch of an Indexed Job of `count` trials, as it would be named now.
 
-        Which trials they are does not matter beyond `run_id`, the batch's id. `like`: a live or remembered Job, whose
-        counts and deadline are taken where the sweep has none, since it has another form now.
+        The trials themselves only matter for `run_id`, the batch's id. `like` is a live or recorded Job that provides
+        the counts and the deadline if the sweep now has another form.
 
         Raises WorkloadError.
         """

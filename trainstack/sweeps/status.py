@@ -1,4 +1,4 @@
-"""What the trials of a sweep are doing, from the objects that a cluster has of them.
+"""The state of a sweep's trials, computed from the objects in the cluster.
 
 Pure. A trial is a launch of its own or a completion index of an Indexed Job. After its object was deleted, only its
 record has the outcome.
@@ -42,14 +42,14 @@ class LiveTrial:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepObjects:
-    """What was read of a sweep."""
+    """The objects that were read for a sweep."""
 
     launches: Sequence[Body] = ()
     ledgers: Sequence[Ledger] = ()
     files: Mapping[str, Data] = field(default_factory=dict)
     """Its parameter files, by name."""
     pods: Sequence[Body] = ()
-    """Of all its launches; empty too where they may not be read."""
+    """Of all its launches; also empty if they cannot be read."""
     queueing: Mapping[str, Queueing] = field(default_factory=dict)
     """Of launches that are queued, by uid."""
     ledger_metadata: Mapping[str, Body] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class SweepObjects:
 
 
 def live_trials(read: SweepObjects) -> dict[str, LiveTrial]:
-    """Every trial that was ever launched, by run id."""
+    """Every trial that has been launched, by run id."""
     found = {each.run_id: LiveTrial(state="gone") for each in read.ledgers if not each.trials}
     pods: dict[str, list[Body]] = {}
     for pod in sorted(read.pods, key=lambda each: str(each["metadata"].get("creationTimestamp"))):
@@ -74,9 +74,9 @@ def live_trials(read: SweepObjects) -> dict[str, LiveTrial]:
 
 
 def trial_pods(read: SweepObjects) -> dict[str, Body]:
-    """By run id of trials with a launch of their own, the pod whose log counts, where one has begun.
+    """The pod with the relevant log by run id, for started trials with a launch of their own.
 
-    Of the first replica's pods one that has succeeded, else the youngest.
+    Of the first replica's pods it is one that has succeeded, or else the newest.
     """
     found = {}
     by_launch: dict[str, list[Body]] = {}
@@ -94,7 +94,7 @@ def trial_pods(read: SweepObjects) -> dict[str, Body]:
 
 
 def _replica(pod: Body, kind: str) -> tuple[str | None, str | None]:
-    """Role and index, as far as the pod has them: of a Job that is not indexed all pods are attempts at the same."""
+    """Role and index, if the pod has them. All pods of a Job that is not indexed are attempts of the same replica."""
     marks = {**(pod["metadata"].get("annotations") or {}), **(pod["metadata"].get("labels") or {})}
     facts = KINDS[kind]
     return marks.get(facts.role_label or ""), marks.get(facts.index_label or "")
@@ -209,7 +209,7 @@ def _why_failed(body: Body, pods: Sequence[Body]) -> str:
 
 
 def _why_stopped(body: Body) -> str:
-    """Why a batch has ended before all its trials had."""
+    """Why a batch has ended before all of its trials."""
     found = conditions(body)
     if "Complete" in found:
         return "another trial has reached the target"

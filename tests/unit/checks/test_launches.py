@@ -160,8 +160,8 @@ def test_an_active_run_that_is_declared_no_more_is_refused(phase: Phase) -> None
     decision = decide([make_ledger(SECOND, OTHER)], [make_live(phase)], [make_ledger()], (), NOW)
     (refusal,) = decision.refusals
     assert refusal == (
-        f"PyTorchJob research/{FIRST} (run {RUN}) has been {phase} for 2 h and this change would delete it, because its "
-        "definition was edited or removed. Undo the edit, wait for it (trainstack wait "
+        f"PyTorchJob research/{FIRST} (run {RUN}) has been {phase} for 2 h and this change would delete it, because "
+        "its definition was edited or removed. Undo the edit, wait for it (trainstack wait "
         f"{RUN}), or stop it: trainstack:workloads: stop: [{RUN}]"
     )
 

@@ -1,7 +1,7 @@
-"""The init container that checks a workload's code out into its pods.
+"""The init container that checks out a workload's code.
 
-The credentials of a private repository are files of a Secret that only this container mounts: git asks a helper that
-reads them, ssh is given their paths. So they are in no variable, argument, address or log.
+The credentials of a private repository are files of a Secret that only this container mounts. git reads them through a
+credential helper, ssh by path, so they never appear in a variable, argument, URL or log.
 """
 
 from trainstack.objects.labels import Manifest
@@ -25,9 +25,9 @@ _NOBODY = 65534
 _SHARED_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 _CREDENTIALS = "/credentials"
 
-# Arguments: address, revision, the Secret's name or nothing. Kubernetes replaces $(NAME) where NAME is a variable of
-# the container, which has none, and `$$`, which is not in it. The checkout appears under its name when it is whole and
-# right, so a container that is started again in the same pod leaves it, and what a program wrote there, as it is.
+# Arguments: URL, revision, and the Secret's name or an empty string. Kubernetes expands $(NAME) for variables of the
+# container, which has none, and `$$`, which the script does not contain. The checkout is renamed into place when it is
+# complete, so a container that restarts in the same pod keeps it, with the files that a program wrote there.
 _SCRIPT = r"""
 set -u
 umask 000  # the program may run as any user, and write beside its code
@@ -149,10 +149,10 @@ _SUBSTITUTIONS = {
 def checkout_container(code: Code, launch: Launch, resources: Resources) -> Manifest:
     """The init container.
 
-    Of cpu, memory and disk it may use what the program may: the pod, of which Kueue and the scheduler count the larger
-    of the two, asks for no more than without it.
+    It has the program's cpu, memory and ephemeral storage. Kueue and the scheduler count the larger of the two
+    containers, so the pod does not request more than without it.
 
-    Raises WorkloadError when there is no image with git.
+    Raises WorkloadError if no image with git is known.
     """
     if launch.facts.git_image is None:
         raise WorkloadError("cannot check out `code`: no image with git is known")
@@ -197,7 +197,7 @@ def checkout_mount(code: Code) -> Manifest:
 
 
 def script() -> str:
-    """What the init container runs."""
+    """The script that the init container runs."""
     text = _SCRIPT
     for word, value in _SUBSTITUTIONS.items():
         text = text.replace(word, value)

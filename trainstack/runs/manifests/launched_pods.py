@@ -24,7 +24,7 @@ class LaunchedPods:
 
     @property
     def spec(self) -> Body:
-        """The spec of each."""
+        """The pod spec."""
         spec: Body = self.template["spec"]
         return spec
 

@@ -74,7 +74,7 @@ def _pytorchjob_replicas(body: Body) -> tuple[Replicas, ...]:
 
 
 def _jobs(declared: Mapping[str, int], counted: Sequence[Body] | None) -> tuple[Replicas, ...]:
-    """The Jobs of a JobSet, by the name that they are declared under."""
+    """The Jobs of a JobSet, by their declared names."""
     status = {each["name"]: each for each in counted or ()}
     return tuple(_counted(name, of, status.get(name, {})) for name, of in declared.items())
 
@@ -150,7 +150,7 @@ KINDS: Mapping[str, LaunchKind] = MappingProxyType(
 """By the kind of the launch's object."""
 
 _LAUNCHED_AS: Mapping[str, str] = MappingProxyType({"DataLoader": "Job"})
-"""The kinds of workloads that are launched as another kind's object."""
+"""Kinds of workloads that are launched as an object of another kind."""
 
 
 def launched_as(run: Workload) -> str:
@@ -164,7 +164,7 @@ def framework_of(run: Workload) -> str:
 
 
 def claims(body: Body, companions: Iterable[Body] = ()) -> tuple[str, ...]:
-    """The names of the volume claims that a launch's pods mount; of a TrainJob its runtime has them."""
+    """The PersistentVolumeClaims that a launch's pods mount; for a TrainJob they are in its runtime."""
     volumes = (
         volume
         for pods in launched_pods(body, companions)

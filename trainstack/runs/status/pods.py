@@ -49,20 +49,20 @@ class PodView:
     uid: str
     """Distinguishes it from a later pod of the same name: a PyTorchJob reuses names."""
     role: str
-    """In lower case: `master`, `worker`; `pod` where the kind has no roles."""
+    """In lower case: `master`, `worker`; `pod` if the kind has no roles."""
     index: int
-    """Within its role, from 0; without an index of its own, in the order in which the pods were made."""
+    """Within its role, from 0; in the order of creation if the kind has no index."""
     phase: str
     node: str
     """Empty until it is scheduled."""
     restarts: int
-    """Of its containers, together."""
+    """The total of its containers."""
     containers: tuple[str, ...]
-    """Those that prepare the pod first, then the others, each in the pod's order."""
+    """The init containers, then the others, each in the pod's order."""
     problems: tuple[str, ...]
-    """Why it cannot start or go on, in words; empty when all is well."""
+    """Why it cannot start or continue; empty if it has no problem."""
     last_attempt: Attempt | None = None
-    """How its main container ended last; None while that has not ended yet."""
+    """How its main container last ended; None if it has not ended yet."""
 
 
 def pod_views(pods: Sequence[Mapping[str, Any]], kind: str) -> tuple[PodView, ...]:
@@ -96,7 +96,7 @@ def pod_views(pods: Sequence[Mapping[str, Any]], kind: str) -> tuple[PodView, ..
 
 
 def problems(pod: Mapping[str, Any]) -> tuple[str, ...]:
-    """Why a pod is not scheduled, or its containers do not start or go on."""
+    """Why a pod is not scheduled, or why its containers do not start or continue."""
     status = pod.get("status", {})
     found = [
         f"not scheduled: {unscheduled(each.get('message', ''))}"
@@ -107,7 +107,7 @@ def problems(pod: Mapping[str, Any]) -> tuple[str, ...]:
     for container in containers:
         state, before = container.get("state") or {}, container.get("lastState") or {}
         waiting = state.get("waiting") or {}
-        # Before a restart the kubelet pauses after a success too, and has no other word for that.
+        # The kubelet also reports CrashLoopBackOff for the pause after a success.
         completed = (before.get("terminated") or {}).get("exitCode") == 0
         if waiting.get("reason") not in _USUAL and not (completed and waiting["reason"] == "CrashLoopBackOff"):
             found.append(_why(container, waiting))

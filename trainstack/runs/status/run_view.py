@@ -33,57 +33,57 @@ class Condition:
 
 @dataclass(frozen=True)
 class ClaimUse:
-    """A volume claim of the run."""
+    """A PersistentVolumeClaim of the run."""
 
     name: str
     phase: str
     """`Bound`, `Pending`, `Lost`; `missing` if it does not exist, `unknown` if it cannot be read."""
     requested: str
     used_bytes: int | Unknown
-    """As the kubelet of a running pod counts it; not every kind of volume is counted, and a tenant may not ask."""
+    """As reported by the kubelet of a running pod; not for all kinds of volumes, and not to tenants."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunObjects:
-    """What was read of one launch."""
+    """The objects that were read for one launch."""
 
     launch: Body
     queueing: Queueing
     companions: Sequence[Body] = ()
-    """What the launch refers to, as far as it may be read."""
+    """The objects that the launch refers to, as far as they can be read."""
     pods: Sequence[Body] | None = ()
-    """None where they may not be read."""
+    """None if they cannot be read."""
     claims: Mapping[str, Body | None] | None = None
     """By name; {} if it does not exist, None if it cannot be read."""
     usage: Usage = field(default_factory=Usage)
-    """What the kubelets of running pods count, as far as they may be asked."""
+    """As reported by the kubelets of running pods, as far as they can be queried."""
     pending: Sequence[Body] | None = None
-    """The queue's pending workloads, in their order; None where that may not be read or is not served."""
+    """The queue's pending workloads in order; None if they cannot be read or the API is not served."""
     log: Sequence[LogLine] = ()
-    """The end of the first replica's."""
+    """The end of the first replica's log."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunView:
-    """A launch, seen from outside."""
+    """The state of a launch."""
 
     launch: LiveLaunch
     conditions: tuple[Condition, ...] = ()
     started: datetime | None = None
-    """`status.startTime`; None before the start, and for kinds that have no such field (JobSet, TrainJob)."""
+    """`status.startTime`; None before the start and for kinds without that field (JobSet, TrainJob)."""
     completed: datetime | None = None
-    """`status.completionTime`; Kubernetes sets it on a Job that has succeeded, Kubeflow on any job that has ended."""
+    """`status.completionTime`; set on a Job that succeeded, and by Kubeflow on any job that ended."""
     queue: str | None = None
     position: int | Unknown | None = None
-    """In the queue, 0 is next; None while it does not wait."""
+    """In the queue, from 0; None if it is not queued."""
     admitted: bool = False
-    """It holds quota now. False before, once it has ended, and for a run that no queue holds."""
+    """Whether it holds quota now. False before admission, after its end, and without a queue."""
     waits_because: str = ""
-    """In plain words; empty once it was admitted."""
+    """In plain words; empty after admission."""
     replicas: tuple[Replicas, ...] = ()
     pods: tuple[PodView, ...] = ()
     pods_known: bool = True
-    """False where pods may not be read, and `pods` is empty for that reason."""
+    """False if pods cannot be read; `pods` is then empty."""
     pod_use: Mapping[str, Use] = field(default_factory=dict)
     """By pod name, as far as known."""
     node_use: Mapping[str, Use] = field(default_factory=dict)
@@ -102,12 +102,12 @@ class RunView:
 
     @property
     def failure(self) -> str:
-        """The controller's reason and words for a failure; empty where it gave none."""
+        """The controller's reason and message for a failure; empty if it gave none."""
         failed = next((each for each in self.conditions if each.type == "Failed" and each.status == "True"), None)
         return ": ".join(filter(None, (failed.reason, failed.message))) if failed else ""
 
     def summary(self) -> str:
-        """One line for a person."""
+        """The state in one line."""
         phase = self.launch.phase
         if phase == "queued":
             place = f" at position {self.position}" if isinstance(self.position, int) else ""
@@ -121,7 +121,7 @@ class RunView:
 
     @property
     def restarts(self) -> str:
-        """Of a Pod that is restarted whenever it has ended: how its last attempt ended; empty before one has."""
+        """How the last attempt of an endless Pod ended; empty before the first has ended."""
         attempt = next((pod.last_attempt for pod in self.pods), None) if self.launch.endless else None
         if attempt is None:
             return ""

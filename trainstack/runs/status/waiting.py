@@ -76,16 +76,16 @@ _JOB_UID = re.compile(r"JobUID: ([0-9a-f-]+)")
 
 @dataclass(frozen=True)
 class Queueing:
-    """What was read of a launch's queueing. None: it may not be read."""
+    """The objects that decide on a launch's admission. None: it cannot be read."""
 
     workload: Body | None
-    """The Workload; {} where Kueue has made none."""
+    """The Workload; {} if Kueue has not created one."""
     local_queue: Body | None
-    """{} where the namespace has none of that name."""
+    """{} if the namespace does not have that queue."""
     cluster_queue: Body | None = None
-    """{} where it does not exist. A tenant never reads it."""
+    """{} if it does not exist. Tenants cannot read it."""
     owners: Mapping[str, str] = field(default_factory=dict)
-    """`<namespace>/<name>` of other launches by the uid of their objects, as far as they were looked up."""
+    """`<namespace>/<name>` of other launches by the uid of their objects, as far as they were read."""
 
 
 def conditions(body: Body) -> dict[str, Body]:
@@ -101,7 +101,7 @@ def preemptor(workload: Body) -> str | None:
 
 
 def why_waiting(queue: str, queueing: Queueing) -> str:
-    """Why a launch that is suspended has not been admitted."""
+    """Why a suspended launch has not been admitted."""
     workload = queueing.workload
     if workload is None:
         return (

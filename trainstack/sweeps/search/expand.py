@@ -14,16 +14,16 @@ _DRAWS_PER_SET = 50
 
 
 class SpaceError(ValueError):
-    """A space that does not have the sets that it is asked for: what is wrong, and what helps."""
+    """A space cannot provide the requested sets. The message gives the problem and the remedy."""
 
     def __init__(self, path: str, message: str) -> None:
         super().__init__(message)
         self.path = path
-        """The value that is to blame, as `settings.values.paths` writes it."""
+        """The path of the faulty value, in the notation of `settings.values.paths`."""
 
 
 def expand(space: Space) -> tuple[ParameterSet, ...]:
-    """The sets of a space, each once: those of its method, then those that it names.
+    """The sets of a space without duplicates: those of its method, then those that it lists.
 
     Raises SpaceError.
     """
@@ -89,7 +89,7 @@ def _by_id(space: Space, sets: Iterable[Mapping[str, Value]], wanted: int | None
 
 def present(space: Space, drawn: Mapping[str, Value]) -> Iterator[tuple[str, Value]]:
     """The parameters of a set whose conditions hold, in the order of the space."""
-    # A parameter that is left out must not keep alive what depends on it: `active` looks at the whole chain.
+    # A parameter that depends on an omitted one is omitted too: `active` checks the whole chain.
     for name, parameter in space.parameters.items():
         if active(parameter, drawn, space.parameters):
             yield name, drawn[name]

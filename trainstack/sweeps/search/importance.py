@@ -13,12 +13,12 @@ from trainstack.sweeps.search.ranking import Ranking
 LEAST_TRIALS = 10
 """The minimum number of ranked trials for an estimate."""
 _BEST_TRIALS = 5
-"""At least so many are compared with all: Optuna advises it."""
+"""The minimum number of best trials to compare with all, as Optuna recommends."""
 _BEST_SHARE = 0.1
 
 
 def best_trials(trials: int) -> int:
-    """How many trials count as the best: a tenth, of few trials more."""
+    """How many trials count as the best: a tenth, but at least `_BEST_TRIALS`."""
     return max(_BEST_TRIALS, math.ceil(_BEST_SHARE * trials))
 
 

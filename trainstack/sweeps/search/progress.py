@@ -1,4 +1,4 @@
-"""How far a sweep is, and how long it will still take."""
+"""Estimate the remaining time of a sweep."""
 
 import heapq
 from collections.abc import Sequence

@@ -46,8 +46,7 @@ def propose(
     for _ in range(count * _ASKED_PER_SET):
         if len(proposed) == count:
             return tuple(proposed)
-        # The trial stays open, taken or not: for those that are asked for after it, it counts as a bad one to keep away
-        # from.
+        # The trial stays open in any case: later proposals treat it as a bad one and avoid its neighborhood.
         found = in_order(space, _suggested(space, study.ask()))
         if set_id(found) not in taken and allowed(space, found):
             taken.add(set_id(found))
@@ -85,7 +84,7 @@ def _is_of(space: Space, given: Mapping[str, Value]) -> bool:
 
 
 def _suggested(space: Space, trial: Trial) -> dict[str, Value]:
-    """The set of a trial: what a condition depends on is asked for before it."""
+    """The set of a trial; parameters are drawn after those that their conditions depend on."""
     known = space.parameters
     found: dict[str, Value] = {}
     for name in TopologicalSorter({name: each.when.keys() for name, each in known.items()}).static_order():

@@ -1,4 +1,4 @@
-"""Which trial is the best: by the objective alone, among those that have succeeded; and why the others do not count."""
+"""Rank the trials that have succeeded by the objective, and explain why the others are not ranked."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Line = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Ranked:
-    """A trial that counts."""
+    """A ranked trial."""
 
     place: int
     """From 1; trials with equal values share a place, and the next place counts all of them."""
@@ -33,7 +33,7 @@ class Ranked:
 
 @dataclass(frozen=True, kw_only=True)
 class Unranked:
-    """A trial that does not count."""
+    """A trial that is not ranked."""
 
     result: TrialResult
     why: str
@@ -51,19 +51,19 @@ class Ranking:
 
     @property
     def best(self) -> Ranked | None:
-        """The best; None where no trial counts yet."""
+        """The best trial; None if no trial is ranked yet."""
         return self.ranked[0] if self.ranked else None
 
     @cached_property
     def ahead(self) -> tuple[Unranked, ...]:
-        """Those that do not count, yet were better than the best at some time: running and failed ones."""
+        """Running and failed trials that once had a better value than the best ranked one."""
         sign = 1 if self.objective.direction == "maximize" else -1
         bound = sign * self.best.value if self.best else float("inf")
         values = ((each, objective_value(each.result.metrics, self.objective)) for each in self.unranked)
         return tuple(each for each, value in values if value is not None and sign * value > bound)
 
     def notes(self) -> list[str]:
-        """What a person should know of the choice of the best: ties, and who is not in it."""
+        """Notes on the choice of the best trial: ties, and trials that are not ranked."""
         notes = []
         same = [each.result.number for each in self.ranked[1:] if each.place == 1]
         if self.best and same:
@@ -97,7 +97,7 @@ def rank(results: Sequence[TrialResult], objective: Objective) -> Ranking:
             counted.append((value, result))
         else:
             unranked.append(Unranked(result=result, why=_why(result, objective)))
-    # Stable, so those of equal value stay in the order of their numbers.
+    # The sort is stable: equal values stay in the order of their numbers.
     counted.sort(key=lambda each: each[0], reverse=objective.direction == "maximize")
     ranked: list[Ranked] = []
     for index, (value, result) in enumerate(counted):
@@ -107,7 +107,7 @@ def rank(results: Sequence[TrialResult], objective: Objective) -> Ranking:
 
 
 def thinned(metrics: Sequence[Line], objective: Objective, most: int) -> tuple[Line, ...]:
-    """At most about so many of the lines, evenly spaced, among them the last one and the one that counts."""
+    """About `most` of the lines, evenly spaced, including the last one and the one with the objective's value."""
     if len(metrics) <= most:
         return tuple(metrics)
     value = objective_value(metrics, objective)

@@ -1,4 +1,4 @@
-"""What became of a sweep's trials: plain data, by whatever way it was read, and its form as JSON."""
+"""The results of a sweep's trials as plain data, and their form as JSON."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -25,11 +25,11 @@ class TrialResult(BaseModel):
     parameters: dict[str, Value]
     state: State
     metrics: tuple[Mapping[str, Any], ...] = ()
-    """The lines of its metrics.jsonl, in order: the published one, else that of its newest attempt."""
+    """The lines of its metrics.jsonl in order: the published one, or else that of the newest attempt."""
     reason: str = ""
-    """Of a trial that failed or was stopped: why, in words."""
+    """Why the trial failed or was stopped."""
     last_lines: tuple[str, ...] = ()
-    """Of a trial that failed: what it printed last."""
+    """The last lines that a failed trial printed."""
     started: datetime | None = None
     finished: datetime | None = None
     attempts: int = 0
