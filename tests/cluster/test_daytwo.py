@@ -75,9 +75,9 @@ def test_why_each_run_waits_is_said_in_words(team: Project) -> None:
 
     found: dict[str, dict[str, Any]] = eventually("every run's reason", told)
     assert sorted(found[name]["position"] for name in ("first", "second")) == [0, 1]
-    held = f"cluster queue {NAMESPACE}-{HELD} is on hold (its stopPolicy): its owner lets it go on"
+    held = f"cluster queue {NAMESPACE}-{HELD} is stopped (stopPolicy): ask its owner to resume it"
     assert [found[name]["waits_because"] for name in ("first", "second")] == [held, held]
-    short = f"it never fits: it asks for 40 cpu, and flavor {NAMESPACE} has 4 at most, 36 short"
+    short = f"it never fits: it requests 40 cpu, but flavor {NAMESPACE} has at most 4, 36 short"
     assert (found["large"]["queue"], found["large"]["waits_because"]) == (OPEN, short)
     (problem,) = found["lost"]["pods"][0]["problems"]
     assert "the image registry.local/nowhere/lost:1 cannot be pulled" in problem

@@ -122,7 +122,7 @@ def test_a_run_goes_to_the_product_that_it_asks_for_and_never_elsewhere(
     eventually("Kueue says why not there", lambda: f"flavor {OTHER_FLAVOR} doesn't match node affinity" in reasons())
     assert nodes(owner, waits) == []
     (view,) = json.loads(project.trainstack("status", "waits", "--json").out)
-    assert f"flavor {OTHER_FLAVOR} is of other nodes than it selects" in view["waits_because"]
+    assert f"flavor {OTHER_FLAVOR} does not match its node selector" in view["waits_because"]
 
     assert tenant.kubectl("delete", "job", "-n", NAMESPACE, holds["metadata"]["name"]).code == 0
     assert flavors(owner, waits) == {FLAVOR}

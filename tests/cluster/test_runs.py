@@ -205,14 +205,14 @@ def test_an_active_run_goes_on_unless_the_change_names_it(lab: Project) -> None:
         noted = project.up("--refresh", "--expect-no-changes")
         assert noted.code == 0, noted.text
         assert f"{run_id(first)} is running" in noted.text
-        assert "reaches its next launch" in noted.text
+        assert "takes effect at the next launch" in noted.text
         assert uid(launch(project, "fit")) == uid(first)
 
         edit_run(project, "fit", lambda run: run.update(args=[WAITS, "again"]))
         text = refused(project).text
         assert first["metadata"]["name"] in text
         assert run_id(first) in text
-        assert "is running since" in text
+        assert "has been running for" in text
         assert f"stop: [{run_id(first)}]" in text
         await_pods(project, "fit", 1)
 

@@ -164,7 +164,7 @@ def told_by_the_cluster(project: Project) -> None:
         states = states_of(project, sweep)
         assert states["fine"] == ("succeeded", "")
         assert states["crash"] == ("failed", "crashed (exit 3)")
-        assert states["hang"] == ("failed", "deadline: it took longer than it may (activeDeadlineSeconds)")
+        assert states["hang"] == ("failed", "deadline: it exceeded activeDeadlineSeconds")
 
 
 def states_of(project: Project, sweep: str) -> dict[str, tuple[str, str]]:
@@ -281,7 +281,7 @@ def named_alone(project: Project) -> None:
     before = set(launched(project, "apart"))
     behaving(project, "apart", "long-e", form="jobs")
     text = up(project)
-    assert "running on, though the set was taken out" in text
+    assert "still running although the set was removed" in text
     assert set(launched(project, "apart")) == before
     (on,) = (run_id for run_id in before if f"stop: [{run_id}]" in text)
     project.edit_stack(lambda config: config["trainstack:workloads"].update(stop=[on]))

@@ -203,7 +203,7 @@ def test_a_run_that_moves_stays_where_it_is_active(server: ApiServer, checkout: 
     project.write_stack("moved", moved)
     done = project.up("--refresh")
     assert done.code == 0, done.text
-    assert "reaches its next launch" in " ".join(done.text.split())
+    assert "takes effect at the next launch" in " ".join(done.text.split())
     assert the_job(server, "moved")
     assert objects(server, "jobs", "moved", MOVED) == []
 

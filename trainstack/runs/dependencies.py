@@ -1,7 +1,7 @@
-"""Which runs are not launched yet, because others must have ended well before.
+"""Find the runs that wait for the runs that they depend on.
 
-Pure: from what is declared, and what a cluster holds. Ended well means succeeded; of a data loader, which does not end
-by itself, removed after its launch. What has been launched depends on nothing any more.
+A dependency is met once it has succeeded. A data loader never completes on its own; it is met once its launch was
+deleted. A launched run no longer waits for anything.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -16,10 +16,10 @@ def waiting(
     live: Sequence[LiveLaunch],
     ledgers: Sequence[Ledger],
 ) -> dict[str, tuple[str, ...]]:
-    """By run id, the run ids that a declared run still has to wait for; runs that may be launched are not in it.
+    """By run id, the run ids that a declared run still waits for; runs that may be launched are left out.
 
     Args:
-        depends_on: by run id, the run ids that must have ended well before it is launched.
+        depends_on: by run id, the run ids of its dependencies.
         loaders: the run ids of data loaders.
         live: this stack's launches in the cluster.
         ledgers: this stack's ledgers in the cluster.
@@ -36,18 +36,21 @@ def waiting(
 
 
 def note(run: str, others: Sequence[str], live: Sequence[LiveLaunch], ledgers: Sequence[Ledger]) -> str:
-    """Why a run is not launched, and what to do."""
-    there = {launch.run_id for launch in live}
-    gone = [each.run_id for each in ledgers if each.run_id in others and each.run_id not in there]
-    text = f"{run} is not launched yet: it depends on {', '.join(others)}. Run `up` again when that has ended well"
-    if not gone:
+    """The note on a run that is not launched yet."""
+    live_ids = {launch.run_id for launch in live}
+    deleted = [each.run_id for each in ledgers if each.run_id in others and each.run_id not in live_ids]
+    text = (
+        f"{run} is not launched yet: it depends on {', '.join(others)}. Run `up` again when its dependencies have "
+        "succeeded"
+    )
+    if not deleted:
         return text
     return (
-        f"{text}. Whether {', '.join(gone)} did is not known, since its object was removed: if it did, take it out of "
-        "`dependsOn`; if not, raise its `attempt`"
+        f"{text}. The outcome of {', '.join(deleted)} is unknown because the object was deleted: if it succeeded, "
+        "remove it from `dependsOn`; otherwise raise its `attempt`"
     )
 
 
 def _ended_well(phases: set[str]) -> bool:
-    """Of one run's launches, whose states these are: one has succeeded and none is active."""
+    """Whether a run with launches in these phases has succeeded and has no active launch."""
     return "succeeded" in phases and not phases & {"queued", "running"}

@@ -1,9 +1,9 @@
-"""What the builders of workloads refuse."""
+"""Errors of the manifest builders."""
 
 
 class WorkloadError(ValueError):
-    """A workload that cannot be built as it is declared; says which, what, the limit and the remedy."""
+    """A declared workload cannot be built. The message gives the workload, the problem and the remedy."""
 
 
 class ReservedVariableError(WorkloadError):
-    """A workload sets an environment variable that its pods are given."""
+    """A workload sets an environment variable that is reserved."""

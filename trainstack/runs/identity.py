@@ -1,4 +1,4 @@
-"""A run's identity: a hash over what would change its result, and nothing else."""
+"""A run's identity: a hash of everything that would change its result."""
 
 import hashlib
 import json
@@ -14,32 +14,32 @@ from trainstack.settings.sections.workloads import Workload
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What a launch depends on beside the settings; read from files and git at the edge."""
+    """Inputs of a launch other than the settings, read from files and from git."""
 
     image: str
-    """The image's reference, with its digest where one is pinned. For an image of this repository the tag names the
-    content of its folder, code included."""
+    """The image reference, with its digest if one is pinned. The tag of an image of this repository is a digest of its
+    folder, code included."""
     data_digest: str | None
     """The sha256 of the data's committed manifest; None for a workload without `data`."""
     wrapper: str
     """The name of the ConfigMap with the wrapper."""
     parameters: Mapping[str, Value] | None = None
-    """The set of a trial of a sweep; None for a run. The program may have it from a file, of which its arguments tell
-    nothing."""
+    """The parameter set of a trial; None for a run. The program may read it from a file, in which case its arguments do
+    not contain it."""
     git_image: str | None = None
-    """What checks `code` out; None: there is none."""
+    """The image that checks out `code`; None if it is not known."""
     commit: str
-    """The commit that the run is recorded with. It names no launch: an unrelated commit changes nothing."""
+    """The commit recorded with the run. It is not part of the launch name: an unrelated commit changes nothing."""
 
 
 class Unknown(str):
-    """A value that only an image build or a file gives. No object that is sent to a cluster contains one."""
+    """A placeholder for a value that an image build or a file provides. Objects sent to a cluster never contain one."""
 
     __slots__ = ()
 
 
 UNKNOWN_FACTS = Facts(image=Unknown("-"), data_digest=None, wrapper=Unknown("-"), git_image=Unknown("-"), commit="")
-"""For what does not depend on the facts: the shape of a launch, and whether Kueue admits it."""
+"""For code that does not depend on the facts: the shape of a launch, and whether Kueue admits it."""
 
 
 def run_id(workload: Workload, facts: Facts) -> str:
@@ -48,27 +48,27 @@ def run_id(workload: Workload, facts: Facts) -> str:
 
 
 def identity(workload: Workload, facts: Facts) -> Manifest:
-    """What would change a run's result.
+    """Everything that would change a run's result.
 
     kind          whether, and by which protocol, its processes work together
-    image         libraries; for an image of this repository also the code, by its tag; for one that is pinned its
-                  digest, since a tag that moved is other content
+    image         libraries; for an image of this repository also the code, by its tag; for a pinned image the
+                  digest, because a tag can be moved to other content
     command       the program
     workingDir    which files the program finds by relative paths
     pods          for each role: how many (the world size, or a Job's completions), arguments and environment; the
                   command of Jobs of a JobSet that have their own
-    secretEnv     variables from Secrets, by where the values stand; only where there are some
-    code          the repository and the commit, in whatever way it is reached; only where there is some
+    secretEnv     variables from Secrets, by Secret name and key; only if there are any
+    code          the repository, independent of the protocol, and the commit; only if there is any
     data          the digest of the data's manifest
-    seed          where chance begins
-    elastic       where it is elastic: the least and the most workers
-    parameters    of a trial: its set, by whatever way it reaches the program
-    nprocPerNode  where it is given: processes in each pod
-    attempt       the wish to train again what was trained
+    seed          the random seed
+    elastic       of an elastic run: the minimum and maximum number of workers
+    parameters    of a trial: its set, however the program receives it
+    nprocPerNode  processes per pod, if set
+    attempt       raised to train again
 
-    Not in it, because the result stays the same: cpu, memory and shared memory, queue and priority, names, labels and
-    annotations, node selectors and tolerations, security, deadlines, TTL and retries, the places of volumes, code,
-    data and record (arguments name those that matter), the version of the wrapper, the commit.
+    Excluded, because they do not change the result: cpu, memory and shared memory, queue and priority, names, labels
+    and annotations, node selectors and tolerations, security, deadlines, TTL and retries, the mount paths of volumes,
+    code, data and record (arguments contain the relevant ones), the version of the wrapper, the commit.
     """
     result: Manifest = {
         "kind": workload.kind,
@@ -80,7 +80,7 @@ def identity(workload: Workload, facts: Facts) -> Manifest:
         "seed": workload.seed,
         "attempt": workload.attempt,
     }
-    # Absent, not None: the runs that there were before there were these keep their ids.
+    # Absent, not None: runs that predate these fields keep their ids.
     if workload.secret_env:
         result["secretEnv"] = {name: [value.secret, value.key] for name, value in workload.secret_env.items()}
     if workload.code is not None:
@@ -111,15 +111,15 @@ def _identity_of(workload: Workload, pod: Pod) -> Manifest:
 
 
 def _content(reference: str) -> str:
-    """Name and tag of an image of this repository: the same content wherever the registry is, pinned or not."""
+    """Name and tag of an image of this repository, without its registry and digest."""
     return reference.partition("@")[0].rpartition("/")[2]
 
 
 def canonical(value: object) -> str:
-    """JSON in one spelling: keys sorted, no spaces, plain ASCII."""
+    """Canonical JSON: sorted keys, no spaces, ASCII only."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
 def digest(value: object) -> str:
-    """The sha256, in hexadecimal, of a value's canonical JSON."""
+    """The hexadecimal SHA-256 of a value's canonical JSON."""
     return hashlib.sha256(canonical(value).encode()).hexdigest()

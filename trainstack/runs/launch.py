@@ -1,4 +1,4 @@
-"""A launch: the one Kubernetes object that executes a run, as its builders are told of it."""
+"""The description of a launch, the Kubernetes object that executes a run."""
 
 from dataclasses import dataclass, replace
 
@@ -8,33 +8,34 @@ from trainstack.runs.manifests.trial_names import Trial
 
 @dataclass(frozen=True, kw_only=True)
 class InSweep:
-    """What the launch of a trial, or of many, depends on beside its workload."""
+    """Inputs of a trial's launch, or of an Indexed Job of trials, other than the workload."""
 
     sweep: str
     file: str
     """The ConfigMap with the sweep's parameter file."""
     path: str | None
-    """Where the program finds its hyperparams.yml; None: nowhere."""
+    """Where hyperparams.yml is mounted for the program; None if it is not."""
     trial: Trial | None
-    """None: each completion index is a trial, and the file says which."""
+    """None for an Indexed Job, whose file assigns a trial to each completion index."""
 
     @property
     def unnumbered(self) -> "InSweep":
-        """Without what changes when other sets come and go: the file, and the trial's place in it."""
+        """A copy without the fields that change when other sets are added or removed: the file and the trial's
+        number."""
         return replace(self, file="", trial=None if self.trial is None else replace(self.trial, number=0))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """What a launch is called, and what it depends on beside the settings."""
+    """A launch's name, and its inputs other than the settings."""
 
     run_id: str
     name: str
     facts: Facts
     sweep: InSweep | None = None
-    """None: it is no sweep's."""
+    """None for a run outside sweeps."""
 
     @property
     def number(self) -> int | None:
-        """The number of its trial; None for a run and for an Indexed Job of trials."""
+        """The trial number; None for a run and for an Indexed Job of trials."""
         return self.sweep.trial.number if self.sweep and self.sweep.trial else None

@@ -1,14 +1,14 @@
-"""Which runs this change may launch, must leave alone, or must refuse to touch.
+"""Decide which runs a change may launch, must leave unchanged, or must refuse to change.
 
-Pure: from what is declared, and what a cluster holds, to a decision. The rules (docs/decisions/0003-runs.md):
+A pure function of the declared runs and the objects in the cluster. The rules (docs/decisions/0003-runs.md):
 
-- a run is launched once: its ledger says that it was, also when its object is long gone;
+- a run is launched once: its ledger records the launch, even after the object was deleted;
 - a ledger whose launch was claimed and never made, because an `up` was interrupted, is a claim: the run is launched,
-  unless its object may have come and gone since;
-- a launch that waits or runs is frozen: the manifest it was launched with is declared again, so nothing changes;
-- a launch that failed is launched again when its launch part (memory, queue, …) was edited since, else it stays;
-- a run that waits or runs and would go away, or be launched anew, is refused unless `stop` names it;
-- so is a run with two active launches, of which the change could keep one, and a launch whose labels were removed.
+  unless its object may have been created and removed in the meantime;
+- a queued or running launch is frozen: its original manifest is declared again, so nothing changes;
+- a failed launch is replaced if its launch part (memory, queue, …) was edited since; otherwise it stays;
+- a change that would delete or replace a queued or running launch is refused unless `stop` names its run;
+- so is a change of a run with two active launches, or of a launch whose labels were removed.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -27,17 +27,17 @@ Phase = Literal["queued", "running", "succeeded", "failed"]
 
 @dataclass(frozen=True, kw_only=True)
 class OfSweep:
-    """What a live launch tells of its sweep."""
+    """The sweep of a live launch, read from its object."""
 
     name: str
     set_id: str
-    """Empty: it is an Indexed Job of many trials."""
+    """Empty for an Indexed Job of many trials."""
     number: int | None
-    """That its one trial was told."""
+    """The trial number in the environment of its pods."""
     file: str | None
-    """The ConfigMap that its pods mount; of a TrainJob it is not told."""
+    """The ConfigMap that its pods mount; None for a TrainJob, whose volumes are in its runtime."""
     succeeded: tuple[int, ...] = ()
-    """Of an Indexed Job: the completion indexes."""
+    """Completion indexes of an Indexed Job."""
 
 
 @dataclass(frozen=True)
@@ -51,49 +51,49 @@ class LiveLaunch:
     phase: Phase
     created: datetime
     launch: str
-    """The launch's name, which is the object's own where that is derived."""
+    """The launch's name; also the object's name if `naming` is `derived`."""
     sweep: OfSweep | None = None
-    """None: it is no sweep's."""
+    """None for a run outside sweeps."""
     lost_labels: Mapping[str, str] = field(default_factory=dict)
-    """Recorded labels by which launches are found and that the live object no longer has."""
+    """Recorded labels that launches are listed by and that the live object lacks."""
     endless: bool = False
-    """A Pod that its node restarts whenever it has ended (`restartPolicy: Always`): it stays active until deleted."""
+    """A Pod with `restartPolicy: Always` and no deadline: it stays active until it is deleted."""
     completed: bool = False
-    """Of an endless one: the last of its attempts that ended has succeeded."""
+    """Of an endless Pod: the last finished attempt succeeded."""
 
     @property
     def active(self) -> bool:
-        """True while it waits or runs."""
+        """Whether the launch is queued or running."""
         return self.phase in ("queued", "running")
 
     @property
     def awaited(self) -> bool:
-        """True while its end is still to come; of an endless one, a first attempt that succeeds."""
+        """Whether the launch has yet to end; an endless Pod is awaited until an attempt succeeds."""
         return self.active and not self.completed
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What to declare, and what stands against it."""
+    """What to declare, and the reasons to refuse the change."""
 
     launches: tuple[Ledger, ...] = ()
     """Objects to declare: new ones, and live ones exactly as they were launched."""
     ledgers: tuple[Ledger, ...] = ()
-    """The launches to remember: those of `launches`, and the settled ones whose object is gone."""
+    """The ledgers to keep: those of `launches`, and those of settled runs whose object was deleted."""
     refusals: tuple[str, ...] = ()
-    """Why the change must not go on; empty when it may."""
+    """Reasons to refuse the change; empty if it is allowed."""
     notes: tuple[str, ...] = ()
-    """What a person should know: settled runs, frozen edits, stop entries that name nothing."""
+    """Notes for the user: settled runs, frozen edits, unknown entries of `stop`."""
 
 
 def live_launch(body: Mapping[str, Any], lost_labels: Mapping[str, str] = MappingProxyType({})) -> LiveLaunch:
-    """Read a launch's state from its live object, of whichever kind, which has the labels that it lost as well."""
+    """Read a launch's state from its live object, with the labels that it has lost restored."""
     metadata, spec, status = body["metadata"], body["spec"], body.get("status") or {}
-    # Of a Pod its phase says what conditions say of the others.
+    # A Pod has a phase where the other kinds have conditions.
     true = {status.get("phase")} | {c["type"] for c in status.get("conditions") or () if c.get("status") == "True"}
     suspended = spec.get("suspend") or (spec.get("runPolicy") or {}).get("suspend") or spec.get("schedulingGates")
     phase: Phase
-    # A Job and a TrainJob are complete, a PyTorchJob has succeeded, a JobSet is completed.
+    # Complete: Job, TrainJob; Succeeded: Pod, PyTorchJob; Completed: JobSet.
     if true & {"Complete", "Succeeded", "Completed"}:
         phase = "succeeded"
     elif "Failed" in true:
@@ -131,7 +131,7 @@ def _of_sweep(body: Mapping[str, Any]) -> OfSweep | None:
 
 
 def indexes(text: str) -> Iterator[int]:
-    """The completion indexes that Kubernetes writes as `1,3-5,7`."""
+    """Parse completion indexes in the notation of Kubernetes, such as `1,3-5,7`."""
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
         yield from range(int(first), int(last or first) + 1)
@@ -139,12 +139,12 @@ def indexes(text: str) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What becomes of one run."""
+    """The decision on one run."""
 
     launch: Ledger | None = None
     """The object to declare."""
     ledger: Ledger | None = None
-    """What to remember."""
+    """The ledger to keep."""
     refusal: str = ""
     note: str = ""
 
@@ -158,7 +158,7 @@ def judge(
     may_stop: bool,
     claim: Claim | None = None,
 ) -> Judgement:
-    """Hold one declared run against its live launches, its ledger, or the claim in the ledger's place."""
+    """Decide on one declared run, given its live launches and its ledger or claim."""
     active = [launch for launch in found if launch.active]
     if active and not may_stop:
         return _frozen_launch(wanted, active, before, now)
@@ -173,7 +173,7 @@ def judge(
 
 
 def _frozen_launch(wanted: Ledger, active: Sequence[LiveLaunch], before: Ledger | None, now: datetime) -> Judgement:
-    """A launch that waits or runs stays as it was launched."""
+    """Keep a queued or running launch unchanged."""
     if len(active) > 1:
         return Judgement(refusal=_twice(active, now))
     kept = _named(active[0].launch, before, wanted)
@@ -183,7 +183,7 @@ def _frozen_launch(wanted: Ledger, active: Sequence[LiveLaunch], before: Ledger 
 
 
 def _ended(wanted: Ledger, found: Sequence[LiveLaunch], before: Ledger | None, *, active: bool) -> Judgement:
-    """A launch that has succeeded stays; one that failed, or may be stopped, is launched again if it was edited."""
+    """Keep a launch that has succeeded; replace one that failed or may be stopped if it was edited."""
     succeeded = [launch for launch in found if launch.phase == "succeeded"]
     if succeeded and not active:
         kept = _named(succeeded[0].launch, before, wanted)
@@ -201,16 +201,16 @@ def decide(
     claims: Sequence[Claim] = (),
     excluded: Sequence[Ledger] = (),
 ) -> Decision:
-    """Hold the declared runs against the live ones.
+    """Decide on the declared runs, given the live launches.
 
     Args:
-        declared: every run of the environment, as it would be launched and remembered now.
+        declared: every run of the environment, as it would be launched and recorded now.
         live: this stack's launches in the cluster.
         ledgers: this stack's ledgers in the cluster.
         stop: run ids that the environment lets this change stop.
-        now: for the age of a run in a refusal.
-        claims: the ledgers of launches that were claimed, and of which the cluster has nothing.
-        excluded: those of `ledgers` whose runs the environment excludes. Such a ledger stays, so that a run that is
+        now: the current time, for ages in refusals.
+        claims: the ledgers of claimed launches that have no object in the cluster.
+        excluded: those of `ledgers` whose runs the environment excludes. Such a ledger is kept, so that a run that is
             included again is not launched again, unless its launch failed or is stopped.
 
     """
@@ -243,19 +243,19 @@ def decide(
 
 
 def _has_trained(found: Sequence[LiveLaunch]) -> bool:
-    """Whether a launched run with these live launches has nothing left to do, as far as they show."""
+    """Whether a launched run with these live launches has nothing left to do."""
     return not found or (any(one.phase == "succeeded" for one in found) and not any(one.active for one in found))
 
 
 def idle_stops(stop: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
-    """Tell the entries of `stop` that name nothing which is there."""
+    """Notes on the entries of `stop` that do not match anything."""
     return tuple(
-        f"stop names {name}, which is no run of this stack: drop the entry" for name in sorted({*stop} - {*known})
+        f"stop names {name}, which is not a run of this stack: remove the entry" for name in sorted({*stop} - {*known})
     )
 
 
 def _named(launch: str, before: Ledger | None, wanted: Ledger) -> Ledger | None:
-    """The launch of this name, as it was launched rather than as it would be now: the commit in it may differ."""
+    """The ledger with this launch, the recorded one first: the commit in it may differ from the current one."""
     return next((each for each in (before, wanted) if each is not None and each.launch_name == launch), None)
 
 
@@ -268,23 +268,23 @@ def _stops(launch: LiveLaunch, now: datetime) -> str:
 
 
 def wait_or_stop(launch: LiveLaunch, options: str = "") -> str:
-    """The remedies for an active launch that is in the way; `options`: those of `trainstack wait`."""
+    """The remedies for an active launch that blocks a change; `options` are those of `trainstack wait`."""
     if launch.endless:
-        return "since it never ends by itself (restartPolicy Always), let it be stopped"
-    return f"wait for it (trainstack wait {launch.run_id}{options}), or let it be stopped"
+        return "stop it, because it never completes (restartPolicy: Always)"
+    return f"wait for it (trainstack wait {launch.run_id}{options}), or stop it"
 
 
 def _frozen(launch: LiveLaunch) -> str:
     return (
-        f"{launch.run_id} is {launch.phase} as {launch.launch}: its edit (memory, queue, labels, …) reaches its next "
-        "launch"
+        f"{launch.run_id} is {launch.phase} as {launch.launch}: the edit (memory, queue, labels, …) takes effect at "
+        "the next launch"
     )
 
 
 def _settled_late(launch: LiveLaunch) -> str:
     return (
-        f"{launch.run_id} has succeeded as {launch.launch}, which an interrupted `up` left without a ledger: it is "
-        "settled, and its object goes; raise its `attempt` to train again"
+        f"{launch.run_id} succeeded as {launch.launch}, which an interrupted `up` left without a ledger: the run is "
+        "settled and its object is deleted; raise its `attempt` to train again"
     )
 
 
@@ -292,7 +292,7 @@ def _lost(launch: LiveLaunch, now: datetime) -> str:
     return (
         f"{_state(launch, now)}; "
         "an interrupted `up` left it without a ledger, and its definition was edited since. Undo the edit and run `up` "
-        f"once, or let it be stopped: trainstack:workloads: stop: [{launch.run_id}]"
+        f"once, or stop it: trainstack:workloads: stop: [{launch.run_id}]"
     )
 
 
@@ -307,17 +307,17 @@ def _twice(active: Sequence[LiveLaunch], now: datetime) -> str:
 
 
 def without_labels(launch: LiveLaunch, now: datetime) -> str:
-    """The refusal of a change while a launch lacks the labels by which it is found."""
-    labels = " ".join(f"{key}={value}" for key, value in sorted(launch.lost_labels.items()))
+    """The refusal of a change while a launch lacks labels that it is listed by."""
+    restored = " ".join(f"{key}={value}" for key, value in sorted(launch.lost_labels.items()))
     return (
         f"{_state(launch, now)}, and its labels {', '.join(sorted(launch.lost_labels))} were removed or changed. "
         "Without them the stack cannot find it, so nothing was changed. Restore them: kubectl label --overwrite "
-        f"{launch.kind.lower()} -n {launch.namespace} {launch.name} {labels}"
+        f"{launch.kind.lower()} -n {launch.namespace} {launch.name} {restored}"
     )
 
 
 def may_have_ended(claim: Claim, now: datetime) -> str:
-    """The refusal of a launch that its TTL may already have removed; empty if that is impossible."""
+    """The refusal of a launch that may have completed and been removed by its TTL; empty if that is impossible."""
     ledger, ttl_seconds = claim.ledger, _ttl_seconds(claim.ledger.launch)
     if ttl_seconds is None or now - claim.since < timedelta(seconds=ttl_seconds):
         return ""
@@ -325,7 +325,7 @@ def may_have_ended(claim: Claim, now: datetime) -> str:
     return (
         f"run {ledger.run_id}: an `up` claimed its launch {ledger.launch_name} at {claim.since:%Y-%m-%d %H:%M:%S} UTC "
         f"and was interrupted. Its TTL of {ttl_seconds} s has passed, so it may have been launched, ended and removed. "
-        f"Look for its record (trainstack fetch {ledger.run_id}). If it did not run, delete the claim (kubectl delete "
+        f"Check for its record (trainstack fetch {ledger.run_id}). If it did not run, delete the claim (kubectl delete "
         f"{name}) and run `up` again; if it did, confirm the claim (kubectl annotate {name} {labels.CLAIM}-)"
     )
 
@@ -337,12 +337,12 @@ def _ttl_seconds(launch: Mapping[str, Any]) -> int | None:
 
 
 def _state(launch: LiveLaunch, now: datetime) -> str:
-    where = f"{launch.kind} {launch.namespace}/{launch.name} (run {launch.run_id})"
-    return f"{where} is {launch.phase} since {age(launch, now)}"
+    described = f"{launch.kind} {launch.namespace}/{launch.name} (run {launch.run_id})"
+    return f"{described} has been {launch.phase} for {age(launch, now)}"
 
 
 def age(launch: LiveLaunch, now: datetime) -> str:
-    """For how long it is there, in the largest unit."""
+    """The launch's age in the largest unit, such as `3 h`."""
     seconds = int((now - launch.created).total_seconds())
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= size:
@@ -351,5 +351,5 @@ def age(launch: LiveLaunch, now: datetime) -> str:
 
 
 def utc_now() -> datetime:
-    """The present, for the callers at the edge."""
+    """The current time in UTC."""
     return datetime.now(UTC)

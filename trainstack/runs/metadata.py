@@ -12,7 +12,7 @@ from trainstack.settings.sections.workloads import Workload
 def launch_metadata(
     workload: Workload, stack: str, launch: Launch, annotations: Mapping[str, str] | None = None
 ) -> Manifest:
-    """The object's name, its labels for us, and those by which Kueue holds it back until its quota is there."""
+    """The object's name, trainstack's labels, and the labels by which Kueue suspends it until it has quota."""
     labels = launch_labels(workload, launch)
     if workload.queue is not None:
         labels[QUEUE] = workload.queue

@@ -1,22 +1,22 @@
-"""Names of runs and launches, and of what grows out of them.
+"""Names of runs and launches, and the names derived from them.
 
-- `digits-0f3c9a1b2d`: the run, named after what would change its result;
-- `digits-0f3c9a1b2d-7e41c0`: a launch of it, named after every field of that; its object too, unless the workload's
-  `naming` is `fixed` (`digits`; `search-3` for the third trial of a sweep) or `generated` (`digits-x7k2p`): then only
-  the label LAUNCH holds the launch's name;
+- `digits-0f3c9a1b2d`: the run, named after a digest of everything that would change its result;
+- `digits-0f3c9a1b2d-7e41c0`: a launch of it, named after a digest of its manifest; also its object, unless the
+  workload's `naming` is `fixed` (`digits`; `search-3` for the third trial of a sweep) or `generated`
+  (`digits-x7k2p`): then only the label LAUNCH holds the launch's name;
 - `digits-0f3c9a1b2d-7e41c0-worker-1`: a pod of the launch, and the Service that gives the pod its name.
 
-A sweep's Indexed Job is named as a launch is; where a run has its id it has one of the run ids of its trials.
+A sweep's Indexed Job is named like a launch, with a digest of its trials' run ids in place of the run's digest.
 """
 
 from trainstack.settings.sections.workloads import Workload
 
 RUN_DIGITS = 10
-"""Hexadecimal digits of a run's hash: among a million runs of one workload, two are alike with a chance of 1 in 2."""
+"""Hexadecimal digits of a run's hash. A million runs of one workload collide with a probability of about 0.4."""
 LAUNCH_DIGITS = 6
-"""Hexadecimal digits of a launch's hash, which tells the launches of one run apart."""
+"""Hexadecimal digits of a launch's hash, which distinguishes the launches of one run."""
 FILE_DIGITS = 8
-"""Hexadecimal digits of the hash in the name of a ConfigMap that is named after its content."""
+"""Hexadecimal digits of the content hash in the name of a ConfigMap."""
 
 SUFFIX = "-xxxxx"
 """As long as what the API server appends to a `generateName`, of which Jobs make their pods' names."""
@@ -43,17 +43,17 @@ def sweep_file_name(sweep: str, digest: str) -> str:
 
 
 def ledger_name(run: str) -> str:
-    """The name of the ConfigMap that remembers a run's launch."""
+    """The name of the ConfigMap that records a run's launch."""
     return f"run-{run}"
 
 
 def object_name(workload: Workload, launch: str, number: int | None = None) -> str:
-    """The name of a launch's object; of a generated one its length is right, and the rest is the API server's.
+    """The name of a launch's object; if it is generated, a placeholder of the same length.
 
     Args:
-        workload: what is launched.
+        workload: the workload that is launched.
         launch: the launch's name.
-        number: that of the trial in its sweep; None: the launch is not a single trial.
+        number: the trial's number in its sweep; None if the launch is not a single trial.
 
     """
     fixed = workload.name if number is None else f"{workload.name}-{number}"
@@ -61,5 +61,5 @@ def object_name(workload: Workload, launch: str, number: int | None = None) -> s
 
 
 def indexed(workload: Workload) -> bool:
-    """Whether each pod of a Job has an index: a managed one records each of its completions apart."""
+    """Whether the pods of a Job have completion indexes: a managed Job records each completion separately."""
     return workload.kind == "Job" and workload.managed and workload.completions > 1

@@ -1,7 +1,7 @@
-"""The ConfigMap with a sweep's parameter file: its sets as committed, and which trial each completion index is.
+"""The ConfigMap with a sweep's parameter file: the committed sets, and the trial of each completion index.
 
-It is named after its content, and a launch keeps the one that it was launched with: whatever becomes of the sweep's
-files, a number means the same set to it for ever.
+The ConfigMap is named after its content, and a launch keeps the one that it was launched with. A number therefore
+always denotes the same set within a launch, whatever happens to the sweep's files.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,17 +18,16 @@ from trainstack.settings.search_space.hyperparams import SETS_FILE, ParameterSet
 from trainstack.settings.sections.sweeps import Sweep
 
 WITHDRAWN_FILE, STOPPED_FILE = "withdrawn.json", "stopped.json"
-"""Lists of run ids that come into a file while its Job is active: trials whose sets were taken out, and those among
-them that are to end though they run. They are not in the file's name."""
+"""Lists of run ids that are added to a file while its Job is active: trials whose sets were removed, and those among
+them that are stopped even if they are running. The file's name does not depend on them."""
 LIMIT_BYTES = 1 << 20
-"""What a ConfigMap holds."""
 
 Data = Mapping[str, str]
-"""What a ConfigMap of this kind holds, by file."""
+"""The content of the ConfigMap, by file name."""
 
 
 class TooManySetsError(WorkloadError):
-    """A sweep of more sets than a ConfigMap holds."""
+    """A sweep has more sets than fit into a ConfigMap."""
 
     def __init__(self, sweep: str, message: str, remedy: str) -> None:
         super().__init__(f"sweep {sweep}: {message}; {remedy}")
@@ -37,21 +36,21 @@ class TooManySetsError(WorkloadError):
 
 
 def jobs_data(sweep: Sweep) -> Data:
-    """The file of a sweep whose trials are launched one by one. Raises TooManySetsError."""
+    """The file of a sweep whose trials are launched individually. Raises TooManySetsError."""
     return _within_limit(sweep, lambda count: {SETS_FILE: _sets(sweep, count)})
 
 
 def batch_data(sweep: Sweep, members: Sequence[tuple[str, Trial]]) -> Data:
-    """The file of an Indexed Job of these trials, with their run ids. Raises TooManySetsError."""
+    """The file of an Indexed Job with the given trials, by run id. Raises TooManySetsError."""
     target = sweep.space.objective.target
-    # The wrapper judges a target by metrics.jsonl alone.
+    # The wrapper evaluates a target by metrics.jsonl only.
     judged = sweep.space.objective.model_dump(by_alias=True, exclude={"metrics_format"})
     objective = judged if target is not None else None
 
     def first(count: int) -> Data:
         entries = [_entry(each, trial) for each, trial in members if trial.number <= count]
         listed = canonical({"objective": objective, "trials": entries})
-        # All of them may be withdrawn later, and there must be room for that then.
+        # Reserve room for withdrawing all trials later.
         run_ids = [each["run_id"] for each in entries]
         return withdrawn({SETS_FILE: _sets(sweep, count), TRIALS_FILE: listed}, run_ids, run_ids)
 
@@ -59,22 +58,22 @@ def batch_data(sweep: Sweep, members: Sequence[tuple[str, Trial]]) -> Data:
 
 
 def check_size(sweep: Sweep) -> None:
-    """Raise TooManySetsError where a sweep could not be launched whole."""
+    """Raise TooManySetsError if a sweep cannot be launched as a whole."""
     if sweep.form == "indexed":
-        # Which run a trial is does not change how long its id is.
+        # All run ids have the same length.
         batch_data(sweep, [(run_id(sweep.name, f"{trial.number:0{RUN_DIGITS}}"), trial) for trial in trials(sweep)])
     elif sweep.space.file is not None:
         jobs_data(sweep)
 
 
 def file_name(sweep: str, data: Data) -> str:
-    """What the ConfigMap is called."""
+    """The name of the ConfigMap."""
     lasting = {name: text for name, text in data.items() if name not in (WITHDRAWN_FILE, STOPPED_FILE)}
     return sweep_file_name(sweep, digest(lasting))
 
 
 def file_config_map(name: str, sweep: str, namespace: str, stack: str, data: Data) -> Manifest:
-    """The ConfigMap."""
+    """The manifest of the ConfigMap."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -84,19 +83,19 @@ def file_config_map(name: str, sweep: str, namespace: str, stack: str, data: Dat
 
 
 def withdrawn(data: Data, run_ids: Iterable[str], stopped: Iterable[str]) -> Data:
-    """A file with these trials withdrawn, and these among them told to end."""
+    """A copy with the trials of `run_ids` withdrawn; those of `stopped` end even if they are running."""
     lists = {WITHDRAWN_FILE: sorted(run_ids), STOPPED_FILE: sorted(stopped)}
     lasting = {name: text for name, text in data.items() if name not in lists}
     return {**lasting, **{name: canonical(ids) for name, ids in lists.items() if ids}}
 
 
 def file_of(objects: Sequence[Mapping[str, Any]]) -> str | None:
-    """The name of the file that the pods of a launch mount; None where they mount none. See `mounted`."""
+    """The name of the parameter file that the pods of a launch mount; None if they mount none. See `mounted`."""
     return mounted(objects, SWEEP_VOLUME)
 
 
 def number_of(launch: Mapping[str, Any]) -> int | None:
-    """The number that the pods of a trial's launch are told; None where they are told none."""
+    """The trial number in the environment of a launch's pods; None for an Indexed Job and for a run."""
     for pods in launched_pods(launch):
         for container in pods.spec["containers"]:
             for variable in container.get("env") or ():
@@ -106,7 +105,7 @@ def number_of(launch: Mapping[str, Any]) -> int | None:
 
 
 def _sets(sweep: Sweep, count: int) -> str:
-    """hyperparams.yml as it is committed; with fewer sets than there are, as it would be."""
+    """hyperparams.yml as committed, or with its first `count` sets only."""
     sets = _of(sweep)
     return sweep.sets_text if count == len(sets) else text_of(sweep.name, sweep.space, sets[:count])
 
@@ -127,9 +126,9 @@ def _entry(run_id: str, trial: Trial) -> Manifest:
 
 
 def _within_limit(sweep: Sweep, first: Callable[[int], Data]) -> Data:
-    """The data of all sets, `first` giving it for as many as it is asked for.
+    """The data of all sets; `first(n)` returns the data of the first n sets.
 
-    Raises TooManySetsError, with how many would fit.
+    Raises TooManySetsError with the number of sets that fit.
     """
     count = len(_of(sweep))
     whole = first(count)
@@ -139,8 +138,8 @@ def _within_limit(sweep: Sweep, first: Callable[[int], Data]) -> Data:
     while too_many - fit > 1:
         middle = (fit + too_many) // 2
         fit, too_many = (middle, too_many) if _bytes(first(middle)) <= LIMIT_BYTES else (fit, middle)
-    message = f"its {count} sets need {_bytes(whole)} bytes, and a ConfigMap holds {LIMIT_BYTES}: {fit} sets fit"
-    raise TooManySetsError(sweep.name, message, "make a second sweep of the others")
+    message = f"its {count} sets need {_bytes(whole)} bytes, but a ConfigMap holds {LIMIT_BYTES} ({fit} sets)"
+    raise TooManySetsError(sweep.name, message, "move the others to a second sweep")
 
 
 def _bytes(data: Data) -> int:

@@ -1,4 +1,4 @@
-"""The pods of a workload: its roles, each with what it says differently from the workload."""
+"""The pods of a workload by role, with each role's overrides applied."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,18 +7,18 @@ from types import MappingProxyType
 from trainstack.settings.sections.workloads import Mount, ReplicatedJob, Resources, Role, Workload
 
 ONLY_ROLE = "Pod"
-"""The role of pods of a kind that has no roles."""
+"""The role of pods of a kind without roles."""
 NODE = "node"
-"""What Trainer calls the Job, and the container, in which each node of a TrainJob trains."""
+"""Trainer's name of the Job, and of the container, in which the nodes of a TrainJob train."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pod:
-    """A role's pods as they will be."""
+    """A role's pods with its overrides applied."""
 
     role: str
     replicas: int
-    """How many: the role's replicas, or the Job's completions."""
+    """The role's replicas, or the Job's completions."""
     command: tuple[str, ...]
     args: tuple[str, ...]
     env: Mapping[str, str]
@@ -26,11 +26,11 @@ class Pod:
     resources: Resources
     annotations: Mapping[str, str]
     restart_policy: str | None
-    """Of a role; None: the operator's own default."""
+    """None for the operator's default."""
 
 
 def pods(workload: Workload) -> tuple[Pod, ...]:
-    """The workload's pods by role, the master first; of a JobSet in the order of its Jobs."""
+    """The workload's pods by role, the master first; for a JobSet in the order of its Jobs."""
     if workload.replicated_jobs:
         return tuple(
             _overridden(workload, job, job.name, job.replicas * (job.completions or job.parallelism))

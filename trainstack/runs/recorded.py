@@ -1,4 +1,4 @@
-"""Launches as the engine's state or a ledger records them, to find those whose labels were removed."""
+"""Launches recorded in the engine's state or in a ledger, used to find those whose labels were removed."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -9,48 +9,48 @@ from trainstack.runs.records import Ledger
 from trainstack.runs.status.kinds import KINDS
 
 RUNS, SWEEP = "trainstack:training:Runs", "trainstack:training:Sweep"
-"""The type tokens of the components that launches belong to."""
+"""The type tokens of the parent components of launches."""
 
 _FOUND_BY = (STACK, RUN, LAUNCH)
 """The labels without which a launch is not listed."""
 _REMEMBERED = "trainstack.dev/"
-"""The prefix of our labels."""
+"""The prefix of trainstack's labels."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedLaunch:
-    """A launch that the engine's state, or a ledger, records. Its object may be gone."""
+    """A launch recorded in the engine's state or in a ledger. Its object may have been deleted."""
 
     api_version: str
     kind: str
     namespace: str
     name: str
-    """Empty in a ledger alone where the API server chose it."""
+    """Empty if only a ledger records the launch and the API server generated the name."""
     uid: str
-    """Empty where it is not known: a ledger is written without it."""
+    """Empty if unknown: a ledger does not contain it."""
     labels: Mapping[str, str]
-    """The labels at its creation, as far as they are known."""
+    """The labels at creation, as far as they are known."""
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """The identity by which it is found."""
+        """The apiVersion, kind, namespace and name of the object."""
         metadata = {"namespace": self.namespace, "name": self.name}
         return {"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata}
 
     def is_same(self, metadata: Mapping[str, Any]) -> bool:
-        """Whether a live object of this name is this launch, and no other one of a fixed name."""
+        """Whether a live object of this name is this launch, and not another launch with the same fixed name."""
         if self.uid:
             return bool(metadata["uid"] == self.uid)
         own = self.labels.get(LAUNCH)
         return own == self.name or (metadata.get("labels") or {}).get(LAUNCH) == own
 
     def lost(self, body: Mapping[str, Any]) -> Mapping[str, str]:
-        """The labels for finding launches that the live object lacks."""
+        """The recorded labels for listing launches that the live object lacks."""
         live = body["metadata"].get("labels") or {}
         return {key: self.labels[key] for key in _FOUND_BY if key in self.labels and live.get(key) != self.labels[key]}
 
     def with_labels(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The live object with our labels as they were recorded."""
+        """The live object with trainstack's labels as recorded."""
         recorded = {key: value for key, value in self.labels.items() if key.startswith(_REMEMBERED)}
         return {
             **body,
@@ -69,11 +69,11 @@ class StateResource:
     name: str
     """Its Pulumi name."""
     outputs: Mapping[str, Any]
-    """Of a Kubernetes object: the whole live object at the last operation or refresh."""
+    """For a Kubernetes object, the live object at the last operation or refresh."""
 
 
 def state_resource(urn: str, outputs: Mapping[str, Any] | None) -> StateResource:
-    """A resource of the engine's state, by its URN."""
+    """Build a resource of the engine's state from its URN and outputs."""
     # urn:pulumi:<stack>::<project>::<parent's type>$<type>::<name>; a name may hold `::`.
     *_, types, name = urn.split("::", 3)
     parents, _, own = types.rpartition("$")
@@ -81,7 +81,7 @@ def state_resource(urn: str, outputs: Mapping[str, Any] | None) -> StateResource
 
 
 def type_token(api_version: str, kind: str) -> str:
-    """The type by which the engine knows a kind: that of the generated SDK."""
+    """The Pulumi type token of a kind, as in the generated SDK."""
     return f"kubernetes:{api_version if '/' in api_version else f'core/{api_version}'}:{kind}"
 
 
@@ -89,7 +89,7 @@ _LAUNCH_TYPES = {type_token(facts.api_version, kind): (facts.api_version, kind) 
 
 
 def recorded_launches(stack: str, state: Iterable[StateResource]) -> tuple[RecordedLaunch, ...]:
-    """The launches in a stack's state, also those whose objects are gone since the last refresh."""
+    """The launches in a stack's state, including those whose objects were deleted since the last refresh."""
     return tuple(
         _of_state(stack, resource)
         for resource in state
@@ -102,8 +102,8 @@ def recorded_launches(stack: str, state: Iterable[StateResource]) -> tuple[Recor
 def _of_state(stack: str, resource: StateResource) -> RecordedLaunch:
     api_version, kind = _LAUNCH_TYPES[resource.type]
     metadata = resource.outputs["metadata"]
-    # A refresh may have read an object whose labels were removed. The provider keeps what was declared as `__inputs`,
-    # and a derived name has its launch and its run.
+    # A refresh may have read an object whose labels were removed. The provider keeps the declared object in
+    # `__inputs`, and a derived name contains the launch and the run.
     declared = (resource.outputs.get("__inputs") or {}).get("metadata") or {}
     launch = resource.name.rpartition("/")[2]
     named = {STACK: stack, LAUNCH: launch, RUN: launch.rpartition("-")[0] or launch}
@@ -118,10 +118,10 @@ def _of_state(stack: str, resource: StateResource) -> RecordedLaunch:
 
 
 def merged(state: Iterable[RecordedLaunch], ledgers: Iterable[Ledger]) -> list[RecordedLaunch]:
-    """The launches that the engine's state or a ledger records, once each.
+    """The launches recorded in the engine's state or in a ledger, once each.
 
-    The state has the uid; the ledger has the labels that the launch was made with, where a refresh of the state has
-    read what is left of them. A ledger alone does not know a name that the API server chose.
+    The state has the uid. The ledger has the labels that the launch was created with, which a refresh may have dropped
+    from the state. A ledger does not have a name that the API server generated.
     """
     found = {_place(launch): launch for launch in map(launch_of, ledgers) if launch.name}
     for launch in state:

@@ -1,4 +1,4 @@
-"""The ConfigMaps of a launch: the wrapper that its pods run, and the ledger that first claims and then records it."""
+"""The ConfigMaps of a launch: the wrapper that its pods run, and the ledger that claims and then records it."""
 
 import hashlib
 import json
@@ -17,16 +17,16 @@ from trainstack.runs.names import ledger_name, wrapper_name
 LEDGER_OF_RUN = "run"
 """The value of the label LEDGER on a run's ledger."""
 LEDGER_OF_BATCH = "batch"
-"""The same of the Indexed Job of many trials."""
+"""The value of the label LEDGER on the ledger of an Indexed Job of many trials."""
 LAUNCHED = "launched"
-"""The key that completes a claim; its value is always `true`."""
+"""The key that marks a claim as launched; its value is always `true`."""
 _MOST_BYTES = 1 << 20
-"""What the API server accepts as the data of a ConfigMap (MaxSecretSize in Kubernetes' core validation)."""
+"""The API server's limit on the data of a ConfigMap (MaxSecretSize in Kubernetes' core validation)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ledger:
-    """What is remembered of a run that was launched."""
+    """The record of a launched run."""
 
     run_id: str
     workload: str
@@ -34,23 +34,23 @@ class Ledger:
     attempt: int
     launch_name: str
     launch: Mapping[str, Any]
-    """The launch's manifest, as it was declared."""
+    """The launch's manifest as declared."""
     companions: tuple[Mapping[str, Any], ...] = ()
-    """The objects that it refers to, as they were declared with it."""
+    """The objects that the launch refers to, as declared with it."""
     sweep: str = ""
-    """The sweep that it is of; empty: of none."""
+    """The sweep that the launch belongs to; empty for a run outside sweeps."""
     trials: tuple[str, ...] = ()
-    """Of an Indexed Job of many trials: their run ids by completion index; empty where a trial is this launch's no
-    more, since its set was taken out, or it failed and was launched again. Empty altogether for a run."""
+    """For an Indexed Job of many trials, their run ids by completion index. An entry is empty if the trial no longer
+    belongs to this launch, because its set was removed or because it failed and was launched again. Empty for a run."""
 
     @property
     def objects(self) -> tuple[Mapping[str, Any], ...]:
-        """All of them, in the order of their creation."""
+        """The companions and the launch, in the order of their creation."""
         return (*self.companions, self.launch)
 
 
 def wrapper_config_map(namespace: str, stack: str, source: str) -> Manifest:
-    """The wrapper's source, named after its content: pods never see it change."""
+    """The ConfigMap with the wrapper's source. It is named after its content, so it never changes under a pod."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -66,15 +66,15 @@ def wrapper_reference(source: str) -> str:
 
 
 def wrapper_sources(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """The sources that live wrappers hold, by the name that their content has; an edited one is left out."""
+    """The sources in live wrapper ConfigMaps, by the name derived from the content, which differs for an edited one."""
     sources = ((each.get("data") or {}).get(WRAPPER_FILE, "") for each in config_maps)
     return {wrapper_reference(source): source for source in sources if source}
 
 
 def wrapper_of(objects: Sequence[Mapping[str, Any]]) -> str | None:
-    """The name of the wrapper that the pods of a launch mount; None where they are not managed. See `mounted`.
+    """The name of the wrapper that the pods of a launch mount; None if they are not managed. See `mounted`.
 
-    Raises WorkloadError for a launch whose pods cannot be read: somebody edited the ledger that holds it.
+    Raises WorkloadError if the pods cannot be read because the ledger was edited.
     """
     try:
         return mounted(objects, WRAPPER_VOLUME)
@@ -94,11 +94,11 @@ class Claim:
 
 
 def ledger_config_map(stack: str, ledger: Ledger) -> Manifest:
-    """The ledger of a launch that was made.
+    """The ConfigMap that records a launch.
 
-    It is applied with force: the claim that it completes was created, and other field managers are checked beforehand.
+    It is applied with force, because it completes an existing claim; other field managers are checked beforehand.
 
-    Raises WorkloadError when it is larger than a ConfigMap may be.
+    Raises WorkloadError if it exceeds the maximum size of a ConfigMap.
     """
     of = LEDGER_OF_BATCH if ledger.trials else LEDGER_OF_RUN
     labels = {LEDGER: of, RUN: ledger.run_id, WORKLOAD: ledger.workload}
@@ -116,9 +116,9 @@ def ledger_config_map(stack: str, ledger: Ledger) -> Manifest:
     }
     if (size := sum(len(key) + len(value) for key, value in data.items())) > _MOST_BYTES:
         raise WorkloadError(
-            f"workload {ledger.workload}: the ledger of {ledger.run_id} would hold {size} bytes, but a ConfigMap has "
+            f"workload {ledger.workload}: the ledger of {ledger.run_id} needs {size} bytes, but a ConfigMap holds "
             f"at most {_MOST_BYTES}; a run that cannot be recorded is not launched. Shorten its arguments, environment "
-            "or annotations, or put long values into files of the image or of a volume"
+            "or annotations, or move long values into files in the image or on a volume"
         )
     name = ledger_name(ledger.run_id)
     return {
@@ -130,9 +130,9 @@ def ledger_config_map(stack: str, ledger: Ledger) -> Manifest:
 
 
 def claim_config_map(ledger: Mapping[str, Any], now: datetime) -> Manifest:
-    """The claim that comes before a launch, from the ledger that will complete it.
+    """The claim that precedes a launch, derived from the ledger that will replace it.
 
-    It keeps the ledger's annotations: one names the state that owns it, without which it would be another state's.
+    It keeps the ledger's annotations, one of which names the state that owns it.
     """
     annotations = {**ledger["metadata"].get("annotations", {}), CLAIM: now.isoformat(timespec="seconds")}
     return {
@@ -143,7 +143,7 @@ def claim_config_map(ledger: Mapping[str, Any], now: datetime) -> Manifest:
 
 
 def read_claim(config_map: Mapping[str, Any]) -> Claim | None:
-    """The claim that a ledger still is; None of one whose launch was made. Raises WorkloadError as `read_ledger`."""
+    """The claim in a ledger's ConfigMap; None if the launch was made. Raises WorkloadError as `read_ledger` does."""
     since = (config_map["metadata"].get("annotations") or {}).get(CLAIM)
     if since is None or LAUNCHED in (config_map.get("data") or {}):
         return None
@@ -161,7 +161,7 @@ def read_claim(config_map: Mapping[str, Any]) -> Claim | None:
 def read_ledger(config_map: Mapping[str, Any]) -> Ledger:
     """The inverse of `ledger_config_map`.
 
-    Raises WorkloadError for an object that is no ledger of ours any more.
+    Raises WorkloadError if the ConfigMap is not a valid ledger.
     """
     name, namespace = config_map["metadata"]["name"], config_map["metadata"]["namespace"]
     data = config_map.get("data") or {}
@@ -179,13 +179,13 @@ def read_ledger(config_map: Mapping[str, Any]) -> Ledger:
         )
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise WorkloadError(
-            f"ConfigMap {namespace}/{name} remembers a launch, but cannot be read ({error!r}): it was edited. Restore "
+            f"ConfigMap {namespace}/{name} records a launch, but cannot be read ({error!r}): it was edited. Restore "
             "it; without it the run counts as never launched and is trained again"
         ) from error
 
 
 def _object(value: Any) -> Mapping[str, Any]:
-    """The value, if it can be a manifest. Raises TypeError for any other."""
+    """Return the value if it is shaped like a manifest; raise TypeError otherwise."""
     if not isinstance(value, dict) or not isinstance(value["kind"], str) or not isinstance(value["metadata"], dict):
         raise TypeError(f"not a manifest: {str(value)[:100]}")
     return value

@@ -1,13 +1,13 @@
-"""Which trials of a sweep this change may launch, must leave alone, or must refuse to touch.
+"""Decide which trials of a sweep a change may launch, must leave unchanged, or must refuse to change.
 
-Pure. A trial is known by its ledger, by its live launch, or as one of a batch's; a known one stays with what it has,
-whatever form the sweep has now. What is left is new, and launched in the sweep's form. Beyond the rules of runs
+Pure. A trial is known by its ledger, by its live launch, or as part of a batch; a known trial keeps its launch,
+whatever the sweep's form is now. Other trials are launched in the sweep's form. In addition to the rules of runs
 (trainstack/runs/launches.py) and of batches (trainstack/sweeps/indexed.py):
 
-- a trial whose set was taken out goes while it is queued, and runs on unless `stop` names it;
-- one that is trained otherwise now, or whose sweep is gone, is refused while it is active, unless `stop` names it or
+- a trial whose set was removed is deleted if it is queued, and keeps running unless `stop` names it;
+- a change that trains an active trial differently or removes its sweep is refused, unless `stop` names the trial or
   the sweep;
-- of form `jobs` no more trials are declared at once than `parallelism` says; the others wait for a further `up`;
+- of form `jobs` at most `parallelism` trials are declared at once; the others wait for a later `up`;
 - two trials of one fixed name are refused: the number in the name is that of the set at the time of its launch.
 """
 
@@ -23,29 +23,29 @@ from trainstack.sweeps import indexed as batches
 from trainstack.sweeps.launches import PlannedSweep
 
 _NAMED = 3
-"""So many trials are named; of more their number is told."""
+"""The number of trials that a message names; the others are counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SweepDecision:
-    """What to declare of a sweep, and what stands against it."""
+    """What to declare of a sweep, and the reasons to refuse the change."""
 
     name: str
     launches: tuple[Ledger, ...] = ()
     ledgers: tuple[Ledger, ...] = ()
     files: tuple[tuple[str, str, Data], ...] = ()
-    """The files that the launches mount: namespace, name and content."""
+    """The files that the launches mount, as namespace, name and content."""
     waiting: tuple[str, ...] = ()
-    """Trials that are not launched yet, since others take all places."""
+    """Trials that are not launched yet because of `parallelism`."""
     held: tuple[str, ...] = ()
-    """Trials that are not launched yet, since the sweep depends on runs that have not ended well."""
+    """Trials that are not launched yet because runs that the sweep depends on have not succeeded."""
     refusals: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
 @dataclass
 class _Found:
-    """What is gathered on the way to a decision."""
+    """The intermediate state of a decision."""
 
     launches: list[Ledger] = field(default_factory=list)
     ledgers: list[Ledger] = field(default_factory=list)
@@ -53,9 +53,9 @@ class _Found:
     refusals: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     known: set[str] = field(default_factory=set)
-    """Run ids of trials that stay with what they have."""
+    """Run ids of trials that keep their launch."""
     places: int = 0
-    """Trials that may be at work at once, of all that is declared."""
+    """Trials that may run at once in all declared launches."""
 
     def add(self, launch: Ledger | None, ledger: Ledger | None) -> None:
         self.launches += [launch] if launch else []
@@ -73,17 +73,17 @@ def decide(
     held: bool = False,
     claims: Sequence[Claim] = (),
 ) -> SweepDecision:
-    """Hold a sweep's trials against the live ones.
+    """Decide on a sweep's trials, given the live ones.
 
     Args:
-        planned: the sweep as it is declared.
+        planned: the declared sweep.
         live: its launches in the cluster.
         ledgers: its ledgers in the cluster.
         files: its files in the cluster, by name.
         stop: run ids, ids of batches and names of sweeps that the environment lets this change stop.
-        now: for the age of a launch in a refusal.
-        held: nothing new may be launched, since it depends on runs that have not ended well.
-        claims: the ledgers of launches that were claimed, and of which the cluster has nothing.
+        now: the current time, for ages in refusals.
+        held: whether a run that the sweep depends on has not succeeded yet, so that no trial may be launched.
+        claims: the ledgers of claimed launches that have no object in the cluster.
 
     Raises WorkloadError for a launch that cannot be built.
 
@@ -111,8 +111,8 @@ def decide(
     found.refusals += _of_one_name(name, found.launches)
     if waiting:
         found.notes.append(
-            f"{name}: {_several(waiting)} not launched yet, since parallelism is {planned.sweep.parallelism}; "
-            "`trainstack up` does so as places get free, and so does each further `up`"
+            f"{name}: {_several(waiting)} not launched yet because parallelism is {planned.sweep.parallelism}; "
+            "`trainstack up` launches them as running trials end, and so does each later `up`"
         )
     return SweepDecision(
         name=name,
@@ -127,14 +127,14 @@ def decide(
 
 
 def undeclared(name: str, live: Sequence[LiveLaunch], stop: Sequence[str], now: datetime) -> SweepDecision:
-    """Hold the live launches of a sweep that the environment has no more: what is active goes only by name."""
+    """Decide on the live launches of a removed sweep: active ones are deleted only if `stop` names them."""
     active = [each for each in live if each.active and not {each.run_id, name} & {*stop}]
-    why = "the sweep was taken out of the environment"
+    why = "the sweep was removed from the environment"
     return SweepDecision(name=name, refusals=(_stops(name, active, why, now),) if active else ())
 
 
 def stoppable(live: Sequence[LiveLaunch], files: Mapping[str, Data]) -> set[str]:
-    """What `stop` may name of these launches of sweeps: run ids of trials, ids of batches, names of sweeps."""
+    """The valid entries of `stop` for these launches: run ids of trials, ids of batches, names of sweeps."""
     names = set()
     for each in live:
         if each.sweep is not None:
@@ -156,7 +156,7 @@ def _batches(
         found.add(judged.launch, judged.ledger)
         found.refusals += [judged.refusal] if judged.refusal else []
         found.notes += [judged.note] if judged.note else []
-        # Those of a batch that is refused are nobody else's either.
+        # The trials of a refused batch are not launched elsewhere either.
         found.known |= {*(judged.ledger.trials if judged.ledger else batch.members if judged.refusal else ())}
         if judged.launch is not None and judged.data is not None:
             found.files[file_of(judged.launch.objects) or ""] = judged.data
@@ -172,7 +172,7 @@ def _jobs(
     now: datetime,
     found: _Found,
 ) -> dict[str, Ledger]:
-    """Judge the trials that have launches of their own; return those that are to be launched again, by run id."""
+    """Decide on trials with launches of their own; return those to launch again, by run id."""
     remembered = {each.run_id: each for each in ledgers if not each.trials}
     objects: dict[str, list[LiveLaunch]] = {}
     for each in live:
@@ -185,35 +185,37 @@ def _jobs(
         if run_id in found.known:
             continue
         found.known.add(run_id)
-        here, before = objects.get(run_id, []), remembered.get(run_id)
-        told = here[0].sweep if here and before is None else None
-        wanted = planned.job(run_id, number=told.number if told else None, file=told.file if told else None)
+        found_live, before = objects.get(run_id, []), remembered.get(run_id)
+        launched = found_live[0].sweep if found_live and before is None else None
+        wanted = planned.job(
+            run_id, number=launched.number if launched else None, file=launched.file if launched else None
+        )
         may_stop = bool({run_id, planned.sweep.name} & {*stop})
-        judged = launches.judge(wanted, here, before, now, may_stop=may_stop)
+        judged = launches.judge(wanted, found_live, before, now, may_stop=may_stop)
         found.refusals += [judged.refusal] if judged.refusal else []
-        if judged.launch is not None and judged.launch.launch_name not in {each.launch for each in here}:
+        if judged.launch is not None and judged.launch.launch_name not in {each.launch for each in found_live}:
             again[run_id] = judged.launch
             continue
         found.add(judged.launch, judged.ledger)
-        found.places += any(each.active for each in here)
-        settled += [run_id] if judged.note and not here else []
-        frozen += [run_id] if judged.note and here else []
+        found.places += any(each.active for each in found_live)
+        settled += [run_id] if judged.note and not found_live else []
+        frozen += [run_id] if judged.note and found_live else []
     if settled:
         found.notes.append(
-            f"{planned.sweep.name}: {_several(settled)} launched before and settled; raise `run.attempt` to train again"
+            f"{planned.sweep.name}: {_several(settled)} already settled; raise `run.attempt` to train again"
         )
     if frozen:
         found.notes.append(
-            f"{planned.sweep.name}: {_several(frozen)} at work: the edit (memory, queue, labels, …) reaches the next "
-            "launch"
+            f"{planned.sweep.name}: {_several(frozen)} active: the edit (memory, queue, labels, …) takes effect "
+            "at the next launch"
         )
-    others = [each for run_id, here in objects.items() if run_id not in planned.trials for each in here]
+    others = [each for run_id, own_live in objects.items() if run_id not in planned.trials for each in own_live]
     _out(planned, others, remembered, stop, now, found)
     return again
 
 
 def _claimed(planned: PlannedSweep, claims: Sequence[Claim], now: datetime, found: _Found) -> None:
-    """Judge claims by those of their trials that the sweep still has, and that no other launch has taken."""
+    """Decide on claims by their trials that are still in the sweep and have no other launch."""
     for claim in claims:
         trials = {claim.ledger.run_id, *claim.ledger.trials} & ({*planned.trials} - found.known)
         if trials and (refusal := launches.may_have_ended(claim, now)):
@@ -229,18 +231,18 @@ def _out(
     now: datetime,
     found: _Found,
 ) -> None:
-    """Judge the live launches of trials that the sweep has no more."""
+    """Decide on the live launches of trials that are no longer in the sweep."""
     name = planned.sweep.name
     sets = {each.trial.set_id for each in planned.planned}
     active = [each for each in live if each.active and not {each.run_id, name} & {*stop}]
     edited = [each for each in active if each.sweep is not None and each.sweep.set_id in sets]
     if edited:
-        found.refusals.append(_stops(name, edited, "what they run was edited", now))
+        found.refusals.append(_stops(name, edited, "their definition was edited", now))
     on = [each for each in active if each not in edited and each.phase == "running"]
     for each in on:
         before = remembered.get(each.run_id)
         if before is None or before.launch_name != each.launch:
-            why = "their sets were taken out, and an interrupted `up` left no ledger that tells what was launched"
+            why = "their sets were removed, and an interrupted `up` left no ledger of their launch"
             found.refusals.append(_stops(name, [each], why, now))
             continue
         found.add(before, before)
@@ -248,7 +250,7 @@ def _out(
     if on:
         ids = [each.run_id for each in on]
         found.notes.append(
-            f"{name}: {_several(ids)} running on, though the set was taken out; to stop, name it: "
+            f"{name}: {_several(ids)} still running although the set was removed; to stop, set "
             f"trainstack:workloads: stop: [{', '.join(ids)}]"
         )
 
@@ -260,10 +262,10 @@ def _keep_failed(
     ledgers: Sequence[Ledger],
     found: _Found,
 ) -> None:
-    """Leave what failed as it is, where there is no place yet to launch it again."""
-    there = {each.launch for each in live}
+    """Keep failed launches until there is room to launch them again."""
+    live_names = {each.launch for each in live}
     for each in ledgers:
-        if each.run_id in waiting and each.run_id in again and each.launch_name in there:
+        if each.run_id in waiting and each.run_id in again and each.launch_name in live_names:
             found.add(each, each)
 
 
@@ -278,7 +280,7 @@ def _launch_batch(planned: PlannedSweep, run_ids: Sequence[str], found: _Found) 
 
 
 def _of_one_name(sweep: str, launched: Sequence[Ledger]) -> Iterator[str]:
-    """Refuse two launches of one object name, which a fixed name has after the sets were renumbered."""
+    """Refuse launches with the same fixed object name, which occur after the sets were renumbered."""
     first: dict[tuple[str, str], Ledger] = {}
     for ledger in launched:
         name = ledger.launch["metadata"].get("name")
@@ -286,13 +288,13 @@ def _of_one_name(sweep: str, launched: Sequence[Ledger]) -> Iterator[str]:
         if other is not ledger:
             yield (
                 f"sweep {sweep}: {other.run_id} and {ledger.run_id} cannot both be launched as {name}: the numbers of "
-                "the sets have changed. Add new sets after the others, remove the launch that has ended, or set "
+                "the sets have changed. Add new sets after the others, delete the completed launch, or set "
                 "run.naming to derived or generated"
             )
 
 
 def _mounted(launched: Sequence[Ledger], files: Mapping[str, Data]) -> Iterator[tuple[str, str, Data]]:
-    """The files that these launches mount, of which what they hold is known."""
+    """The files that the launches mount, as far as their content is known."""
     named = {(each.namespace, file_of(each.objects)) for each in launched}
     for namespace, name in sorted((namespace, name) for namespace, name in named if name in files and name):
         yield namespace, name, files[name]
@@ -302,14 +304,14 @@ def _stops(name: str, live: Sequence[LiveLaunch], why: str, now: datetime) -> st
     oldest = min(live, key=lambda each: each.created)
     several, named = _several([each.run_id for each in live]), live[0].run_id if len(live) == 1 else name
     return (
-        f"sweep {name}: {several} at work or queued since {age(oldest, now)}, and this change would delete that, "
-        f"because {why}. Undo the edit, wait for it (trainstack wait {named}), or let it be stopped: "
+        f"sweep {name}: {several} active (for {age(oldest, now)}), and this change would delete the launch, "
+        f"because {why}. Undo the edit, wait for it (trainstack wait {named}), or stop it: "
         f"trainstack:workloads: stop: [{named}]"
     )
 
 
 def _several(run_ids: Sequence[str]) -> str:
-    """The trials as the beginning of a sentence: `digits-… is`, `digits-… and 4 other trials are`."""
+    """The trials as the subject of a sentence: `digits-… is`, `digits-… and 4 other trials are`."""
     named, left = ", ".join(run_ids[:_NAMED]), len(run_ids) - _NAMED
     if left > 0:
         return f"{named} and {left} other trial{'' if left == 1 else 's'} are"

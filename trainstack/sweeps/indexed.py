@@ -1,7 +1,7 @@
-"""What becomes of a sweep's Indexed Jobs, each of which executes many trials.
+"""Decide on a sweep's Indexed Jobs, each of which executes many trials.
 
-Pure. A batch is launched once, as a run is, and its trials are its own until they are launched elsewhere: its ledger
-says by completion index which are. The rules (docs/decisions/0008-sweeps.md):
+Pure. Like a run, a batch is launched once. A trial belongs to it until it is launched elsewhere: the batch's ledger
+lists its trials by completion index. The rules (docs/decisions/0008-sweeps.md):
 
 - one that waits or runs is frozen; trials whose sets were taken out are withdrawn from it, and do not begin;
 - one that would train other things than it was launched for is refused unless `stop` names it or its sweep;
@@ -22,38 +22,38 @@ from trainstack.sweeps.launches import PlannedSweep
 
 @dataclass(frozen=True)
 class Batch:
-    """An Indexed Job of many trials, as far as the cluster knows it."""
+    """An Indexed Job of many trials, as recorded in the cluster."""
 
     run_id: str
-    """The batch's id, where a run has its own."""
+    """The batch's id, in place of a run id."""
     launch: LiveLaunch | None
-    """None: its object is gone."""
+    """None if its object was deleted."""
     ledger: Ledger | None
-    """None: an `up` was interrupted after it was launched."""
+    """None if an `up` was interrupted after launching it."""
     members: tuple[str, ...]
-    """Its trials by completion index; empty where one is its no more."""
+    """Its trials by completion index; empty for a trial that no longer belongs to it."""
     data: Data
-    """Its file; {} where that is gone."""
+    """Its file; {} if it was deleted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """What becomes of one batch."""
+    """The decision on one batch."""
 
     launch: Ledger | None = None
     """The object to declare."""
     ledger: Ledger | None = None
-    """What to remember."""
+    """The ledger to keep."""
     data: Data | None = None
-    """What its file is to hold, where that changes."""
+    """The new content of its file, if it changes."""
     refusal: str = ""
     note: str = ""
 
 
 def batches(live: Sequence[LiveLaunch], ledgers: Sequence[Ledger], files: Mapping[str, Data]) -> list[Batch]:
-    """A sweep's batches, of which each trial is in one, the live ones last and by age.
+    """A sweep's batches, the live ones last and by age. Each trial is in one batch.
 
-    Where an interrupted `up` has left a trial in two, it is the later one's: a live one's before all.
+    A trial that an interrupted `up` left in two batches belongs to the later one, and to a live one first.
     """
     remembered = {ledger.launch_name: ledger for ledger in ledgers if ledger.trials}
     found: list[Batch] = []
@@ -75,13 +75,13 @@ def batches(live: Sequence[LiveLaunch], ledgers: Sequence[Ledger], files: Mappin
 
 
 def sets_of(data: Data) -> dict[str, str]:
-    """By run id, in the order of the completion indexes, the ids of the sets of a file's trials."""
+    """The ids of the sets of a file's trials by run id, in the order of the completion indexes."""
     listed = json.loads(data.get(TRIALS_FILE, '{"trials": []}'))
     return {str(each["run_id"]): str(each["id"]) for each in listed["trials"]}
 
 
 def judge(batch: Batch, planned: PlannedSweep, stop: Sequence[str], now: datetime) -> Judgement:
-    """Hold a batch against the sweep as it is declared."""
+    """Decide on a batch, given the declared sweep."""
     wanted = tuple(run_id if run_id in planned.trials else "" for run_id in batch.members)
     launch = batch.launch
     if launch is None:
@@ -107,13 +107,13 @@ def _active(
     stop: Sequence[str],
     now: datetime,
 ) -> Judgement:
-    """One that waits or runs, and goes on."""
+    """Keep a queued or running batch."""
     ledger = _known(batch, launch, planned)
     if ledger is None:
         return Judgement(refusal=_lost(batch, launch, now))
     left = [run_id for run_id, done in zip(wanted, _succeeded(launch, wanted), strict=True) if run_id and not done]
     if launch.phase == "queued" and not left:
-        note = f"{batch.run_id} waits no more: the sets of all its trials were taken out"
+        note = f"{batch.run_id} is no longer queued: the sets of all its trials were removed"
         return replace(_remembered(batch, _succeeded(launch, wanted)), note=note)
     ledger = replace(ledger, trials=wanted)
     own = {*wanted}
@@ -121,12 +121,12 @@ def _active(
     data = withdrawn(batch.data, out, [run_id for run_id in out if run_id in stop])
     note = ""
     if not _as_launched(batch, launch, planned):
-        note = f"{batch.run_id} is {launch.phase}: the edit (memory, queue, labels, …) reaches the sweep's next launch"
+        note = f"{batch.run_id} is {launch.phase}: the edit (memory, queue, labels, …) takes effect at the next launch"
     return Judgement(launch=ledger, ledger=ledger, data=data if batch.data else None, note=note)
 
 
 def _ended(batch: Batch, launch: LiveLaunch, wanted: tuple[str, ...], planned: PlannedSweep) -> Judgement:
-    """One whose object is there still."""
+    """Decide on a batch that has ended and whose object still exists."""
     as_launched = _as_launched(batch, launch, planned)
     if launch.phase == "failed" and not as_launched:
         wanted = _succeeded(launch, wanted)
@@ -134,7 +134,7 @@ def _ended(batch: Batch, launch: LiveLaunch, wanted: tuple[str, ...], planned: P
         return Judgement()
     ledger = _known(batch, launch, planned)
     if ledger is None:
-        note = f"{batch.run_id}, which an interrupted `up` left without a ledger, is settled, and its object goes"
+        note = f"{batch.run_id}, left without a ledger by an interrupted `up`, is settled; its object is deleted"
         now = planned.batch([run_id for run_id in wanted if run_id], "")
         return Judgement(ledger=replace(now, run_id=batch.run_id, trials=wanted), note=note)
     ledger = replace(ledger, trials=wanted)
@@ -142,14 +142,14 @@ def _ended(batch: Batch, launch: LiveLaunch, wanted: tuple[str, ...], planned: P
 
 
 def _remembered(batch: Batch, kept: tuple[str, ...]) -> Judgement:
-    """Its object is not declared; the trials that are still its own are remembered."""
+    """Keep only the ledger, for the trials that still belong to the batch."""
     if batch.ledger is None or not any(kept):
         return Judgement()
     return Judgement(ledger=replace(batch.ledger, trials=kept))
 
 
 def _known(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> Ledger | None:
-    """What the live object was launched as; None where nothing tells it."""
+    """The ledger of the live object; None if it cannot be determined."""
     if batch.ledger is not None:
         return batch.ledger
     if not batch.members or not _as_launched(batch, launch, planned):
@@ -159,7 +159,7 @@ def _known(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> Ledger | 
 
 
 def _as_launched(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> bool:
-    """Whether its launch part, what is alike for all trials, was not edited since."""
+    """Whether its launch part, which all trials share, has not been edited since."""
     if planned.sweep.run.kind != "Job" or not planned.sweep.run.managed:
         return False
     like = dict(batch.ledger.launch) if batch.ledger else None
@@ -167,7 +167,7 @@ def _as_launched(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> boo
 
 
 def _edited(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> list[str]:
-    """The trials that have not succeeded and whose sets the sweep still has, but as other runs."""
+    """The trials that have not succeeded and whose sets are still in the sweep, but with another definition."""
     sets, done = sets_of(batch.data), _done(launch)
     wanted = {each.trial.set_id for each in planned.planned}
     return [
@@ -188,8 +188,8 @@ def _done(launch: LiveLaunch) -> frozenset[int]:
 
 def _trained_anew(batch: Batch, launch: LiveLaunch, run_ids: Sequence[str], now: datetime) -> str:
     return (
-        f"{_state(batch, launch, now)} and this change would train {len(run_ids)} of its trials anew, because what "
-        f"they run was edited. Undo the edit, wait for it (trainstack wait {batch.run_id}), or let it be stopped: "
+        f"{_state(batch, launch, now)} and this change would train {len(run_ids)} of its trials anew, because "
+        f"their definition was edited. Undo the edit, wait for it (trainstack wait {batch.run_id}), or stop it: "
         f"trainstack:workloads: stop: [{batch.run_id}]"
     )
 
@@ -197,10 +197,10 @@ def _trained_anew(batch: Batch, launch: LiveLaunch, run_ids: Sequence[str], now:
 def _lost(batch: Batch, launch: LiveLaunch, now: datetime) -> str:
     return (
         f"{_state(batch, launch, now)}; an interrupted `up` left it without a ledger, and its definition was edited "
-        f"since. Undo the edit and run `up` once, or let it be stopped: trainstack:workloads: stop: [{batch.run_id}]"
+        f"since. Undo the edit and run `up` once, or stop it: trainstack:workloads: stop: [{batch.run_id}]"
     )
 
 
 def _state(batch: Batch, launch: LiveLaunch, now: datetime) -> str:
-    where = f"{launch.kind} {launch.namespace}/{launch.name} ({len(batch.members)} trials)"
-    return f"{where} is {launch.phase} since {age(launch, now)}"
+    described = f"{launch.kind} {launch.namespace}/{launch.name} ({len(batch.members)} trials)"
+    return f"{described} has been {launch.phase} for {age(launch, now)}"

@@ -1,4 +1,4 @@
-"""A sweep's trials and their launches, as they would be made now, in either form."""
+"""A sweep's trials and their launches as they would be created now, in either form."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ class PlannedSweep:
     sweep: Sweep
     stack: str
     facts: Facts
-    """What its launches depend on beside the settings."""
+    """Inputs of its launches other than the settings."""
     planned: tuple[PlannedTrial, ...]
     """In the order of their numbers."""
 
@@ -34,9 +34,9 @@ class PlannedSweep:
 
     @cached_property
     def file(self) -> Mapping[str, Data]:
-        """By its name, the file of trials that are launched one by one; none where they do not look for it.
+        """The file of trials that are launched individually, by name; empty if they do not read it.
 
-        Raises WorkloadError when it is too long.
+        Raises WorkloadError if it is too long.
         """
         if self.sweep.space.file is None:
             return {}
@@ -48,8 +48,8 @@ class PlannedSweep:
 
         Args:
             run_id: one of `trials`.
-            number: what a live launch was told where that is not what it would be told now.
-            file: likewise the file that it mounts.
+            number: the number that a live launch has, if it differs from the current one.
+            file: the file that a live launch mounts, if it differs from the current one.
 
         Raises WorkloadError.
 
@@ -63,7 +63,7 @@ class PlannedSweep:
         return replace(ledger, companions=companions(workload, stack, launch))
 
     def batch(self, run_ids: Sequence[str], file: str) -> Ledger:
-        """One Indexed Job of these trials with this file, and what to remember of it. Raises WorkloadError."""
+        """An Indexed Job of the given trials with this file, and its ledger. Raises WorkloadError."""
         launch = self.batch_launch(batch_id(self.sweep.name, tuple(run_ids)), len(run_ids), file)
         built = batch(self.sweep, self.stack, launch, len(run_ids))
         return replace(self._ledger(launch, built), trials=tuple(run_ids))
@@ -71,18 +71,18 @@ class PlannedSweep:
     def batch_launch(
         self, run_id: str, count: int, file: str = "", like: Mapping[str, Manifest] | None = None
     ) -> Launch:
-        """What the Indexed Job of so many trials would be called now.
+        """The launch of an Indexed Job of `count` trials, as it would be named now.
 
-        Which trials they are does not matter beyond `run_id`, the batch's id. `like`: a live or remembered Job, whose
-        counts and deadline are taken where the sweep has none, since it has another form now.
+        The trials themselves only matter for `run_id`, the batch's id. `like` is a live or recorded Job that provides
+        the counts and the deadline if the sweep now has another form.
 
         Raises WorkloadError.
         """
         sweep = self.sweep
         if like is not None and sweep.form == "jobs":
             spec = like["spec"]
-            said = {"parallelism": "parallelism", "max_failed_indexes": "maxFailedIndexes"}
-            counts = {field: spec.get(key) for field, key in said.items()}
+            keys = {"parallelism": "parallelism", "max_failed_indexes": "maxFailedIndexes"}
+            counts = {field: spec.get(key) for field, key in keys.items()}
             sweep = sweep.model_copy(update={**counts, "active_deadline_seconds": spec.get("activeDeadlineSeconds")})
         place = self._place(file)
         facts = replace(self.facts, commit="")
@@ -93,7 +93,7 @@ class PlannedSweep:
         return Launch(run_id=run_id, name=name, facts=self.facts, sweep=place)
 
     def batch_file(self, run_ids: Sequence[str]) -> Data:
-        """The file of an Indexed Job of these trials. Raises WorkloadError when it is too long."""
+        """The file of an Indexed Job of the given trials. Raises WorkloadError if it is too long."""
         return batch_data(self.sweep, [(run_id, self.trials[run_id].trial) for run_id in run_ids])
 
     def _place(self, file: str) -> InSweep:

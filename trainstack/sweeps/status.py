@@ -1,7 +1,7 @@
-"""What the trials of a sweep are doing, from the objects that a cluster has of them.
+"""The state of a sweep's trials, computed from the objects in the cluster.
 
-Pure. A trial is a launch of its own, or a completion index of an Indexed Job, or it was one: then its record alone
-tells how it ended.
+Pure. A trial is a launch of its own or a completion index of an Indexed Job. After its object was deleted, only its
+record has the outcome.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from trainstack.runs.status.waiting import Queueing, conditions, why_waiting
 from trainstack.sweeps.indexed import Batch, batches
 
 Body = Mapping[str, Any]
-_DEADLINE = "deadline: it took longer than it may (activeDeadlineSeconds)"
+_DEADLINE = "deadline: it exceeded activeDeadlineSeconds"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,27 +29,27 @@ class LiveTrial:
     """One trial."""
 
     state: Literal["queued", "running", "succeeded", "failed", "stopped", "gone"]
-    """`gone`: it was launched, and what is left in the cluster does not tell how it ended."""
+    """`gone`: it was launched, and the cluster no longer has its outcome."""
     reason: str = ""
-    """Why it waits, does not go on, or has failed, in words; empty where nothing is to be said."""
+    """Why it is queued, does not continue, or has failed; empty if there is no reason to report."""
     controller: str = ""
-    """Of one that failed, and of whose pods none is left: its controller's words. The record tells more."""
+    """The controller's message on a failed trial without pods. The record has more details."""
     started: datetime | None = None
     finished: datetime | None = None
     attempts: int = 0
-    """Pods that are there of it."""
+    """Its existing pods."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SweepObjects:
-    """What was read of a sweep."""
+    """The objects that were read for a sweep."""
 
     launches: Sequence[Body] = ()
     ledgers: Sequence[Ledger] = ()
     files: Mapping[str, Data] = field(default_factory=dict)
     """Its parameter files, by name."""
     pods: Sequence[Body] = ()
-    """Of all its launches; empty too where they may not be read."""
+    """Of all its launches; also empty if they cannot be read."""
     queueing: Mapping[str, Queueing] = field(default_factory=dict)
     """Of launches that are queued, by uid."""
     ledger_metadata: Mapping[str, Body] = field(default_factory=dict)
@@ -57,14 +57,14 @@ class SweepObjects:
 
 
 def live_trials(read: SweepObjects) -> dict[str, LiveTrial]:
-    """Every trial that was ever launched, by run id."""
+    """Every trial that has been launched, by run id."""
     found = {each.run_id: LiveTrial(state="gone") for each in read.ledgers if not each.trials}
     pods: dict[str, list[Body]] = {}
     for pod in sorted(read.pods, key=lambda each: str(each["metadata"].get("creationTimestamp"))):
         pods.setdefault(pod["metadata"]["labels"].get(LAUNCH, ""), []).append(pod)
     bodies = {live_launch(body).launch: body for body in read.launches}
     launches = sorted(map(live_launch, read.launches), key=lambda each: each.created)
-    # Those of a launch of its own come last: a trial of a batch that is launched again is no more the batch's.
+    # A trial's own launch takes precedence over the batch that it was part of before.
     for batch in batches(launches, read.ledgers, read.files):
         found |= _of_batch(batch, bodies, pods, read)
     for launch in launches:
@@ -74,9 +74,9 @@ def live_trials(read: SweepObjects) -> dict[str, LiveTrial]:
 
 
 def trial_pods(read: SweepObjects) -> dict[str, Body]:
-    """By run id of trials with a launch of their own, the pod whose log counts, where one has begun.
+    """The pod with the relevant log by run id, for started trials with a launch of their own.
 
-    Of the first replica's pods one that has succeeded, else the youngest.
+    Of the first replica's pods it is one that has succeeded, or else the newest.
     """
     found = {}
     by_launch: dict[str, list[Body]] = {}
@@ -94,7 +94,7 @@ def trial_pods(read: SweepObjects) -> dict[str, Body]:
 
 
 def _replica(pod: Body, kind: str) -> tuple[str | None, str | None]:
-    """Role and index, as far as the pod has them: of a Job that is not indexed all pods are attempts at the same."""
+    """Role and index, if the pod has them. All pods of a Job that is not indexed are attempts of the same replica."""
     marks = {**(pod["metadata"].get("annotations") or {}), **(pod["metadata"].get("labels") or {})}
     facts = KINDS[kind]
     return marks.get(facts.role_label or ""), marks.get(facts.index_label or "")
@@ -156,7 +156,7 @@ def _of_batch(
 def _active_index(pods: Sequence[Body], body: Body) -> LiveTrial:
     if not pods:
         most = body["spec"].get("parallelism")
-        return LiveTrial(state="queued", reason=f"its batch trains {most} at once")
+        return LiveTrial(state="queued", reason=f"its batch runs {most} trials at once")
     last = pods[-1]
     phase = (last.get("status") or {}).get("phase")
     if phase == "Running":
@@ -166,12 +166,12 @@ def _active_index(pods: Sequence[Body], body: Body) -> LiveTrial:
         # The Job counts it in a moment.
         return _ended("succeeded", pods)
     if phase == "Failed":
-        return LiveTrial(state="queued", reason=f"it is tried again: {_why_ended(last)}", attempts=len(pods))
+        return LiveTrial(state="queued", reason=f"it is retried: {_why_ended(last)}", attempts=len(pods))
     return LiveTrial(state="queued", reason="; ".join(problems(last)), attempts=len(pods))
 
 
 def _failed_index(pods: Sequence[Body]) -> LiveTrial:
-    """One that failed, or that is finished without the target: its pod's exit code tells which."""
+    """A failed index, or one that completed without the target: its pod's exit code decides."""
     if not pods:
         return LiveTrial(state="gone")
     if _exit_code(pods[-1]) == NOT_REACHED:
@@ -200,7 +200,7 @@ def _waits(body: Body, read: SweepObjects) -> str:
 
 
 def _why_failed(body: Body, pods: Sequence[Body]) -> str:
-    """Why a launch has failed: what ended its last pod; empty where there is none."""
+    """Why a launch has failed: how its last failed pod ended; empty if it has none."""
     failed = conditions(body).get("Failed", {})
     if failed.get("reason") == "DeadlineExceeded":
         return _DEADLINE
@@ -209,13 +209,13 @@ def _why_failed(body: Body, pods: Sequence[Body]) -> str:
 
 
 def _why_stopped(body: Body) -> str:
-    """Why a batch has ended before all its trials had."""
+    """Why a batch has ended before all of its trials."""
     found = conditions(body)
     if "Complete" in found:
         return "another trial has reached the target"
     failed = found.get("Failed", {})
     if failed.get("reason") == "DeadlineExceeded":
-        return "the time of all trials together is up (the sweep's activeDeadlineSeconds)"
+        return "the batch exceeded the sweep's activeDeadlineSeconds"
     if failed.get("reason") == "MaxFailedIndexesExceeded":
         return "too many other trials have failed (maxFailedIndexes)"
     return f"its batch has failed: {_words(failed)}"
@@ -245,7 +245,7 @@ def _exit_code(pod: Body) -> int | None:
 
 
 def _terminated(pod: Body) -> Mapping[str, Any]:
-    """How the container that trains has ended; {} where it has not, or that is not told."""
+    """The final state of the training container; {} if it has not ended or its state is unknown."""
     statuses = {each["name"]: each for each in (pod.get("status") or {}).get("containerStatuses") or ()}
     if not statuses:
         return {}
@@ -254,11 +254,11 @@ def _terminated(pod: Body) -> Mapping[str, Any]:
 
 
 def _times(body: Body) -> tuple[datetime | None, datetime | None]:
-    """When a launch began and ended, as far as its controller tells."""
+    """When a launch started and finished, according to its controller."""
     status = body.get("status") or {}
     failed = conditions(body).get("Failed", {})
-    told = (status.get("startTime"), status.get("completionTime") or failed.get("lastTransitionTime"))
-    began, ended = (datetime.fromisoformat(each) if each else None for each in told)
+    times = (status.get("startTime"), status.get("completionTime") or failed.get("lastTransitionTime"))
+    began, ended = (datetime.fromisoformat(each) if each else None for each in times)
     return began, ended
 
 

@@ -250,8 +250,8 @@ CASES = {
             operators=Operators(),
         ),
         "workloads.runs[train].roles.Worker.args",
-        "differs from Master's, and a TrainJob has one kind of node",
-        "say the same in all roles, or let the kind be PyTorchJob",
+        "differs from Master's, but a TrainJob has one kind of node",
+        "use the same value in all roles, or set kind to PyTorchJob",
     ),
     "manifest-missing": Case(
         make_settings(
@@ -317,7 +317,8 @@ CASES = {
     "name-derived": Case(
         make_settings(make_distributed(name="3d")),
         "workloads.runs[3d].name",
-        "workload 3d: the training operator gives each pod a Service of its name, which must begin with a letter",
+        "workload 3d: the training operator creates a Service for each pod named after it, so its name must start with "
+        "a letter",
         "put a letter before the workload's name",
     ),
     "name-duplicate": Case(
@@ -370,8 +371,8 @@ CASES = {
             )
         ),
         "sweeps.sweeps[search]",
-        "its 2 sets need 1200000 bytes, and a ConfigMap holds 1048576: 1 sets fit",
-        "make a second sweep of the others",
+        "its 2 sets need 1200000 bytes, but a ConfigMap holds 1048576 (1 sets)",
+        "move the others to a second sweep",
     ),
     "sweep-cost": Case(
         make_settings(

@@ -79,8 +79,8 @@ SLIP_CASES: dict[str, list[Case]] = {
         Case(
             free(env={"TRAINSTACK_RUN": "x"}),
             "workloads.runs[train].env",
-            "workload train: env sets TRAINSTACK_RUN, which a managed workload is given",
-            "drop it or choose another name",
+            "workload train: env sets TRAINSTACK_RUN, which is reserved for a managed workload",
+            "remove or rename it",
         ),
         Case(
             make_settings(sweeps=make_sweeps(run=make_run(name="search", env={"JOB_ID": "x"}))),

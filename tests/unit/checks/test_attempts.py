@@ -140,7 +140,7 @@ def test_a_refusal_does_not_advise_to_wait_for_it() -> None:
     launch = live_launch(make_endless(RUNNING, ended(0), restarts=1))
     (refusal,) = decide([], [launch], [make_ledger()], (), LATER + timedelta(seconds=1)).refusals
     assert refusal.endswith(
-        "Undo the edit, or since it never ends by itself (restartPolicy Always), let it be stopped: "
+        "Undo the edit, or stop it, because it never completes (restartPolicy: Always): "
         f"trainstack:workloads: stop: [{RUN}]"
     )
     assert "trainstack wait" not in refusal

@@ -50,10 +50,13 @@ def test_a_run_whose_end_nobody_saw_is_told_with_both_remedies() -> None:
     """Its TTL may have removed it after a failure; launching what depends on it would be a guess."""
     said = note(OTHER, (RUN,), [], [make_ledger(FIRST)])
     assert said == (
-        f"{OTHER} is not launched yet: it depends on {RUN}. Run `up` again when that has ended well. Whether {RUN} did "
-        "is not known, since its object was removed: if it did, take it out of `dependsOn`; if not, raise its `attempt`"
+        f"{OTHER} is not launched yet: it depends on {RUN}. Run `up` again when its dependencies have succeeded. The "
+        f"outcome of {RUN} is unknown because the object was deleted: if it succeeded, remove it from `dependsOn`; "
+        "otherwise raise its `attempt`"
     )
-    assert note(OTHER, (RUN,), [make_live("running")], [make_ledger(FIRST)]).endswith("when that has ended well")
+    assert note(OTHER, (RUN,), [make_live("running")], [make_ledger(FIRST)]).endswith(
+        "when its dependencies have succeeded"
+    )
 
 
 def test_of_several_only_the_open_ones_are_named() -> None:

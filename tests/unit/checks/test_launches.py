@@ -151,7 +151,7 @@ def test_a_fixed_name_is_not_another_runs_while_its_run_is_active(phase: Phase) 
     live = replace(make_live(phase), name="digits")
     decision = decide([make_ledger(f"{OTHER}-cccccc", OTHER)], [live], [make_ledger()], (), NOW)
     (refusal,) = decision.refusals
-    assert f"PyTorchJob research/digits (run {RUN}) is {phase}" in refusal
+    assert f"PyTorchJob research/digits (run {RUN}) has been {phase}" in refusal
 
 
 @pytest.mark.parametrize("phase", ["queued", "running"])
@@ -160,9 +160,9 @@ def test_an_active_run_that_is_declared_no_more_is_refused(phase: Phase) -> None
     decision = decide([make_ledger(SECOND, OTHER)], [make_live(phase)], [make_ledger()], (), NOW)
     (refusal,) = decision.refusals
     assert refusal == (
-        f"PyTorchJob research/{FIRST} (run {RUN}) is {phase} since 2 h and this change would delete it, because its "
-        "definition was edited or removed. Undo the edit, wait for it (trainstack wait "
-        f"{RUN}), or let it be stopped: trainstack:workloads: stop: [{RUN}]"
+        f"PyTorchJob research/{FIRST} (run {RUN}) has been {phase} for 2 h and this change would delete it, because "
+        "its definition was edited or removed. Undo the edit, wait for it (trainstack wait "
+        f"{RUN}), or stop it: trainstack:workloads: stop: [{RUN}]"
     )
 
 
@@ -205,7 +205,7 @@ def test_stop_lets_only_the_named_run_go() -> None:
     assert len(decision.refusals) == 1
     assert OTHER in decision.refusals[0]
     notes = idle_stops((RUN, "digits-gone"), {each.run_id for each in live})
-    assert notes == ("stop names digits-gone, which is no run of this stack: drop the entry",)
+    assert notes == ("stop names digits-gone, which is not a run of this stack: remove the entry",)
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_stop_lets_only_the_named_run_go() -> None:
 def test_the_age_is_told_in_its_largest_unit(seconds: int, text: str) -> None:
     """A clock that is behind the cluster's makes nothing younger than nothing."""
     (refusal,) = decide([], [make_live("queued", age_seconds=seconds)], [], (), NOW).refusals
-    assert f"is queued since {text} " in refusal
+    assert f"has been queued for {text} " in refusal
 
 
 def make_body(kind: str, spec: dict[str, Any], *conditions: tuple[str, str]) -> dict[str, Any]:

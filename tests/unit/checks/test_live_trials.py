@@ -65,7 +65,7 @@ def test_a_queued_trial_says_why_it_waits() -> None:
     why = "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor cpu, 1 more needed"
     queueing = {"uid": Queueing(workload=make_pending(why), local_queue=None)}
     found = one(planned, alive(ledger, suspend=True), queueing=queueing)
-    said = "cpu is in use by others: 1 more of flavor cpu must become free"
+    said = "insufficient cpu: 1 more of flavor cpu must become free"
     assert found == LiveTrial(state="queued", reason=said)
     assert one(planned, alive(ledger, suspend=True)) == LiveTrial(state="queued")
 
@@ -101,7 +101,7 @@ FAILED = make_condition("Failed", reason="BackoffLimitExceeded", message="Job ha
         (FAILED, [ended(1)], "crashed (exit 1)"),
         (FAILED, [ended(2), ended(3)], "crashed (exit 3)"),
         (FAILED, [ended(137, "OOMKilled")], "out of memory (exit 137): raise its limit in `resources`"),
-        (FAILED, [{"reason": "DeadlineExceeded"}], "deadline: it took longer than it may (activeDeadlineSeconds)"),
+        (FAILED, [{"reason": "DeadlineExceeded"}], "deadline: it exceeded activeDeadlineSeconds"),
         (
             FAILED,
             [{"conditions": [make_condition("DisruptionTarget", message="drained")], **ended(143)}],
@@ -109,7 +109,11 @@ FAILED = make_condition("Failed", reason="BackoffLimitExceeded", message="Job ha
         ),
         (FAILED, [{"reason": "Evicted", "message": "The node was low on resource: memory."}], "evicted: The node was "),
         (FAILED, [], ""),
-        (make_condition("Failed", reason="DeadlineExceeded"), [ended(1)], "deadline: it took longer than it may "),
+        (
+            make_condition("Failed", reason="DeadlineExceeded"),
+            [ended(1)],
+            "deadline: it exceeded activeDeadlineSeconds",
+        ),
     ],
 )
 def test_a_failed_trial_says_what_ended_it(condition: Body, pods: Sequence[Body], reason: str) -> None:
@@ -149,8 +153,8 @@ def test_the_indexes_of_a_batch_are_trials_of_their_own() -> None:
     assert of_batch(planned, ledger, {"completedIndexes": "0", "startTime": NOW}, *pods) == [
         LiveTrial(state="succeeded", started=AT, finished=datetime.fromisoformat(LATER), attempts=1),
         LiveTrial(state="running", started=AT, attempts=1),
-        LiveTrial(state="queued", reason="it is tried again: crashed (exit 1)", attempts=1),
-        LiveTrial(state="queued", reason="its batch trains 2 at once"),
+        LiveTrial(state="queued", reason="it is retried: crashed (exit 1)", attempts=1),
+        LiveTrial(state="queued", reason="its batch runs 2 trials at once"),
     ]
 
 
@@ -170,7 +174,7 @@ def test_a_failed_index_is_told_by_its_last_pod() -> None:
         "crashed (exit 1)",
         "",
         "",
-        "deadline: it took longer than it may (activeDeadlineSeconds)",
+        "deadline: it exceeded activeDeadlineSeconds",
     ]
 
 
@@ -180,7 +184,7 @@ def test_a_failed_index_is_told_by_its_last_pod() -> None:
         (make_condition("Complete", reason="SuccessPolicy"), "another trial has reached the target"),
         (
             make_condition("Failed", reason="DeadlineExceeded"),
-            "the time of all trials together is up",
+            "the batch exceeded the sweep's activeDeadlineSeconds",
         ),
         (
             make_condition("Failed", reason="MaxFailedIndexesExceeded"),
@@ -207,7 +211,7 @@ def test_a_queued_batch_says_why_for_all_its_trials() -> None:
     queueing = {"uid": Queueing(workload=make_pending("LocalQueue research is stopped"), local_queue=None)}
     found = live_trials(SweepObjects(launches=[alive(ledger, suspend=True)], ledgers=[ledger], queueing=queueing))
     assert {each.reason for each in found.values()} == {
-        "queue research is on hold (its stopPolicy): its owner lets it go on"
+        "queue research is stopped (stopPolicy): ask its owner to resume it"
     }
     assert [*found] == run_ids
 

@@ -30,13 +30,13 @@ def waiting(reason: str, message: str = "") -> dict[str, Any]:
                 "didn't match Pod's node affinity/selector. preemption: 0/5 nodes are available: 5 none."
             ),
             (
-                "1 of 5 nodes has too little cpu left; 1 of 5 nodes has a taint that it does not tolerate (gpu: true); "
-                "3 of 5 nodes have not the labels that it selects nodes by"
+                "1 of 5 nodes has too little cpu left; 1 of 5 nodes has an untolerated taint (gpu: true); "
+                "3 of 5 nodes have labels that do not match its node selector"
             ),
         ),
         (
             "0/1 nodes are available: 1 node(s) had volume node affinity conflict.",
-            "1 of 1 nodes has not the volume, which stands on another node",
+            "1 of 1 nodes has no access to its volume (node affinity conflict)",
         ),
         (
             "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found",
@@ -44,7 +44,7 @@ def waiting(reason: str, message: str = "") -> dict[str, Any]:
         ),
         (
             '0/1 nodes are available: persistentvolumeclaim "lost" not found. not found',
-            "there is no volume claim lost",
+            "volume claim lost does not exist",
         ),
         (
             (
@@ -55,7 +55,7 @@ def waiting(reason: str, message: str = "") -> dict[str, Any]:
         ),
         ("0/2 nodes are available: 2 node(s) did something new.", "2 of 2 nodes: node(s) did something new"),
         ("no words that we know", "no words that we know"),
-        ("", "the scheduler has not said why"),
+        ("", "the scheduler gave no reason"),
     ],
 )
 def test_why_a_pod_is_not_scheduled(message: str, words: str) -> None:
@@ -88,8 +88,8 @@ def test_why_a_pod_is_not_scheduled(message: str, words: str) -> None:
                 ]
             },
             (
-                "CrashLoopBackOff (it ended, and is started again after a pause: read its log)",
-                "OOMKilled (it used more memory than it may: raise its limit in `resources`)",
+                "CrashLoopBackOff (the container exited and restarts after a back-off: read its log)",
+                "OOMKilled (it exceeded its memory limit: raise it in `resources`)",
             ),
         ),
         (
@@ -119,7 +119,7 @@ def test_why_a_pod_does_not_start(status: dict[str, Any], words: tuple[str, ...]
                 "lastState": {"terminated": {"exitCode": 1, "message": "the checkout failed: b"}},
             },
             (
-                "CrashLoopBackOff (it ended, and is started again after a pause: read its log)",
+                "CrashLoopBackOff (the container exited and restarts after a back-off: read its log)",
                 "the checkout failed: b",
             ),
         ),

@@ -23,7 +23,7 @@ from trainstack.runs.status.waiting import Queueing
 NOW = datetime(2026, 1, 2, 3, 4, 15, tzinfo=UTC)
 HELD = Queueing(make_pending("ClusterQueue shared is stopped"), make_queue("research", "Ready"))
 RUNS = Queueing(make_workload(make_condition("QuotaReserved"), make_condition("Admitted")), None)
-ON_HOLD = "cluster queue shared is on hold (its stopPolicy): its owner lets it go on"
+ON_HOLD = "cluster queue shared is stopped (stopPolicy): ask its owner to resume it"
 
 
 def make_entry(name: str, position: int) -> Body:
@@ -153,4 +153,4 @@ def test_a_run_that_no_queue_holds_is_not_looked_for_in_one() -> None:
     """Somebody suspended it."""
     view = run_view(RunObjects(launch=make_launch_body(queue=None), queueing=Queueing({}, {})), NOW)
     assert (view.queue, view.position) == (None, None)
-    assert view.waits_because == "it is suspended, and no queue of ours holds it: somebody has set `suspend`"
+    assert view.waits_because == "it is suspended without a queue: `suspend` was set manually"

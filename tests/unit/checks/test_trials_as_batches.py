@@ -146,7 +146,7 @@ def test_an_edit_of_the_launch_part_reaches_the_next_job(phase: Phase) -> None:
     assert (second.launches, second.files) == (first.launches, first.files)
     (note,) = second.notes
     assert note == (
-        f"{first.launches[0].run_id} is {phase}: the edit (memory, queue, labels, …) reaches the sweep's next launch"
+        f"{first.launches[0].run_id} is {phase}: the edit (memory, queue, labels, …) takes effect at the next launch"
     )
 
 
@@ -199,9 +199,9 @@ def test_an_edit_of_what_is_trained_is_refused_while_the_job_is_active(phase: Ph
     edited = make_indexed(run=OTHER_PROGRAM)
     (refusal,) = cluster.up(edited).refusals
     assert refusal == (
-        f"Job research/{first.launch_name} (4 trials) is {phase} since 2 h and this change would train 4 of its trials "
-        f"anew, because what they run was edited. Undo the edit, wait for it (trainstack wait {first.run_id}), or let "
-        f"it be stopped: trainstack:workloads: stop: [{first.run_id}]"
+        f"Job research/{first.launch_name} (4 trials) has been {phase} for 2 h and this change would train 4 of its "
+        f"trials anew, because their definition was edited. Undo the edit, wait for it (trainstack wait "
+        f"{first.run_id}), or stop it: trainstack:workloads: stop: [{first.run_id}]"
     )
     for name in (first.run_id, "search"):
         other = replace(cluster, live=dict(cluster.live))

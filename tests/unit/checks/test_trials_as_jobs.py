@@ -34,7 +34,7 @@ def test_every_trial_is_launched_once() -> None:
     gone = cluster.up(planned)
     assert (gone.launches, gone.ledgers) == ((), first.ledgers)
     (note,) = gone.notes
-    assert note.startswith(f"search: {', '.join(ids(planned)[:3])} and 1 other trial are launched before and settled")
+    assert note.startswith(f"search: {', '.join(ids(planned)[:3])} and 1 other trial are already settled")
 
 
 def test_a_value_that_is_added_launches_the_new_trials_alone() -> None:
@@ -58,7 +58,7 @@ def test_a_cap_declares_so_many_at_once_and_the_next_ones_as_places_get_free() -
     first = cluster.up(planned)
     assert (launched(first), first.waiting) == (run_ids[:2], tuple(run_ids[2:]))
     (note,) = first.notes
-    assert f"search: {run_ids[2]}, {run_ids[3]} are not launched yet, since parallelism is 2" in note
+    assert f"search: {run_ids[2]}, {run_ids[3]} are not launched yet because parallelism is 2" in note
     cluster.set("running", run_ids[:1])
     assert cluster.up(planned) == first
     cluster.set("failed", run_ids[:1])
@@ -112,7 +112,7 @@ def test_failed_trials_are_launched_again_when_their_launch_part_was_edited() ->
     assert second.waiting == (run_ids[3],)
     changed = [run_id for run_id in run_ids if cluster.names[run_id] != before[run_id]]
     assert changed == [run_ids[2]]
-    assert f"search: {run_ids[1]} is at work: the edit (memory, queue, labels, …) reaches the next" in second.notes[0]
+    assert f"search: {run_ids[1]} is active: the edit (memory, queue, labels, …) takes effect" in second.notes[0]
     assert {each.run_id for each in second.ledgers} == {each.run_id for each in first.ledgers}
     cluster.set("succeeded", run_ids[1:3])
     cluster.up(make_planned(run=MORE_MEMORY, parallelism=2))
@@ -131,7 +131,7 @@ def test_of_sets_that_are_taken_out_queued_trials_go_and_running_ones_only_by_na
     assert (launched(second), second.refusals) == (run_ids[:2], ())
     (note,) = second.notes
     assert note == (
-        f"search: {run_ids[1]} is running on, though the set was taken out; to stop, name it: "
+        f"search: {run_ids[1]} is still running although the set was removed; to stop, set "
         f"trainstack:workloads: stop: [{run_ids[1]}]"
     )
     third = cluster.up(left, run_ids[1])
@@ -159,15 +159,15 @@ def test_an_edit_of_what_is_trained_is_refused_while_trials_are_active(phase: Ph
     assert not set(ids(edited)) & set(ids(planned))
     (refusal,) = cluster.up(edited).refusals
     assert refusal == (
-        f"sweep search: {', '.join(ids(planned)[:3])} and 1 other trial are at work or queued since 2 h, and this "
-        "change would delete that, because what they run was edited. Undo the edit, wait for it (trainstack wait "
-        "search), or let it be stopped: trainstack:workloads: stop: [search]"
+        f"sweep search: {', '.join(ids(planned)[:3])} and 1 other trial are active (for 2 h), and this "
+        "change would delete the launch, because their definition was edited. Undo the edit, wait for it (trainstack "
+        "wait search), or stop it: trainstack:workloads: stop: [search]"
     )
     (refusal,) = cluster.up(edited, *ids(planned)[1:]).refusals
     assert refusal == (
-        f"sweep search: {ids(planned)[0]} is at work or queued since 2 h, and this change would delete that, because "
-        f"what they run was edited. Undo the edit, wait for it (trainstack wait {ids(planned)[0]}), or let it be "
-        f"stopped: trainstack:workloads: stop: [{ids(planned)[0]}]"
+        f"sweep search: {ids(planned)[0]} is active (for 2 h), and this change would delete the launch, because "
+        f"their definition was edited. Undo the edit, wait for it (trainstack wait {ids(planned)[0]}), or stop it: "
+        f"trainstack:workloads: stop: [{ids(planned)[0]}]"
     )
     assert launched(cluster.up(edited, "search")) == ids(edited)
 
@@ -178,7 +178,7 @@ def test_a_sweep_that_is_taken_out_is_refused_while_it_is_active() -> None:
     cluster.up(make_planned())
     live = list(cluster.live.values())
     (refusal,) = undeclared("search", live, (), NOW).refusals
-    assert "because the sweep was taken out of the environment" in refusal
+    assert "because the sweep was removed from the environment" in refusal
     assert undeclared("search", live, ("search",), NOW).refusals == ()
     cluster.set("succeeded")
     assert undeclared("search", list(cluster.live.values()), (), NOW).refusals == ()

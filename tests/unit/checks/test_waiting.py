@@ -18,22 +18,22 @@ READY = make_queue("research", "Ready")
     [
         (
             f"{MAIN}insufficient unused quota for cpu in flavor cpu, 400m more needed",
-            "cpu is in use by others: 400m more of flavor cpu must become free",
+            "insufficient cpu: 400m more of flavor cpu must become free",
         ),
         (
             f"{MAIN}{TOO_MUCH}",
-            "it never fits: it asks for 3 cpu, and flavor cpu has 1 at most, 2 short",
+            "it never fits: it requests 3 cpu, but flavor cpu has at most 1, 2 short",
         ),
         (
             (
                 f"{MAIN}insufficient quota for memory in flavor a, previously considered "
                 "podsets requests (2Gi) + current podset request (1536Mi) > maximum capacity (3Gi)"
             ),
-            "it never fits: it asks for 3584Mi memory, and flavor a has 3Gi at most, 512Mi short",
+            "it never fits: it requests 3584Mi memory, but flavor a has at most 3Gi, 512Mi short",
         ),
         (
             f"{MAIN}resource nvidia.com/gpu unavailable in ClusterQueue",
-            "it never fits: the cluster queue has no quota for nvidia.com/gpu at all",
+            "it never fits: the cluster queue has no quota for nvidia.com/gpu",
         ),
         (
             (
@@ -42,9 +42,9 @@ READY = make_queue("research", "Ready")
                 "<nil>} in flavor spot"
             ),
             (
-                "nvidia.com/gpu is in use by others: 2 more of flavor a100.mig must become free; "
+                "insufficient nvidia.com/gpu: 2 more of flavor a100.mig must become free; "
                 "or it does not tolerate the taint {gpu true NoSchedule <nil>} of flavor spot; "
-                "or flavor h100 is of other nodes than it selects"
+                "or flavor h100 does not match its node selector"
             ),
         ),
         (
@@ -55,8 +55,8 @@ READY = make_queue("research", "Ready")
                 "insufficient unused quota for cpu in flavor a, 3 more needed"
             ),
             (
-                "master: cpu is in use by others: 1 more of flavor a must become free; "
-                "worker: cpu is in use by others: 3 more of flavor a must become free"
+                "master: insufficient cpu: 1 more of flavor a must become free; "
+                "worker: insufficient cpu: 3 more of flavor a must become free"
             ),
         ),
         (
@@ -64,25 +64,25 @@ READY = make_queue("research", "Ready")
                 f"{MAIN}insufficient unused quota for cpu in flavor cpu, 1 more needed. "
                 "Pending the preemption of 2 workload(s)"
             ),
-            "cpu is in use by others: 1 more of flavor cpu must become free; 2 other runs must give way first",
+            "insufficient cpu: 1 more of flavor cpu must become free; 2 other runs must be preempted first",
         ),
-        ("ClusterQueue shared is stopped", "cluster queue shared is on hold (its stopPolicy): its owner lets it go on"),
-        ("LocalQueue research is stopped", "queue research is on hold (its stopPolicy): its owner lets it go on"),
+        ("ClusterQueue shared is stopped", "cluster queue shared is stopped (stopPolicy): ask its owner to resume it"),
+        ("LocalQueue research is stopped", "queue research is stopped (stopPolicy): ask its owner to resume it"),
         (
             "LocalQueue nowhere doesn't exist",
             "the namespace has no queue nowhere: correct the run's `queue`, or have the queue declared",
         ),
         (
             "ClusterQueue shared is terminating or missing",
-            "its queue leads to cluster queue shared, which does not exist: the platform's owner declares it",
+            "its queue uses cluster queue shared, which does not exist: ask the platform's owner to declare it",
         ),
         (
             "Workload namespace doesn't match ClusterQueue selector",
-            "the cluster queue is not open to this namespace: its owner can open it",
+            "the cluster queue does not accept this namespace: ask its owner to add it",
         ),
         (
             "waiting for all admitted workloads to be in PodsReady condition",
-            "it is its turn once the pods of all runs that were admitted before are ready",
+            "it waits until the pods of all admitted runs are ready",
         ),
         ("something that no version has said yet", "something that no version has said yet"),
         (
@@ -99,22 +99,22 @@ def test_kueues_messages_in_words(message: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("queueing", "words"),
     [
-        pytest.param(Queueing(make_workload(), READY), "Kueue has not judged it yet", id="just made"),
+        pytest.param(Queueing(make_workload(), READY), "Kueue has not processed it yet", id="just made"),
         pytest.param(
             Queueing(make_pending("ClusterQueue shared is inactive"), READY, make_queue("shared", "Stopped")),
-            "cluster queue shared is on hold (its stopPolicy): its owner lets it go on",
+            "cluster queue shared is stopped (stopPolicy): ask its owner to resume it",
             id="held, and the cluster queue may be read",
         ),
         pytest.param(
             Queueing(make_pending("ClusterQueue shared is inactive"), READY, make_queue("shared", "FlavorNotFound")),
-            "cluster queue shared lists a flavor that does not exist: its owner declares it or takes it out",
+            "cluster queue shared lists a flavor that does not exist: ask its owner to declare or remove it",
             id="inactive",
         ),
         pytest.param(
             Queueing(
                 make_pending("ClusterQueue shared is inactive"), make_queue("research", "ClusterQueueIsInactive"), None
             ),
-            "queue research leads to a cluster queue that admits nothing now: its owner can say why",
+            "queue research uses an inactive cluster queue: ask its owner for the reason",
             id="held, for a tenant",
         ),
         pytest.param(
@@ -124,13 +124,13 @@ def test_kueues_messages_in_words(message: str, words: str) -> None:
         ),
         pytest.param(
             Queueing({}, READY),
-            "Kueue has not taken it up yet: is its controller running, and does it manage this kind?",
+            "Kueue has not created its Workload yet: check that its controller runs and manages this kind",
             id="no Workload",
         ),
         pytest.param(
             Queueing(None, None),
-            "unknown: Workloads of this namespace may not be read with these credentials; "
-            "who administers the namespace can grant that",
+            "unknown: these credentials may not read the Workloads of this namespace; "
+            "ask the namespace's administrator for that permission",
             id="no right",
         ),
         pytest.param(
@@ -151,7 +151,7 @@ def test_kueues_messages_in_words(message: str, words: str) -> None:
                 ),
                 READY,
             ),
-            "Kueue holds it for good, it is deactivated: too often",
+            "Kueue does not admit it, because its Workload is deactivated: too often",
             id="deactivated",
         ),
         pytest.param(
@@ -162,7 +162,7 @@ def test_kueues_messages_in_words(message: str, words: str) -> None:
                 ),
                 READY,
             ),
-            "it was evicted: its pods were not all ready in time; it is tried again at 2026-01-02T04:00:00Z",
+            "it was evicted: its pods were not all ready in time; it is requeued at 2026-01-02T04:00:00Z",
             id="pods not ready in time",
         ),
     ],

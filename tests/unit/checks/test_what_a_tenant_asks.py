@@ -139,7 +139,7 @@ def test_rights_that_are_missing_leave_things_unknown(server: Server) -> None:
     server.forbidden = True
     (view,) = view_runs([BODY], None, datetime.now(UTC), cluster_wide=False)
     assert view.position == "unknown"
-    assert "who administers the namespace can grant that" in view.waits_because
+    assert "ask the namespace's administrator for that permission" in view.waits_because
     assert [claim.phase for claim in view.claims] == ["unknown"]
     assert (view.pods, view.pods_known) == ((), False)
     with pytest.raises(RightsError, match=r"events of namespace research may not be read .* can grant it"):

@@ -63,14 +63,14 @@ VIEWS = [
         "queued",
         seconds=120,
         position=0,
-        waits_because="it never fits: it asks for 3 cpu, and flavor cpu has 2 at most, 1 short",
+        waits_because="it never fits: it requests 3 cpu, but flavor cpu has at most 2, 1 short",
     ),
     make_view(
         "later-77aa00bb11",
         "queued",
         queue="held",
         position=1,
-        waits_because="cluster queue held is on hold (its stopPolicy): its owner lets it go on",
+        waits_because="cluster queue held is stopped (stopPolicy): ask its owner to resume it",
     ),
 ]
 

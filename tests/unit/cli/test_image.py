@@ -211,7 +211,7 @@ def test_a_workload_that_cannot_be_built_is_named(root: Path) -> None:
     install(root, "docker")
     assert "lab has no run or sweep hallo; did you mean hello?" in run("build", "hallo").output
     done = run("build", "hello", "theirs")
-    assert "there is no workloads/theirs/Dockerfile to build it from" in done.output
+    assert "workloads/theirs/Dockerfile does not exist" in done.output
     assert not (root / "calls").exists()
 
 

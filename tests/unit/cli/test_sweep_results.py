@@ -180,7 +180,7 @@ def test_a_person_is_told_the_best_in_sentences(ended: Project) -> None:
         f"place 1: trial 3 ({ended.run_ids[2]}): val_accuracy 0.9, with batch_size 128",
         f"its record: trainstack fetch {ended.run_ids[1]} -s dev",
         "Compared by val_accuracy: a trial's is the greatest of its epochs, and the greatest of all is the best.",
-        "Trial 3 has the same val_accuracy, 0.9: of equals the one with the lowest number, 2, stands first.",
+        "Trial 3 has the same val_accuracy, 0.9; the trial with the lowest number, 2, is ranked first.",
         "Trial 4 has had a better val_accuracy, 0.99, but does not count: failed: crashed (exit 1).",
     ]
 
@@ -332,7 +332,7 @@ def test_status_is_a_grid_and_needs_no_volume(project: Project) -> None:
         "search, form jobs, 4 trials: 1 succeeded, 1 running, 1 queued, 1 waiting; about 1h50m left",
         "1  ●◐○·",
         "● 1 succeeded  ◐ 1 running  ○ 1 queued  · 1 waiting",
-        "queued 3 (batch_size 128): queue research is on hold (its stopPolicy): its owner lets it go on",
+        "queued 3 (batch_size 128): queue research is stopped (stopPolicy): ask its owner to resume it",
     ]
     assert project.loaders == 0
     data = json.loads(run("status", "search", "--json").stdout)

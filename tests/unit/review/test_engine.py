@@ -86,7 +86,7 @@ def test_what_the_engine_says_becomes_counts_facts_and_notes() -> None:
 def test_a_refusal_is_a_result_with_its_reasons() -> None:
     """And nothing else: half a diff would look like a whole one."""
     made = report("dev", None, *recorded("refused"), set())
-    assert "is running since 36 s and this change would delete it" in made.error
+    assert "has been running for 36 s and this change would delete it" in made.error
     assert (made.diff, made.facts, made.counts.changes) == ("", (), 0)
 
 

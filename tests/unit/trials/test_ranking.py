@@ -75,7 +75,7 @@ def test_trials_of_one_value_share_a_place_and_that_is_said() -> None:
     found = rank([make_trial(number, (value,)) for number, value in reversed(values.items())], make_objective())
     assert [(each.place, each.result.number) for each in found.ranked] == [(1, 2), (1, 3), (1, 5), (4, 4), (5, 1)]
     assert found.notes() == [
-        "trials 3, 5 have the same val_accuracy, 0.9: of equals the one with the lowest number, 2, stands first"
+        "trials 3, 5 have the same val_accuracy, 0.9; the trial with the lowest number, 2, is ranked first"
     ]
 
 
@@ -96,17 +96,17 @@ def test_trials_of_one_value_share_a_place_and_that_is_said() -> None:
         (
             {"epoch": 12},
             [{"epoch": epoch, "val_accuracy": 0.5} for epoch in ("one", 2, 3)],
-            "no line of its metrics tells val_accuracy of epoch 12; there are lines of epochs 2 to 3",
+            "no line of its metrics has val_accuracy for epoch 12; there are lines of epochs 2 to 3",
         ),
         (
             {"epoch": 12},
             [{"epoch": epoch, "val_accuracy": 0.5} for epoch in range(1, 9)],
-            "no line of its metrics tells val_accuracy of epoch 12; there are lines of epochs 1 to 8",
+            "no line of its metrics has val_accuracy for epoch 12; there are lines of epochs 1 to 8",
         ),
         (
             {"epoch": 1},
             [{"val_accuracy": 0.5}],
-            "no line of its metrics tells val_accuracy of epoch 1; there are lines without an `epoch`",
+            "no line of its metrics has val_accuracy for epoch 1; there are lines without an `epoch`",
         ),
     ],
 )

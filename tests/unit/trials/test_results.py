@@ -61,7 +61,7 @@ def test_results_go_through_json() -> None:
         ("{}", "has no `sweep`"),
         ('{"sweep": "search"}', "has no `trials`"),
         ('{"sweep": "other", "trials": []}', "holds the results of the sweep other, not of search"),
-        ('{"sweep": "search", "trials": 1}', "`trials` is no list of maps"),
+        ('{"sweep": "search", "trials": 1}', "`trials` is not a list of maps"),
         ('{"sweep": "search", "trials": [{"number": 1}]}', "0.set_id: Field required"),
     ],
 )

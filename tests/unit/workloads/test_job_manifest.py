@@ -334,7 +334,7 @@ def test_credentials_are_named_and_never_said() -> None:
         "name": "AWS_ACCESS_KEY_ID",
         "valueFrom": {"secretKeyRef": {"name": "object-store", "key": "id"}},
     } in pod["containers"][0]["env"]
-    with pytest.raises(WorkloadError, match="env sets TRAINSTACK_RUN_ID, which a managed workload is given"):
+    with pytest.raises(WorkloadError, match="env sets TRAINSTACK_RUN_ID, which is reserved for a managed workload"):
         manifest(make_run(secret_env={"TRAINSTACK_RUN_ID": value}), "dev", make_launch())
     with pytest.raises(ValidationError, match="env and secretEnv both set A: leave them out of one"):
         make_run(env={"A": "1"}, secret_env={"A": value})

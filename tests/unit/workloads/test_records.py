@@ -94,7 +94,7 @@ def test_a_claim_belongs_to_the_state_that_made_it() -> None:
 def test_a_ledger_that_no_config_map_can_hold_is_refused_beforehand() -> None:
     """The launch would be made, and its ledger never."""
     launch = {"kind": "Job", "metadata": {"name": "train-1-2"}, "spec": {"args": ["x" * (1 << 20)]}}
-    with pytest.raises(WorkloadError, match=r"workload train: the ledger of train-1 would hold 1048\d+ bytes"):
+    with pytest.raises(WorkloadError, match=r"workload train: the ledger of train-1 needs 1048\d+ bytes"):
         ledger_config_map("dev", make_ledger(launch=launch))
 
 
@@ -128,7 +128,7 @@ def test_a_ledger_that_was_edited_is_refused(data: dict[str, str] | None) -> Non
     """To read it as no ledger would train again."""
     config_map = ledger_config_map("dev", make_ledger())
     config_map["data"] = data if data is None or "run" in data else {**config_map["data"], **data}
-    with pytest.raises(WorkloadError, match="ConfigMap research/run-train-1 remembers a launch, but cannot be read"):
+    with pytest.raises(WorkloadError, match="ConfigMap research/run-train-1 records a launch, but cannot be read"):
         read_ledger(config_map)
 
 

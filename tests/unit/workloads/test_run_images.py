@@ -48,7 +48,7 @@ def test_a_named_image_is_built_from_the_folder_of_its_run(tmp_path: Path) -> No
         RunImage("example.org/theirs:1", ("theirs",), (runs[2],)),
     ]
     assert found[0].folder == "workloads/hello"
-    with pytest.raises(WorkloadError, match=r"there is no workloads/theirs/Dockerfile to build it from"):
+    with pytest.raises(WorkloadError, match=r"workloads/theirs/Dockerfile does not exist"):
         _ = found[1].folder
 
 
@@ -77,7 +77,7 @@ def test_an_image_with_two_dockerfiles_is_not_built(tmp_path: Path) -> None:
     runs = (f'name: {name}, {COMMON}, image: {{name: "example.org/same:1"}}' for name in ("one", "two"))
     (found,) = images(tmp_path, *runs)
     with pytest.raises(
-        WorkloadError, match="workloads/one/Dockerfile and workloads/two/Dockerfile both make this image"
+        WorkloadError, match="workloads/one/Dockerfile and workloads/two/Dockerfile both build this image"
     ):
         _ = found.folder
 

@@ -305,7 +305,7 @@ def test_a_batch_sets_the_variables_of_its_trials_itself() -> None:
 def test_a_trials_number_is_not_set_by_its_workload() -> None:
     """Two values of one name would let chance decide."""
     planned = make_planned(run=make_run(name="search", env={"JOB_ID": "1"}))
-    with pytest.raises(WorkloadError, match="env sets JOB_ID, which a Job is given"):
+    with pytest.raises(WorkloadError, match="env sets JOB_ID, which is reserved for a Job"):
         planned.job(ids(planned)[0])
 
 

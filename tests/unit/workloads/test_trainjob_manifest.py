@@ -145,8 +145,8 @@ def test_roles_that_differ_are_refused_with_the_field(worker: dict[str, Any], fi
     """A TrainJob's nodes are all alike."""
     workload = make_trainjob(roles={"Master": Role(), "Worker": Role(replicas=2, **worker)})
     said = (
-        rf"^workload train: roles\.Worker\.{field} differs from Master's, and a TrainJob has one kind of node; say the "
-        r"same in all roles, or let the kind be PyTorchJob$"
+        rf"^workload train: roles\.Worker\.{field} differs from Master's, but a TrainJob has one kind of node; use the "
+        r"same value in all roles, or set kind to PyTorchJob$"
     )
     with pytest.raises(WorkloadError, match=said):
         manifest(workload, "dev", make_launch())
@@ -166,8 +166,8 @@ def test_what_is_said_in_each_role_alike_is_no_difference() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"env": {"PET_NNODES": "1"}}, "env sets PET_NNODES, which Trainer sets; drop it"),
-        ({"env": {"RANK": "1"}}, "env sets RANK, which a TrainJob is given"),
+        ({"env": {"PET_NNODES": "1"}}, "env sets PET_NNODES, which is reserved for Trainer; remove it"),
+        ({"env": {"RANK": "1"}}, "env sets RANK, which is reserved for a TrainJob"),
         ({"roles": {"Master": Role(restart_policy="Always")}}, r"roles\.Master\.restartPolicy is Always"),
     ],
 )

@@ -1,8 +1,8 @@
-"""Names of the images that are built from this repository: pure functions of the files that go in.
+"""Names of the images that are built from this repository: pure functions of the input files.
 
 An image is called `registry.local/trainstack/<name>:<tag>`; the tag is a digest of the Dockerfile, the files of its
-context and the build arguments. So settings can name an image before anything is built, the same files have the same
-name everywhere, and an edit makes another image, never another content under the same name.
+context and the build arguments. Settings can therefore name an image before it is built, the same files
+yield the same name everywhere, and an edit yields a new name instead of changing an image under its name.
 """
 
 import hashlib
@@ -12,37 +12,37 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 REGISTRY = "registry.local"
-"""No such host exists: the local cluster takes every image from its own registry, whatever the host in the name."""
+"""No such host exists: the local cluster pulls every image from its own registry, whatever the host in the name."""
 PROJECT = "trainstack"
 BASE_RECIPE = Path(__file__).resolve().parents[3] / "trainstack" / "dev" / "cluster" / "containerfiles" / "base"
-"""The folder whose content makes the base image: Debian with CPU PyTorch."""
+"""The build context of the base image: Debian with CPU PyTorch."""
 
 _TAG_DIGITS = 16
 _HEAD_BYTES = 1024
 _ALWAYS_IGNORED = ("**/__pycache__", "**/*.pyc")
-"""Made by running the program, not by writing it."""
+"""Files that running the program creates."""
 _SETTINGS = PurePosixPath("workload.yaml")
-"""The workload's settings: what they change about a run, its identity takes from the settings themselves."""
+"""The workload's settings; those that affect the result are part of a run's identity already."""
 
 
 def base_reference() -> str:
-    """Name of the base image: what `ARG BASE` of a workload's Dockerfile is set to here."""
+    """The name of the base image, the value of `ARG BASE` in a workload's Dockerfile."""
     return reference("base", content_tag(BASE_RECIPE))
 
 
 def workload_reference(folder: Path, registry: str = REGISTRY) -> str:
-    """Name of the image that a workload's folder (with a Dockerfile) makes on our base image.
+    """The name of the image that is built from a workload's folder on the base image.
 
-    Raises FileNotFoundError where the folder has no Dockerfile.
+    Raises FileNotFoundError if the folder has no Dockerfile.
     """
     dockerfile = folder / "Dockerfile"
     if not dockerfile.is_file():
-        raise FileNotFoundError(f"{dockerfile}: no such file; an image is built from a folder that has a Dockerfile")
+        raise FileNotFoundError(f"{dockerfile}: no such file; the folder of an image must contain a Dockerfile")
     return reference(folder.resolve().name, content_tag(folder, {"BASE": base_reference()}), registry)
 
 
 def reference(name: str, tag: str, registry: str = REGISTRY) -> str:
-    """Full name of an image of this repository."""
+    """The full name of an image of this repository."""
     return f"{registry}/{PROJECT}/{name}:{tag}"
 
 
@@ -53,10 +53,10 @@ def content_tag(
     dockerfile: Path | None = None,
     programs: Mapping[str, Path] | None = None,
 ) -> str:
-    """Sixteen hex digits that name what is built from these inputs.
+    """The tag of an image that is built from these inputs: 16 hexadecimal digits.
 
-    `dockerfile` may lie outside the context; None: it is one of the context's files. `programs` are further files of
-    the context by the name they have there. Times and owners do not count, and of the mode only "executable".
+    `dockerfile` may be outside the context; None if it is one of the context's files. `programs` are additional files
+    of the context by their name in it. Times, owners and modes are ignored, except for the executable bit.
     """
     digest = hashlib.sha256()
     inputs = {path.as_posix(): context / path for path in context_files(context)}
@@ -70,11 +70,11 @@ def content_tag(
 
 
 def context_files(context: Path) -> list[PurePosixPath]:
-    """The files of a build context, sorted, relative: all but what `.dockerignore` or common sense leaves out.
+    """The files of a build context, relative to it and sorted, without ignored files.
 
-    Links are named, not followed. The Dockerfile always belongs to it. The folder's `workload.yaml` and data manifests
-    never do, whatever `.dockerignore` includes: the digest of the data is part of a run's identity already, and
-    neither more memory nor other data may make another image.
+    Symbolic links are not followed. The Dockerfile is always included. The folder's `workload.yaml` and data manifests
+    are never included, whatever `.dockerignore` includes: the digest of the data is already part of a run's identity,
+    and a change of memory or of the data must not yield a new image.
     """
     ignored = _rules(context)
     found = (
@@ -91,10 +91,10 @@ def context_files(context: Path) -> list[PurePosixPath]:
 
 
 def _is_data_manifest(path: Path) -> bool:
-    """Whether a file is a data manifest: JSON whose `files` give a `sha256` and a `size` for every name.
+    """Whether a file is a data manifest: JSON whose `files` map each name to a `sha256` and a `size`.
 
-    The content decides, not the name: environments, too, name manifests, and the same folder must give the same image
-    in all of them.
+    The content decides instead of the name: environments name manifests too, and the same folder must yield the same
+    image in all of them.
     """
     if path.is_symlink():
         return False
@@ -126,7 +126,7 @@ def _content(path: Path) -> bytes:
 
 
 def _add(digest: "hashlib._Hash", *parts: str | bytes) -> None:
-    """Add parts with their lengths, so that no two inputs run together into the same bytes."""
+    """Add parts with their lengths, so that different inputs never yield the same bytes."""
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
         digest.update(f"{len(data)}:".encode())
@@ -134,7 +134,7 @@ def _add(digest: "hashlib._Hash", *parts: str | bytes) -> None:
 
 
 def _rules(context: Path) -> list[tuple[bool, re.Pattern[str]]]:
-    """Patterns in order: whether one ignores, and what it matches."""
+    """The patterns in order: whether each one ignores, and its regular expression."""
     file = context / ".dockerignore"
     lines: Sequence[str] = file.read_text().splitlines() if file.is_file() else ()
     stripped = [line.strip() for line in lines]
@@ -143,7 +143,7 @@ def _rules(context: Path) -> list[tuple[bool, re.Pattern[str]]]:
 
 
 def _is_ignored(path: PurePosixPath, rules: Sequence[tuple[bool, re.Pattern[str]]]) -> bool:
-    """The last rule that matches the path, or a folder above it, decides."""
+    """Whether a path is ignored, by the last rule that matches it or one of its parent folders."""
     verdict = False
     names = [path.as_posix(), *(parent.as_posix() for parent in path.parents if parent != PurePosixPath())]
     for ignores, pattern in rules:
@@ -153,7 +153,7 @@ def _is_ignored(path: PurePosixPath, rules: Sequence[tuple[bool, re.Pattern[str]
 
 
 def _regex(pattern: str) -> re.Pattern[str]:
-    """A pattern of `.dockerignore`: as a shell's, with `**` for any number of folders.
+    """Translate a pattern of `.dockerignore`: a shell pattern in which `**` matches any number of folders.
 
     Source: https://docs.docker.com/build/concepts/context/#dockerignore-files
     """

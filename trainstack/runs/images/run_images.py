@@ -18,48 +18,48 @@ _DECLARED_BASE = re.compile(r"^\s*ARG\s+BASE\s*(?P<default>=.*)?$", re.IGNORECAS
 
 @dataclass(frozen=True)
 class RunImage:
-    """An image, who uses it, and what it is built from."""
+    """An image, the runs that use it, and its build folders."""
 
     reference: str
-    """As the runs' pods have it, without the digest that is pinned."""
+    """As in the runs' pods, without a pinned digest."""
     workloads: tuple[str, ...]
     """The runs and sweeps that use it, in the order of the settings."""
     paths: tuple[str, ...]
-    """The same, as `settings.values.paths` writes them."""
+    """The settings paths of `workloads`, in the notation of `settings.values.paths`."""
     folders: tuple[str, ...] = ()
-    """Folders with a Dockerfile for it, relative to the project. None: somebody else builds it."""
+    """Folders with a Dockerfile for it, relative to the project; empty if the image is built elsewhere."""
     by_content: bool = False
-    """True for `image.build`: the tag is a digest of the folder, so that an edit makes another image."""
+    """True for `image.build`: the tag is a digest of the folder, so an edit yields a new image."""
 
     @property
     def local(self) -> bool:
-        """True when no registry but the local cluster's can have it."""
+        """Whether only the local cluster's registry can have the image."""
         return self.reference.startswith(f"{REGISTRY}/")
 
     @property
     def folder(self) -> str:
-        """The folder that it is built from. Raises WorkloadError where there is none, or more than one."""
+        """The folder that the image is built from. Raises WorkloadError unless there is exactly one."""
         if len(self.folders) == 1:
             return self.folders[0]
         if self.folders:
             several = " and ".join(f"{folder}/{_DOCKERFILE}" for folder in self.folders)
             raise WorkloadError(
-                f"{self.reference}: {several} both make this image; give the runs images of their own names, or keep "
+                f"{self.reference}: {several} both build this image; give each run's image its own name, or keep only "
                 "one Dockerfile"
             )
         raise WorkloadError(
-            f"{self.reference}: there is no workloads/{self.workloads[0]}/{_DOCKERFILE} to build it from; write it, or "
-            "have the image's owner push it"
+            f"{self.reference}: workloads/{self.workloads[0]}/{_DOCKERFILE} does not exist; add it, or have the "
+            "image's owner push the image"
         )
 
 
 def run_images(settings: Settings, root: Path, places: Mapping[str, Place]) -> list[RunImage]:
-    """The images of everything that is trained, in the order of the settings; every image once.
+    """The images of all runs and sweeps, in the order of the settings, once each.
 
-    A run with `image.build` names its folder. One with `image.name` has the folder `workloads/<name>`, with the run's
-    name or that of the workload that it is based on, if that folder holds a Dockerfile.
+    A run with `image.build` names its folder. The folder for `image.name` is `workloads/<name>`, with the name of the
+    run or of the workload that it is based on, if that folder contains a Dockerfile.
 
-    Raises WorkloadError where `image.build` names a folder without a Dockerfile.
+    Raises WorkloadError if `image.build` names a folder without a Dockerfile.
     """
     found: dict[str, RunImage] = {}
     for path, run in settings.trained():
@@ -76,7 +76,7 @@ def run_images(settings: Settings, root: Path, places: Mapping[str, Place]) -> l
 
 
 def base_argument(dockerfile: str) -> str | None:
-    """How a Dockerfile takes its base: "required" by `ARG BASE`, "optional" by `ARG BASE=…`; None: not by BASE."""
+    """How a Dockerfile declares BASE: "required" for `ARG BASE`, "optional" for `ARG BASE=…`, None if it does not."""
     declared = _DECLARED_BASE.search(dockerfile)
     if declared is None:
         return None
@@ -92,13 +92,13 @@ def _of_run(path: str, run: Workload, registry: str, root: Path, places: Mapping
         return RunImage(reference, (run.name,), (path,), (run.image.build,), by_content=True)
     reference = run.image.name or ""
     folder = next(_bases(path, places), f"workloads/{run.name}")
-    # What is named by digest exists already: a build makes a digest of its own.
+    # An image named by digest exists already; a build would yield another digest.
     builds = "@" not in reference and (root / folder / _DOCKERFILE).is_file()
     return RunImage(reference, (run.name,), (path,), (folder,) if builds else ())
 
 
 def _bases(path: str, places: Mapping[str, Place]) -> Iterator[str]:
-    """The folder whose workload.yaml has set some value of the run."""
+    """The folders whose workload.yaml sets a value of the run."""
     for set_path, place in places.items():
         if set_path.startswith(f"{path}.") and (base := _BASE.fullmatch(place.file)):
             yield base[1]

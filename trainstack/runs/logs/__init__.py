@@ -1,1 +1,1 @@
-"""Lines of a training log, and what is read from them."""
+"""Training logs: their lines, figures and progress."""

@@ -1,4 +1,4 @@
-"""The lines of several logs: merged by time, and none lost or told twice when a stream is taken up again."""
+"""Merge the lines of several logs by time, without losing or repeating lines when a stream is resumed."""
 
 import heapq
 import sys
@@ -17,47 +17,47 @@ _SECOND = 10**9
 class Cursor:
     """How far one container's log has been read.
 
-    A log is asked for from a whole second on (`sinceTime`), and holds lines of the same moment, so some lines come
-    again. They are those that were told before since that second, in the log's own order: they are counted.
+    A log is requested from a whole second on (`sinceTime`), so a resumed stream repeats lines of that second. They are
+    skipped by count, since a log keeps its order.
     """
 
     last: int = 0
-    """The latest moment told, in nanoseconds since 1970; 0 before the first line."""
-    told: int = 0
-    """Lines told of the second that it is in."""
+    """The latest timestamp read, in nanoseconds since 1970; 0 before the first line."""
+    count: int = 0
+    """Lines read with a timestamp in the same second as `last`."""
     cut: bool = False
-    """Only the end of the log was told (`tailLines`): how many lines of that second went before is not known, so what
-    is not later than the last is taken for told."""
+    """Only the end of the log was read (`tailLines`). The number of earlier lines in that second is unknown, so all
+    lines up to `last` count as read."""
     _again: int = 0
 
     @property
     def second(self) -> int | None:
-        """The second to ask from; None before the first line."""
+        """The second to request the log from; None before the first line."""
         return self.last // _SECOND if self.last else None
 
     def begin(self, since: datetime) -> None:
-        """Where nothing was told yet, go on from this moment, not from the log's beginning."""
+        """Start at this time instead of at the beginning of the log if nothing was read yet."""
         self.last = self.last or int(since.timestamp()) * _SECOND
 
     def resume(self) -> None:
-        """The stream begins anew, from `second`."""
-        self._again = sys.maxsize if self.cut else self.told
+        """The stream starts again, from `second`."""
+        self._again = sys.maxsize if self.cut else self.count
 
     def anew(self) -> None:
-        """Another log goes on from here, that of the container as it was started again: nothing of it was told."""
-        self.told, self.cut = 0, False
+        """The container has restarted with a new log, of which nothing was read."""
+        self.count, self.cut = 0, False
 
     def take(self, line: LogLine) -> bool:
-        """Whether a line is new; it counts as told from then on."""
+        """Whether a line is new; it counts as read afterwards."""
         if self._again and line.nanoseconds <= self.last:
             self._again -= 1
             return False
         self._again = 0
         if line.nanoseconds // _SECOND == self.last // _SECOND:
-            self.told += 1
+            self.count += 1
         elif line.nanoseconds > self.last:
-            # All that is written from here on is told, so counting is exact again after the first line was.
-            self.told, self.cut = 1, self.cut and not self.last
+            # All later lines are read, so the count is exact again after the first line.
+            self.count, self.cut = 1, self.cut and not self.last
         self.last = max(self.last, line.nanoseconds)
         return True
 

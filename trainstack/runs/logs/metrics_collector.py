@@ -1,4 +1,4 @@
-"""Collects the metrics of a trial from what its program printed, as Katib's metrics collector does."""
+"""Collect the metrics of a trial from its log, like Katib's metrics collector."""
 
 from collections.abc import Mapping
 
@@ -13,9 +13,9 @@ _MOST_CHARACTERS = 10_000
 def collect(log: str, objective: Objective) -> tuple[Mapping[str, float], ...]:
     """The lines of the metrics.jsonl that the program could have written.
 
-    Those of `objective.metricsFormat` alone, where there is one. Else those of the formats that runs.logs.training_log
-    knows; if none of them has the metric, its values in the default format, which lines of these formats may have too,
-    except for those of PyTorch's examples.
+    Only matches of `objective.metricsFormat` count if it is set. Otherwise the lines are read in the formats of
+    runs.logs.training_log. If none has the metric, its values are read in the default format from all lines but those
+    of PyTorch's examples.
     """
     reader, printed = Reader(), []
     expression = objective.metrics_format or default_format(objective.metric)

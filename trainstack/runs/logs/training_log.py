@@ -43,23 +43,23 @@ _QUICKSTART_EPOCH = re.compile(r"^Epoch (?P<epoch>\d{1,18})$")
 _QUICKSTART = re.compile(r"\bloss:\s+(?P<loss>\S+)\s+\[\s*(?P<rows>\d{1,18})/\s*(?P<of>\d{1,18})\]")
 _QUICKSTART_TEST = re.compile(r"\bAccuracy: (?P<percent>[\d.]+)%, Avg loss:\s+(?P<loss>\S+)")
 _FIGURE = re.compile(r"(?<!\S)(?P<name>[^\s=:\d][^\s=:]*) (?P<value>[-+]?[\d.]\S*|nan|[-+]?inf)(?!\S)")
-"""A name and a number behind `done`."""
+"""A name and a number after `done`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Position:
-    """Where the training is, by one line of its log."""
+    """The position of a training according to one line of its log."""
 
     epoch: int | None
-    """From 1; None where the lines so far do not name it."""
+    """From 1; None if no line so far has named it."""
     epochs: int | None = None
-    """None where the log does not name the total."""
+    """None if the log does not give the total."""
     step: int | None = None
     steps: int | None = None
-    """Of the epoch; None where the log does not number its steps."""
+    """Of the epoch; None if the log does not number its steps."""
     rows: int | None = None
     rows_of_epoch: int | None = None
-    """Rows of the data set; None where the log numbers steps, or epochs alone."""
+    """Rows of the data set; None if the log counts steps or epochs only."""
     epoch_fraction: float
     """From 0 to 1, of the epoch."""
 
@@ -73,34 +73,34 @@ class Position:
 
 @dataclass(frozen=True, kw_only=True)
 class Epoch:
-    """The figures of an epoch; None is unknown. A loss may be nan: the training diverged."""
+    """The figures of an epoch, None if unknown. A loss is NaN if the training diverged."""
 
     steps: int | None = None
     """Taken by this replica."""
     seconds: float | None = None
-    """With the evaluation at its end."""
+    """Including the evaluation at the end of the epoch."""
     train_loss: float | None = None
     loss: float | None = None
-    """On images that are not trained on."""
+    """On data that is not used for training."""
     accuracy: float | None = None
-    """On the same images, 0 to 1."""
+    """On the same data, from 0 to 1."""
 
-    def with_(self, told: "Epoch") -> "Epoch":
-        """The same, with the known figures of the other."""
-        return replace(self, **{name: value for name, value in asdict(told).items() if value is not None})
+    def with_(self, other: "Epoch") -> "Epoch":
+        """A copy updated with the known figures of another epoch."""
+        return replace(self, **{name: value for name, value in asdict(other).items() if value is not None})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Log:
-    """One replica's training."""
+    """The training of one replica."""
 
     world_size: int | None = None
     epochs: Mapping[int, Epoch]
     """By number, from 1."""
     counted: Literal["steps", "progress lines"] = "steps"
-    """PyTorch's examples do not number their steps: there each progress line counts as one."""
+    """PyTorch's examples do not number their steps; each progress line counts as one."""
     images_per_line: int | None = None
-    """Of a log of progress lines: the images between two of them."""
+    """Images between two progress lines, if progress lines are counted."""
     test_loss: float | None = None
     test_accuracy: float | None = None
 
@@ -109,10 +109,10 @@ def parse(lines: Iterable[str], *, timestamps: bool = False) -> Log:
     """Read a log.
 
     Args:
-        lines: the log, split at line feeds alone, of one attempt or of several after each other: a step that two
-            attempts print counts once.
-        timestamps: each line begins with its time, as the API server gives a pod's log on request. The duration of an
-            epoch comes from them where the log itself does not have it.
+        lines: the log, split at line feeds only, of one attempt or of several in sequence: a step that two attempts
+            print counts once.
+        timestamps: whether each line begins with its timestamp, as the API server adds them on request. The duration of
+            an epoch is computed from them if the log does not contain it.
 
     """
     reader = Reader()
@@ -124,32 +124,33 @@ def parse(lines: Iterable[str], *, timestamps: bool = False) -> Log:
 
 
 def pieces(line: str) -> Iterator[str]:
-    """The texts of a line: a carriage return overwrote the text before it, which was printed too."""
+    """The texts of a line, split at carriage returns: an overwritten text was printed too."""
     yield from (piece.strip() for piece in line.split("\r"))
 
 
 class Reader:
-    """The figures of the lines so far."""
+    """The figures of the lines read so far."""
 
     def __init__(self) -> None:
-        """Begin with no line."""
+        """Start without any lines."""
         self.epoch: int | None = None
-        """The last one that a line has named."""
+        """The last epoch that a line has named."""
         self.values: dict[int, dict[str, float]] = {}
-        """By epoch, its figures as the program names them; `loss` and `accuracy` where it prints no name for them."""
+        """The figures by epoch, under the names that the program prints; `loss` and `accuracy` if it prints no
+        names."""
         self.evaluations: list[dict[str, float]] = []
-        """Those before any line that names an epoch."""
+        """Evaluations before the first line that names an epoch."""
         self.test: dict[str, float] = {}
         self._evaluated: tuple[float | None, float | None] = None, None
         """Loss and accuracy of the last evaluation."""
         self._world: int | None = None
         self._losses: dict[int, dict[int, float]] = {}
-        """Of PyTorch's examples: by epoch, the loss at each number of rows."""
+        """For PyTorch's examples, the loss by number of rows, by epoch."""
         self._times: dict[int, list[int]] = {}
-        """By epoch, the first and the last time, in nanoseconds since 1970."""
+        """The first and the last timestamp by epoch, in nanoseconds since 1970."""
 
     def read(self, text: str, time: int | None = None) -> Position | None:
-        """Read one line, without spaces around it; its position, where it has one."""
+        """Read one line, without surrounding spaces, and return its position if it has one."""
         position = self._numbered(text) or self._rows(text) or self._evaluation(text)
         if match := _TESTED.search(text):
             self._evaluated = number(match["loss"]), number(match["accuracy"])
@@ -161,7 +162,7 @@ class Reader:
         return position
 
     def log(self) -> Log:
-        """What was read."""
+        """The figures read so far."""
         strides = [
             after - before
             for losses in self._losses.values()
@@ -171,14 +172,14 @@ class Reader:
             world_size=self._world,
             epochs={number: self._epoch(number) for number in sorted(self.values)},
             counted="progress lines" if self._losses else "steps",
-            # The last line of an epoch may stand for fewer.
+            # The last line of an epoch may cover fewer.
             images_per_line=max(strides, default=None),
             test_loss=self._evaluated[0],
             test_accuracy=self._evaluated[1],
         )
 
     def metrics(self) -> list[dict[str, float]]:
-        """The same as the lines of a metrics.jsonl: one for each epoch, and one for the test."""
+        """The figures as lines of a metrics.jsonl: one for each epoch, and one for the test."""
         lines = [
             {"epoch": epoch, **self._train_loss(epoch), **{key: values[key] for key in values if key != "steps"}}
             for epoch, values in sorted(self.values.items())
@@ -219,12 +220,12 @@ class Reader:
         rows, of = int(match["rows"]), int(match["of"])
         if self.epoch is not None:
             self._losses.setdefault(self.epoch, {})[rows] = number(match["loss"])
-        # Of a distributed run the example counts the rows of one replica against those of all; its percentage is right.
+        # In a distributed run the example relates one replica's rows to the rows of all; its percentage is correct.
         fraction = min(1.0, max(rows / of, percent / 100))
         return Position(epoch=self.epoch, rows=rows, rows_of_epoch=of, epoch_fraction=fraction)
 
     def _evaluation(self, text: str) -> Position | None:
-        """The evaluation of PyTorch's examples after each epoch; the last one is the result."""
+        """The evaluation that PyTorch's examples print after each epoch; the last one is the result."""
         if match := _MNIST_TEST.search(text):
             loss, accuracy = number(match["loss"]), int(match["right"]) / int(match["total"])
         elif match := _QUICKSTART_TEST.search(text):
@@ -257,7 +258,7 @@ class Reader:
         return {"train_loss": fmean(losses.values())} if losses else {}
 
     def _duration(self, epoch: int) -> float | None:
-        """In seconds, to the first line of the next epoch; of the last one, to its own last line."""
+        """In seconds, until the first line of the next epoch; for the last epoch, until its own last line."""
         if epoch not in self._times:
             return None
         begin, end = self._times[epoch][0], self._times.get(epoch + 1, self._times[epoch][-1:])[0]
@@ -265,7 +266,7 @@ class Reader:
 
 
 def epoch_of(values: Mapping[str, float]) -> Epoch:
-    """An epoch by the names of its figures in a log or in metrics.jsonl."""
+    """Build an epoch from figures named as in a log or in metrics.jsonl."""
     return Epoch(
         seconds=values.get("seconds"),
         train_loss=values.get("train_loss"),
@@ -275,7 +276,7 @@ def epoch_of(values: Mapping[str, float]) -> Epoch:
 
 
 def number(text: str) -> float:
-    """A number as programs print it, also with punctuation behind it; nan for any other text."""
+    """Parse a number as programs print it, ignoring trailing punctuation; NaN for any other text."""
     try:
         return float(text.rstrip(",;%"))
     except ValueError:

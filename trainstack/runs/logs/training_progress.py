@@ -1,4 +1,4 @@
-"""How far a training is, and how long it will still take, by the end of its log."""
+"""Estimate a training's progress and remaining time from the end of its log."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Progress:
     steps: int | None
     """Of the epoch."""
     seconds_left: float | None
-    """None while there is nothing to calculate it from."""
+    """None if the lines do not allow an estimate."""
     rows: int | None = None
     rows_of_epoch: int | None = None
     epoch_fraction: float | None = None
@@ -30,13 +30,13 @@ class Progress:
 def progress(lines: Sequence[LogLine], started: datetime | None, now: datetime) -> Progress | None:
     """Read the progress; None where no line has a position.
 
-    The rate is that between the first and the last of these lines, so a run that resumed at a half is not taken for
-    twice as fast; with one such line alone, that since the start.
+    The rate is measured between the first and the last line with a position, so that a run that resumed halfway does
+    not appear twice as fast; with only one such line, it is measured since the start.
 
     Args:
         lines: the end of the log, oldest first.
         started: when the container started; None when that is unknown.
-        now: a line that is some time old has been followed by work that no line shows yet.
+        now: the current time; the time since the last line is deducted from the estimate.
 
     """
     reader = Reader()

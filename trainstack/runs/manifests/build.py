@@ -29,11 +29,11 @@ def companions(workload: Workload, stack: str, launch: Launch) -> tuple[Manifest
 
 
 def plan(workload: Workload, stack: str, facts: Facts, sweep: InSweep | None = None) -> Launch:
-    """The launch of a workload as it is declared now, with its name.
+    """The launch of a workload as currently declared, with its name.
 
-    The name is a hash of all that the object says but the name itself, its place in labels and environment, and the
-    commit: an object whose fields cannot be edited never needs an edit under the same name. Of a trial its number and
-    its sweep's file are not in it either.
+    The name is a hash of the whole object except for the name itself, its copies in labels and environment, and the
+    commit: an object with immutable fields never needs an edit under the same name. The number of a trial and its
+    sweep's file are excluded too.
 
     Raises WorkloadError when it cannot be built or a name derived from it would be too long.
     """

@@ -11,15 +11,15 @@ from trainstack.settings.sections.workloads import Image, Mount, Workload
 CONTAINER = "data-loader"
 """The container's name, for `kubectl cp -c` and `exec -c`."""
 
-# As the first process of its container, `sleep` alone would ignore SIGTERM and die of SIGKILL half a minute later.
-# 143, the status of a process that SIGTERM ended: a loader that was stopped has not completed.
+# As PID 1 of its container, `sleep` alone would ignore SIGTERM until SIGKILL 30 seconds later. The exit status 143
+# (terminated by SIGTERM) marks a stopped loader as not completed.
 WAIT = ("sh", "-c", "trap 'exit 143' TERM; while :; do sleep 3600 & wait $!; done")
 
 
 def temporary_loader(settings: Settings, namespace: str, volume: str, mount_path: str) -> Workload:
-    """The loader of the command line: on the queue of what is trained with the volume, and as its user.
+    """The data loader of the command line.
 
-    So all may write what it brings.
+    It uses the queue and the user of the runs that mount the volume, so that they may write to the copied files.
     """
     chosen = settings.cluster.loader
     users = [
@@ -47,7 +47,7 @@ def temporary_loader(settings: Settings, namespace: str, volume: str, mount_path
 
 
 def data_loader(workload: Workload, stack: str, launch: Launch) -> Manifest:
-    """The Job. It waits unless the workload says what else to do, and ends when it is deleted or its time is up."""
+    """The Job. Without a command it waits until it is deleted or its deadline passes."""
     waiting = workload if workload.command else workload.model_copy(update={"command": WAIT})
     return job(waiting, stack, launch, container=CONTAINER)
 

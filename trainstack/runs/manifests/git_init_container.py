@@ -1,7 +1,7 @@
-"""The init container that checks a workload's code out into its pods.
+"""The init container that checks out a workload's code.
 
-The credentials of a private repository are files of a Secret that only this container mounts: git asks a helper that
-reads them, ssh is given their paths. So they are in no variable, argument, address or log.
+The credentials of a private repository are files of a Secret that only this container mounts. git reads them through a
+credential helper, ssh by path, so they never appear in a variable, argument, URL or log.
 """
 
 from trainstack.objects.labels import Manifest
@@ -13,21 +13,21 @@ from trainstack.settings.sections.workloads import Resources
 CONTAINER = "checkout"
 """The init container's name."""
 DEADLINE_SECONDS = 300
-"""How long a server that does not answer, or a Secret that is not there yet, is tried again."""
+"""How long the checkout is retried while the server does not answer or the Secret does not exist."""
 
 _VOLUME = "trainstack-code"
 _SECRET_VOLUME = "trainstack-code-secret"  # noqa: S105 (a name)
 _WORK = "/checkout"
 _PUBLISHED = "code"
-"""The folder of the volume that holds the finished checkout; beside it lies what only git needs."""
+"""The folder of the volume that holds the finished checkout; git's working files are outside of it."""
 _NOBODY = 65534
 """ssh refuses a user that the image's /etc/passwd does not have, and every image has this one."""
 _SHARED_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 _CREDENTIALS = "/credentials"
 
-# Arguments: address, revision, the Secret's name or nothing. Kubernetes replaces $(NAME) where NAME is a variable of
-# the container, which has none, and `$$`, which is not in it. The checkout appears under its name when it is whole and
-# right, so a container that is started again in the same pod leaves it, and what a program wrote there, as it is.
+# Arguments: URL, revision, and the Secret's name or an empty string. Kubernetes expands $(NAME) for variables of the
+# container, which has none, and `$$`, which the script does not contain. The checkout is renamed into place when it is
+# complete, so a container that restarts in the same pod keeps it, with the files that a program wrote there.
 _SCRIPT = r"""
 set -u
 umask 000  # the program may run as any user, and write beside its code
@@ -149,13 +149,13 @@ _SUBSTITUTIONS = {
 def checkout_container(code: Code, launch: Launch, resources: Resources) -> Manifest:
     """The init container.
 
-    Of cpu, memory and disk it may use what the program may: the pod, of which Kueue and the scheduler count the larger
-    of the two, asks for no more than without it.
+    It has the program's cpu, memory and ephemeral storage. Kueue and the scheduler count the larger of the two
+    containers, so the pod does not request more than without it.
 
-    Raises WorkloadError when there is no image with git.
+    Raises WorkloadError if no image with git is known.
     """
     if launch.facts.git_image is None:
-        raise WorkloadError("code is to be checked out, and no image with git is known")
+        raise WorkloadError("cannot check out `code`: no image with git is known")
     mounts: list[Manifest] = [{"name": _VOLUME, "mountPath": _WORK}]
     if code.secret is not None:
         mounts.append({"name": _SECRET_VOLUME, "mountPath": _CREDENTIALS, "readOnly": True})
@@ -184,7 +184,7 @@ def checkout_container(code: Code, launch: Launch, resources: Resources) -> Mani
 
 
 def checkout_volumes(code: Code) -> list[Manifest]:
-    """The pod's volumes for it. A Secret that is not there yet is waited for by the script, which says so."""
+    """The pod's volumes for the checkout. The script waits for a missing Secret and reports it."""
     volumes: list[Manifest] = [{"name": _VOLUME, "emptyDir": {}}]
     if code.secret is not None:
         volumes.append({"name": _SECRET_VOLUME, "secret": {"secretName": code.secret, "optional": True}})
@@ -192,12 +192,12 @@ def checkout_volumes(code: Code) -> list[Manifest]:
 
 
 def checkout_mount(code: Code) -> Manifest:
-    """Where the program's container has the checkout: to write to, since programs write beside their code."""
+    """The writable mount of the checkout in the program's container."""
     return {"name": _VOLUME, "mountPath": code.mount_path, "subPath": _PUBLISHED}
 
 
 def script() -> str:
-    """What the init container runs."""
+    """The script that the init container runs."""
     text = _SCRIPT
     for word, value in _SUBSTITUTIONS.items():
         text = text.replace(word, value)

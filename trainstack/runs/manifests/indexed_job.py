@@ -16,14 +16,14 @@ from trainstack.settings.sections.sweeps import Sweep
 NOT_REACHED = 79
 """The wrapper's exit code for a trial that is finished and has not reached the sweep's target."""
 _EVICTED = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
-"""A pod that its node or the scheduler puts out is no try of its trial."""
+"""A disrupted pod does not count as an attempt of its trial."""
 _AIMLESS = {"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [NOT_REACHED]}}
 
 
 def batch(sweep: Sweep, stack: str, launch: Launch, count: int) -> Manifest:
-    """The Job of so many trials. `suspend` is Kueue's and is not in it.
+    """The Job of `count` trials, without `suspend`, which Kueue sets.
 
-    Which trials they are stands in the file that the launch names: nothing here depends on it.
+    The file that the launch names lists the trials; nothing here depends on them.
 
     Raises WorkloadError.
     """
@@ -42,10 +42,10 @@ def batch(sweep: Sweep, stack: str, launch: Launch, count: int) -> Manifest:
         "template": template,
     }
     if sweep.max_failed_indexes is not None:
-        # A batch may be of fewer trials than that, and the API server takes no more than there are.
+        # The API server requires maxFailedIndexes <= completions.
         spec["maxFailedIndexes"] = min(sweep.max_failed_indexes, count)
     if target is not None:
-        # The others fail their index: the first that succeeds ends them all.
+        # Trials that miss the target fail their index, so the first success ends the Job.
         spec["successPolicy"] = {"rules": [{"succeededCount": 1}]}
     if sweep.active_deadline_seconds is not None:
         spec["activeDeadlineSeconds"] = sweep.active_deadline_seconds
@@ -56,5 +56,5 @@ def batch(sweep: Sweep, stack: str, launch: Launch, count: int) -> Manifest:
 
 
 def batch_id(sweep: str, run_ids: tuple[str, ...]) -> str:
-    """What stands for a batch where a run has its id."""
+    """The id of a batch, in place of a run id."""
     return names.run_id(sweep, digest(list(run_ids)))

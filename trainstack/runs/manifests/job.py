@@ -24,7 +24,7 @@ from trainstack.settings.sections.workloads import Workload
 
 
 def job(workload: Workload, stack: str, launch: Launch, *, container: str = CONTAINER) -> Manifest:
-    """The Job. `suspend` is Kueue's and is not in it."""
+    """The Job, without `suspend`, which Kueue sets."""
     (pod,) = pods(workload)
     template = pod_template(workload, pod, launch, container=container, restart_policy=workload.restart_policy)
     counts = {

@@ -29,7 +29,7 @@ from trainstack.settings.values.paths import elements
 
 
 def jobset(workload: Workload, stack: str, launch: Launch) -> Manifest:
-    """The JobSet. `suspend` is Kueue's and is not in it."""
+    """The JobSet, without `suspend`, which Kueue sets."""
     spec: Manifest = {
         "replicatedJobs": [
             _replicated_job(workload, job, pod, launch)
@@ -42,7 +42,7 @@ def jobset(workload: Workload, stack: str, launch: Launch) -> Manifest:
         ("network", workload.network),
     ):
         if section is not None:
-            spec[name] = _said(section)
+            spec[name] = _section(section)
     if workload.ttl_seconds_after_finished is not None:
         spec["ttlSecondsAfterFinished"] = workload.ttl_seconds_after_finished
     return {
@@ -78,12 +78,11 @@ def _replicated_job(workload: Workload, job: ReplicatedJob, pod: Pod, launch: La
         spec["activeDeadlineSeconds"] = workload.active_deadline_seconds
     result: Manifest = {"name": job.name, "replicas": job.replicas, "template": {"spec": spec}}
     if job.depends_on:
-        result["dependsOn"] = [_said(each) for each in job.depends_on]
+        result["dependsOn"] = [_section(each) for each in job.depends_on]
     return result
 
 
-def _said(section: BaseModel) -> Manifest:
-    """A section in JobSet's own words, which are the settings' too."""
+def _section(section: BaseModel) -> Manifest:
     return section.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
 
 

@@ -1,4 +1,4 @@
-"""The pods that a launch makes, read back from its objects: where each kind of launch keeps them."""
+"""Read the pods of a launch back from its objects, for each kind."""
 
 from collections.abc import Iterable, Sequence
 
@@ -7,11 +7,11 @@ from trainstack.runs.manifests.registry import WORKLOAD_KINDS
 
 
 def launched_pods(launch: Body, companions: Iterable[Body] = ()) -> tuple[LaunchedPods, ...]:
-    """The pods of a launch by role; none for a kind that is no launch's.
+    """The pods of a launch by role; empty for other kinds.
 
     Args:
         launch: the launch's object.
-        companions: what it refers to, as far as it is known.
+        companions: the objects that the launch refers to, as far as they are known.
 
     """
     kind = WORKLOAD_KINDS.get(launch["kind"])
@@ -21,7 +21,7 @@ def launched_pods(launch: Body, companions: Iterable[Body] = ()) -> tuple[Launch
 def mounted(objects: Sequence[Body], volume: str) -> str | None:
     """The name of the ConfigMap that the pods of a launch mount as this volume; None where they mount none.
 
-    `objects` are as `Ledger.objects` has them: the launch is the last, and its companions stand before it.
+    `objects` are as `Ledger.objects` has them: the companions, then the launch.
     """
     *companions, launch = objects
     for pods in launched_pods(launch, companions):

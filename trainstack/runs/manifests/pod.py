@@ -1,4 +1,4 @@
-"""A workload as one bare Pod: a baseline, without a controller that would replace it on another node."""
+"""A workload as a bare Pod, which no controller replaces when its node fails."""
 
 from collections.abc import Iterator
 
@@ -24,7 +24,7 @@ from trainstack.settings.sections.workloads import Workload
 def pod(workload: Workload, stack: str, launch: Launch) -> Manifest:
     """The Pod."""
     (only,) = pods(workload)
-    # An unmanaged Pod that does not set it has the cluster's default, Always: its node restarts it without end.
+    # An unmanaged Pod that does not set it gets the default, Always, and is restarted indefinitely.
     policy = workload.restart_policy if workload.says("restart_policy") else None
     template = pod_template(workload, only, launch, container=CONTAINER, restart_policy=policy)
     spec: Manifest = template["spec"]

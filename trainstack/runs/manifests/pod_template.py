@@ -13,12 +13,12 @@ from trainstack.runs.pods import Pod, pods
 from trainstack.settings.sections.workloads import Mount, Workload
 
 CONTAINER = "training"
-"""The name of the container that trains, where neither workload nor operator prescribe another."""
+"""The name of the training container, unless the workload or the operator prescribes another."""
 WRAPPER_FOLDER = "/opt/trainstack"
-"""Where the wrapper stands in a managed pod."""
+"""Where the wrapper is mounted in a managed pod."""
 WRAPPER_FILE = "run.py"
 SHARED_MEMORY_FOLDER = "/dev/shm"  # noqa: S108 (the container's own)
-"""Where a pod with `sharedMemory` has it."""
+"""Where `sharedMemory` is mounted."""
 GRACE_SECONDS = 60
 """How long a managed pod has, after SIGTERM, to write its checkpoint."""
 
@@ -52,7 +52,7 @@ def pod_template(
         container: the container's name where the workload gives it none.
         restart_policy: None: the manifest has no such field, and the operator or the cluster sets it.
         port: a port of the container.
-        given: variables of the container that the kind brings, beside the workload's own.
+        given: environment variables that the kind adds to the workload's.
 
     Raises WorkloadError.
 
@@ -87,7 +87,7 @@ def pod_template(
 
 
 def launch_labels(workload: Workload, launch: Launch) -> dict[str, str]:
-    """The labels that tell, on a launch and its pods, what it executes."""
+    """The labels of a launch and of its pods."""
     return {
         **workload.labels,
         labels.WORKLOAD: workload.name,
@@ -131,8 +131,8 @@ def _container(
     taken = sorted({each["name"] for each in given} & {*pod.env, *workload.secret_env})
     if taken:
         raise ReservedVariableError(
-            f"workload {workload.name}: env sets {', '.join(taken)}, which a {workload.kind} is given; drop it or "
-            "choose another name"
+            f"workload {workload.name}: env sets {', '.join(taken)}, which is reserved for a {workload.kind}; remove "
+            "or rename it"
         )
     env += given
     if env:
@@ -158,8 +158,8 @@ def _program(workload: Workload, pod: Pod) -> Manifest:
 
 
 def _wrapper_env(workload: Workload, pod: Pod, launch: Launch) -> list[Manifest]:
-    """What the wrapper is told; its side is described in trainstack/runs/wrapper/run.py."""
-    told = {
+    """The environment of the wrapper, as described in trainstack/runs/wrapper/run.py."""
+    values = {
         "TRAINSTACK_RUN_ID": launch.run_id,
         "TRAINSTACK_LAUNCH": launch.name,
         "TRAINSTACK_RECORD": _record_path(workload, pod),
@@ -169,20 +169,20 @@ def _wrapper_env(workload: Workload, pod: Pod, launch: Launch) -> list[Manifest]
         data = mount_of(pod, workload.data.volume)
         if data is not None:
             path = f"{data.mount_path.rstrip('/')}/{workload.data.path}"
-            told["TRAINSTACK_DATA"] = _verbatim(canonical({"path": path, "manifest": launch.facts.data_digest}))
+            values["TRAINSTACK_DATA"] = _verbatim(canonical({"path": path, "manifest": launch.facts.data_digest}))
     if workload.seed is not None:
-        told["TRAINSTACK_SEED"] = str(workload.seed)
-    taken = sorted({*told, *_SET_BY_WRAPPER} & {*pod.env, *workload.secret_env})
+        values["TRAINSTACK_SEED"] = str(workload.seed)
+    taken = sorted({*values, *_SET_BY_WRAPPER} & {*pod.env, *workload.secret_env})
     if taken:
         raise ReservedVariableError(
-            f"workload {workload.name}: env sets {', '.join(taken)}, which a managed workload is given; drop it or "
-            "choose another name"
+            f"workload {workload.name}: env sets {', '.join(taken)}, which is reserved for a managed workload; remove "
+            "or rename it"
         )
-    # With the version that the API server fills in: a reference that differs from the live one is a conflict under
-    # server-side apply, and an interrupted `up` could not go on over the object that it left.
+    # apiVersion is set because the API server defaults it: a reference that differs from the live one is a conflict
+    # under server-side apply, and an interrupted `up` could not be resumed.
     field = {"apiVersion": "v1", "fieldPath": "metadata.name"}
     pod_name = {"name": "TRAINSTACK_POD", "valueFrom": {"fieldRef": field}}
-    return [{"name": key, "value": value} for key, value in told.items()] + [pod_name]
+    return [{"name": key, "value": value} for key, value in values.items()] + [pod_name]
 
 
 def _verbatim(text: str) -> str:
@@ -210,12 +210,12 @@ def _run_record(workload: Workload, pod: Pod, launch: Launch) -> Manifest:
 def _record_path(workload: Workload, pod: Pod) -> str:
     """The folder of all records.
 
-    The pods that do the recording, a distributed run's master or a Job's own, must mount its volume, and for writing.
-    Workers that do not are told the master's path: the wrapper finds nothing there and keeps to itself.
+    The pods that write the record, a distributed run's master or those of a Job, must mount its volume writable.
+    Workers without the mount get the master's path; it does not exist there, so the wrapper writes no record.
     """
     if workload.record is None:
         raise WorkloadError(
-            f"workload {workload.name}: it is managed and has no `record`; name the volume on which its runs are kept"
+            f"workload {workload.name}: a managed workload requires `record`; set it to the volume for its records"
         )
     recorder = pods(workload)[0]
     mount = _mount_to_write(recorder, workload.record.volume)
@@ -225,8 +225,8 @@ def _record_path(workload: Workload, pod: Pod) -> str:
             f"workload {workload.name}: its {recorder.role.lower()} {state} volume {workload.record.volume}, on which "
             "its runs are recorded; mount it under `volumes` without `readOnly`"
         )
-    here = _mount_to_write(pod, workload.record.volume) or mount
-    return f"{here.mount_path.rstrip('/')}/{workload.record.path}"
+    own = _mount_to_write(pod, workload.record.volume) or mount
+    return f"{own.mount_path.rstrip('/')}/{workload.record.path}"
 
 
 def _mounts(workload: Workload, pod: Pod, launch: Launch) -> list[Manifest]:
@@ -240,7 +240,7 @@ def _mounts(workload: Workload, pod: Pod, launch: Launch) -> list[Manifest]:
         mounts.append(checkout_mount(workload.code))
     if workload.managed:
         mounts.append({"name": WRAPPER_VOLUME, "mountPath": WRAPPER_FOLDER, "readOnly": True})
-    # After the checkout, into which the file may be mounted.
+    # After the checkout, because the file may be mounted inside it.
     mounts += sweep_mounts(launch)
     if workload.shared_memory is not None:
         mounts.append({"name": _SHARED_MEMORY_VOLUME, "mountPath": SHARED_MEMORY_FOLDER})
@@ -262,7 +262,7 @@ def _volumes(workload: Workload, pod: Pod, launch: Launch) -> list[Manifest]:
 
 
 def _account(workload: Workload) -> Manifest:
-    """Whom the pods are to the API server. Nothing that trains has to talk to it."""
+    """The service account of the pods. Training does not need access to the API server."""
     if workload.service_account is not None:
         return {"serviceAccountName": workload.service_account}
     if workload.managed or workload.security == "restricted":

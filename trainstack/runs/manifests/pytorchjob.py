@@ -23,18 +23,18 @@ from trainstack.runs.pods import pods
 from trainstack.settings.sections.workloads import Workload
 
 CONTAINER = "pytorch"
-"""The operator's webhook refuses a job without a container of this name."""
+"""The operator's webhook requires a container of this name."""
 PORT = {"containerPort": 23456, "name": "pytorchjob-port", "protocol": "TCP"}
-"""Where the processes find rank 0. The operator adds it where it is missing; declared, its edit is nobody's drift."""
+"""The port of rank 0. The operator adds it if it is missing; declaring it avoids drift."""
 
 
 def pytorchjob(workload: Workload, stack: str, launch: Launch) -> Manifest:
-    """The PyTorchJob. `runPolicy.suspend` is Kueue's and is not in it."""
+    """The PyTorchJob, without `runPolicy.suspend`, which Kueue sets."""
     policy: Manifest = {}
     if workload.says("clean_pod_policy"):
         policy["cleanPodPolicy"] = workload.clean_pod_policy
     if workload.says("backoff_limit"):
-        # A reference job that sets none restarts its containers for ever, as it does by hand.
+        # Without it, the job restarts its containers indefinitely, which an unmanaged job may rely on.
         policy["backoffLimit"] = workload.backoff_limit
     if workload.active_deadline_seconds is not None:
         policy["activeDeadlineSeconds"] = workload.active_deadline_seconds

@@ -1,7 +1,7 @@
 """A workload as a TrainJob of Kubeflow Trainer (v2), with the TrainingRuntime that it refers to.
 
-A TrainJob says what differs from run to run; the runtime holds the pods with their volumes, which a TrainJob has no
-other lasting place for: Kueue appends to its `podTemplateOverrides`, a list that is replaced as a whole.
+The TrainJob contains what differs between runs. The runtime contains the pods with their volumes, which cannot be in
+the TrainJob's `podTemplateOverrides`: Kueue appends to that list, which is replaced as a whole.
 
 Source: https://www.kubeflow.org/docs/components/trainer/operator-guides/runtime/
 """
@@ -36,20 +36,20 @@ from trainstack.settings.sections.workloads import Workload
 
 API_VERSION = "trainer.kubeflow.org/v1alpha1"
 _OF_THE_JOB = ("image", "command", "args", "env", "resources")
-"""What of the container the TrainJob says; the rest is the runtime's."""
+"""Container fields that the TrainJob sets; the runtime sets the others."""
 _RESERVED = ("PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_NNODES", "PET_NODE_RANK", "PET_NPROC_PER_NODE")
-"""Trainer sets these, for torchrun, and refuses a TrainJob that does."""
+"""Variables that Trainer sets for torchrun; it refuses a TrainJob that sets them."""
 
-_ALIKE = ("args", "env", "volumes", "resources", "annotations", "restart_policy")
-"""What the roles must say alike."""
+_SHARED = ("args", "env", "volumes", "resources", "annotations", "restart_policy")
+"""Fields that must be equal in all roles."""
 
 
 @dataclass(frozen=True)
 class Misfit:
-    """Something of a workload for which a TrainJob has no place."""
+    """A setting of a workload that a TrainJob does not support."""
 
     path: str
-    """The setting, from the workload on: `roles.Worker.args`."""
+    """The setting's path relative to the workload, such as `roles.Worker.args`."""
     problem: str
     remedy: str
 
@@ -58,7 +58,7 @@ class Misfit:
 
 
 def trainjob(workload: Workload, stack: str, launch: Launch) -> Manifest:
-    """The TrainJob. `suspend` and `podTemplateOverrides` are Kueue's and are not in it.
+    """The TrainJob, without `suspend` and `podTemplateOverrides`, which Kueue sets.
 
     Raises WorkloadError with every misfit.
     """
@@ -87,7 +87,7 @@ def training_runtime(workload: Workload, stack: str, launch: Launch) -> Manifest
         job["backoffLimit"] = workload.backoff_limit
     if workload.active_deadline_seconds is not None:
         job["activeDeadlineSeconds"] = workload.active_deadline_seconds
-    # The label by which Trainer knows the Job that trains.
+    # Trainer identifies the training Job by this label.
     trains = {"metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}, "spec": job}
     return {
         "apiVersion": API_VERSION,
@@ -102,24 +102,24 @@ def training_runtime(workload: Workload, stack: str, launch: Launch) -> Manifest
 
 
 def misfits(workload: Workload) -> Iterator[Misfit]:
-    """What keeps a workload with roles from running as a TrainJob."""
+    """The settings that prevent a workload with roles from running as a TrainJob."""
     first, *others = pods(workload)
     for other in others:
-        for name in _ALIKE:
+        for name in _SHARED:
             if getattr(first, name) != getattr(other, name):
                 yield Misfit(
                     f"roles.{other.role}.{to_camel(name)}",
-                    f"differs from {first.role}'s, and a TrainJob has one kind of node",
-                    "say the same in all roles, or let the kind be PyTorchJob",
+                    f"differs from {first.role}'s, but a TrainJob has one kind of node",
+                    "use the same value in all roles, or set kind to PyTorchJob",
                 )
     if first.restart_policy not in (None, "Never", "OnFailure"):
         yield Misfit(
             f"roles.{first.role}.restartPolicy",
-            f"is {first.restart_policy}, and the nodes of a TrainJob are a Job's pods",
-            "write Never or OnFailure, or let the kind be PyTorchJob",
+            f"is {first.restart_policy}, but the nodes of a TrainJob are pods of a Job",
+            "set it to Never or OnFailure, or set kind to PyTorchJob",
         )
     for name in sorted({*_RESERVED} & {*first.env}):
-        yield Misfit("env", f"sets {name}, which Trainer sets", "drop it")
+        yield Misfit("env", f"sets {name}, which is reserved for Trainer", "remove it")
 
 
 def _template(workload: Workload, launch: Launch) -> Manifest:

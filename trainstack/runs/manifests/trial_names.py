@@ -1,4 +1,4 @@
-"""The trials of a sweep: a workload for each set, as any other run's."""
+"""The trials of a sweep, each with its workload."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ R = TypeVar("R", bound=PodOverrides)
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One set of a sweep, and what it runs."""
+    """A parameter set of a sweep and the workload that runs it."""
 
     sweep: str
     number: int
@@ -32,7 +32,7 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedTrial:
-    """A trial with the run that it is."""
+    """A trial with its run id."""
 
     trial: Trial
     run_id: str

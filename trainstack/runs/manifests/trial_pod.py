@@ -1,4 +1,4 @@
-"""What the pods of a sweep's launches are told of it: which trial they are, and the file of all sets."""
+"""The labels, variables and volumes that connect the pods of a launch to their sweep."""
 
 from trainstack.objects.labels import SET, SWEEP, Manifest
 from trainstack.runs.launch import Launch
@@ -6,14 +6,14 @@ from trainstack.settings.search_space.hyperparams import SETS_FILE
 
 TRIALS_FILE = "trials.json"
 SWEEP_FOLDER = "/opt/trainstack-sweep"
-"""Where the pods of an Indexed Job have the sweep's files."""
+"""Where the sweep's files are mounted in the pods of an Indexed Job."""
 SWEEP_VOLUME = "trainstack-sweep"
 NUMBER = "JOB_ID"
-"""The variable with the number of a pod's set in the file, from 1."""
+"""The variable with the number of a pod's set, from 1."""
 
 
 def sweep_labels(launch: Launch) -> dict[str, str]:
-    """The labels that tell whose trial a launch is; none where it is no sweep's."""
+    """The labels with the sweep and set of a launch; empty for a run outside sweeps."""
     if launch.sweep is None:
         return {}
     trial = launch.sweep.trial
@@ -21,18 +21,18 @@ def sweep_labels(launch: Launch) -> dict[str, str]:
 
 
 def sweep_env(launch: Launch) -> list[Manifest]:
-    """The variables that tell a pod its set, or the wrapper where to find it."""
+    """The variables with the number of a pod's set, or with the file in which the wrapper finds it."""
     if launch.sweep is None:
         return []
     trial = launch.sweep.trial
     if trial is not None:
         return [{"name": NUMBER, "value": str(trial.number)}]
-    told = {"TRAINSTACK_SWEEP": launch.sweep.sweep, "TRAINSTACK_TRIALS": f"{SWEEP_FOLDER}/{TRIALS_FILE}"}
-    return [{"name": name, "value": value} for name, value in told.items()]
+    values = {"TRAINSTACK_SWEEP": launch.sweep.sweep, "TRAINSTACK_TRIALS": f"{SWEEP_FOLDER}/{TRIALS_FILE}"}
+    return [{"name": name, "value": value} for name, value in values.items()]
 
 
 def sweep_definition(launch: Launch) -> Manifest:
-    """What the record of a trial tells of its sweep; of an Indexed Job the wrapper adds it for each index."""
+    """The sweep's part of a trial's record; for an Indexed Job the wrapper adds it per index."""
     if launch.sweep is None or launch.sweep.trial is None:
         return {}
     trial = launch.sweep.trial
@@ -41,7 +41,7 @@ def sweep_definition(launch: Launch) -> Manifest:
 
 
 def sweep_mounts(launch: Launch) -> list[Manifest]:
-    """The places of the sweep's files in a pod."""
+    """The mounts of the sweep's files."""
     mounts: list[Manifest] = []
     if launch.sweep is not None and launch.sweep.trial is None:
         mounts.append({"name": SWEEP_VOLUME, "mountPath": SWEEP_FOLDER, "readOnly": True})
@@ -51,7 +51,7 @@ def sweep_mounts(launch: Launch) -> list[Manifest]:
 
 
 def sweep_volumes(launch: Launch) -> list[Manifest]:
-    """The volume of these mounts; none without one."""
+    """The volume of `sweep_mounts`; empty if there are no mounts."""
     if launch.sweep is None or not sweep_mounts(launch):
         return []
     return [{"name": SWEEP_VOLUME, "configMap": {"name": launch.sweep.file}}]

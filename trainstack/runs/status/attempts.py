@@ -26,13 +26,13 @@ class Attempt:
 
 
 def main_container(pod: Body) -> str:
-    """The name of the container that trains; empty for a pod without containers."""
+    """The name of the training container; empty for a pod without containers."""
     names = [str(container["name"]) for container in pod.get("spec", {}).get("containers") or ()]
     return trainer(names) if names else ""
 
 
 def main_status(pod: Body) -> Body:
-    """The status of the container that trains; empty before it has one."""
+    """The status of the training container; empty before it has one."""
     name = main_container(pod)
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
     return next((status for status in statuses if status["name"] == name), {})
@@ -45,12 +45,12 @@ def last_attempt(pod: Body) -> Attempt | None:
 
 
 def previous_attempt(pod: Body) -> Attempt | None:
-    """The attempt before the present one; None before the first restart."""
+    """The attempt before the current one; None before the first restart."""
     return _ended(main_status(pod).get("lastState"))
 
 
 def endless(body: Body) -> bool:
-    """Whether an object is a Pod that its node restarts whenever it has ended, and that no deadline ends."""
+    """Whether an object is a Pod with `restartPolicy: Always` and no deadline, which restarts until it is deleted."""
     spec = body.get("spec") or {}
     return body.get("kind") == "Pod" and spec.get("restartPolicy") == "Always" and "activeDeadlineSeconds" not in spec
 

@@ -1,4 +1,4 @@
-"""The events of runs: merged over their objects, told once each, in the order of time."""
+"""The events of runs, in order of time, with repeated events merged."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ Body = Mapping[str, Any]
 
 @dataclass(frozen=True, order=True)
 class EventView:
-    """An event, or several that say the same of one object."""
+    """An event, or several equal events of one object."""
 
     last: datetime
     first: datetime
@@ -27,20 +27,20 @@ class EventView:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What two events have in common that say the same."""
+        """The key that repeated events share."""
         return self.type, self.kind, self.name, self.reason, self.message
 
 
 def events_of(
     events: Iterable[Body], uids: Collection[str], launches: Collection[str], all_launches: Collection[str]
 ) -> list[EventView]:
-    """The events of these objects, oldest first.
+    """The events of the given objects, oldest first.
 
     Args:
-        events: of the namespaces that the objects are in.
-        uids: the uids of the objects that there are.
-        launches: names of launches; pods that are gone, and Workloads, are known by theirs.
-        all_launches: the names of all launches there are, so that `a` does not take the pods of `a-b` for its own.
+        events: the events of the objects' namespaces.
+        uids: the uids of the existing objects.
+        launches: names of launches, by which the events of deleted pods are found.
+        all_launches: the names of all launches, so that `a` is not matched with the pods of `a-b`.
 
     """
     merged: dict[tuple[str, ...], EventView] = {}

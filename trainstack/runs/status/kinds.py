@@ -9,7 +9,7 @@ from trainstack.runs.manifests.registry import WORKLOAD_KINDS
 from trainstack.settings.sections.workloads import Workload
 
 _LAUNCHED_AS: Mapping[str, str] = MappingProxyType({"DataLoader": "Job"})
-"""The kinds of workloads that are launched as another kind's object."""
+"""Kinds of workloads that are launched as an object of another kind."""
 
 KINDS: Mapping[str, LaunchKind] = MappingProxyType(
     {name: kind.live for name, kind in WORKLOAD_KINDS.items() if name not in _LAUNCHED_AS}
@@ -28,7 +28,7 @@ def framework_of(run: Workload) -> str:
 
 
 def claims(body: Body, companions: Iterable[Body] = ()) -> tuple[str, ...]:
-    """The names of the volume claims that a launch's pods mount; of a TrainJob its runtime has them."""
+    """The PersistentVolumeClaims that a launch's pods mount; for a TrainJob they are in its runtime."""
     volumes = (
         volume
         for pods in launched_pods(body, companions)

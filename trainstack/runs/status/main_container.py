@@ -1,4 +1,4 @@
-"""Which container of a pod is the one that trains."""
+"""Find the training container of a pod."""
 
 from collections.abc import Sequence
 
@@ -7,14 +7,14 @@ from trainstack.runs.manifests.git_init_container import CONTAINER as CHECKOUT
 from trainstack.runs.pods import NODE
 
 _OURS = (pod_template.CONTAINER, pytorchjob.CONTAINER, NODE, data_loader.CONTAINER)
-"""The names that our templates give it, where the workload gives none."""
+"""The names of training containers, unless the workload sets one."""
 
 
 def trainer(containers: Sequence[str]) -> str:
-    """The name of the container that trains, among the names of a pod's containers, those that prepare it included.
+    """The name of the training container among the names of a pod's containers, init containers included.
 
-    It is known by its name: sidecars may be injected before it and behind it. One that the workload named itself is
-    taken to be the first.
+    It is identified by name, because sidecars may be injected before and after it. If the workload sets the name, the
+    first container is assumed.
     """
     own = [name for name in containers if name != CHECKOUT]
     return next((name for name in own if name in _OURS), own[0])

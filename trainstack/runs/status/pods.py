@@ -1,4 +1,4 @@
-"""What a pod is doing, in words: which replica it is, where it stands, why it does not start."""
+"""The state of a launch's pods: role, index, phase, and why a pod does not start."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,18 +11,18 @@ from trainstack.runs.status.attempts import Attempt, last_attempt
 from trainstack.runs.status.kinds import KINDS
 
 _USUAL = (None, "PodInitializing", "ContainerCreating")
-"""Reasons of a container that is only not yet running."""
+"""Waiting reasons of a container that is starting normally."""
 _PULL = "the image {image} cannot be pulled: build and push it, or correct the run's `image`"
 _IN_WORDS = {
     "ErrImagePull": _PULL,
     "ImagePullBackOff": _PULL,
-    "InvalidImageName": "{image} is no name of an image: correct the run's `image`",
-    "CrashLoopBackOff": "it ended, and is started again after a pause: read its log",
+    "InvalidImageName": "{image} is not a valid image name: correct the run's `image`",
+    "CrashLoopBackOff": "the container exited and restarts after a back-off: read its log",
     "CreateContainerConfigError": "{message}",
     "CreateContainerError": "{message}",
     "RunContainerError": "{message}",
 }
-_MEMORY = "OOMKilled (it used more memory than it may: raise its limit in `resources`)"
+_MEMORY = "OOMKilled (it exceeded its memory limit: raise it in `resources`)"
 _NODES = re.compile(
     r"^0/(?P<all>\d+) nodes are available: (?P<why>.*?)\.?(?: no new claims to deallocate,?)?(?: preemption: .*)?$",
     re.DOTALL,
@@ -30,14 +30,14 @@ _NODES = re.compile(
 _CLAUSE = re.compile(r"^(?P<count>\d+) (?P<what>.*)$")
 _UNSCHEDULED: tuple[tuple[str, str], ...] = (
     (r"Insufficient (\S+)", r"too little \1 left"),
-    (r"Too many pods", "no room for a further pod"),
-    (r"node\(s\) didn't match Pod's node affinity/selector", "not the labels that it selects nodes by"),
-    (r"node\(s\) had untolerated taint(?:\(s\)| \{(.*?)(?:: )?\})?", r"a taint that it does not tolerate (\1)"),
-    (r"node\(s\) were unschedulable", "been closed to new pods (cordoned)"),
-    (r"node\(s\) had volume node affinity conflict", "not the volume, which stands on another node"),
-    (r"node\(s\) didn't find available persistent volumes to bind", "no free volume that fits its claim"),
+    (r"Too many pods", "reached the maximum number of pods"),
+    (r"node\(s\) didn't match Pod's node affinity/selector", "labels that do not match its node selector"),
+    (r"node\(s\) had untolerated taint(?:\(s\)| \{(.*?)(?:: )?\})?", r"an untolerated taint (\1)"),
+    (r"node\(s\) were unschedulable", "been cordoned"),
+    (r"node\(s\) had volume node affinity conflict", "no access to its volume (node affinity conflict)"),
+    (r"node\(s\) didn't find available persistent volumes to bind", "no available volume that fits its claim"),
 )
-"""What the scheduler says of some nodes, and the words after `N of M nodes have`."""
+"""Messages of the scheduler about nodes, and the text after `N of M nodes have`."""
 _UNBOUND = re.compile(r"pod has unbound immediate PersistentVolumeClaims")
 _NO_CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 
@@ -48,22 +48,22 @@ class PodView:
 
     name: str
     uid: str
-    """Tells it from another pod that took its name: a PyTorchJob's have always the same."""
+    """Distinguishes it from a later pod of the same name: a PyTorchJob reuses names."""
     role: str
-    """In lower case: `master`, `worker`; `pod` where the kind has no roles."""
+    """In lower case: `master`, `worker`; `pod` if the kind has no roles."""
     index: int
-    """Within its role, from 0; without an index of its own, in the order in which the pods were made."""
+    """Within its role, from 0; in the order of creation if the kind has no index."""
     phase: str
     node: str
     """Empty until it is scheduled."""
     restarts: int
-    """Of its containers, together."""
+    """The total of its containers."""
     containers: tuple[str, ...]
-    """Those that prepare the pod first, then the others, each in the pod's order."""
+    """The init containers, then the others, each in the pod's order."""
     problems: tuple[str, ...]
-    """Why it cannot start or go on, in words; empty when all is well."""
+    """Why it cannot start or continue; empty if it has no problem."""
     last_attempt: Attempt | None = None
-    """How its main container ended last; None while that has not ended yet."""
+    """How its main container last ended; None if it has not ended yet."""
 
 
 def pod_views(pods: Sequence[Mapping[str, Any]], kind: str) -> tuple[PodView, ...]:
@@ -97,7 +97,7 @@ def pod_views(pods: Sequence[Mapping[str, Any]], kind: str) -> tuple[PodView, ..
 
 
 def problems(pod: Mapping[str, Any]) -> tuple[str, ...]:
-    """Why a pod is not scheduled, or its containers do not start or go on."""
+    """Why a pod is not scheduled, or why its containers do not start or continue."""
     status = pod.get("status", {})
     found = [
         f"not scheduled: {unscheduled(each.get('message', ''))}"
@@ -108,7 +108,7 @@ def problems(pod: Mapping[str, Any]) -> tuple[str, ...]:
     for container in containers:
         state, before = container.get("state") or {}, container.get("lastState") or {}
         waiting = state.get("waiting") or {}
-        # Before a restart the kubelet pauses after a success too, and has no other word for that.
+        # The kubelet also reports CrashLoopBackOff for the pause after a success.
         completed = (before.get("terminated") or {}).get("exitCode") == 0
         if waiting.get("reason") not in _USUAL and not (completed and waiting["reason"] == "CrashLoopBackOff"):
             found.append(_why(container, waiting))
@@ -120,17 +120,17 @@ def problems(pod: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def unscheduled(message: str) -> str:
-    """The scheduler's reason in words; its own where it says something unknown.
+    """The scheduler's reason in plain words; an unknown message is returned unchanged.
 
     Source: https://kubernetes.io/docs/concepts/scheduling-eviction/kube-scheduler/ and the plugins' messages.
     """
     if claim := _NO_CLAIM.search(message):
-        return f"there is no volume claim {claim[1]}"
+        return f"volume claim {claim[1]} does not exist"
     if _UNBOUND.search(message):
         return "its volume claim is not bound yet: is there a provisioner for the claim's storage class?"
     match = _NODES.match(message)
     if match is None:
-        return message or "the scheduler has not said why"
+        return message or "the scheduler gave no reason"
     clauses = [_clause(each, match["all"]) for each in _split(match["why"])]
     return "; ".join(clauses)
 
@@ -146,13 +146,13 @@ def _clause(text: str, nodes: str) -> str:
         return text
     for pattern, words in _UNSCHEDULED:
         if found := re.fullmatch(pattern, match["what"]):
-            said = found.expand(words).replace(" ()", "")
-            return f"{match['count']} of {nodes} nodes {'has' if match['count'] == '1' else 'have'} {said}"
+            phrase = found.expand(words).replace(" ()", "")
+            return f"{match['count']} of {nodes} nodes {'has' if match['count'] == '1' else 'have'} {phrase}"
     return f"{match['count']} of {nodes} nodes: {match['what']}"
 
 
 def _checkout_failure(container: Mapping[str, Any]) -> str:
-    """What the init container with the code last said; empty unless it failed."""
+    """The termination message of the checkout's init container; empty unless it failed."""
     if container["name"] != CHECKOUT:
         return ""
     states = (container.get("state", {}), container.get("lastState", {}))

@@ -1,4 +1,4 @@
-"""What an environment has queued, and its pods, with the settings that say them."""
+"""The queued workloads of an environment and their pods, with the paths of their settings."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from trainstack.settings.values.paths import elements
 
 
 def queued(settings: Settings) -> Iterator[tuple[str, Workload]]:
-    """What Kueue sees, with its path: the runs, and of each sweep a trial, or of form `indexed` the Job of them all."""
+    """The workloads that Kueue queues, by path: the runs, and of each sweep one trial or its Indexed Job."""
     runs, sweeps = settings.workloads.runs, settings.sweeps.sweeps
     yield from zip(elements("workloads.runs", [run.name for run in runs]), runs, strict=True)
     for path, sweep in zip(elements("sweeps.sweeps", [sweep.name for sweep in sweeps]), sweeps, strict=True):

@@ -1,4 +1,4 @@
-"""A run as one sees it from outside, from what was read of its objects: the same for people and for programs."""
+"""The state of a launch, computed from its objects, for people and for programs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from trainstack.runs.status.waiting import Queueing, conditions, why_waiting
 
 Body = Mapping[str, Any]
 Unknown = Literal["unknown"]
-"""Stands for what may not be read, or is not told."""
+"""A value that cannot be read, or that is not reported."""
 
 
 @dataclass(frozen=True)
@@ -34,61 +34,61 @@ class Condition:
 
 @dataclass(frozen=True)
 class ClaimUse:
-    """A volume claim of the run."""
+    """A PersistentVolumeClaim of the run."""
 
     name: str
     phase: str
-    """`Bound`, `Pending`, `Lost`; `missing` where there is none, `unknown` where it may not be read."""
+    """`Bound`, `Pending`, `Lost`; `missing` if it does not exist, `unknown` if it cannot be read."""
     requested: str
     used_bytes: int | Unknown
-    """As the kubelet of a running pod counts it; not every kind of volume is counted, and a tenant may not ask."""
+    """As reported by the kubelet of a running pod; not for all kinds of volumes, and not to tenants."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunObjects:
-    """What was read of one launch."""
+    """The objects that were read for one launch."""
 
     launch: Body
     queueing: Queueing
     companions: Sequence[Body] = ()
-    """What the launch refers to, as far as it may be read."""
+    """The objects that the launch refers to, as far as they can be read."""
     pods: Sequence[Body] | None = ()
-    """None where they may not be read."""
+    """None if they cannot be read."""
     claims: Mapping[str, Body | None] | None = None
-    """By name; {} where there is none of that name, None where it may not be read."""
+    """By name; {} if it does not exist, None if it cannot be read."""
     usage: Usage = field(default_factory=Usage)
-    """What the kubelets of running pods count, as far as they may be asked."""
+    """As reported by the kubelets of running pods, as far as they can be queried."""
     pending: Sequence[Body] | None = None
-    """The queue's pending workloads, in their order; None where that may not be read or is not served."""
+    """The queue's pending workloads in order; None if they cannot be read or the API is not served."""
     log: Sequence[LogLine] = ()
-    """The end of the first replica's."""
+    """The end of the first replica's log."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunView:
-    """A launch, seen from outside."""
+    """The state of a launch."""
 
     launch: LiveLaunch
     conditions: tuple[Condition, ...] = ()
     started: datetime | None = None
-    """`status.startTime`; None before the start, and for kinds that have no such field (JobSet, TrainJob)."""
+    """`status.startTime`; None before the start and for kinds without that field (JobSet, TrainJob)."""
     completed: datetime | None = None
-    """`status.completionTime`; Kubernetes sets it on a Job that has succeeded, Kubeflow on any job that has ended."""
+    """`status.completionTime`; set on a Job that succeeded, and by Kubeflow on any job that ended."""
     queue: str | None = None
     position: int | Unknown | None = None
-    """In the queue, 0 is next; None while it does not wait."""
+    """In the queue, from 0; None if it is not queued."""
     admitted: bool = False
-    """It holds quota now. False before, once it has ended, and for a run that no queue holds."""
+    """Whether it holds quota now. False before admission, after its end, and without a queue."""
     waits_because: str = ""
-    """In plain words; empty once it was admitted."""
+    """In plain words; empty after admission."""
     replicas: tuple[Replicas, ...] = ()
     pods: tuple[PodView, ...] = ()
     pods_known: bool = True
-    """False where pods may not be read, and `pods` is empty for that reason."""
+    """False if pods cannot be read; `pods` is then empty."""
     pod_use: Mapping[str, Use] = field(default_factory=dict)
-    """Of its pods, by name, as far as it is known."""
+    """By pod name, as far as known."""
     node_use: Mapping[str, Use] = field(default_factory=dict)
-    """Of the nodes that its pods run on, by name, with all else that runs there."""
+    """By name of the pods' nodes, including everything else that runs there."""
     claims: tuple[ClaimUse, ...] = ()
     progress: Progress | None = None
     last_line: str = ""
@@ -96,19 +96,19 @@ class RunView:
 
     @property
     def done_fraction(self) -> float | None:
-        """From 0 to 1; None where the log says nothing of the kind."""
+        """From 0 to 1; None if the log does not show it."""
         if self.launch.phase == "succeeded":
             return 1.0
         return self.progress.fraction if self.progress else None
 
     @property
     def failure(self) -> str:
-        """The controller's reason and words for a failure; empty where it gave none."""
+        """The controller's reason and message for a failure; empty if it gave none."""
         failed = next((each for each in self.conditions if each.type == "Failed" and each.status == "True"), None)
         return ": ".join(filter(None, (failed.reason, failed.message))) if failed else ""
 
     def summary(self) -> str:
-        """One line for a person."""
+        """The state in one line."""
         phase = self.launch.phase
         if phase == "queued":
             place = f" at position {self.position}" if isinstance(self.position, int) else ""
@@ -122,7 +122,7 @@ class RunView:
 
     @property
     def restarts(self) -> str:
-        """Of a Pod that is restarted whenever it has ended: how its last attempt ended; empty before one has."""
+        """How the last attempt of an endless Pod ended; empty before the first has ended."""
         attempt = next((pod.last_attempt for pod in self.pods), None) if self.launch.endless else None
         if attempt is None:
             return ""
@@ -132,7 +132,7 @@ class RunView:
 
 
 def bare_view(body: Body) -> RunView:
-    """A launch as far as its own object tells: neither its queue nor its pods were looked at."""
+    """A launch as described by its own object, without its queue and its pods."""
     return RunView(
         launch=live_launch(body),
         conditions=_conditions(body),
@@ -144,7 +144,7 @@ def bare_view(body: Body) -> RunView:
 
 
 def run_view(read: RunObjects, now: datetime) -> RunView:
-    """Judge what was read of a launch."""
+    """The state of a launch."""
     body = read.launch
     launch = live_launch(body)
     workload = read.queueing.workload or {}
@@ -177,7 +177,7 @@ def run_view(read: RunObjects, now: datetime) -> RunView:
 
 def _why(queue: str | None, queueing: Queueing) -> str:
     if queue is None:
-        return "it is suspended, and no queue of ours holds it: somebody has set `suspend`"
+        return "it is suspended without a queue: `suspend` was set manually"
     return why_waiting(queue, queueing)
 
 

@@ -1,4 +1,4 @@
-"""What pods, nodes and volumes use, as the kubelets of running pods count it (their `stats/summary`)."""
+"""The usage of pods, nodes and volumes, as reported by the kubelets of running pods (`stats/summary`)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,28 +9,28 @@ _NANO = 1_000_000_000
 
 @dataclass(frozen=True)
 class Use:
-    """What a pod or a node uses now."""
+    """The current usage of a pod or a node."""
 
     cpu_cores: float
-    """Over the last seconds."""
+    """Averaged over the last seconds."""
     memory_bytes: int
-    """The working set: what counts against a limit."""
+    """The working set, which counts against the limit."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Usage:
-    """What kubelets have told."""
+    """Usage as reported by kubelets."""
 
     pods: Mapping[str, Use] = field(default_factory=dict)
     """By uid."""
     nodes: Mapping[str, Use] = field(default_factory=dict)
     """By name."""
     claims: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    """Bytes by namespace and name. A kubelet does not count volumes on host paths."""
+    """Bytes by namespace and name. Kubelets do not report hostPath volumes."""
 
 
 def usage(summaries: Sequence[Mapping[str, Any]]) -> Usage:
-    """Join the answers of some nodes; what one has not counted yet is left out."""
+    """Merge the summaries of several nodes; figures that are not reported yet are left out."""
     pods, nodes, claims = {}, {}, {}
     for summary in summaries:
         node = summary.get("node", {})

@@ -1,4 +1,4 @@
-"""Why a run waits, in plain words: what Kueue says of its Workload, and what it leaves unsaid.
+"""Why a run is queued, in plain words: Kueue's messages about its Workload, and causes that they leave out.
 
 Kueue's messages are those of v0.15: pkg/scheduler, pkg/controller/core, pkg/cache/scheduler/clusterqueue.go.
 """
@@ -26,38 +26,38 @@ _PREEMPTING = re.compile(r"Pending the preemption of (?P<count>\d+) workload")
 _WHOLE: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), words)
     for pattern, words in (
-        (r"ClusterQueue (\S+) is stopped", r"cluster queue \1 is on hold (its stopPolicy): its owner lets it go on"),
-        (r"LocalQueue (\S+) is stopped", r"queue \1 is on hold (its stopPolicy): its owner lets it go on"),
+        (r"ClusterQueue (\S+) is stopped", r"cluster queue \1 is stopped (stopPolicy): ask its owner to resume it"),
+        (r"LocalQueue (\S+) is stopped", r"queue \1 is stopped (stopPolicy): ask its owner to resume it"),
         (
             r"LocalQueue (\S+) (?:doesn't exist|is terminating or missing)",
             r"the namespace has no queue \1: correct the run's `queue`, or have the queue declared",
         ),
         (
             r"ClusterQueue (\S+) (?:doesn't exist|not found|is terminating or missing)",
-            r"its queue leads to cluster queue \1, which does not exist: the platform's owner declares it",
+            r"its queue uses cluster queue \1, which does not exist: ask the platform's owner to declare it",
         ),
-        (r"ClusterQueue (\S+) is inactive", r"cluster queue \1 admits nothing now: its owner can say why"),
-        (r"LocalQueue (\S+) is inactive", r"queue \1 admits nothing now: its owner can say why"),
+        (r"ClusterQueue (\S+) is inactive", r"cluster queue \1 is inactive: ask its owner for the reason"),
+        (r"LocalQueue (\S+) is inactive", r"queue \1 is inactive: ask its owner for the reason"),
         (
             r"Workload namespace doesn't match ClusterQueue selector",
-            "the cluster queue is not open to this namespace: its owner can open it",
+            "the cluster queue does not accept this namespace: ask its owner to add it",
         ),
         (
             r"waiting for all admitted workloads to be in PodsReady condition",
-            "it is its turn once the pods of all runs that were admitted before are ready",
+            "it waits until the pods of all admitted runs are ready",
         ),
-        (r"The workload has failed admission checks", "an admission check of the cluster queue has refused it"),
+        (r"The workload has failed admission checks", "an admission check of the cluster queue rejected it"),
     )
 )
 INACTIVE = {
-    "Stopped": "is on hold (its stopPolicy): its owner lets it go on",
-    "FlavorNotFound": "lists a flavor that does not exist: its owner declares it or takes it out",
+    "Stopped": "is stopped (stopPolicy): ask its owner to resume it",
+    "FlavorNotFound": "lists a flavor that does not exist: ask its owner to declare or remove it",
     "AdmissionCheckNotFound": "lists an admission check that does not exist",
     "AdmissionCheckInactive": "lists an admission check that is not active",
-    "ClusterQueueIsInactive": "leads to a cluster queue that admits nothing now: its owner can say why",
+    "ClusterQueueIsInactive": "uses an inactive cluster queue: ask its owner for the reason",
     "Terminating": "is being deleted",
 }
-"""What a queue's reason for not being active means, after the queue's name."""
+"""The meaning of a queue's reason for being inactive, as a text after the queue's name."""
 _EVICTED = {
     "PodsReadyTimeout": "its pods were not all ready in time",
     "AdmissionCheck": "an admission check was withdrawn",
@@ -67,25 +67,25 @@ _EVICTED = {
 }
 _BY_WHOM = {
     "InClusterQueue": "of higher priority in the same cluster queue",
-    "InCohortReclamation": "whose cluster queue took back the quota that it had lent",
+    "InCohortReclamation": "whose cluster queue reclaimed the quota that it had lent",
     "InCohortFairSharing": "whose cluster queue had less than its fair share",
-    "InCohortReclaimWhileBorrowing": "of higher priority, whose cluster queue took back lent quota",
+    "InCohortReclaimWhileBorrowing": "of higher priority, whose cluster queue reclaimed lent quota",
 }
 _JOB_UID = re.compile(r"JobUID: ([0-9a-f-]+)")
 
 
 @dataclass(frozen=True)
 class Queueing:
-    """What was read of a launch's queueing. None: it may not be read."""
+    """The objects that decide on a launch's admission. None: it cannot be read."""
 
     workload: Body | None
-    """The Workload; {} where Kueue has made none."""
+    """The Workload; {} if Kueue has not created one."""
     local_queue: Body | None
-    """{} where the namespace has none of that name."""
+    """{} if the namespace does not have that queue."""
     cluster_queue: Body | None = None
-    """{} where it does not exist. A tenant never reads it."""
+    """{} if it does not exist. Tenants cannot read it."""
     owners: Mapping[str, str] = field(default_factory=dict)
-    """`<namespace>/<name>` of other launches by the uid of their objects, as far as they were looked up."""
+    """`<namespace>/<name>` of other launches by the uid of their objects, as far as they were read."""
 
 
 def conditions(body: Body) -> dict[str, Body]:
@@ -94,19 +94,19 @@ def conditions(body: Body) -> dict[str, Body]:
 
 
 def preemptor(workload: Body) -> str | None:
-    """The uid of the launch that this Workload was preempted for; None when it was not, or that is not told."""
+    """The uid of the launch that preempted this Workload; None if it was not preempted or the uid is unknown."""
     preempted = conditions(workload).get("Preempted", {})
     match = _JOB_UID.search(preempted.get("message", "")) if preempted.get("status") == "True" else None
     return match[1] if match else None
 
 
 def why_waiting(queue: str, queueing: Queueing) -> str:
-    """Why a launch that is suspended has not been admitted."""
+    """Why a suspended launch has not been admitted."""
     workload = queueing.workload
     if workload is None:
         return (
-            "unknown: Workloads of this namespace may not be read with these credentials; "
-            "who administers the namespace can grant that"
+            "unknown: these credentials may not read the Workloads of this namespace; "
+            "ask the namespace's administrator for that permission"
         )
     if not workload:
         return _without_workload(queue, queueing.local_queue)
@@ -114,31 +114,33 @@ def why_waiting(queue: str, queueing: Queueing) -> str:
     parts = []
     if not workload.get("spec", {}).get("active", True):
         message = found.get("Evicted", {}).get("message", "")
-        parts.append("Kueue holds it for good, it is deactivated" + (f": {message}" if message else ""))
+        parts.append(
+            "Kueue does not admit it, because its Workload is deactivated" + (f": {message}" if message else "")
+        )
     evicted = found.get("Evicted", {})
     if evicted.get("status") == "True" and evicted.get("reason") != "Deactivated":
         parts.append(_evicted(evicted, found.get("Preempted", {}), queueing.owners))
     again = (workload.get("status") or {}).get("requeueState", {})
     if again.get("requeueAt"):
-        parts.append(f"it is tried again at {again['requeueAt']}")
+        parts.append(f"it is requeued at {again['requeueAt']}")
     quota = found.get("QuotaReserved", {})
     if quota.get("status") == "True":
         parts.append(_checks(workload))
     elif message := quota.get("message", ""):
         parts.append(_queue_closed(queueing, message) or in_words(message))
-    return "; ".join(filter(None, parts)) or "Kueue has not judged it yet"
+    return "; ".join(filter(None, parts)) or "Kueue has not processed it yet"
 
 
 def _without_workload(queue: str, local_queue: Body | None) -> str:
     if local_queue is None:
-        return f"Kueue has not taken it up; whether queue {queue} exists may not be read with these credentials"
+        return f"Kueue has not created its Workload; these credentials may not read whether queue {queue} exists"
     if not local_queue:
         return f"the namespace has no queue {queue}: correct the run's `queue`, or have the queue declared"
-    return "Kueue has not taken it up yet: is its controller running, and does it manage this kind?"
+    return "Kueue has not created its Workload yet: check that its controller runs and manages this kind"
 
 
 def _queue_closed(queueing: Queueing, message: str) -> str:
-    """The reason behind Kueue's `is inactive`, which the queue tells and the Workload does not."""
+    """The reason for Kueue's `is inactive`, which is in the queue's conditions, not in the Workload's."""
     if "is inactive" not in message:
         return ""
     for what, body in (("cluster queue", queueing.cluster_queue), ("queue", queueing.local_queue)):
@@ -149,7 +151,7 @@ def _queue_closed(queueing: Queueing, message: str) -> str:
 
 
 def in_words(message: str) -> str:
-    """One of Kueue's messages about an admission, in plain words; itself where it says something unknown."""
+    """One of Kueue's messages about an admission, in plain words; an unknown message is returned unchanged."""
     for pattern, words in _WHOLE:
         if match := pattern.search(message):
             return match.expand(words)
@@ -160,7 +162,7 @@ def in_words(message: str) -> str:
         return message
     parts = list(sets.values()) if len(sets) == 1 else [f"{name}: {words}" for name, words in sets.items()]
     if match := _PREEMPTING.search(message):
-        parts.append(f"{match['count']} other run{'' if match['count'] == '1' else 's'} must give way first")
+        parts.append(f"{match['count']} other run{'' if match['count'] == '1' else 's'} must be preempted first")
     return "; ".join(parts)
 
 
@@ -168,22 +170,20 @@ def _pod_set(text: str) -> str:
     return "; or ".join(_reason(match.groupdict()) for reason in _REASONS for match in reason.finditer(text))
 
 
-def _reason(said: Mapping[str, str]) -> str:
-    if "more" in said:
+def _reason(values: Mapping[str, str]) -> str:
+    if "more" in values:
+        return f"insufficient {values['resource']}: {values['more']} more of flavor {values['flavor']} must become free"
+    if "most" in values:
+        requested, most = amount(values["before"]) + amount(values["request"]), amount(values["most"])
         return (
-            f"{said['resource']} is in use by others: {said['more']} more of flavor {said['flavor']} must become free"
+            f"it never fits: it requests {readable(requested)} {values['resource']}, but flavor {values['flavor']} has "
+            f"at most {readable(most)}, {readable(requested - most)} short"
         )
-    if "most" in said:
-        wanted, most = amount(said["before"]) + amount(said["request"]), amount(said["most"])
-        return (
-            f"it never fits: it asks for {readable(wanted)} {said['resource']}, and flavor {said['flavor']} has "
-            f"{readable(most)} at most, {readable(wanted - most)} short"
-        )
-    if "uncovered" in said:
-        return f"it never fits: the cluster queue has no quota for {said['uncovered']} at all"
-    if "taint" in said:
-        return f"it does not tolerate the taint {said['taint']} of flavor {said['flavor']}"
-    return f"flavor {said['other']} is of other nodes than it selects"
+    if "uncovered" in values:
+        return f"it never fits: the cluster queue has no quota for {values['uncovered']}"
+    if "taint" in values:
+        return f"it does not tolerate the taint {values['taint']} of flavor {values['flavor']}"
+    return f"flavor {values['other']} does not match its node selector"
 
 
 def _evicted(evicted: Body, preempted: Body, owners: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""From a space to its sets: the same on every machine and with every Python, as long as the space says the same."""
+"""Expand a search space into its sets: reproducibly, on every machine and Python version."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, product
@@ -10,20 +10,20 @@ from trainstack.settings.search_space.space import Parameter, Space
 from trainstack.settings.search_space.space_values import active, count, points
 
 _DRAWS_PER_SET = 50
-"""So often a set is drawn anew that is there already, or that a constraint does not allow, on average."""
+"""The average number of draws per set before giving up on duplicates and constraints."""
 
 
 class SpaceError(ValueError):
-    """A space that does not have the sets that it is asked for: what is wrong, and what helps."""
+    """A space cannot provide the requested sets. The message gives the problem and the remedy."""
 
     def __init__(self, path: str, message: str) -> None:
         super().__init__(message)
         self.path = path
-        """The value that is to blame, as `settings.values.paths` writes it."""
+        """The path of the faulty value, in the notation of `settings.values.paths`."""
 
 
 def expand(space: Space) -> tuple[ParameterSet, ...]:
-    """The sets of a space, each once: those of its method, then those that it names.
+    """The sets of a space without duplicates: those of its method, then those that it lists.
 
     Raises SpaceError.
     """
@@ -49,7 +49,7 @@ def in_order(space: Space, given: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def allowed(space: Space, given: Mapping[str, Value]) -> bool:
-    """Whether a set keeps all constraints. Raises SpaceError where that cannot be told."""
+    """Whether a set satisfies all constraints. Raises SpaceError if they cannot be evaluated."""
     try:
         return all(holds(text, given) for text in space.constraints)
     except ConstraintError as error:
@@ -89,7 +89,7 @@ def _by_id(space: Space, sets: Iterable[Mapping[str, Value]], wanted: int | None
 
 def present(space: Space, drawn: Mapping[str, Value]) -> Iterator[tuple[str, Value]]:
     """The parameters of a set whose conditions hold, in the order of the space."""
-    # A parameter that is left out must not keep alive what depends on it: `active` looks at the whole chain.
+    # A parameter that depends on an omitted one is omitted too: `active` checks the whole chain.
     for name, parameter in space.parameters.items():
         if active(parameter, drawn, space.parameters):
             yield name, drawn[name]

@@ -1,4 +1,4 @@
-"""Which parameters matter: Optuna's conditional PED-ANOVA, which needs no library beside Optuna itself.
+"""Which parameters matter: Optuna's conditional PED-ANOVA, which needs no other library.
 
 It compares how a parameter is spread among the best trials with how it is among all. Source: Watanabe, Bansal and
 Hutter, PED-ANOVA: Efficiently Quantifying Hyperparameter Importance in Arbitrary Subspaces, IJCAI 2023
@@ -11,14 +11,14 @@ from trainstack.settings.search_space.space import Space
 from trainstack.sweeps.search.ranking import Ranking
 
 LEAST_TRIALS = 10
-"""With fewer there is nothing to tell."""
+"""The minimum number of ranked trials for an estimate."""
 _BEST_TRIALS = 5
-"""At least so many are compared with all: Optuna advises it."""
+"""The minimum number of best trials to compare with all, as Optuna recommends."""
 _BEST_SHARE = 0.1
 
 
 def best_trials(trials: int) -> int:
-    """How many trials count as the best: a tenth, of few trials more."""
+    """How many trials count as the best: a tenth, but at least `_BEST_TRIALS`."""
     return max(_BEST_TRIALS, math.ceil(_BEST_SHARE * trials))
 
 

@@ -1,4 +1,4 @@
-"""How far a sweep is, and how long it will still take."""
+"""Estimate the remaining time of a sweep."""
 
 import heapq
 from collections.abc import Sequence
@@ -6,15 +6,15 @@ from statistics import median
 
 
 def seconds_left(finished: Sequence[float], running: Sequence[float], waiting: int) -> float | None:
-    """How long until the last trial has ended, if those to come take as long as those that have ended did.
+    """The time until the last trial ends, if the remaining trials take as long as the completed ones.
 
     Args:
-        finished: the seconds that each trial took which has succeeded.
-        running: the seconds that each running trial has had so far; as many are taken to run at once until the end.
-        waiting: how many trials are still to start.
+        finished: the durations of the trials that have succeeded, in seconds.
+        running: the seconds that each running trial has run so far; as many are assumed to run at once until the end.
+        waiting: the number of trials that have yet to start.
 
     Returns:
-        None where nothing tells: none has succeeded yet, or none runs though some wait.
+        None if it cannot be estimated: no trial has succeeded yet, or none runs while some wait.
 
     """
     if not running and not waiting:

@@ -1,4 +1,4 @@
-"""Which sets to try next, by what is known of those that were tried: Optuna's tree-structured Parzen estimator."""
+"""Propose the next sets from the results so far, with Optuna's tree-structured Parzen estimator."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from graphlib import TopologicalSorter
@@ -17,7 +17,7 @@ from trainstack.sweeps.search.results import TrialResult, objective_value
 from trainstack.sweeps.search.sampling import Coordinate, coordinate, distribution, quietly, seed_of, value
 
 _ASKED_PER_SET = 50
-"""So often a proposal is asked for anew that is there already, or that a constraint does not allow, on average."""
+"""The average number of proposals per set before giving up on duplicates and constraints."""
 
 
 def propose(
@@ -29,7 +29,7 @@ def propose(
         space: the search space.
         sets: its sets so far. Those without a result count as under way, so that none like them is proposed.
         results: what became of trials, also of sets that were taken out since; one without a value of the objective
-            tells nothing.
+            is ignored.
         count: how many to propose.
 
     Raises SpaceError where there are not so many that are new and keep the constraints.
@@ -46,8 +46,7 @@ def propose(
     for _ in range(count * _ASKED_PER_SET):
         if len(proposed) == count:
             return tuple(proposed)
-        # The trial stays open, taken or not: for those that are asked for after it, it counts as a bad one to keep away
-        # from.
+        # The trial stays open in any case: later proposals treat it as a bad one and avoid its neighborhood.
         found = in_order(space, _suggested(space, study.ask()))
         if set_id(found) not in taken and allowed(space, found):
             taken.add(set_id(found))
@@ -60,12 +59,12 @@ def propose(
 
 
 def _known(space: Space, sets: Sequence[ParameterSet], results: Sequence[TrialResult]) -> Iterator[FrozenTrial]:
-    told = {each.set_id: each for each in results}
+    by_set = {each.set_id: each for each in results}
     parameters = {each.set_id: each.parameters for each in results} | {each.id: each.parameters for each in sets}
     for set_id_, given in sorted(parameters.items()):
         if not _is_of(space, given):
             continue
-        result = told.get(set_id_)
+        result = by_set.get(set_id_)
         ended = result is not None and result.state in ("succeeded", "failed", "stopped")
         figure = objective_value(result.metrics, space.objective) if result and result.state == "succeeded" else None
         if ended and figure is None:
@@ -79,13 +78,13 @@ def _known(space: Space, sets: Sequence[ParameterSet], results: Sequence[TrialRe
 
 
 def _is_of(space: Space, given: Mapping[str, Value]) -> bool:
-    """Whether the space, as it is now, has such a set."""
+    """Whether the current space contains such a set."""
     wanted = {name for name, each in space.parameters.items() if active(each, given, space.parameters)}
     return given.keys() == wanted and all(contains(space.parameters[name], each) for name, each in given.items())
 
 
 def _suggested(space: Space, trial: Trial) -> dict[str, Value]:
-    """The set of a trial: what a condition depends on is asked for before it."""
+    """The set of a trial; parameters are drawn after those that their conditions depend on."""
     known = space.parameters
     found: dict[str, Value] = {}
     for name in TopologicalSorter({name: each.when.keys() for name, each in known.items()}).static_order():

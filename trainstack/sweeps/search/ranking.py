@@ -1,4 +1,4 @@
-"""Which trial is the best: by the objective alone, among those that have succeeded; and why the others do not count."""
+"""Rank the trials that have succeeded by the objective, and explain why the others are not ranked."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,26 +14,26 @@ Line = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Ranked:
-    """A trial that counts."""
+    """A ranked trial."""
 
     place: int
-    """From 1; trials of one value share it, and the next ones come after all of them."""
+    """From 1; trials with equal values share a place, and the next place counts all of them."""
     result: TrialResult
     value: float
     """Of the objective."""
     line: Line
-    """Of its metrics, that which the value stands in; the first of several that are equal."""
+    """The line of its metrics with the value; the first of several equal lines."""
 
     @property
     def epoch(self) -> int | None:
-        """In which it had that value; None where the line does not say."""
+        """The epoch of the value; None if the line does not contain it."""
         epoch = number(self.line.get("epoch"))
         return None if epoch is None else int(epoch)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Unranked:
-    """A trial that does not count."""
+    """A trial that is not ranked."""
 
     result: TrialResult
     why: str
@@ -45,32 +45,31 @@ class Ranking:
 
     objective: Objective
     ranked: tuple[Ranked, ...]
-    """The best first; of those that share a place the one of the lowest number."""
+    """The best first; trials that share a place are ordered by number."""
     unranked: tuple[Unranked, ...]
     """By number."""
 
     @property
     def best(self) -> Ranked | None:
-        """The best; None where no trial counts yet."""
+        """The best trial; None if no trial is ranked yet."""
         return self.ranked[0] if self.ranked else None
 
     @cached_property
     def ahead(self) -> tuple[Unranked, ...]:
-        """Those that do not count, yet were better than the best at some time: running and failed ones."""
+        """Running and failed trials that once had a better value than the best ranked one."""
         sign = 1 if self.objective.direction == "maximize" else -1
         bound = sign * self.best.value if self.best else float("inf")
         values = ((each, objective_value(each.result.metrics, self.objective)) for each in self.unranked)
         return tuple(each for each, value in values if value is not None and sign * value > bound)
 
     def notes(self) -> list[str]:
-        """What a person should know of the choice of the best: ties, and who is not in it."""
+        """Notes on the choice of the best trial: ties, and trials that are not ranked."""
         notes = []
         same = [each.result.number for each in self.ranked[1:] if each.place == 1]
         if self.best and same:
             notes.append(
                 f"{_trials(same)} {'has' if len(same) == 1 else 'have'} the same {self.objective.metric}, "
-                f"{self.best.value:.6g}: of equals the one with the lowest number, {self.best.result.number}, stands "
-                "first"
+                f"{self.best.value:.6g}; the trial with the lowest number, {self.best.result.number}, is ranked first"
             )
         for each in self.ahead:
             value = objective_value(each.result.metrics, self.objective)
@@ -98,7 +97,7 @@ def rank(results: Sequence[TrialResult], objective: Objective) -> Ranking:
             counted.append((value, result))
         else:
             unranked.append(Unranked(result=result, why=_why(result, objective)))
-    # Stable, so those of equal value stay in the order of their numbers.
+    # The sort is stable: equal values stay in the order of their numbers.
     counted.sort(key=lambda each: each[0], reverse=objective.direction == "maximize")
     ranked: list[Ranked] = []
     for index, (value, result) in enumerate(counted):
@@ -108,7 +107,7 @@ def rank(results: Sequence[TrialResult], objective: Objective) -> Ranking:
 
 
 def thinned(metrics: Sequence[Line], objective: Objective, most: int) -> tuple[Line, ...]:
-    """At most about so many of the lines, evenly spaced, among them the last one and the one that counts."""
+    """About `most` of the lines, evenly spaced, including the last one and the one with the objective's value."""
     if len(metrics) <= most:
         return tuple(metrics)
     value = objective_value(metrics, objective)
@@ -119,7 +118,7 @@ def thinned(metrics: Sequence[Line], objective: Objective, most: int) -> tuple[L
 
 
 def without_test(results: Sequence[TrialResult]) -> tuple[TrialResult, ...]:
-    """The results without what they tell of the test data: who compares trials must not see it."""
+    """The results without figures on the test data, which must not influence a comparison of trials."""
     return tuple(
         each.model_copy(
             update={
@@ -133,9 +132,11 @@ def without_test(results: Sequence[TrialResult]) -> tuple[TrialResult, ...]:
 
 
 def on_test_data(best: Ranked) -> dict[str, float]:
-    """What the best trial tells of the test data; the last word of each figure."""
-    told = {name: number(value) for line in best.result.metrics for name, value in line.items() if of_test_data(name)}
-    return {name: value for name, value in told.items() if value is not None}
+    """The best trial's figures on the test data, the last value of each."""
+    figures = {
+        name: number(value) for line in best.result.metrics for name, value in line.items() if of_test_data(name)
+    }
+    return {name: value for name, value in figures.items() if value is not None}
 
 
 def _line(metrics: Sequence[Line], objective: Objective, value: float) -> Line:
@@ -163,18 +164,18 @@ def _silence(metrics: Sequence[Line], objective: Objective) -> str:
         return "its log has no match of metricsFormat"
     if not metrics:
         return f"it wrote no metrics.jsonl to $TRAINSTACK_OUTPUT, and its log has no {name}=<number>"
-    told = [line for line in metrics if name in line]
-    if not told:
+    having = [line for line in metrics if name in line]
+    if not having:
         known = sorted({key for line in metrics for key in line if not of_test_data(key)})
         near = get_close_matches(name, known, n=1)
         guess = f" (did you mean {near[0]}?)" if near else ""
         return f"no line of its metrics has {name}; they have {', '.join(known)}{guess}"
-    numbers = [line for line in told if number(line[name]) is not None]
+    numbers = [line for line in having if number(line[name]) is not None]
     if not numbers:
-        return f"its {name} was never a number, but {told[-1][name]!r}"
+        return f"its {name} was never a number, but {having[-1][name]!r}"
     epochs = [epoch for line in numbers if (epoch := number(line.get("epoch"))) is not None]
     of = f"of epochs {min(epochs):g} to {max(epochs):g}" if epochs else "without an `epoch`"
-    return f"no line of its metrics tells {name} of epoch {objective.epoch}; there are lines {of}"
+    return f"no line of its metrics has {name} for epoch {objective.epoch}; there are lines {of}"
 
 
 def _trials(numbers: Sequence[int], most: int = 10) -> str:

@@ -1,4 +1,4 @@
-"""What became of a sweep's trials: plain data, by whatever way it was read, and its form as JSON."""
+"""The results of a sweep's trials as plain data, and their form as JSON."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -25,11 +25,11 @@ class TrialResult(BaseModel):
     parameters: dict[str, Value]
     state: State
     metrics: tuple[Mapping[str, Any], ...] = ()
-    """The lines of its metrics.jsonl, in order: the published one, else that of its newest attempt."""
+    """The lines of its metrics.jsonl in order: the published one, or else that of the newest attempt."""
     reason: str = ""
-    """Of a trial that failed or was stopped: why, in words."""
+    """Why the trial failed or was stopped."""
     last_lines: tuple[str, ...] = ()
-    """Of a trial that failed: what it printed last."""
+    """The last lines that a failed trial printed."""
     started: datetime | None = None
     finished: datetime | None = None
     attempts: int = 0
@@ -39,16 +39,18 @@ _TRIALS = TypeAdapter(tuple[TrialResult, ...])
 
 
 def objective_value(metrics: Sequence[Mapping[str, Any]], objective: Objective) -> float | None:
-    """The figure by which a trial is compared; None where no line tells it, or only as something that is no number."""
-    told = [line for line in metrics if number(line.get(objective.metric)) is not None]
-    values = [float(line[objective.metric]) for line in told]
+    """The figure that trials are compared by; None if no line has it as a number."""
+    having = [line for line in metrics if number(line.get(objective.metric)) is not None]
+    values = [float(line[objective.metric]) for line in having]
     if not values:
         return None
     if objective.epoch == "best":
         return max(values) if objective.direction == "maximize" else min(values)
     if objective.epoch == "last":
         return values[-1]
-    return next((value for line, value in zip(told, values, strict=True) if line.get("epoch") == objective.epoch), None)
+    return next(
+        (value for line, value in zip(having, values, strict=True) if line.get("epoch") == objective.epoch), None
+    )
 
 
 def to_json(sweep: str, objective: Objective, results: Sequence[TrialResult]) -> dict[str, Any]:
@@ -68,7 +70,7 @@ def to_json(sweep: str, objective: Objective, results: Sequence[TrialResult]) ->
 
 
 def from_json(text: str, sweep: str) -> tuple[TrialResult, ...]:
-    """The trials that `to_json` told of this sweep. Raises ValueError, which says what is wrong."""
+    """The trials in the output of `to_json` for this sweep. Raises ValueError with the problem."""
     try:
         whole = TypeAdapter(dict[str, Any]).validate_json(text)
         if whole["sweep"] != sweep:
@@ -78,19 +80,19 @@ def from_json(text: str, sweep: str) -> tuple[TrialResult, ...]:
     except KeyError as error:
         raise ValueError(f"has no `{error.args[0]}`") from None
     except (AttributeError, TypeError):
-        raise ValueError("`trials` is no list of maps") from None
+        raise ValueError("`trials` is not a list of maps") from None
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise ValueError(f"{'.'.join(map(str, first['loc'])) or 'the text'}: {first['msg']}") from None
 
 
 def _written(value: object) -> object:
-    """A figure as JSON can say it, which knows no number that is none."""
+    """A value for JSON, which has no NaN and no infinity."""
     return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def number(value: object) -> float | None:
-    """What a line says as a number; None for what is no finite one, and for true and false."""
+    """The value as a number; None for booleans, NaN, infinities and other types."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     try:

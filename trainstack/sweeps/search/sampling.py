@@ -1,7 +1,7 @@
-"""Draws from a space: Optuna's samplers, and scipy's normal distributions, which Optuna has not.
+"""Draws from a space, with Optuna's samplers and scipy's normal distributions, which Optuna does not have.
 
-Both know of what is even only. So each parameter has a coordinate that is drawn evenly: the number itself or its
-logarithm, the place in a list, the count of steps, and of a normal distribution the share of it that lies below.
+The samplers draw uniformly. Each parameter therefore has a uniform coordinate: the number itself or its logarithm, the
+index in a list, the number of steps, or the cumulative probability of a normal distribution.
 """
 
 import hashlib
@@ -20,24 +20,24 @@ from trainstack.settings.search_space.space import Normal, Parameter, Space
 from trainstack.settings.search_space.space_values import count, limits, nearest_step, same, stepped
 
 Coordinate = bool | int | float | str
-"""What Optuna says of a parameter, in its own terms."""
+"""A parameter's value in Optuna."""
 
 _DIGITS = 6
-"""Significant digits of a number that is drawn: where libraries differ in the last bit, sets do not."""
+"""Significant digits of drawn numbers, so that libraries that differ in the last bit yield the same sets."""
 _EDGE = 1e-9
-"""How near to 0 and 1 the share of a distribution may be, beyond which it has no end."""
+"""The minimum distance of a cumulative probability from 0 and 1, where the distribution is unbounded."""
 
 
 def quietly() -> None:
-    """Let Optuna say nothing of what it does: its log is not for those who run our commands."""
+    """Silence Optuna's log, which is not meant for the users of trainstack."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 
 def draws(space: Space) -> Iterator[dict[str, Value]]:
-    """Sets without end, by the space's method and seed, conditions and constraints aside.
+    """Draw sets endlessly by the space's method and seed, ignoring conditions and constraints.
 
-    The first of them stay the same when more are drawn, and when parameters are reordered; of a random search also what
-    is drawn of a parameter when another one is added.
+    The first sets stay the same when more are drawn and when parameters are reordered. In a random search, the draws of
+    a parameter also stay the same when another one is added.
     """
     quietly()
     coordinates = _independent(space) if space.method == "random" else _sequence(space)
@@ -47,7 +47,7 @@ def draws(space: Space) -> Iterator[dict[str, Value]]:
 
 def _independent(space: Space) -> Iterator[dict[str, Coordinate]]:
     study, trial = optuna.create_study(), create_trial(state=TrialState.RUNNING)
-    # A stream for each parameter, so that one does not take another's draws.
+    # One random stream per parameter, so that their draws are independent.
     samplers = {name: RandomSampler(seed=seed_of(space.seed, name)) for name in space.parameters}
     kinds = {name: distribution(parameter) for name, parameter in space.parameters.items()}
     while True:
@@ -57,11 +57,11 @@ def _independent(space: Space) -> Iterator[dict[str, Coordinate]]:
 def _sequence(space: Space) -> Iterator[dict[str, Coordinate]]:
     study, trial = optuna.create_study(), create_trial(state=TrialState.RUNNING)
     with warnings.catch_warnings():
-        # The interface may change, which the pinned version does not.
+        # The interface is experimental, and the version is pinned.
         warnings.simplefilter("ignore", ExperimentalWarning)
         sampler = QMCSampler(qmc_type=space.method, scramble=True, seed=seed_of(space.seed, ""))
     kinds = {name: distribution(space.parameters[name]) for name in sorted(space.parameters)}
-    # The sampler leaves out what has one value; of a choice that is its first, of numbers their lowest.
+    # The sampler omits parameters with a single value: the first choice, or the lowest number.
     fixed = {name: getattr(kind, "low", 0) for name, kind in kinds.items() if kind.single()}
     free = {name: kind for name, kind in kinds.items() if name not in fixed}
     while True:
@@ -74,7 +74,7 @@ def seed_of(seed: int, name: str) -> int:
 
 
 def distribution(parameter: Parameter) -> BaseDistribution:
-    """Where the parameter's coordinate lies."""
+    """The distribution of the parameter's coordinate."""
     if parameter.categorical is not None:
         return CategoricalDistribution(tuple(range(len(parameter.categorical))))
     whole, numbers = parameter.int_range, parameter.float_range
@@ -108,12 +108,12 @@ def value(parameter: Parameter, coordinate: Coordinate) -> Value:
         number = math.exp(_quantile(_of_logarithm(parameter.log_normal), number))
     low, high = limits(parameter)
     rounded = float(f"{number:.{_DIGITS}g}") + 0.0
-    # Rounding may lead a hair over the edge.
+    # Rounding may exceed the bounds slightly.
     return min(max(rounded, -math.inf if low is None else low), math.inf if high is None else high)
 
 
 def coordinate(parameter: Parameter, given: Value) -> Coordinate:
-    """The inverse of `value`, of a value that the parameter may have."""
+    """The inverse of `value`, for a valid value of the parameter."""
     whole = parameter.int_range
     if whole is not None and whole.log:
         return int(given)
@@ -134,7 +134,7 @@ def coordinate(parameter: Parameter, given: Value) -> Coordinate:
 
 
 def _of_logarithm(normal: Normal) -> Normal:
-    """The distribution that the logarithm has, with its bounds."""
+    """The distribution of the logarithm, with its bounds."""
     low, high = (None if each is None else math.log(each) for each in (normal.low, normal.high))
     return normal.model_copy(update={"low": low, "high": high})
 
