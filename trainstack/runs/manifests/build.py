@@ -67,6 +67,6 @@ def check_names(workload: Workload, launch: str, number: int | None = None) -> N
     service = WORKLOAD_KINDS[workload.kind].service
     if service and not _STARTS_WITH_LETTER.match(names.object_name(workload, launch, number)):
         raise WorkloadError(
-            f"workload {workload.name}: {service} of its name, which must begin with a letter; "
+            f"workload {workload.name}: {service} named after it, so its name must start with a letter; "
             "put a letter before the workload's name"
         )

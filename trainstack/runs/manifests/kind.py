@@ -33,7 +33,7 @@ class Replicas:
 
 @dataclass(frozen=True)
 class LaunchKind:
-    """How a kind says what it is doing, and how its pods say which of its replicas they are."""
+    """How to read the state of a kind's objects, and the role and index of each of their pods."""
 
     api_version: str
     definition: str | None
@@ -41,7 +41,7 @@ class LaunchKind:
     operator: str | None
     """Who runs it, by the key of `preflight.live_context.OPERATORS`; None for the cluster itself."""
     role_label: str | None
-    """The pods' label with their role in lower case; None where all are alike."""
+    """The pods' label with their role in lower case; None if all pods have one role."""
     index_label: str | None
     """The pods' label with their index within the role, from 0; None where there is one pod."""
     framework: str
@@ -53,14 +53,14 @@ class LaunchKind:
 
 @dataclass(frozen=True)
 class LaunchedPods:
-    """Pods that are alike."""
+    """Pods with one template."""
 
     name: str
     """The role in lower case, or the Job of a JobSet; `main` where there is only one. Kueue calls them so too."""
     count: int
-    """How many stand at once."""
+    """How many run at once."""
     template: Body
-    """The template of each. Of a TrainJob without its runtime: only what the TrainJob says of the one container."""
+    """The template of each. A TrainJob without its runtime has only the fields that it sets for the one container."""
 
     @property
     def spec(self) -> Body:
@@ -71,13 +71,13 @@ class LaunchedPods:
 
 @dataclass(frozen=True)
 class PodSet:
-    """Pods of a run that are alike."""
+    """Pods of a run with one template."""
 
     path: str
     name: str
     """The role, or the kind of a run without roles."""
     count: int
-    """How many stand at once."""
+    """How many run at once."""
     resources: Resources
     resources_path: str
     mounts: tuple[Mount, ...]
@@ -122,7 +122,7 @@ def only_pod_set(path: str, run: Workload) -> Iterator[PodSet]:
 
 
 def overridden(here: str, path: str, run: Workload, own: PodOverrides, name: str, count: int) -> PodSet:
-    """The pods of a role, at `here`, which says some things differently from its run, at `path`."""
+    """The pods of a role, at `here`, which overrides some settings of its run, at `path`."""
     return PodSet(
         path=here,
         name=name,

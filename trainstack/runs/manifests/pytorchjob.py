@@ -89,7 +89,7 @@ def _replicas(body: Body) -> tuple[Replicas, ...]:
 PYTORCHJOB = WorkloadKind(
     build=pytorchjob,
     derived_names=_derived_names,
-    service="the training operator gives each pod a Service",
+    service="the training operator creates a Service for each pod",
     launched_pods=_launched_pods,
     pod_sets=_pod_sets,
     live=LaunchKind(

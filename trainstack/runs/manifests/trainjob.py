@@ -169,7 +169,7 @@ def _replicas(body: Body) -> tuple[Replicas, ...]:
 
 
 def _runtime(body: Body) -> Body:
-    """The TrainingRuntime of a TrainJob of ours, which has the pods' volumes."""
+    """The TrainingRuntime of a declared TrainJob, which has the pods' volumes."""
     metadata = {"name": body["spec"]["runtimeRef"]["name"], "namespace": body["metadata"]["namespace"]}
     return {"apiVersion": body["apiVersion"], "kind": "TrainingRuntime", "metadata": metadata}
 
