@@ -110,7 +110,7 @@ def refused_while_active(project: Project) -> None:
         edit_run(project, name, lambda run: run.update(attempt=2))
     text = refused(project).text
     for name in FIXED:
-        assert f"{NAMESPACE}/{name} (run {run_id(launch(project, name))}) is " in text
+        assert f"{NAMESPACE}/{name} (run {run_id(launch(project, name))}) has been " in text
     for name in ("single-pod", "fixed-torch"):
         edit_run(project, name, lambda run: run.pop("attempt"))
     before = launch(project, "fixed-job")
