@@ -7,9 +7,10 @@ import pytest
 
 from tests.unit.checks.cluster_cases import IMAGES, KUEUE, make_live, named, operators
 from tests.unit.make import make_distributed, make_run, make_settings, make_storage, make_volume
+from trainstack.declared.declared import Declared
 from trainstack.preflight import against_cluster, preflight
 from trainstack.preflight.finding import Finding
-from trainstack.preflight.live_context import Live, LiveScene
+from trainstack.preflight.live_context import Live, LiveContext
 from trainstack.preflight.registry import EVERY
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment, Existing, Namespace
@@ -73,7 +74,7 @@ def test_rules_over_a_cluster_are_silenced_where_the_cluster_is_read() -> None:
 def on_cluster(settings: Settings, live: Live) -> list[Finding]:
     """What `check --cluster` finds there, after the files."""
     in_files = preflight.check(settings, EMPTY)
-    return against_cluster.examine(LiveScene(settings, live, IMAGES), in_files=in_files).findings
+    return against_cluster.examine(LiveContext(Declared(settings), live, IMAGES), in_files=in_files).findings
 
 
 def make_unclassed(rule: str) -> Settings:
