@@ -25,8 +25,8 @@ class Finding:
 
     @classmethod
     def of(cls, rule: Rule, violation: Violation, where: Place | None = None) -> "Finding":
-        severity, remedy = violation.severity or rule.severity, violation.remedy or rule.hint
-        return cls(rule, severity, violation.path, violation.message, remedy, where)
+        remedy = rule.hint if violation.remedy is None else violation.remedy
+        return cls(rule, violation.severity or rule.severity, violation.path, violation.message, remedy, where)
 
     @property
     def id(self) -> str:

@@ -19,8 +19,8 @@ class Violation:
     path: str
     """The value, as `settings.values.paths` writes it."""
     message: str
-    remedy: str = ""
-    """Empty for the rule's own remedy."""
+    remedy: str | None = None
+    """None for the rule's own remedy."""
     severity: Severity | None = None
     """None for the rule's own severity."""
 

@@ -91,7 +91,7 @@ def misplaced(declared: Sequence[Silence], rules: Mapping[str, Rule]) -> Iterato
             yield Finding.of(SILENCE_RENAMED, Violation(path, message, f"use {' or '.join(present)}"))
         elif rule is None:
             close = closest(silence.rule, rules)
-            remedy = f"did you mean {close}?" if close else ""
+            remedy = f"did you mean {close}?" if close else None
             yield Finding.of(SILENCE_UNKNOWN, Violation(path, f"unknown rule {silence.rule!r}", remedy))
         elif not rule.silenceable:
             message = f"rule {silence.rule} cannot be silenced: the change would be refused anyway"

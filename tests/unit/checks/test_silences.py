@@ -99,7 +99,7 @@ def test_a_former_id_still_silences(rule: str) -> None:
         False,
     )
     renamed = [(each.id, each.severity, each.remedy) for each in preflight.check(settings, EMPTY)]
-    assert renamed == [("silence-renamed", "warning", "write storage-class-unknown")] * (rule == "class-missing")
+    assert renamed == [("silence-renamed", "warning", "use storage-class-unknown")] * (rule == "class-missing")
 
 
 def test_a_former_id_that_is_still_in_use_silences_what_it_did() -> None:
@@ -113,7 +113,7 @@ def test_a_former_id_that_is_still_in_use_silences_what_it_did() -> None:
     assert (renamed.id, renamed.path, renamed.remedy) == (
         "silence-renamed",
         "checks.silenced[0].rule",
-        "write version-clash",
+        "use version-clash",
     )
 
 

@@ -41,8 +41,8 @@ def loader_shut_out(context: RuleContext) -> Iterator[Violation]:
         verdict = judge(loader, model, admitted=admitted)
         behind = verdict.cluster_queue in strict and len(admitted) < count
         if admitted and (verdict.outcome == "waits" or behind):
-            holders = "the run" if count == 1 else f"{len(admitted)} of {count} trials"
-            message = f"the loader of its data may wait in queue {loader.queue} for {holders}, waiting for that data"
+            holders = "the run itself, which waits" if count == 1 else f"{len(admitted)} of {count} trials, which wait"
+            message = f"the loader of its data may wait in queue {loader.queue} behind {holders} for that data"
             yield Violation(path, message)
         elif verdict.outcome == "unknown" and any(loader.pod_sets[0].requests.values()):
             message = f"the loader of its data needs quota of queue {loader.queue}; whether any is free is unknown"

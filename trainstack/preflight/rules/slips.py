@@ -170,7 +170,7 @@ def discard_unknown(context: RuleContext) -> Iterator[Violation]:
         close = _misspelled(name, {claim.name for claim in storage.volumes if claim.namespace == namespace})
         if namespace not in known or close is not None:
             message = f"unknown claim {word}" if namespace in known else f"unknown namespace {namespace}"
-            remedy = f"did you mean {namespace}/{close}?" if close else ""
+            remedy = f"did you mean {namespace}/{close}?" if close else None
             yield Violation(f"storage.discard[{index}]", message, remedy)
 
 
