@@ -20,7 +20,6 @@ _OF_NAMES = checks(references)
 
 MANIFESTS_UNBUILT = Rule(
     id="manifests-unbuilt",
-    severity="error",
     may_be=("unknown",),
     summary="The manifests cannot be built from the files, so no launch is sent as a dry run.",
     details="`unknown` if only an operator's release is missing.",
@@ -29,7 +28,6 @@ MANIFESTS_UNBUILT = Rule(
 )
 CLUSTER_UNREACHABLE = Rule(
     id="cluster-unreachable",
-    severity="error",
     summary="The cluster could not be read, so only the rules over files were applied.",
     example="`cluster: {context: lba}` where the kubeconfig has `lab`.",
     remedy="Correct `cluster.context`, `KUBECONFIG` or the credentials, or start the cluster.",

@@ -54,8 +54,8 @@ def _newer(
 ) -> Iterator[tuple[Version, str, str, Identity]]:
     """Yield the live objects of a newer release: its version, both releases, the object."""
     for manifest in (*install.crds, *install.deployments):
-        who, declared = identity(manifest), manifest["metadata"]["labels"][RELEASE]
-        running = live.get(who, {}).get(RELEASE, "")
+        object_, declared = identity(manifest), manifest["metadata"]["labels"][RELEASE]
+        running = live.get(object_, {}).get(RELEASE, "")
         numbers = version(running)
         if numbers is not None and older(running, declared):
-            yield numbers, running, declared, who
+            yield numbers, running, declared, object_

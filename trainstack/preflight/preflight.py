@@ -5,6 +5,7 @@ from pathlib import Path
 
 from trainstack.declared.declared import Declared
 from trainstack.preflight import against_cluster, silences
+from trainstack.preflight.examples import section
 from trainstack.preflight.finding import Checked, Finding
 from trainstack.preflight.rule import Check, Rule, Violation, checks
 from trainstack.preflight.rule_context import RuleContext
@@ -31,35 +32,16 @@ from trainstack.settings.errors import Place, SettingsError
 from trainstack.settings.model import Settings
 
 RULES: dict[str, Check[RuleContext]] = checks(
-    references,
-    dependencies,
-    queues,
-    pools,
-    admission,
-    operators,
-    volumes,
-    names,
-    files,
-    images,
-    pods,
-    tenant,
-    sweeps,
-    loaders,
-    resources,
-    slips,
+    *(references, dependencies, queues, pools, admission, operators, volumes, names),
+    *(files, images, pods, tenant, sweeps, loaders, resources, slips),
 )
 """The rules by id, in the order of docs/checks.md."""
 
 SETTINGS = Rule(
     id="settings",
-    severity="error",
     summary="A file of the environment does not load, so no rule was applied.",
     details="A key is unknown or missing, or a value is invalid.",
-    change="""
-        trainstack:storage:
-          volumes:
-            - {name: training, size: 2 GB}
-    """,
+    change=section("storage.volumes", "- {name: training, size: 2 GB}"),
     remedy="Correct the value. [Environments](environments.md) lists the keys.",
     silenceable=False,
 )

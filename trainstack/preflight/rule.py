@@ -33,7 +33,7 @@ class Rule:
     """
 
     id: str
-    severity: Severity
+    severity: Severity = "error"
     """Of a violation that sets no severity."""
     may_be: tuple[Severity, ...] = ()
     """The other severities of its violations."""

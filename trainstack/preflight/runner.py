@@ -11,7 +11,6 @@ from trainstack.preflight.rule import Check, Rule, Violation
 
 RULE_FAILED = Rule(
     id="rule-failed",
-    severity="error",
     summary="A rule failed with an exception, so its result is unknown.",
     example="`rule image-unpinned failed with KeyError: 'spec' (images.py:49)`.",
     remedy="Report this bug in Trainstack, with the whole message.",

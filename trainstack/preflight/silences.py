@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from trainstack.preflight.examples import section
 from trainstack.preflight.finding import Finding
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.settings.errors import Place, closest
@@ -11,24 +12,14 @@ from trainstack.settings.values.paths import nearest_place
 
 SILENCE_UNKNOWN = Rule(
     id="silence-unknown",
-    severity="error",
     summary="A silence names an unknown rule.",
-    change="""
-        trainstack:checks:
-          silenced:
-            - {rule: never-fit, path: "workloads.runs[digits]", reason: Known.}
-    """,
+    change=section("checks.silenced", '- {rule: never-fit, path: "workloads.runs[digits]", reason: Known.}'),
     remedy="Use an id that `trainstack explain` lists.",
 )
 SILENCE_REFUSED = Rule(
     id="silence-refused",
-    severity="error",
     summary="A silence names a rule that cannot be silenced: the change would only fail later.",
-    change="""
-        trainstack:checks:
-          silenced:
-            - {rule: covered-resources, path: queues, reason: Known.}
-    """,
+    change=section("checks.silenced", "- {rule: covered-resources, path: queues, reason: Known.}"),
     remedy="Correct what the rule finds, and remove the entry.",
 )
 SILENCE_UNUSED = Rule(
@@ -36,11 +27,7 @@ SILENCE_UNUSED = Rule(
     severity="warning",
     summary="A silence matches no finding.",
     details="Silences of rules over clusters are checked only with `--cluster`.",
-    change="""
-        trainstack:checks:
-          silenced:
-            - {rule: volume-one-node, path: storage, reason: Known.}
-    """,
+    change=section("checks.silenced", "- {rule: volume-one-node, path: storage, reason: Known.}"),
     remedy="Remove the entry.",
 )
 SILENCE_RENAMED = Rule(

@@ -20,7 +20,6 @@ _SMALLER = "request less in each pod, or use larger nodes"
 
 @Rule(
     id="flavor-nodes",
-    severity="error",
     may_be=("warning",),
     summary="No node has the labels of a flavor, and no autoscaler adds nodes.",
     details="An error if a run would be assigned that flavor and stay Pending, otherwise a warning.",
@@ -44,7 +43,6 @@ def flavor_nodes(context: LiveContext) -> Iterator[Violation]:
 
 @Rule(
     id="node-resources",
-    severity="error",
     may_be=("unknown",),
     summary="No node of the run's flavor could hold one of its pods, even if empty, and no autoscaler adds nodes.",
     example="`limits: {nvidia.com/gpu: 8}` where nodes have 4.",

@@ -21,7 +21,6 @@ _KUEUE_NEEDS = (1, 29, 0)
 
 @Rule(
     id="server-version",
-    severity="error",
     summary="The cluster's Kubernetes is older than the Kueue release requires.",
     example="Kubernetes v1.28 and a run with a queue.",
     remedy="Upgrade the cluster, or use another one.",
@@ -36,7 +35,6 @@ def server_version(context: LiveContext) -> Iterator[Violation]:
 
 @Rule(
     id="kind-missing",
-    severity="error",
     may_be=("warning",),
     summary="The cluster does not serve the kind of a run, or Kueue's kinds in version v1beta2.",
     details="A warning if the environment itself installs the operator.",
@@ -66,7 +64,6 @@ def kind_missing(context: LiveContext) -> Iterator[Violation]:
 
 @Rule(
     id="operator-unready",
-    severity="error",
     may_be=("warning", "unknown"),
     summary="The controller of Kueue, the training operator, JobSet or Trainer was not found, or has no ready pod.",
     details=(
@@ -118,7 +115,6 @@ def _served(context: LiveContext, name: str) -> str | None:
 
 @Rule(
     id="operator-duplicate",
-    severity="error",
     summary="The environment declares an operator that already runs on the cluster outside a Deployment.",
     details="`up` refuses it, because another owner manages its CRDs.",
     example="`operators.trainingOperator`, and a pod `training-operator-0` of a StatefulSet.",
@@ -137,7 +133,6 @@ def operator_duplicate(context: LiveContext) -> Iterator[Violation]:
 
 @Rule(
     id="operator-version",
-    severity="error",
     may_be=("warning",),
     summary="A running operator is not the declared or pinned release.",
     details="A warning if its image is not the pinned one; an error if it is newer, as `up` refuses to downgrade it.",
@@ -187,7 +182,6 @@ def _releases(context: LiveContext) -> dict[str, str]:
 
 @Rule(
     id="webhook-silent",
-    severity="error",
     summary="A webhook of a run's launch does not answer, so no such object can be created.",
     example='`failed calling webhook "mjob.kb.io"`.',
     remedy="Check the controller's pods: `kubectl get pods -A`.",
@@ -201,7 +195,6 @@ def webhook_silent(context: LiveContext) -> Iterator[Violation]:
 
 @Rule(
     id="launch-refused",
-    severity="error",
     summary="The cluster refuses a run's launch: a right is missing, or a policy or quota rejects it.",
     example="A policy that rejects Jobs without a certain label.",
     remedy="Correct what the message names, or ask the cluster's owner.",

@@ -27,7 +27,6 @@ def queue_absent(context: LiveContext) -> Iterator[Violation]:
 
 @Rule(
     id="queue-inactive",
-    severity="error",
     may_be=("warning",),
     summary="A run's local queue or cluster queue admits nothing now.",
     details="A warning if the queue is stopped (`stopPolicy`).",

@@ -8,7 +8,6 @@ from trainstack.preflight.rule import Rule, Violation
 
 @Rule(
     id="image-missing",
-    severity="error",
     may_be=("unknown",),
     summary="The registry does not have a run's image, which has a Dockerfile in this repository.",
     details="`up` does not launch such a run. `unknown` if the registry does not answer or refuses this user.",

@@ -40,7 +40,6 @@ def class_missing(context: LiveContext) -> Iterator[Violation]:
 
 @Rule(
     id="class-differs",
-    severity="error",
     summary=(
         "A declared StorageClass exists with another provisioner, binding mode or reclaim policy, which are immutable."
     ),

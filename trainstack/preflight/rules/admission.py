@@ -20,7 +20,6 @@ _OTHERWISE: Mapping[Cause, str] = {
 
 @Rule(
     id="resource-uncovered",
-    severity="error",
     summary="The pods of a run request a resource that the cluster queue does not cover.",
     details="Kueue never admits them. A limit without a request, and a request of 0, count too.",
     change=digits("resources: {limits: {nvidia.com/gpu: 1}}"),
@@ -33,7 +32,6 @@ def resource_uncovered(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="never-fits",
-    severity="error",
     summary="Kueue would not admit the run even on an idle cluster, with everything that the cohort lends.",
     details=(
         "Quota is missing, or the pods do not select and tolerate any flavor's nodes. The rule repeats Kueue's "

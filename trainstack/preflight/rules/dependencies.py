@@ -11,7 +11,6 @@ from trainstack.preflight.rules.references import or_declare
 
 @Rule(
     id="dependency-unknown",
-    severity="error",
     summary="A run depends on itself, or on a run that its namespace does not have; it would never be launched.",
     change=digits("dependsOn: [stgae]"),
     remedy="Name another run of the same namespace.",
@@ -30,7 +29,6 @@ def dependency_unknown(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="dependency-cycle",
-    severity="error",
     summary="Runs depend on each other in a cycle, so none would ever be launched.",
     example="`digits` has `dependsOn: [evaluate]`, and `evaluate` has `dependsOn: [digits]`.",
     remedy="Remove one dependency.",
@@ -51,7 +49,6 @@ def dependency_cycle(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="dependency-endless",
-    severity="error",
     summary="A run depends on a Pod that always restarts, so the run would never be launched.",
     details="`restartPolicy: Always` is the default of an unmanaged Pod.",
     example="`dependsOn: [stage]`, where `stage` has `kind: Pod` and `managed: false`.",

@@ -9,7 +9,6 @@ from trainstack.preflight.rule_context import RuleContext
 
 @Rule(
     id="data-missing",
-    severity="error",
     summary="The data manifest of a run does not exist in the repository.",
     change=digits("data: {manifest: workloads/digits/dataset.json}"),
     remedy="Prepare the data, and commit its `manifest.json` under that name.",
@@ -23,7 +22,6 @@ def data_missing(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="dockerfile-missing",
-    severity="error",
     summary="The folder of an image has no Dockerfile.",
     change=digits("image: {build: workloads/digit}"),
     remedy="Write it, or name an existing image with `image: {name: …}`.",

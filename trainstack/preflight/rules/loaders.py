@@ -14,7 +14,6 @@ from trainstack.runs.manifests.data_loader import temporary_loader
 
 @Rule(
     id="loader-shut-out",
-    severity="error",
     may_be=("unknown",),
     summary="Pods that wait for data may hold all quota that the [loader](runs.md#data) of the data needs.",
     details=(

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from trainstack.objects.labels import LIMIT, PRIORITY
-from trainstack.preflight.examples import digits
+from trainstack.preflight.examples import digits, section
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
 from trainstack.runs import names
@@ -23,14 +23,9 @@ _ANY_DIGEST = "0" * 64
 
 @Rule(
     id="name-derived",
-    severity="error",
     summary="A launch, pod or Service would get an invalid name from the run's name.",
     details="Such names have at most 63 characters, and some must begin with a letter.",
-    change="""
-        trainstack:workloads:
-          runs:
-            - {name: 3d, from: digits, namespace: research, queue: research}
-    """,
+    change=section("workloads.runs", "- {name: 3d, from: digits, namespace: research, queue: research}"),
     remedy="Shorten the name, or begin it with a letter.",
     silenceable=False,
 )
@@ -46,7 +41,6 @@ def name_derived(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="label-invalid",
-    severity="error",
     summary="The name of a run's priority class exceeds the 63 characters of a label value.",
     example="`priority: a-priority-class-with-a-name-of-more-than-sixty-three-characters`.",
     remedy="Use a class with a shorter name.",
@@ -61,7 +55,6 @@ def label_invalid(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="env-reserved",
-    severity="error",
     summary="A run or a sweep sets an environment variable that Trainstack sets.",
     change=digits("env: {TRAINSTACK_OUTPUT: /mnt/out}"),
     remedy="Remove the variable, or rename it.",
@@ -84,7 +77,6 @@ def env_reserved(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="name-duplicate",
-    severity="error",
     summary="A list has two elements of the same name.",
     details="Volumes, local queues and Secrets are unique in their namespace.",
     example="A run named `search-1` like the first trial of a sweep with fixed names.",

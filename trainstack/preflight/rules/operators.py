@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from hashlib import sha256
 
+from trainstack.preflight.examples import digits, section
 from trainstack.preflight.operator_facts import OPERATORS, installs
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
@@ -36,13 +37,9 @@ _SCHEMES = {"PyTorchJob": "pytorchjob"}
 
 @Rule(
     id="framework-unlisted",
-    severity="error",
     may_be=("unknown",),
     summary="A queued run is of a kind that Kueue does not manage: it would start at once, outside every quota.",
-    change="""
-        trainstack:operators:
-          kueue: {configuration: {frameworks: [batch/job]}}
-    """,
+    change=section("operators", "kueue: {configuration: {frameworks: [batch/job]}}"),
     remedy=(
         "Add the kind to `operators.kueue.configuration.frameworks`, or have it added to `integrations.frameworks` of "
         "the cluster's Kueue."
@@ -61,13 +58,9 @@ def framework_unlisted(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="framework-unknown",
-    severity="error",
     summary="Kueue's configuration lists a framework that Kueue does not have, or one twice.",
     details="The Kueue controller would fail to start.",
-    change="""
-        trainstack:operators:
-          kueue: {configuration: {frameworks: [batch/jobs, kubeflow.org/pytorchjob]}}
-    """,
+    change=section("operators", "kueue: {configuration: {frameworks: [batch/jobs, kubeflow.org/pytorchjob]}}"),
     remedy="Use Kueue's names, such as `batch/job` or `kubeflow.org/pytorchjob`.",
     silenceable=False,
 )
@@ -86,15 +79,8 @@ def framework_unknown(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="queue-missing",
-    severity="error",
     summary="A run without a queue would wait forever, because of `manageJobsWithoutQueueName: true`.",
-    change="""
-        trainstack:operators:
-          kueue: {configuration: {manageJobsWithoutQueueName: true}}
-        trainstack:workloads:
-          runs:
-            - {name: digits, queue: null}
-    """,
+    change=section("operators", "kueue: {configuration: {manageJobsWithoutQueueName: true}}") + digits("queue: null"),
     remedy="Add `queue:`.",
 )
 def queue_missing(context: RuleContext) -> Iterator[Violation]:
@@ -106,12 +92,8 @@ def queue_missing(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="scheme-missing",
-    severity="error",
     summary="The training operator is installed without the kind of a run.",
-    change="""
-        trainstack:operators:
-          trainingOperator: {schemes: [tfjob]}
-    """,
+    change=section("operators", "trainingOperator: {schemes: [tfjob]}"),
     remedy="Add the kind to `operators.trainingOperator.schemes`.",
 )
 def scheme_missing(context: RuleContext) -> Iterator[Violation]:
@@ -125,12 +107,8 @@ def scheme_missing(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="jobset-missing",
-    severity="error",
     summary="Trainer is installed without JobSet, which it requires.",
-    change="""
-        trainstack:operators:
-          trainer: {}
-    """,
+    change=section("operators", "trainer: {}"),
     remedy="Add `jobset: {}` to `operators`.",
 )
 def jobset_missing(context: RuleContext) -> Iterator[Violation]:
@@ -141,14 +119,10 @@ def jobset_missing(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="version-clash",
-    severity="error",
     may_be=("warning",),
     summary="Releases of operators do not work with each other, or with what the runs require.",
     details="An error if a run would never start, a warning if its quota would be wrong.",
-    change="""
-        trainstack:operators:
-          kueue: {manifest: {version: v0.14.4}}
-    """,
+    change=section("operators", "kueue: {manifest: {version: v0.14.4}}"),
     remedy="Pin versions that work together, as `defaults.yaml` does, or have the operator upgraded.",
     formerly=("operator-version",),
 )
@@ -162,7 +136,6 @@ def version_clash(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="trainjob-misfit",
-    severity="error",
     summary="A TrainJob cannot express a setting of the run.",
     details="Its nodes have the same settings and restart `Never` or `OnFailure`; Trainer sets `PET_…` variables.",
     example="`kind: TrainJob` with `args` in one role only.",
@@ -177,12 +150,8 @@ def trainjob_misfit(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="manifest-missing",
-    severity="error",
     summary="The file of a release manifest does not exist.",
-    change="""
-        trainstack:operators:
-          kueue: {manifest: {path: .trainstack/manifests/kueue.yaml}}
-    """,
+    change=section("operators", "kueue: {manifest: {path: .trainstack/manifests/kueue.yaml}}"),
     remedy="Run `make tools`.",
     silenceable=False,
 )
@@ -195,7 +164,6 @@ def manifest_missing(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="manifest-mismatch",
-    severity="error",
     summary="The file of a release manifest does not have the pinned `sha256`.",
     example="A new version with the old digest.",
     remedy="Run `make tools`, or pin the new digest if the change is intended.",

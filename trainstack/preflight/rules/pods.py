@@ -11,13 +11,13 @@ from trainstack.preflight.rule_context import RuleContext
 
 @Rule(
     id="pods-refused",
-    severity="error",
     summary="A run has `security: baseline` in a namespace that enforces `restricted`, the default.",
     change=digits("security: baseline"),
     remedy="Remove `security`, or set the namespace's label `pod-security.kubernetes.io/enforce: baseline`.",
 )
 def pods_refused(context: RuleContext) -> Iterator[Violation]:
-    strict = {each.name for each in context.settings.environment.namespaces if enforced(each) == "restricted"}
+    namespaces = context.settings.environment.namespaces
+    strict = {namespace.name for namespace in namespaces if enforced(namespace) == "restricted"}
     for path, run in context.runs():
         if run.security == "baseline" and run.namespace in strict:
             message = f"namespace {run.namespace} enforces Pod Security restricted and refuses baseline pods"
@@ -38,7 +38,7 @@ def pods_refused(context: RuleContext) -> Iterator[Violation]:
 )
 def egress_missing(context: RuleContext) -> Iterator[Violation]:
     namespaces = context.settings.environment.namespaces
-    isolated = {each.name for each in namespaces if each.isolated and not each.network.egress}
+    isolated = {namespace.name for namespace in namespaces if namespace.isolated and not namespace.network.egress}
     for path, run in context.runs():
         if run.code is not None and run.namespace in isolated:
             message = f"its pods fetch from {run.code.git}, but namespace {run.namespace} allows no egress"

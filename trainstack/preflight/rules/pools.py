@@ -1,9 +1,10 @@
 """Quota that no run can use or no cohort can lend, and flavors that conflict with each other or with selectors."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import combinations
 
 from trainstack.kueue.quantities import readable
+from trainstack.preflight.examples import digits, section
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
 from trainstack.settings.sections.queues import ClusterQueue, ResourceFlavor
@@ -114,23 +115,24 @@ def flavor_conflict(context: RuleContext) -> Iterator[Violation]:
     severity="warning",
     summary="A run selects nodes by a label that no flavor of its queue has, although another flavor has it.",
     details="Kueue ignores the label; the pods may be admitted and stay Pending.",
-    change="""
-        trainstack:queues:
-          flavors:
-            - {name: a100, nodeLabels: {nvidia.com/gpu.product: A100}}
-        trainstack:workloads:
-          runs:
-            - {name: digits, nodeSelector: {nvidia.com/gpu.product: A100}}
-    """,
+    change=section("queues.flavors", "- {name: a100, nodeLabels: {nvidia.com/gpu.product: A100}}")
+    + digits("nodeSelector: {nvidia.com/gpu.product: A100}"),
     remedy="Name a queue that has the flavor, or remove the label from the selector.",
 )
 def selector_ignored(context: RuleContext) -> Iterator[Violation]:
-    flavors = context.settings.queues.flavors
-    labels_by_queue = _labels_by_queue(context)
+    queues = context.settings.queues
+    labels = {flavor.name: flavor.node_labels for flavor in queues.flavors}
+    cluster_queues = {queue.name: queue for queue in queues.cluster_queues}
+    local_queues = {(queue.namespace, queue.name): queue.cluster_queue for queue in queues.local_queues}
     for path, run in context.runs():
-        known = labels_by_queue.get((run.namespace, run.queue or ""))
-        for key in (key for key in run.node_selector if known is not None and key not in known):
-            having = [flavor.name for flavor in flavors if key in flavor.node_labels]
+        queue = cluster_queues.get(local_queues.get((run.namespace, run.queue or ""), ""))
+        if queue is None:
+            continue
+        own = {
+            key for group in queue.resource_groups for listed in group.flavors for key in labels.get(listed.name, ())
+        }
+        for key in (key for key in run.node_selector if key not in own):
+            having = [name for name, node_labels in labels.items() if key in node_labels]
             if having:
                 message = (
                     f"selects nodes by {key}, which no flavor of queue {run.queue} has (flavor {having[0]} has it): "
@@ -157,20 +159,3 @@ def _lends(queue: ClusterQueue) -> bool:
 def _differing(one: ResourceFlavor, other: ResourceFlavor) -> list[str]:
     """Return the labels that both have with different values."""
     return [key for key, value in one.node_labels.items() if other.node_labels.get(key, value) != value]
-
-
-def _labels_by_queue(context: RuleContext) -> Mapping[tuple[str, str], set[str]]:
-    """Return the keys of the node labels of all flavors of a local queue, by its namespace and name."""
-    queues = context.settings.queues
-    labels = {flavor.name: set(flavor.node_labels) for flavor in queues.flavors}
-    by_cluster_queue = {
-        queue.name: {
-            key for group in queue.resource_groups for flavor in group.flavors for key in labels.get(flavor.name, ())
-        }
-        for queue in queues.cluster_queues
-    }
-    return {
-        (queue.namespace, queue.name): by_cluster_queue[queue.cluster_queue]
-        for queue in queues.local_queues
-        if queue.cluster_queue in by_cluster_queue
-    }

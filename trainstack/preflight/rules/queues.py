@@ -5,6 +5,7 @@ Source: validateResourceGroups in Kueue's pkg/webhooks/clusterqueue_webhook.go.
 
 from collections.abc import Iterator
 
+from trainstack.preflight.examples import section
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
 from trainstack.settings.values.quantities import amount
@@ -14,7 +15,6 @@ _REFUSED = "Kueue's webhook refuses the queue."
 
 @Rule(
     id="covered-resources",
-    severity="error",
     summary="A flavor does not list exactly the covered resources of its group, in order.",
     details=_REFUSED,
     example="`coveredResources: [cpu, memory]`, and a flavor that lists `memory` before `cpu`.",
@@ -31,7 +31,6 @@ def covered_resources(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="group-overlap",
-    severity="error",
     summary="A cluster queue lists a resource or a flavor twice.",
     details=_REFUSED,
     example="`cpu` in the `coveredResources` of two groups.",
@@ -53,7 +52,6 @@ def group_overlap(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="limit-without-cohort",
-    severity="error",
     summary="A cluster queue without a cohort has a `borrowingLimit` or a `lendingLimit`.",
     details=_REFUSED,
     example="`cohort: null`, and a quota with `borrowingLimit: 1`.",
@@ -69,7 +67,6 @@ def limit_without_cohort(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="lending-over-nominal",
-    severity="error",
     summary="The `lendingLimit` of a queue exceeds its `nominalQuota`.",
     details=_REFUSED,
     example="`nominalQuota: 2, lendingLimit: 3`.",
@@ -85,14 +82,11 @@ def lending_over_nominal(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="borrow-without-reclaim",
-    severity="error",
     summary="A queue may preempt other queues while it borrows, but may not reclaim its own quota.",
     details=_REFUSED,
-    change="""
-        trainstack:queues:
-          clusterQueues:
-            - {name: research, preemption: {borrowWithinCohort: {policy: LowerPriority}}}
-    """,
+    change=section(
+        "queues.clusterQueues", "- {name: research, preemption: {borrowWithinCohort: {policy: LowerPriority}}}"
+    ),
     remedy="Set `reclaimWithinCohort` to `LowerPriority` or `Any`, or remove `borrowWithinCohort`.",
     silenceable=False,
 )
@@ -107,14 +101,9 @@ def borrow_without_reclaim(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="queue-closed",
-    severity="error",
     summary="The cluster queue of a local queue, or of a run, is not open to its namespace.",
     details="Kueue would never admit a run there.",
-    change="""
-        trainstack:queues:
-          clusterQueues:
-            - {name: research, namespaces: [default]}
-    """,
+    change=section("queues.clusterQueues", "- {name: research, namespaces: [default]}"),
     remedy="Add the namespace to the cluster queue's `namespaces`.",
     formerly=("never-admitted",),
 )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from trainstack.preflight.examples import digits, training
+from trainstack.preflight.examples import digits, section, training
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext, with_paths
 from trainstack.settings.errors import nearest
@@ -20,7 +20,6 @@ _INSTALLED = {
 
 @Rule(
     id="queue-unknown",
-    severity="error",
     may_be=("warning", "unknown"),
     summary="A run, or `cluster.loader`, names an undeclared or missing LocalQueue of its namespace.",
     details="Kueue would never admit it.",
@@ -42,7 +41,6 @@ def queue_unknown(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="volume-unknown",
-    severity="error",
     summary="A mount, `data` or `record` names an undeclared volume of the run's namespace.",
     details="The pods would stay Pending.",
     example="`record: {volume: trainin}` where the volume is `training`.",
@@ -61,7 +59,6 @@ def volume_unknown(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="storage-class-unknown",
-    severity="error",
     may_be=("warning", "unknown"),
     summary="A volume names a StorageClass that is not declared, or does not exist.",
     details="The class name of a declared PersistentVolume is valid without a class.",
@@ -74,7 +71,10 @@ def volume_unknown(context: RuleContext) -> Iterator[Violation]:
 )
 def storage_class_unknown(context: RuleContext) -> Iterator[Violation]:
     storage = context.settings.storage
-    known = [*(each.name for each in storage.classes), *context.settings.environment.existing.storage_classes]
+    known = [
+        *(storage_class.name for storage_class in storage.classes),
+        *context.settings.environment.existing.storage_classes,
+    ]
     # A claim binds to a volume that was created by hand if both have the same class name, even without a class.
     known += [volume.storage_class for volume in storage.persistent_volumes]
     for path, claim in context.volumes():
@@ -84,7 +84,6 @@ def storage_class_unknown(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="priority-unknown",
-    severity="error",
     may_be=("warning", "unknown"),
     summary="A run names a WorkloadPriorityClass that is not declared, or does not exist.",
     change=digits("priority: urgent"),
@@ -92,7 +91,7 @@ def storage_class_unknown(context: RuleContext) -> Iterator[Violation]:
     formerly=("priority-missing",),
 )
 def priority_unknown(context: RuleContext) -> Iterator[Violation]:
-    known = [each.name for each in context.settings.queues.priority_classes]
+    known = [priority.name for priority in context.settings.queues.priority_classes]
     for path, run in context.runs():
         field = f"{path}.priority"
         yield from _refer(context, field, run.priority, "priority class", known, "queues.priorityClasses")
@@ -100,18 +99,13 @@ def priority_unknown(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="cluster-queue-unknown",
-    severity="error",
     may_be=("unknown",),
     summary="A local queue points at an undeclared cluster queue, and would admit nothing.",
-    change="""
-        trainstack:queues:
-          localQueues:
-            - {name: research, namespace: research, clusterQueue: resarch}
-    """,
+    change=section("queues.localQueues", "- {name: research, namespace: research, clusterQueue: resarch}"),
     remedy="Name another queue, or declare it under `queues.clusterQueues`.",
 )
 def cluster_queue_unknown(context: RuleContext) -> Iterator[Violation]:
-    known = [each.name for each in context.settings.queues.cluster_queues]
+    known = [queue.name for queue in context.settings.queues.cluster_queues]
     for path, queue in context.local_queues():
         field = f"{path}.clusterQueue"
         yield from _refer(context, field, queue.cluster_queue, "cluster queue", known, "queues.clusterQueues")
@@ -119,28 +113,22 @@ def cluster_queue_unknown(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="flavor-unknown",
-    severity="error",
     may_be=("unknown",),
     summary="A cluster queue has a quota on an undeclared flavor; Kueue keeps the whole queue inactive.",
     example="`flavors: [{name: a100, …}]` in a resource group, without `a100` in `queues.flavors`.",
     remedy="Name another flavor, or declare it under `queues.flavors`.",
 )
 def flavor_unknown(context: RuleContext) -> Iterator[Violation]:
-    known = [each.name for each in context.settings.queues.flavors]
+    known = [flavor.name for flavor in context.settings.queues.flavors]
     for path, _, _, flavor in context.flavor_quotas():
         yield from _refer(context, f"{path}.name", flavor.name, "flavor", known, "queues.flavors")
 
 
 @Rule(
     id="cohort-unknown",
-    severity="error",
     may_be=("unknown",),
     summary="The cohort of a cluster queue, or the parent of a cohort, is undeclared.",
-    change="""
-        trainstack:queues:
-          clusterQueues:
-            - {name: research, cohort: locl}
-    """,
+    change=section("queues.clusterQueues", "- {name: research, cohort: locl}"),
     remedy="Name another cohort, or declare it under `queues.cohorts`.",
 )
 def cohort_unknown(context: RuleContext) -> Iterator[Violation]:
@@ -153,14 +141,8 @@ def cohort_unknown(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="cohort-cycle",
-    severity="error",
     summary="A cohort is its own ancestor; Kueue admits nothing in such a tree.",
-    change="""
-        trainstack:queues:
-          cohorts:
-            - {name: local, parent: site}
-            - {name: site, parent: local}
-    """,
+    change=section("queues.cohorts", "- {name: local, parent: site}", "- {name: site, parent: local}"),
     remedy="Remove the parent of one cohort.",
 )
 def cohort_cycle(context: RuleContext) -> Iterator[Violation]:
@@ -177,7 +159,6 @@ def cohort_cycle(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="namespace-unknown",
-    severity="error",
     may_be=("warning", "unknown"),
     summary="A volume, local queue, team, run or Secret is in an undeclared or missing namespace.",
     details=(
@@ -185,11 +166,10 @@ def cohort_cycle(context: RuleContext) -> Iterator[Violation]:
         "created before the operators. A warning if a cluster queue is open to the namespace. Missing namespaces "
         "cannot be silenced."
     ),
-    change="""
-        trainstack:storage:
-          volumes:
-            - {name: data, namespace: reserch, storageClass: shared, size: 1Gi, accessModes: [ReadWriteMany]}
-    """,
+    change=section(
+        "storage.volumes",
+        "- {name: data, namespace: reserch, storageClass: shared, size: 1Gi, accessModes: [ReadWriteMany]}",
+    ),
     remedy=(
         "Name another namespace, declare it under `environment.namespaces`, or list an existing one under "
         "`environment.existing.namespaces`."
@@ -198,7 +178,7 @@ def cohort_cycle(context: RuleContext) -> Iterator[Violation]:
 )
 def namespace_unknown(context: RuleContext) -> Iterator[Violation]:
     settings, section = context.settings, "environment.namespaces"
-    early = {each.name for each in settings.environment.namespaces}
+    early = {namespace.name for namespace in settings.environment.namespaces}
     early |= {*settings.environment.existing.namespaces, *ALWAYS_PRESENT}
     known = early | {_INSTALLED[operator] for operator in settings.operators.installs}
     # Secrets are created before the operators, which may need them.

@@ -23,7 +23,6 @@ _MOST_CORES = 1024
 
 @Rule(
     id="resources-refused",
-    severity="error",
     summary="The API server would refuse the requests and limits of a container.",
     details=(
         "A request exceeds its limit; a device or huge pages are fractional, or lack an equal limit; or huge pages "

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 from trainstack.objects.labels import POD_SECURITY
 from trainstack.platform.namespaces import enforced
-from trainstack.preflight.examples import digits
+from trainstack.preflight.examples import digits, section
 from trainstack.preflight.operator_facts import installs
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext, with_paths
@@ -48,11 +48,9 @@ def queue_left_out(context: RuleContext) -> Iterator[Violation]:
     severity="warning",
     summary="A namespace of the stack enforces Pod Security `privileged`.",
     details="Anyone who can create pods in it can act as root on its nodes.",
-    change="""
-        trainstack:environment:
-          namespaces:
-            - {name: research, labels: {pod-security.kubernetes.io/enforce: privileged}}
-    """,
+    change=section(
+        "environment.namespaces", "- {name: research, labels: {pod-security.kubernetes.io/enforce: privileged}}"
+    ),
     remedy="Use `baseline` or `restricted`.",
 )
 def namespace_privileged(context: RuleContext) -> Iterator[Violation]:
@@ -131,45 +129,39 @@ def secret_undecryptable(context: RuleContext) -> Iterator[Violation]:
     id="stop-unknown",
     severity="warning",
     summary="An entry of `workloads.stop` is not a run id, or misspells the name of a declared run.",
-    change="""
-        trainstack:workloads:
-          stop: [digits]
-    """,
+    change=section("workloads", "stop: [digits]"),
     remedy="Use the id that `trainstack status` shows.",
 )
 def stop_unknown(context: RuleContext) -> Iterator[Violation]:
     settings = context.settings
     names = {*(run.name for run in settings.workloads.runs), *(sweep.name for sweep in settings.sweeps.sweeps)}
-    for index, word in enumerate(settings.workloads.stop):
-        found = _RUN_ID.fullmatch(word)
+    for index, entry in enumerate(settings.workloads.stop):
+        found = _RUN_ID.fullmatch(entry)
         close = _misspelled(found["name"], names) if found else None
         path = f"workloads.stop[{index}]"
         if found is None:
             remedy = "use the id that `trainstack status` shows: the name and 10 hexadecimal digits"
-            yield Violation(path, f"{word} is not a run id", remedy)
+            yield Violation(path, f"{entry} is not a run id", remedy)
         elif close is not None:
-            yield Violation(path, f"no run has the name {found['name']}", f"did you mean {close}{word[-11:]}?")
+            yield Violation(path, f"no run has the name {found['name']}", f"did you mean {close}{entry[-11:]}?")
 
 
 @Rule(
     id="discard-unknown",
     severity="warning",
     summary="An entry of `storage.discard` is in an unknown namespace, or misspells the name of a declared claim.",
-    change="""
-        trainstack:storage:
-          discard: [research/trainin]
-    """,
+    change=section("storage", "discard: [research/trainin]"),
     remedy="Correct the entry or remove it.",
 )
 def discard_unknown(context: RuleContext) -> Iterator[Violation]:
     storage, environment = context.settings.storage, context.settings.environment
     known = {claim.namespace for claim in storage.volumes} | {namespace.name for namespace in environment.namespaces}
     known |= {*environment.existing.namespaces, *ALWAYS_PRESENT}
-    for index, word in enumerate(storage.discard):
-        namespace, _, name = word.partition("/")
+    for index, entry in enumerate(storage.discard):
+        namespace, _, name = entry.partition("/")
         close = _misspelled(name, {claim.name for claim in storage.volumes if claim.namespace == namespace})
         if namespace not in known or close is not None:
-            message = f"unknown claim {word}" if namespace in known else f"unknown namespace {namespace}"
+            message = f"unknown claim {entry}" if namespace in known else f"unknown namespace {namespace}"
             remedy = f"did you mean {namespace}/{close}?" if close else None
             yield Violation(f"storage.discard[{index}]", message, remedy)
 

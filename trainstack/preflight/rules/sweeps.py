@@ -16,7 +16,6 @@ _HOUR = 3600
 
 @Rule(
     id="sweep-stale",
-    severity="error",
     summary="The `hyperparams.yml` of a sweep is missing, was edited, or does not match `space.yaml`.",
     details="`trainstack sweep expand --check` also draws all sets again.",
     example="A value was added to `space.yaml` alone.",
@@ -35,14 +34,13 @@ def _stale(sweep: Sweep, file: str) -> str:
     if sweep.expansion.space != space_digest(sweep.space):
         return f"{file} does not match {SPACE_FILE}, which was edited since"
     sets = sweep.expansion.sets
-    if sets != numbered([each.parameters for each in sets]) or len({each.id for each in sets}) < len(sets):
+    if sets != numbered([one.parameters for one in sets]) or len({one.id for one in sets}) < len(sets):
         return f"{file} was edited by hand"
     return ""
 
 
 @Rule(
     id="sweep-name-taken",
-    severity="error",
     summary="A sweep and a run have the same name.",
     example="A run `digits-search`, and a folder `sweeps/digits-search`.",
     remedy="Rename the run (`from:` names its workload), or the sweep's folder.",
@@ -57,7 +55,6 @@ def sweep_name_taken(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="sweep-too-large",
-    severity="error",
     summary="The sets of a sweep do not fit into a ConfigMap (1 MiB).",
     example="5,000 sets of ten parameters.",
     remedy="Move sets to a second sweep; the message gives the number that fits.",
@@ -72,7 +69,6 @@ def sweep_too_large(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="sweep-cost",
-    severity="error",
     summary="The trials of a sweep may cost more than its `maxGpuHours`.",
     details=(
         "The cost is all sets, times GPUs, times `activeDeadlineSeconds`, and with `form: indexed` times "

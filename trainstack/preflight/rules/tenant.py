@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from trainstack.preflight.examples import section
 from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
@@ -9,12 +10,8 @@ from trainstack.preflight.rule_context import RuleContext
 
 @Rule(
     id="tenant-cluster-scoped",
-    severity="error",
     summary="A tenant's stack declares cluster-scoped objects.",
-    change="""
-        trainstack:environment:
-          profile: tenant
-    """,
+    change=section("environment", "profile: tenant"),
     remedy="Leave them to the platform's owner; `priorityClasses: null` removes what `defaults.yaml` declares.",
     silenceable=False,
 )

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from trainstack.preflight.examples import digits, training
+from trainstack.preflight.examples import digits, section, training
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext, with_paths
 from trainstack.runs.manifests.pod_template import SHARED_MEMORY_FOLDER, WRAPPER_FOLDER
@@ -27,7 +27,6 @@ Source: the access modes that each driver documents."""
 
 @Rule(
     id="volume-one-pod",
-    severity="error",
     summary="Several pods of a run mount a volume that only one pod can mount.",
     change=training("accessModes: [ReadWriteOncePod]"),
     remedy="Give the volume `ReadWriteMany`, or mount it in one role with one pod.",
@@ -55,25 +54,19 @@ def volume_one_node(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="volume-access-mode",
-    severity="error",
     summary="A `ReadWriteMany` volume has a class whose provisioner creates block devices.",
     details="Only one node can write to such a file system. Common provisioners are known.",
-    change="""
-        trainstack:storage:
-          classes:
-            - {name: shared, provisioner: ebs.csi.aws.com}
-    """,
+    change=section("storage.classes", "- {name: shared, provisioner: ebs.csi.aws.com}"),
     remedy="Use a class of shared storage (NFS, CephFS, …), or `ReadWriteOnce`.",
     formerly=("class-access-mode",),
 )
 def volume_access_mode(context: RuleContext) -> Iterator[Violation]:
     storage = context.settings.storage
-    yield from on_block_devices(storage.volumes, {each.name: each.provisioner for each in storage.classes})
+    yield from on_block_devices(storage.volumes, {cls.name: cls.provisioner for cls in storage.classes})
 
 
 @Rule(
     id="volume-read-only",
-    severity="error",
     may_be=("warning",),
     summary="A run mounts a `ReadOnlyMany` volume for writing.",
     details="An error if the volume holds the run's record, otherwise a warning.",
@@ -92,7 +85,6 @@ def volume_read_only(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="volume-unbindable",
-    severity="error",
     summary="A claim without a provisioner matches no declared PersistentVolume in access modes, size and labels.",
     details="It would stay Pending.",
     example="A claim of 2Gi, and a volume of 1Gi.",
@@ -100,7 +92,7 @@ def volume_read_only(context: RuleContext) -> Iterator[Violation]:
 )
 def volume_unbindable(context: RuleContext) -> Iterator[Violation]:
     storage, environment = context.settings.storage, context.settings.environment
-    provided = {each.name for each in storage.classes if each.provisioner != NO_PROVISIONER}
+    provided = {cls.name for cls in storage.classes if cls.provisioner != NO_PROVISIONER}
     # An existing class may have volumes that are not declared.
     provided |= set(environment.existing.storage_classes)
     for path, claim in context.volumes():
@@ -114,7 +106,6 @@ def volume_unbindable(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="mount-duplicate",
-    severity="error",
     summary="Two volumes have the same mount path.",
     example="`mountPath: /mnt/training` for two volumes.",
     remedy="Give each volume, and the code, its own path; Trainstack reserves some paths.",
@@ -125,14 +116,13 @@ def mount_duplicate(context: RuleContext) -> Iterator[Violation]:
         mount_paths = [mount.mount_path for mount in pods.mounts] + ([run.code.mount_path] if run.code else [])
         mount_paths += [WRAPPER_FOLDER] if run.managed else []
         mount_paths += [SHARED_MEMORY_FOLDER] if run.shared_memory is not None else []
-        for mount_path, count in Counter(each.rstrip("/") or "/" for each in mount_paths).items():
+        for mount_path, count in Counter(path.rstrip("/") or "/" for path in mount_paths).items():
             if count > 1:
                 yield Violation(pods.mounts_path, f"{mount_path} is the mount path of {count} volumes")
 
 
 @Rule(
     id="record-unmounted",
-    severity="error",
     summary="The master, or a Job's pod, does not mount the record's volume, or mounts it read-only.",
     example="`volumes: [{volume: training, mountPath: /mnt, readOnly: true}]`.",
     remedy="Add the volume to `volumes`, without `readOnly`.",
