@@ -177,7 +177,7 @@ MORE: dict[str, list[Case]] = {
         Case(
             make_settings(make_run(code=Code(git="https://git.example.org/mnist", revision="1" * 40, mount_path="/c"))),
             "workloads.runs[train].code",
-            "its pods fetch from https://git.example.org/mnist, but namespace research allows no egress",
+            "its pods fetch code from https://git.example.org/mnist, but namespace research allows no egress",
             "list the server's addresses under environment.namespaces[research].network.egress",
             "warning",
         )

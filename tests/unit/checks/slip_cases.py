@@ -170,7 +170,7 @@ SLIP_CASES: dict[str, list[Case]] = {
         Case(
             make_settings(make_run(queue=None), operators=operators),
             "workloads.runs[train]",
-            "the run has no queue although namespace research has one: it would start outside quota",
+            "the run has no queue: it would start at once, outside every quota",
             "add `queue: research`",
             "warning",
         )

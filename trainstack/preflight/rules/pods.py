@@ -41,6 +41,6 @@ def egress_missing(context: RuleContext) -> Iterator[Violation]:
     isolated = {namespace.name for namespace in namespaces if namespace.isolated and not namespace.network.egress}
     for path, run in context.runs():
         if run.code is not None and run.namespace in isolated:
-            message = f"its pods fetch from {run.code.git}, but namespace {run.namespace} allows no egress"
+            message = f"its pods fetch code from {run.code.git}, but namespace {run.namespace} allows no egress"
             remedy = f"list the server's addresses under environment.namespaces[{run.namespace}].network.egress"
             yield Violation(f"{path}.code", message, remedy)

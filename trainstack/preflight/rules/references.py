@@ -71,10 +71,8 @@ def volume_unknown(context: RuleContext) -> Iterator[Violation]:
 )
 def storage_class_unknown(context: RuleContext) -> Iterator[Violation]:
     storage = context.settings.storage
-    known = [
-        *(storage_class.name for storage_class in storage.classes),
-        *context.settings.environment.existing.storage_classes,
-    ]
+    known = [storage_class.name for storage_class in storage.classes]
+    known += context.settings.environment.existing.storage_classes
     # A claim binds to a volume that was created by hand if both have the same class name, even without a class.
     known += [volume.storage_class for volume in storage.persistent_volumes]
     for path, claim in context.volumes():

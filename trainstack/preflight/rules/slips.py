@@ -39,7 +39,7 @@ def queue_left_out(context: RuleContext) -> Iterator[Violation]:
         names = [queue.name for queue in queues if queue.namespace == run.namespace]
         held = configuration.manage_jobs_without_queue_name
         if run.queue is None and names and framework_of(run) in configuration.frameworks and not held:
-            message = f"the run has no queue although namespace {run.namespace} has one: it would start outside quota"
+            message = "the run has no queue: it would start at once, outside every quota"
             yield Violation(path, message, f"add `queue: {names[0]}`")
 
 

@@ -62,7 +62,8 @@ def volume_one_node(context: RuleContext) -> Iterator[Violation]:
 )
 def volume_access_mode(context: RuleContext) -> Iterator[Violation]:
     storage = context.settings.storage
-    yield from on_block_devices(storage.volumes, {cls.name: cls.provisioner for cls in storage.classes})
+    provisioners = {storage_class.name: storage_class.provisioner for storage_class in storage.classes}
+    yield from on_block_devices(storage.volumes, provisioners)
 
 
 @Rule(
@@ -92,9 +93,9 @@ def volume_read_only(context: RuleContext) -> Iterator[Violation]:
 )
 def volume_unbindable(context: RuleContext) -> Iterator[Violation]:
     storage, environment = context.settings.storage, context.settings.environment
-    provided = {cls.name for cls in storage.classes if cls.provisioner != NO_PROVISIONER}
     # An existing class may have volumes that are not declared.
-    provided |= set(environment.existing.storage_classes)
+    provided = {*environment.existing.storage_classes}
+    provided |= {storage_class.name for storage_class in storage.classes if storage_class.provisioner != NO_PROVISIONER}
     for path, claim in context.volumes():
         static = [volume for volume in storage.persistent_volumes if volume.storage_class == claim.storage_class]
         if not static or claim.storage_class in provided or claim.adopt:
