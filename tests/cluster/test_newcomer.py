@@ -131,10 +131,10 @@ def test_names_that_name_nothing_are_told_at_once(newcomer: Project) -> None:
     refused(
         newcomer,
         f"{line_of(newcomer, 'reserch')}: workloads.runs[digits].queue: ",
-        "no local queue of namespace research is reserch",
+        "local queue 'reserch' is not declared in namespace research",
         "did you mean research?",
         f"{line_of(newcomer, 'trainstack/runs/wrapper')}: workloads.runs[digits].image.build: "
-        "there is no trainstack/runs/wrapper/Dockerfile",
+        "file trainstack/runs/wrapper/Dockerfile does not exist",
         "image: {name: ",
     )
 

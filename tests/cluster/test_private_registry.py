@@ -175,7 +175,7 @@ def test_up_names_the_command_for_an_image_that_is_missing(
     """Nothing is launched before; the command, copied, builds and pushes; then the nodes pull it and the run trains."""
     project, access = person
     reference = f"{access.address}/lab/hello:1"
-    unknown = f"workloads.runs[hello].image: whether the registry has {reference} is not known: {reference}: "
+    unknown = f"workloads.runs[hello].image: whether the registry has {reference} is unknown: {reference}: "
     with served_with_password(tmp_path, access):
         log_in(tmp_path, access.address, "wrong")
         done = project.trainstack("check", "--cluster")
@@ -214,7 +214,7 @@ def test_up_names_the_command_for_an_image_that_is_missing(
 
 def refused_for_the_image(project: Project, reference: str) -> str:
     """The command that `up` and `check --cluster` both print; neither has made anything."""
-    refusal = f"workloads.runs[hello].image: {reference} is not in its registry; run `"
+    refusal = f"workloads.runs[hello].image: the registry does not have {reference}; run `"
     found = set()
     for words in (("check", "--cluster"), ("up", "--no-wait")):
         done = project.trainstack(*words)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainstack.objects.labels import RETAIN, STACK
-from trainstack.preflight.rule_context import each
+from trainstack.preflight.rule_context import with_paths
 from trainstack.settings.errors import Place
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.storage import Volume
@@ -47,7 +47,7 @@ def dangers(settings: Settings, claims: Sequence[Body], volumes: Sequence[Body],
     halves = settings.environment.halves
     declared = {
         (one.namespace, one.name): (path, one)
-        for path, one in each("storage.volumes", settings.storage.volumes)
+        for path, one in with_paths("storage.volumes", settings.storage.volumes)
         if "training" in halves
     }
     found: list[Danger] = []
@@ -63,7 +63,7 @@ def dangers(settings: Settings, claims: Sequence[Body], volumes: Sequence[Body],
         else:
             found += (_edited(body, volume, *edit, where, path) for edit in _edits(volume, body["spec"]))
     by_name = {body["metadata"]["name"]: body["spec"] for body in volumes}
-    for path, one in each("storage.persistentVolumes", settings.storage.persistent_volumes):
+    for path, one in with_paths("storage.persistentVolumes", settings.storage.persistent_volumes):
         held = (by_name.get(one.name) or {}).get("hostPath", {}).get("path", one.host_path)
         if "platform" in halves and held != one.host_path:
             found.append(

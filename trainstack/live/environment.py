@@ -17,7 +17,8 @@ from trainstack.live.webhooks import dry_run, said
 from trainstack.objects.labels import RELEASE
 from trainstack.platform import queues
 from trainstack.platform.operators.kueue import CONFIG_KEY
-from trainstack.preflight.live_context import CLUSTER_SCOPED, OPERATORS, DryRun, Live, Operator
+from trainstack.preflight.live_context import CLUSTER_SCOPED, DryRun, Live, Operator
+from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.runs.status.kinds import KINDS, launched_as
 from trainstack.runs.status.pods import problems
 from trainstack.settings.model import Settings

@@ -6,7 +6,7 @@ from trainstack.live import paths
 from trainstack.live.client import FORBIDDEN, NOT_FOUND, Answer, read
 from trainstack.live.controllers import LISTS, Controllers, controllers, split_image
 from trainstack.onboarding.adopt.found import Body, Found, Operator
-from trainstack.preflight.live_context import OPERATORS
+from trainstack.preflight.operator_facts import OPERATORS
 
 _KUEUE = "kueue.x-k8s.io/v1beta2"
 _GROUP = "/apis/kueue.x-k8s.io"

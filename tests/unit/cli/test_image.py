@@ -259,7 +259,7 @@ def test_up_stops_before_a_run_whose_image_is_missing(
     with pytest.raises(typer.Exit):
         unserved_images.ensure_pushed(session)
     printed = capsys.readouterr().err
-    assert f"{HELLO} is not in its registry; run `trainstack image push hello -s lab`" in printed
+    assert f"the registry does not have {HELLO}; run `trainstack image push hello -s lab`" in printed
     assert "trainstack image push built -s lab" in printed
     assert "theirs" not in printed
     planned = Declared(session.settings, read_inputs(session.settings, root, commit="")).runs
@@ -315,7 +315,7 @@ def test_up_goes_on_where_the_registry_cannot_be_asked(
     made = Registries({}, transport=httpx.MockTransport(answer))
     monkeypatch.setattr(unserved_images, "Registries", lambda *_, **__: made)
     unserved_images.ensure_pushed(Session.open("lab"))
-    assert f"whether the registry has {HELLO} is not known" in capsys.readouterr().err
+    assert f"whether the registry has {HELLO} is unknown" in capsys.readouterr().err
 
 
 def test_an_image_of_the_local_cluster_needs_that_cluster(root: Path) -> None:
