@@ -145,7 +145,7 @@ def refused(done: Done, names: Collection[tuple[str, str, str]]) -> None:
     """The command named these objects, and no others, as somebody else's."""
     assert done.code != 0, done.text
     assert "Traceback" not in done.text
-    pattern = r"^(?:error: )?(\w+) (?:(\S+)/)?(\S+) exists and was made by somebody else; it is left as it is"
+    pattern = r"^(?:error: )?(\w+) (?:(\S+)/)?(\S+) exists and was created by another owner; it is left as it is"
     told = {match.groups("") for line in done.text.splitlines() if (match := re.match(pattern, line.strip()))}
     assert told == set(names)
     assert done.text.count("Choose another name") >= len(names)

@@ -84,7 +84,7 @@ def refusals(
         mark = owner(live[who]) if who in live else stack
         if mark == stack or who in adopted:
             continue
-        whose = f"belongs to stack {mark!r}" if mark else "was made by somebody else"
+        whose = f"belongs to stack {mark!r}" if mark else "was created by another owner"
         found.append(
             f"{shown(who)} exists and {whose}; it is left as it is. Choose another name, remove it from this "
             "environment, or set `adopt: true` on it where the settings have that word, to take it over"

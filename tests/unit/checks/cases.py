@@ -100,7 +100,7 @@ CASES = {
         make_settings(make_run(priority="urgent")),
         "workloads.runs[train].priority",
         "no priority class is urgent",
-        "valid here: normal (or declare it here)",
+        "valid names: normal (or declare it here)",
     ),
     "cluster-queue-unknown": Case(
         make_settings(

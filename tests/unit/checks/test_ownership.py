@@ -48,14 +48,14 @@ def test_an_identity_is_read_from_a_manifest(who: Identity) -> None:
         pytest.param(
             {CLAIM: {}},
             frozenset(),
-            (f"PersistentVolumeClaim research/training exists and was made by somebody else{REMEDY}",),
+            (f"PersistentVolumeClaim research/training exists and was created by another owner{REMEDY}",),
             id="unmarked",
         ),
         pytest.param(
             {CLASS: {"trainstack.dev/stack": "prod"}, CLAIM: {"app": "x"}},
             frozenset(),
             (
-                f"PersistentVolumeClaim research/training exists and was made by somebody else{REMEDY}",
+                f"PersistentVolumeClaim research/training exists and was created by another owner{REMEDY}",
                 f"StorageClass shared exists and belongs to stack 'prod'{REMEDY}",
             ),
             id="each by name, sorted",
@@ -135,4 +135,4 @@ def test_a_second_operator_is_refused_by_the_definitions_of_the_first() -> None:
     definition: Identity = ("CustomResourceDefinition", None, "pytorchjobs.kubeflow.org")
     assert refusals(
         declared.crds, {definition: {"app.juju.is/created-by": "training-operator"}}, frozenset(), "dev"
-    ) == (f"CustomResourceDefinition pytorchjobs.kubeflow.org exists and was made by somebody else{REMEDY}",)
+    ) == (f"CustomResourceDefinition pytorchjobs.kubeflow.org exists and was created by another owner{REMEDY}",)

@@ -161,7 +161,7 @@ def test_findings_have_their_place_and_read_as_one_line(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     loaded = load_with_places(tmp_path, "test")
-    remedy = "valid here: a, b (or declare it here)"
+    remedy = "valid names: a, b (or declare it here)"
     assert [str(each) for each in check(loaded.settings, tmp_path, loaded.places)] == [
         f"error [cohort-unknown] Pulumi.test.yaml:4: queues.cohorts[b].parent: no cohort is c; {remedy}",
         f"error [cohort-unknown] Pulumi.test.yaml:5: queues.cohorts[a].parent: no cohort is d; {remedy}",
