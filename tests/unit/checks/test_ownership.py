@@ -22,8 +22,8 @@ from trainstack.settings.sections.storage import PersistentVolume, StorageClass
 CLAIM: Identity = ("PersistentVolumeClaim", "research", "training")
 CLASS: Identity = ("StorageClass", None, "shared")
 REMEDY = (
-    "; it is left as it is. Choose another name, remove it from this environment, or set `adopt: true` on it where the "
-    "settings have that word, to take it over"
+    "; nothing was changed. Choose another name, remove it from this environment, or set `adopt: true` on it, if its "
+    "settings have that key, to adopt it"
 )
 
 
@@ -123,9 +123,7 @@ def test_what_is_taken_over_is_named_once() -> None:
     theirs, ours, new = map(make_object, claims)
     live = {identity(theirs): {"team": "a"}, identity(ours): {"trainstack.dev/stack": "dev"}}
     adopted = frozenset(map(identity, (theirs, ours, new)))
-    said = (
-        "PersistentVolumeClaim research/theirs is there already and is taken over (adopt: true): the same object stays"
-    )
+    said = "PersistentVolumeClaim research/theirs exists and is adopted (adopt: true); it is not re-created"
     assert taken_over([theirs, ours, new], live, adopted, "dev") == (said,)
 
 
