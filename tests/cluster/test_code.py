@@ -132,7 +132,7 @@ def team(lab: Project, server: Forge, tmp_path_factory: pytest.TempPathFactory) 
     try:
         done = project.up()
         assert done.code != 0, done.text
-        assert "run `trainstack pin -s code --code`, and commit what it writes" in done.text
+        assert "run `trainstack pin -s code --code`, and commit the file" in done.text
         done = project.trainstack("pin", "--code")
         assert done.code == 0, done.text
         done = project.up()

@@ -100,7 +100,7 @@ CASES = {
         make_settings(make_run(priority="urgent")),
         "workloads.runs[train].priority",
         "priority class 'urgent' is not declared",
-        "valid here: normal (or declare it under queues.priorityClasses)",
+        "valid names: normal (or declare it under queues.priorityClasses)",
     ),
     "cluster-queue-unknown": Case(
         make_settings(

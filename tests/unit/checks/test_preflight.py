@@ -164,7 +164,7 @@ def test_findings_have_their_place_and_read_as_one_line(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     loaded = load_with_places(tmp_path, "test")
-    remedy = "valid here: a, b (or declare it under queues.cohorts)"
+    remedy = "valid names: a, b (or declare it under queues.cohorts)"
     assert [str(each) for each in check(loaded.settings, tmp_path, loaded.places)] == [
         f"error [cohort-unknown] Pulumi.test.yaml:4: queues.cohorts[b].parent: cohort 'c' is not declared; {remedy}",
         f"error [cohort-unknown] Pulumi.test.yaml:5: queues.cohorts[a].parent: cohort 'd' is not declared; {remedy}",

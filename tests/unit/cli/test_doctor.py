@@ -254,4 +254,4 @@ def test_what_cannot_be_built_is_not_called_orphaned(folder: Path, monkeypatch: 
     assert (code, told["troubles"], told["commands"]) == (0, [], [])
     (unseen,) = told["not_looked_at"]
     assert unseen.startswith("objects that are not in the state")
-    assert "there is no release manifest here" in unseen
+    assert "the release manifest does not exist" in unseen
