@@ -26,6 +26,9 @@ class LaunchOptions:
     """The kubeconfig's context; None: the current one."""
     live: Mapping[str, str] = field(default_factory=dict)
     """By launch name: the object that the cluster has, as `<namespace>/<name>`."""
+    immutable: bool = False
+    """Ignore changes of launches with derived names, for programs that do not read the cluster. A change of the sets
+    may renumber a trial, which is not in its name, and must not replace its object."""
     claims: Mapping[str, Claim] = field(default_factory=dict)
     """By launch name: what is claimed in the cluster before the object is created."""
     generating: pulumi.ProviderResource | None = None
@@ -85,7 +88,8 @@ def _options(manifest: Mapping[str, Any], args: LaunchOptions) -> pulumi.Resourc
     launch = metadata["labels"][LAUNCH]
     # A launch is never edited. The commit that it is recorded with is not in its name: where no ledger tells the old
     # one, an edit of that alone would replace an active Job.
-    kept = ["metadata", "spec"] if launch in args.live else []
+    final = launch in args.live or (args.immutable and metadata.get("name") == launch)
+    kept = ["metadata", "spec"] if final else []
     naming = _naming_options(manifest, args, kept)
     if launch not in args.claims:
         return naming

@@ -1,16 +1,13 @@
 """Training runs: their launches, and the wrapper that managed runs start in."""
 
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from typing import Any
 
 import pulumi
 
 from trainstack.components.launches import LaunchOptions, declare_launches
 from trainstack.components.objects import Object, declare
-from trainstack.components.sections import label, validated
-from trainstack.declared.declared import Declared
-from trainstack.declared.inputs import Inputs
+from trainstack.components.sections import label, launch_groups, refuse_checkout, validated
 from trainstack.declared.launches import LaunchGroup
 from trainstack.runs.recorded import RUNS
 from trainstack.settings.model import Settings
@@ -70,15 +67,10 @@ class TrainingRun(pulumi.ComponentResource):
         """
         super().__init__("trainstack:training:TrainingRun", name, {}, opts)
         run = validated(Workload, args)
-        if run.image.name is None or run.data is not None or run.depends_on:
-            raise pulumi.RunError(
-                f"run {run.name}: TrainingRun takes `image.name`, and neither `image.build`, `data` nor `dependsOn`, "
-                "which need a checkout and the launches of a stack"
-            )
-        settings = Settings(stack=label(stack), workloads=Workloads(runs=(run,)))
-        wrapper = files("trainstack.runs.wrapper").joinpath("run.py").read_text(encoding="utf-8")
-        (group,) = Declared(settings, Inputs(wrapper=wrapper)).launches
+        refuse_checkout(run)
+        (group,) = launch_groups(Settings(stack=label(stack), workloads=Workloads(runs=(run,))))
         self.run_id = group.launches[0].run_id
-        launches = declare_launches(group, LaunchOptions(context=context), self, declare(group.files, self))
+        launching = LaunchOptions(context=context, immutable=True)
+        launches = declare_launches(group, launching, self, declare(group.files, self))
         self.launch = launches.apply(lambda names: names[0])
         self.register_outputs({"launch": self.launch, "run_id": self.run_id})

@@ -45,7 +45,7 @@ def training(
     (first, launching), *rest = groups
     runs = Runs("runs", first, launching, following(volumes))
     sweeps = {
-        str(group.sweep): Sweep(f"sweep-{group.sweep}", group, launching, following(volumes, *runs.wrappers))
+        str(group.sweep): Sweep(f"sweep-{group.sweep}", group, following(volumes, *runs.wrappers), launching=launching)
         for group, launching in rest
     }
     return Training(
