@@ -194,7 +194,7 @@ def test_a_queue_is_held_by_its_own_field_manager(server: Server) -> None:
 def test_a_queue_that_cannot_be_held_is_told(server: Server) -> None:
     """Kueue's webhook may be away."""
     server.status["PATCH"] = 500
-    with pytest.raises(ClusterError, match=r"ClusterQueue q cannot be held \(500: so it says\); is Kueue running"):
+    with pytest.raises(ClusterError, match=r"ClusterQueue q cannot be held \(500: so it says\); check that Kueue"):
         hold_and_drain(QUEUE, None)
 
 

@@ -7,7 +7,7 @@ import pulumi
 
 from trainstack.components.objects import declare_component
 from trainstack.components.sections import label, validated
-from trainstack.components.teardown import GONE_IN_TIME
+from trainstack.components.teardown import DELETE_TIMEOUT
 from trainstack.declared import platform
 from trainstack.declared.component import Component
 from trainstack.settings.sections.environment import Namespace
@@ -39,6 +39,6 @@ class Namespaces(pulumi.ComponentResource):
         super().__init__("trainstack:platform:Namespaces", name, {}, opts)
         if not isinstance(args, Component):
             args = platform.namespaces([validated(Namespace, each) for each in args], label(stack))
-        declare_component(args, self, {"Namespace": GONE_IN_TIME})
+        declare_component(args, self, {"Namespace": DELETE_TIMEOUT})
         self.names = pulumi.Output.from_input([each["metadata"]["name"] for each in args.of_kind("Namespace")])
         self.register_outputs({"names": self.names})

@@ -8,15 +8,15 @@ import pulumi
 
 from trainstack.components.objects import declare_component
 from trainstack.components.sections import label, validated
-from trainstack.components.teardown import GONE_IN_TIME
+from trainstack.components.teardown import DELETE_TIMEOUT
 from trainstack.declared import platform
 from trainstack.declared.component import Component
 from trainstack.objects.labels import MANAGED_BY, OWNER
 from trainstack.settings.sections.queues import Queues as QueuesSettings
 
 _OPTIONS = {
-    "ResourceFlavor": GONE_IN_TIME,
-    "ClusterQueue": GONE_IN_TIME,
+    "ResourceFlavor": DELETE_TIMEOUT,
+    "ClusterQueue": DELETE_TIMEOUT,
     # The API server refuses an edit of a LocalQueue's clusterQueue.
     "LocalQueue": pulumi.ResourceOptions(replace_on_changes=["spec.clusterQueue"], delete_before_replace=True),
 }

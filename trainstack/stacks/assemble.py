@@ -6,7 +6,7 @@ from typing import Any
 
 import pulumi
 
-from trainstack.components.await_deletion import after_those
+from trainstack.components.await_deletion import await_deletion
 from trainstack.components.claims import Claim
 from trainstack.components.cluster import mark_and_order, prove, remember
 from trainstack.components.field_managers import take_fields_over
@@ -45,7 +45,7 @@ def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Map
     outputs: dict[str, pulumi.Input[Any]] = {"schema": 1}
     after: tuple[pulumi.Input[pulumi.Resource], ...] = ()
     everything: tuple[pulumi.Resource, ...] = ()
-    after_those(program.departing, partial(wait_until_replaceable, context=settings.cluster.context))
+    await_deletion(program.departing, partial(wait_until_replaceable, context=settings.cluster.context))
     take_fields_over(program.taken, program.state.identity, settings.cluster.context)
     declared = program.declared
     hooks = teardown(settings, declared.retained, program.recorded)
