@@ -149,9 +149,9 @@ def test_a_stack_stays_on_the_cluster_of_its_first_up_even_if_that_failed(guarde
         for done in commands:
             refused(
                 done,
-                f"stack '{NAME}' was made on another cluster (UID of namespace kube-system: {own})",
+                f"stack '{NAME}' was created on another cluster (UID of namespace kube-system: {own})",
                 "the kubeconfig's context 'trainstack-local' (https://",
-                f"(UID of namespace kube-system: {other}). Nothing is changed; take the kubeconfig",
+                f"(UID of namespace kube-system: {other}). Nothing was changed; use the kubeconfig",
                 f"Pulumi.{NAME}.yaml, `trainstack:cluster: {{identity: {other}}}`",
             )
         assert (state(guarded), in_state(guarded)) == (before, known)
@@ -194,11 +194,11 @@ def test_a_claim_with_data_goes_only_by_name_and_not_under_a_pod(guarded: Projec
         guarded.pulumi("preview"),
         f"Pulumi.{NAME}.yaml:",
         f"storage.volumes[data].accessModes: PersistentVolumeClaim {NAME}/data has accessModes ReadWriteMany, and "
-        "ReadWriteOnce is declared: no claim can be edited so, and this change would replace it with an empty one",
+        "ReadWriteOnce is declared: the field is immutable, and this change would replace the claim with an empty one",
         f"trainstack:storage: discard: [{NAME}/data]",
     )
     edit_storage(guarded, lambda storage: storage.update({"volumes": []}))
-    gone = f"PersistentVolumeClaim {NAME}/data is no longer named, and this change would delete it with its data"
+    gone = f"PersistentVolumeClaim {NAME}/data is no longer declared, and this change would delete it with its data"
     refused(guarded.up(), gone, f"trainstack:storage: discard: [{NAME}/data]")
 
     edit_storage(guarded, lambda storage: storage.update({"discard": [f"{NAME}/data"]}))

@@ -41,7 +41,7 @@ def volumes_with_data(settings: Settings, places: Mapping[str, Place]) -> tuple[
     found = volumes.dangers(settings, *read_volumes(settings), lambda path: nearest_place(places, path))
     discard = settings.storage.discard
     # Who mounts them is of interest only where they would go.
-    going = {danger.name.partition("/")[0] for danger in found if danger.name in discard and not danger.never}
+    going = {danger.name.partition("/")[0] for danger in found if danger.name in discard and not danger.remedy}
     return volumes.judge(found, discard, read_mounts(going, settings.cluster.context))
 
 
