@@ -228,7 +228,7 @@ def test_what_another_field_manager_has_set_is_never_overwritten_unsaid(guarded:
     live = state(guarded)
     told = (
         f"Namespace {NAME}: metadata.labels.team is \"theirs\", set by 'kubectl-patch' (",
-        ', and "ours" is declared; take that value into the settings, or set it back there, or,',
+        ', and "ours" is declared; declare that value in the settings, restore the declared value in the cluster,',
         f"PersistentVolumeClaim {NAME}/data: metadata.labels.for is \"theirs\", set by 'kubectl-client-side-apply' (",
         f"PersistentVolume {NAME}: metadata.labels.of is \"theirs\", set by 'kubectl' (",
         f"StorageClass {NAME}: allowVolumeExpansion is true, set by 'controller' (",

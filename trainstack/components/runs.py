@@ -1,4 +1,4 @@
-"""Training runs: their launches, and the wrapper that managed runs start in."""
+"""Training runs: their launches, and the wrapper of managed runs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,12 +20,11 @@ class Runs(pulumi.ComponentResource):
     launches: pulumi.Output[list[str]]
     """The launched objects, as `<namespace>/<name>`."""
     wrappers: Sequence[Object]
-    """The ConfigMaps that managed launches mount."""
+    """The ConfigMaps with the wrapper, which managed launches mount."""
 
     def __init__(
         self, name: str, group: LaunchGroup, launching: LaunchOptions, opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        """Declare the wrappers, then launches and ledgers."""
         super().__init__(RUNS, name, {}, opts)
         self.wrappers = declare(group.files, self)
         self.launches = declare_launches(group, launching, self, self.wrappers)
@@ -57,12 +56,12 @@ class TrainingRun(pulumi.ComponentResource):
 
         Args:
             name: the Pulumi name.
-            args: the run, with the keys of `workloads/<name>/workload.yaml`; its image is given by `image.name`.
+            args: the run, with the keys of `workloads/<name>/workload.yaml` and the image in `image.name`.
             opts: the options of the component.
             stack: the stack that the objects are labelled with; by default the Pulumi stack.
             context: the kubeconfig's context that `opts.provider` uses; None: the current one.
 
-        Raises RunError where the run cannot be built.
+        Raises RunError if the run cannot be built.
 
         """
         super().__init__("trainstack:training:TrainingRun", name, {}, opts)

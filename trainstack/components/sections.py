@@ -1,4 +1,4 @@
-"""What a component of any Pulumi program takes: a section of the settings, a dict of the same form, or its objects."""
+"""The arguments of components in any Pulumi program: a section of the settings, or a dict of the same form."""
 
 from collections.abc import Mapping
 from importlib.resources import files
@@ -19,14 +19,11 @@ Section = TypeVar("Section", bound=BaseModel)
 
 
 def validated(model: type[Section], args: Section | Mapping[str, Any]) -> Section:
-    """A section from its form as a dict, with keys in camelCase as in the files.
-
-    Raises RunError with every fault: its path, and why the value is refused.
-    """
+    """Convert a dict, with keys in camelCase as in the files, to a section. Raises RunError with all faults."""
     if isinstance(args, model):
         return args
     try:
-        # As JSON, in which a list is a sequence of any type.
+        # Strict validation accepts a list for a tuple only in JSON.
         return model.model_validate_json(to_json(args, by_alias=True))
     except ValidationError as error:
         faults = (f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
@@ -34,7 +31,6 @@ def validated(model: type[Section], args: Section | Mapping[str, Any]) -> Sectio
 
 
 def label(stack: str | None) -> str:
-    """The stack that the objects are labelled with: this one, or the Pulumi stack."""
     return stack if stack is not None else pulumi.get_stack()
 
 

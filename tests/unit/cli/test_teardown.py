@@ -14,7 +14,7 @@ from trainstack.cli.app import app
 from trainstack.cli.session import Session
 from trainstack.lifecycle.teardown.context import Body, Scene
 from trainstack.settings.loading.load import Loaded
-from trainstack.stacks.teardown_mode import ENDING, Way, ending
+from trainstack.stacks.teardown_mode import PERMISSION_VARIABLE, Mode, teardown_mode
 
 MARKED = {"trainstack.dev/stack": "test"}
 QUEUE: Body = {
@@ -59,7 +59,7 @@ class Around:
     """Of the engine."""
     after: Sequence[Body] = (CLAIM,)
     """What bears the mark when the engine has ended."""
-    ran: list[tuple[tuple[str, ...], Way | None]] = field(default_factory=list)
+    ran: list[tuple[tuple[str, ...], Mode | None]] = field(default_factory=list)
     """What the engine did, and the way in which its program was permitted to end the stack."""
 
 
@@ -74,8 +74,8 @@ def around(monkeypatch: pytest.MonkeyPatch) -> Around:
         return Scene(stack="test", ours=ours, lists=made.lists, protected=tuple(given["protected"]), **sets)
 
     def engine(session: Session, *words: str, variables: dict[str, str], **given: bool) -> int:
-        monkeypatch.setenv(ENDING, variables[ENDING])
-        made.ran.append((words, ending(session.root, session.stack)))
+        monkeypatch.setenv(PERMISSION_VARIABLE, variables[PERMISSION_VARIABLE])
+        made.ran.append((words, teardown_mode(session.root, session.stack)))
         return made.code
 
     monkeypatch.setattr(Session, "loaded", Loaded(settings, {}))
