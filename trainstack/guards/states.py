@@ -5,15 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainstack.objects.labels import STACK, STATE
-from trainstack.objects.ownership import Identity, shown
+from trainstack.objects.ownership import Identity, listed, shown
 
 MEMORY = "state-identity"
 """The name of the Stash whose `output` is the identity of the state."""
 NO_ID = "none"
 """The owner in `cluster.takeOver` of objects with the stack's label and without an identity: those of an earlier
 release."""
-_MAX_NAMED = 5
-"""The number of objects that a message lists."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +84,9 @@ def judge(
         if not rest:
             continue
         if owner in take_over:
-            notes.append(f"{_several(rest)}: taken over from {_state(owner)} (cluster.takeOver)")
+            notes.append(f"{listed([*map(shown, rest)])}: taken over from {_state(owner)} (cluster.takeOver)")
         elif all(who in retained for who in rest):
-            notes.append(f"{_several(rest)}: left by an earlier `destroy` of {_state(owner)}; taken back")
+            notes.append(f"{listed([*map(shown, rest)])}: left by an earlier `destroy` of {_state(owner)}; taken back")
         else:
             refused[owner] = rest
     return Verdict(_refusal(refused, own, stack) if refused else "", tuple(notes))
@@ -108,7 +106,7 @@ def taken_away(
 
 
 def _refusal(refused: Mapping[str, Sequence[Identity]], own: OwnState, stack: str) -> str:
-    owned = "; ".join(f"{_state(owner)} owns {_several(objects)}" for owner, objects in refused.items())
+    owned = "; ".join(f"{_state(owner)} owns {listed([*map(shown, objects)])}" for owner, objects in refused.items())
     return (
         f"objects of stack {stack!r} belong to another state of that stack, not to this one ({own.identity}): "
         f"{owned}. Nothing was changed. Work with the state that owns them: use its backend (PULUMI_BACKEND_URL, or "
@@ -125,8 +123,3 @@ def entry(owners: Iterable[str]) -> str:
 
 def _state(owner: str) -> str:
     return "a state without an identity (none)" if owner == NO_ID else f"state {owner}"
-
-
-def _several(objects: Sequence[Identity]) -> str:
-    more = len(objects) - _MAX_NAMED
-    return ", ".join(map(shown, objects[:_MAX_NAMED])) + (f" and {more} more" if more > 0 else "")

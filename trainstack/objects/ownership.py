@@ -3,7 +3,7 @@
 Pure: from the manifests to be declared and the live objects' labels to refusals.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from trainstack.objects import labels
@@ -11,6 +11,7 @@ from trainstack.settings.model import Settings
 
 Identity = tuple[str, str | None, str]
 """Kind, namespace (None where there is none) and name."""
+_MAX_LISTED = 5
 
 
 def identity(manifest: Mapping[str, Any]) -> Identity:
@@ -23,6 +24,12 @@ def shown(who: Identity) -> str:
     """An object's name for people: `LocalQueue research/open`."""
     kind, namespace, name = who
     return f"{kind} {f'{namespace}/' if namespace else ''}{name}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Join the first names, and count the others."""
+    more = len(names) - _MAX_LISTED
+    return ", ".join(names[:_MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def adoptions(settings: Settings) -> frozenset[Identity]:

@@ -16,13 +16,13 @@ import pulumi
 from trainstack.components.removal import delete, hold_and_drain, read_metadata, until
 from trainstack.components.teardown import Guard, Teardown, register
 from trainstack.guards.states import NO_ID, owner_of
-from trainstack.lifecycle.teardown.context import is_ours, owned, owners
+from trainstack.lifecycle.teardown.context import has_label_of, owned, owners
 from trainstack.lifecycle.teardown.plan import decide, protected
 from trainstack.lifecycle.teardown.users import holders, ownerless, queue_users, strangers
 from trainstack.live import paths
 from trainstack.live.client import ClusterError
 from trainstack.live.snapshot import LAUNCH_KINDS, read_launches, run_namespaces
-from trainstack.live.teardown import read_instances, read_kind, read_namespace, read_scene
+from trainstack.live.teardown import read_instances, read_kind, read_live_stack, read_namespace
 from trainstack.objects.ownership import Identity, identity, shown
 from trainstack.platform.retained import Retained
 from trainstack.runs.launches import utc_now
@@ -82,7 +82,7 @@ def _nothing(_: Mapping[str, Any]) -> None:
 
 def _guard(settings: Settings, retained: frozenset[Identity], recorded: Sequence[RecordedLaunch]) -> None:
     stop = settings.workloads.stop
-    live = read_scene(settings, retained=retained, protected=protected(settings), stop=stop, recorded=recorded)
+    live = read_live_stack(settings, retained=retained, protected=protected(settings), stop=stop, recorded=recorded)
     plan = decide(live, utc_now())
     if plan.refusals:
         raise ClusterError("nothing is deleted:\n" + "\n".join(plan.refusals))
@@ -151,7 +151,7 @@ def _delete_unless_used(
     context, who, path = settings.cluster.context, identity(manifest), paths.location(manifest)
     metadata = read_metadata(path, context)
     states = NO_ID, owner_of(manifest["metadata"])
-    if metadata is None or not is_ours({"metadata": metadata}, settings.stack) or owner_of(metadata) not in states:
+    if metadata is None or not has_label_of({"metadata": metadata}, settings.stack) or owner_of(metadata) not in states:
         return
     if reason := users(who[2], context):
         pulumi.log.info(f"stays: {shown(who)}: {reason}")

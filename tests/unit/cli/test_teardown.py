@@ -12,7 +12,7 @@ from tests.unit.make import make_settings
 from trainstack.cli import teardown
 from trainstack.cli.app import app
 from trainstack.cli.session import Session
-from trainstack.lifecycle.teardown.context import Body, Scene
+from trainstack.lifecycle.teardown.context import Body, LiveStack
 from trainstack.settings.loading.load import Loaded
 from trainstack.stacks.teardown_mode import PERMISSION_VARIABLE, Mode, teardown_mode
 
@@ -68,10 +68,10 @@ def around(monkeypatch: pytest.MonkeyPatch) -> Around:
     """A cluster with a queue and a kept volume, and an engine that only takes note."""
     made, settings = Around(), make_settings()
 
-    def read_scene(_: object, **given: Any) -> Scene:
+    def read_live_stack(_: object, **given: Any) -> LiveStack:
         sets: dict[str, Any] = {name: frozenset(given[name]) for name in ("retained", "stop", "known")}
         ours = (QUEUE, CLUSTER_QUEUE, CLAIM) if made.state else ()
-        return Scene(stack="test", ours=ours, lists=made.lists, protected=tuple(given["protected"]), **sets)
+        return LiveStack(stack="test", own=ours, lists=made.lists, protected=tuple(given["protected"]), **sets)
 
     def engine(session: Session, *words: str, variables: dict[str, str], **given: bool) -> int:
         monkeypatch.setenv(PERMISSION_VARIABLE, variables[PERMISSION_VARIABLE])
@@ -81,8 +81,8 @@ def around(monkeypatch: pytest.MonkeyPatch) -> Around:
     monkeypatch.setattr(Session, "loaded", Loaded(settings, {}))
     monkeypatch.setattr(teardown, "reach", lambda _: None)
     monkeypatch.setattr(teardown, "resources", lambda _: made.state)
-    monkeypatch.setattr(teardown, "read_scene", read_scene)
-    monkeypatch.setattr(teardown, "read_ours", lambda _: tuple(made.after))
+    monkeypatch.setattr(teardown, "read_live_stack", read_live_stack)
+    monkeypatch.setattr(teardown, "read_own", lambda _: tuple(made.after))
     monkeypatch.setattr(teardown, "pulumi", engine)
     monkeypatch.setattr(teardown, "_DEADLINE_SECONDS", 0)
     monkeypatch.setattr(teardown, "ensure_same_cluster", lambda _: None)
@@ -113,7 +113,7 @@ def test_nothing_is_deleted_while_somebody_is_in_the_way(around: Around) -> None
     code, _, said = call("--yes")
     assert code == 1
     assert "nothing was deleted:" in said
-    assert "LocalQueue x/theirs, of somebody else, points to ClusterQueue research" in said
+    assert "LocalQueue x/theirs, of another owner, points to ClusterQueue research" in said
     assert around.ran == []
 
 
@@ -144,7 +144,7 @@ def test_what_hangs_is_named(around: Around) -> None:
     for around.code in (0, 255):
         code, _, said = call("--yes")
         assert code == 1
-        assert "ClusterQueue research is being deleted since" in said
+        assert "ClusterQueue research has been terminating for" in said
         assert "held by kueue.x-k8s.io/resource-in-use" in said
         assert ("`pulumi destroy` ended with 255" in said) == bool(around.code)
 
