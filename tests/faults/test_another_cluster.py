@@ -130,8 +130,8 @@ def refused(done: Done, stack: str) -> None:
     """The command says that it is another cluster, and how to go on."""
     told = " ".join(done.text.split())
     assert done.code != 0, told
-    assert f"stack '{stack}' was made on another cluster" in told
-    assert "Nothing is changed" in told
+    assert f"stack '{stack}' was created on another cluster" in told
+    assert "Nothing was changed" in told
     assert "Traceback" not in told
 
 

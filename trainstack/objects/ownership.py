@@ -3,7 +3,7 @@
 Pure: from manifests and the live objects' labels to refusals.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from trainstack.objects import labels
@@ -11,6 +11,7 @@ from trainstack.settings.model import Settings
 
 Identity = tuple[str, str | None, str]
 """Kind, namespace (None for cluster-scoped objects) and name."""
+_MAX_LISTED = 5
 
 
 def identity(manifest: Mapping[str, Any]) -> Identity:
@@ -22,6 +23,12 @@ def shown(identity: Identity) -> str:
     """Format an identity for a message: `LocalQueue research/open`."""
     kind, namespace, name = identity
     return f"{kind} {f'{namespace}/' if namespace else ''}{name}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Join the first names, and count the others."""
+    more = len(names) - _MAX_LISTED
+    return ", ".join(names[:_MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def adoptions(settings: Settings) -> frozenset[Identity]:
