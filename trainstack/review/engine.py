@@ -39,8 +39,6 @@ def preview(root: Path, stack: str, pull: int | None) -> Report:
     """Preview an environment of the checkout at `root`. What goes wrong is in the report.
 
     The engine is asked twice, for the text that people read and for the objects that the facts are told from.
-
-    Raises secret.LeakError when the engine gives away a secret.
     """
     with _kubeconfig() as chosen:
         # A CI system hands on what is not configured as empty, which the engine would take for an empty passphrase.
@@ -57,7 +55,10 @@ def preview(root: Path, stack: str, pull: int | None) -> Report:
         judged = verdicts(load(root, stack), hidden)
     except SettingsError:
         judged = ()  # the engine has said what is wrong, or has other values than the files
-    return report(stack, pull, text, objects, hidden).model_copy(update={"verdicts": judged})
+    try:
+        return report(stack, pull, text, objects, hidden).model_copy(update={"verdicts": judged})
+    except secret.LeakError as error:
+        return Report(kind="preview", stack=stack, pull=pull, error=str(error))
 
 
 def report(

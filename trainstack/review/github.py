@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
+from trainstack.review.errors import ReviewError
 from trainstack.review.selection import Job, Pull, Selection, selected
 
 T = TypeVar("T")
@@ -27,7 +28,7 @@ _MOST_FILES = 3000
 """Changed files of a pull request that GitHub lists."""
 
 
-class GitHubError(Exception):
+class GitHubError(ReviewError):
     """GitHub refused, or could not be reached. Says what was asked and what it answered."""
 
 

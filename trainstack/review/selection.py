@@ -8,8 +8,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from trainstack.review.errors import ReviewError
 from trainstack.review.report import MOST_REPORTS, Report, ReportError, Unreviewed, read
+from trainstack.review.text import clean
 from trainstack.settings.values.stack_name import fault, stack_of
+
+_MOST_NAMED = 20
+"""Environments without a report that an error names; the comment lists them all."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,12 @@ def reviews(folder: Path, selection: Selection, reason: Callable[[str], str]) ->
         else Unreviewed(stack, f"a review has at most {MOST_REPORTS} environments")
         for index, stack in enumerate(selection.names)
     ]
+
+
+def require_reports(reviews: Iterable[Report | Unreviewed]) -> None:
+    """Raise ReviewError if an environment has no report."""
+    if missing := [f"{review.stack}: {review.why}" for review in reviews if isinstance(review, Unreviewed)]:
+        raise ReviewError(clean(f"not reviewed: {'; '.join(missing[:_MOST_NAMED])}"))
 
 
 def by_pull(found: Mapping[Pull, Sequence[Report | Unreviewed]]) -> Mapping[Pull, Sequence[Report | Unreviewed]]:

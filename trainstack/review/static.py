@@ -77,8 +77,8 @@ def environments(base: Path, head: Path) -> tuple[str, ...]:
     return tuple(sorted({*stacks(base), *stacks(head)}))
 
 
-def unnamed(base: Path, head: Path) -> tuple[str, ...]:
-    """The faults of files of either checkout that would be environments but for their names."""
+def misnamed_files(base: Path, head: Path) -> tuple[str, ...]:
+    """Return the errors of files in either checkout whose names make them invalid as environments."""
     return tuple(sorted({clean(str(each)) for each in (*misnamed(base), *misnamed(head))}))
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.review.samples import review
 from tests.unit.review.test_static import edit, make_checkout
 from trainstack.review import static
-from trainstack.review.__main__ import main
 from trainstack.review.bounded import BoundError, bounded
 
 NO_NAMES = ("-x", "X", "a b", "x" * 70, "\u202ex")
@@ -63,26 +63,25 @@ def test_an_environment_beyond_the_limits_is_reported(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("name", NO_NAMES)
-def test_a_file_that_is_no_environment_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+def test_a_file_that_is_no_environment_is_named(tmp_path: Path, name: str) -> None:
     """A fork may call its files as it likes."""
     for side in ("base", "head"):
         (tmp_path / side).mkdir()
         (tmp_path / side / "Pulumi.dev.yaml").touch()
     (tmp_path / "head" / f"Pulumi.{name}.yaml").touch()
-    assert main(["environments", "--base", str(tmp_path / "base"), "--head", str(tmp_path / "head")]) == 0
-    listed = capsys.readouterr()
-    assert listed.out == '["dev"]\n'
-    assert listed.err.startswith("not reviewed: Pulumi.")
+    result = review("environments", "--base", tmp_path / "base", "--head", tmp_path / "head")
+    assert (result.exit_code, result.stdout) == (0, '["dev"]\n')
+    assert result.stderr.startswith("not reviewed: Pulumi.")
 
 
-def test_the_others_are_reviewed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_others_are_reviewed(tmp_path: Path) -> None:
     """Whatever else is called as if it were an environment's file; and the review fails."""
     base, head = make_checkout(tmp_path / "base"), make_checkout(tmp_path / "head")
     for name in NO_NAMES:
         (head / f"Pulumi.{name}.yaml").write_text("config: {}\n", encoding="utf-8")
-    checkouts = ("--base", str(base), "--head", str(head))
-    assert main(["static", *checkouts, "--reports", str(tmp_path / "reports")]) == 1
-    error = capsys.readouterr().err.splitlines()[-1]
+    result = review("static", "--base", base, "--head", head, "--reports", tmp_path / "reports")
+    assert result.exit_code == 1
+    error = result.stderr.splitlines()[-1]
     assert error.startswith("error: not reviewed: Pulumi.")
     assert error.count("; Pulumi.") == len(NO_NAMES) - 1
     assert [file.name for file in (tmp_path / "reports").glob("*.json")] == ["dev.json"]

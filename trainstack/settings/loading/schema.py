@@ -1,5 +1,4 @@
-"""JSON Schemas of the four kinds of file, for editors: `python -m trainstack.settings.loading.schema` writes them to
-docs/schema/.
+"""JSON Schemas of the four kinds of file, for editors: `trainstack dev schema` writes them to docs/schema/.
 
 What a file leaves out may stand in another that it is merged with, and `null` deletes: so the schemas ask for nothing
 but the `name` of a named thing, and take null wherever the models have a value.
@@ -8,7 +7,6 @@ but the `name` of a named thing, and take null wherever the models have a value.
 import ast
 import inspect
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
@@ -108,13 +106,14 @@ def texts() -> dict[str, str]:
     return {name: json.dumps(each, indent=2, ensure_ascii=False) + "\n" for name, each in schemas().items()}
 
 
-def write(root: Path) -> None:
-    """Write the schemas below the project at `root`."""
+def write(root: Path) -> list[Path]:
+    """Write the schemas below the project at `root`; return their paths in it."""
     folder = root / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    for name, text in texts().items():
+    contents = texts()
+    for name, text in contents.items():
         (folder / name).write_text(text, encoding="utf-8")
-        sys.stdout.write(f"{FOLDER / name}\n")
+    return [FOLDER / name for name in contents]
 
 
 def _document(title: str, body: Schema, definitions: Mapping[str, Schema]) -> Schema:
@@ -181,7 +180,3 @@ def _strings(definition: ast.ClassDef) -> Iterator[tuple[str, str]]:
             continue
         if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) and isinstance(below.value.value, str):
             yield field.target.id, inspect.cleandoc(below.value.value)
-
-
-if __name__ == "__main__":
-    write(Path(__file__).resolve().parents[3])
