@@ -133,7 +133,7 @@ def _selected(base: Path, head: Path, stacks: Sequence[str] | None) -> Sequence[
 
 
 def _write(result: report.Report, folder: Path) -> None:
-    outcome = "refused" if result.error else f"{result.counts.changes} changes"
+    outcome = "cannot be applied" if result.error else f"{result.counts.changes} changes"
     err.print(f"{result.stack}: {outcome}: {report.write(result, folder)}")
 
 

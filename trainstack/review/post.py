@@ -7,7 +7,7 @@ from typing import Any
 
 from trainstack.review.comment import MARKER, comment
 from trainstack.review.github import GitHub, Head
-from trainstack.review.report import MOST_REPORTS, Report, Unreviewed
+from trainstack.review.report import MAX_REPORTS, Report, Unreviewed
 from trainstack.review.selection import Run, by_pull, ignored, reviews
 from trainstack.review.text import clean
 from trainstack.settings.values.stack_name import fault
@@ -46,7 +46,7 @@ def post(reports: Path, run: Mapping[str, Any], github: GitHub) -> Posted:
 def _put_statuses(github: GitHub, commit: str, address: str, found: Sequence[Report | Unreviewed]) -> None:
     """Set a status for each environment; a later run of the same commit replaces a failure."""
     missing = {review.stack: review.why for review in found if isinstance(review, Unreviewed)}
-    for stack in dict.fromkeys(review.stack for review in found[:MOST_REPORTS]):
+    for stack in dict.fromkeys(review.stack for review in found[:MAX_REPORTS]):
         if fault(stack):
             # The comment lists it. No rule can require the status of an environment that cannot exist.
             continue

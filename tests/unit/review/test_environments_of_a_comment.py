@@ -68,7 +68,7 @@ def test_all_reports_make_a_comment(posting: Server, tmp_path: Path) -> None:
         (make_job("preview (prod)", "timed_out"), "its job preview (prod) ended with timed_out"),
         (
             make_job("preview (prod)", "failure", steps=0),
-            "its job preview (prod) ended with failure before its first step: was a deployment to it rejected?",
+            "its job preview (prod) ended with failure before its first step: was its deployment rejected?",
         ),
         (make_job("preview (prod)", "success"), "its job preview (prod) ended with success"),
         (make_job("environments", "failure"), "the job environments ended with failure"),
@@ -158,7 +158,7 @@ def test_more_changed_files_than_github_lists_are_not_reviewed(posting: Server, 
     posting.changed = [{"filename": f"docs/{number}", "status": "added"} for number in range(3000)]
     code, body = posted(posting, tmp_path)
     assert code == 1
-    assert "only the first 3000 changed files" in body
+    assert "the first 3000 changed files" in body
 
 
 def test_more_environments_than_a_comment_holds_are_not_reviewed(posting: Server, tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_more_environments_than_a_comment_holds_are_not_reviewed(posting: Server
     code, body = posted(posting, tmp_path)
     assert code == 1
     assert body.index("### `dev`") < body.index("### `prod`") < body.index("### `a0`")
-    assert "1902 more environments are left out here" in body
+    assert "1902 more environments are omitted" in body
 
 
 def test_an_unchanged_environment_is_listed(posting: Server, tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_an_unchanged_environment_is_listed(posting: Server, tmp_path: Path) -> 
     write(make_report(stack="prod", kind="static", counts={}), tmp_path)
     code, body = posted(posting, tmp_path)
     assert code == 0
-    assert "By the files alone, nothing changes in `prod`." in body
+    assert "No changes in the rendered manifests of `prod`." in body
 
 
 @pytest.mark.parametrize(
