@@ -37,15 +37,10 @@ def comment(
     *,
     complete: bool = True,
 ) -> str:
-    """Return the comment's Markdown.
+    """Return the comment's Markdown, with one review for each environment.
 
-    Args:
-        reviews: one for each environment.
-        commit: the reviewed commit.
-        address: the page with the complete diffs; may be empty.
-        ignored: report files of other environments.
-        complete: False if the change may select more environments.
-
+    `address` is the page with the complete diffs, if any; `ignored` are report files of other environments; `complete`
+    is false if the change may select more environments.
     """
     head = _head(reviews, commit, address, ignored, complete=complete)
     changed = [review for review in reviews if not _unchanged(review)]

@@ -11,17 +11,10 @@ from trainstack.settings.sections.operators import Operators
 
 
 def declared(root: Path, stack: str, *, commit: str, releases: bool, cached: bool = False) -> list[Manifest]:
-    """Return every object of an environment.
+    """Return every object of an environment of the checkout `root`, none of whose code is executed.
 
-    Args:
-        root: the checkout whose files are read. None of its code is executed.
-        stack: the environment.
-        commit: the commit to record for runs.
-        releases: whether to read the operators' releases and include their objects.
-        cached: whether to keep parsed releases below `root`.
-
-    Raises SettingsError, or ValueError with the cause and the remedy if an object cannot be built.
-
+    `commit` is recorded for runs; `releases` includes the objects of the operators' releases, and `cached` keeps these
+    in parsed form below `root`. Raises SettingsError, or ValueError if an object cannot be built.
     """
     settings = load(root, stack)
     if not releases:

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, get_args
+from typing import Literal
 
 from trainstack.objects.labels import LAUNCH, RUN, SET, SWEEP, Manifest
 from trainstack.platform.tenants import TENANT
@@ -13,36 +13,12 @@ from trainstack.settings.values.quantities import amount, canonical
 
 Op = Literal["create", "update", "replace", "delete"]
 Meaning = Literal[
-    "volume-lost",
-    "volume-lost-replaced",
-    "namespace-lost",
-    "kind-lost",
-    "run-stopped",
-    "run-dropped",
-    "run-removed",
-    "trial-removed",
-    "sweep-edited",
-    "run-launched",
-    "run-declared",
-    "run-edited",
-    "volume-kept",
-    "volume-kept-replaced",
-    "volume-resized",
-    "volume-edited",
-    "volume-made",
-    "queue-closed",
-    "queue-moved",
-    "queue-opened",
-    "quota-removed",
-    "quota-moved",
-    "quota-made",
-    "rights-taken",
-    "rights-given",
-    "controller-removed",
-    "controller-changed",
-    "controller-installed",
-]
-"""The kinds of facts, the most severe first."""
+    "volume-lost", "volume-lost-replaced", "volume-kept", "volume-kept-replaced", "volume-resized", "volume-edited",
+    "volume-made", "namespace-lost", "kind-lost", "run-stopped", "run-dropped", "run-removed", "run-launched",
+    "run-declared", "run-edited", "trial-removed", "sweep-edited", "queue-closed", "queue-moved", "queue-opened",
+    "quota-removed", "quota-moved", "quota-made", "rights-taken", "rights-given", "controller-removed",
+    "controller-changed", "controller-installed",
+]  # fmt: skip
 
 SENTENCES: Mapping[Meaning, str] = {
     "volume-lost": "**Deletes volume {} and its data.**",
@@ -74,9 +50,9 @@ SENTENCES: Mapping[Meaning, str] = {
     "controller-changed": "Changes controller {}, which restarts.",
     "controller-installed": "Installs controller {}.",
 }
-"""With a `{}` for each name of a fact."""
+"""The most severe first, with a `{}` for each name of a fact."""
 
-_ORDER: Mapping[str, int] = {meaning: place for place, meaning in enumerate(get_args(Meaning))}
+_ORDER = {meaning: place for place, meaning in enumerate(SENTENCES)}
 _LIMITS = {"nominalQuota": "", "borrowingLimit": " borrowing limit", "lendingLimit": " lending limit"}
 _COMPANIONS = ("ConfigMap", "TrainingRuntime")
 """Kinds with a run's label that are not its launch."""

@@ -55,20 +55,10 @@ class GitHub:
         repository: str,
         token: str,
         *,
-        author: str = AUTHOR,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Open a client.
-
-        Args:
-            api: the API's address, from GITHUB_API_URL.
-            repository: `owner/name`.
-            token: needs write access to pull requests' comments and commit statuses.
-            author: the author of the comments to update.
-            pause: waits for a number of seconds.
-
-        """
-        self._author, self._pause, self._repository = author, pause, repository
+        """Open a client; `api` is GITHUB_API_URL, and `token` may write comments and commit statuses."""
+        self._pause, self._repository = pause, repository
         headers = {
             "Authorization": f"Bearer {token}",
             "Accept": "application/vnd.github+json",
@@ -112,16 +102,7 @@ class GitHub:
         return self._retried(lambda: self._put(pull, marker, body))
 
     def put_status(self, commit: str, context: str, description: str, address: str, *, reviewed: bool) -> None:
-        """Set the commit status `context`, which a branch protection rule can require.
-
-        Args:
-            commit: the head of the pull request.
-            context: the name of the status.
-            description: the text that GitHub shows; cut to its limit.
-            address: the page that explains the status.
-            reviewed: `success` if true, else `failure`.
-
-        """
+        """Set the commit status `context`, which branch protection can require; `address` is the page to link to."""
         status = {
             "state": "success" if reviewed else "failure",
             "context": context,
@@ -132,7 +113,7 @@ class GitHub:
 
     def _put(self, pull: int, marker: str, body: str) -> str:
         comments = self._pages(f"/issues/{pull}/comments", {})
-        own = (comment for comment in comments if (comment["user"] or {}).get("login") == self._author)
+        own = (comment for comment in comments if (comment["user"] or {}).get("login") == AUTHOR)
         found = next((comment for comment in own if (comment["body"] or "").startswith(marker)), None)
         if found is None:
             found = self._request("POST", f"/issues/{pull}/comments", {"body": body})

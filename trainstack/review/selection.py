@@ -7,6 +7,7 @@ checkout, and the reports are only looked up.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from trainstack.review.errors import ReviewError
 from trainstack.review.report import MAX_REPORTS, Report, ReportError, Unreviewed, read
@@ -27,22 +28,18 @@ class Selection:
     """False if the change has more files than GitHub lists."""
 
 
-@dataclass(frozen=True)
-class Pull:
-    """An open pull request."""
+class Pull(NamedTuple):
+    """An open pull request, with the commit of its target branch."""
 
     number: int
     base: str
-    """The commit of the target branch."""
 
 
-@dataclass(frozen=True)
-class Job:
-    """A job of the run that writes the reports."""
+class Job(NamedTuple):
+    """A job of the run that writes the reports, with GitHub's conclusion, such as `success` or `timed_out`."""
 
     name: str
     conclusion: str
-    """GitHub's: `success`, `failure`, `cancelled`, `timed_out`, `skipped`, …"""
     started: bool
     """True if one of its steps ran."""
 
