@@ -25,17 +25,12 @@ def panels(comparison: Comparison) -> list[Bars | Lines]:
             groups=tuple(steps),
         ),
         Bars(title="Time per epoch", axis="seconds, median over the epochs", groups=tuple(times)),
-        Lines(
-            title="Accuracy after each epoch",
-            x_axis="epoch",
-            y_axis="fraction of correct held-out images",
-            lines=_curves(rows, "accuracy"),
-        ),
-        Lines(
-            title="Loss after each epoch",
-            x_axis="epoch",
-            y_axis="mean loss on the held-out images",
-            lines=_curves(rows, "loss"),
+        *(
+            Lines(title=f"{name.title()} after each epoch", y_axis=y_axis, lines=_curves(rows, name))
+            for name, y_axis in (
+                ("accuracy", "fraction of correct held-out images"),
+                ("loss", "mean loss on the held-out images"),
+            )
         ),
     ]
     return [panel for panel in found if not _empty(panel)]
@@ -49,7 +44,6 @@ def png(comparison: Comparison) -> bytes:
 
 
 def html(comparison: Comparison) -> str:
-    """Return the comparison as a page."""
     names = [row.name for row in comparison.rows]
     pictures = [
         (f"{panel.title}: {', '.join(names)}", charts.svg(panel, f"picture-{index}"))

@@ -39,13 +39,9 @@ class Comparison:
     notes: tuple[str, ...]
     """What is unknown, and why."""
 
-    @property
-    def others(self) -> list[Row]:
-        return [row for row in self.rows if row is not self.baseline]
-
     def sentences(self) -> list[str]:
         """Return a sentence for each run except the baseline."""
-        return [_sentence(row, self.baseline) for row in self.others]
+        return [_sentence(row, self.baseline) for row in self.rows if row is not self.baseline]
 
 
 def compare(runs: Sequence[Run]) -> Comparison:

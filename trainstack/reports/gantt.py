@@ -25,8 +25,6 @@ class Piece:
 
 @dataclass(frozen=True, kw_only=True)
 class Lane:
-    """A run."""
-
     name: str
     label: str
     """A few words about the run."""
@@ -61,7 +59,6 @@ class Gantt:
 
     @property
     def drawn(self) -> tuple[Lane, ...]:
-        """The lanes within the limit."""
         return self.lanes[:MAX_LANES]
 
     @property

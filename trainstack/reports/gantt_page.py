@@ -1,26 +1,22 @@
 """A Gantt chart as a page for phones and desktops, without scripts or network access."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from trainstack.reports import page
 from trainstack.reports.charts import COLORS
 from trainstack.reports.gantt import Gantt, Lane, Level, Piece, stairs, ticks
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bar:
-    """A part of a lane; positions and colors are CSS values."""
+class Bar(NamedTuple):
+    """A part of a lane as CSS values: its class, its position and, except for a dashed line, its colors."""
 
     kind: str
-    """Its CSS class."""
     left: str
     width: str
     upper: str = ""
-    """The color of its upper half; empty for a dashed line."""
     lower: str = ""
     label: str = ""
-    """The tooltip."""
 
 
 def html(

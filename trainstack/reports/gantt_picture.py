@@ -15,7 +15,6 @@ _BAR = 0.76
 
 
 def png(gantt: Gantt) -> bytes:
-    """Return the chart as PNG, on white."""
     heights = [_LANE * (len(gantt.drawn) + bool(gantt.left_out)), *([_LEVEL] * len(gantt.levels))]
     with mpl.rc_context({**STYLE, "axes.spines.bottom": False}):
         figure = sized(_WIDTH, sum(heights) + _AROUND * (len(heights) + 1))

@@ -28,8 +28,6 @@ class Bar:
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """The bars of one series, below its name."""
-
     name: str
     color: int
     """An index into the repeated `charts.COLORS`."""
@@ -80,10 +78,7 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Lines:
-    """Series over the same whole numbers."""
-
     title: str
-    x_axis: str
     y_axis: str
     lines: tuple[Line, ...]
 
@@ -104,16 +99,16 @@ class Lines:
             if finite:
                 curve.set_label(f"{short(line.name)}\n{finite[-1]:{'.4f' if abs(finite[-1]) < 100 else '.4g'}}")
                 ends.append((finite[-1], curve))
-        over_epochs(axes, self.x_axis)
+        over_epochs(axes)
         name_lines(axes, ends)
         return self.y_axis
 
 
-def over_epochs(axes: Axes, name: str) -> None:
-    """Set up the scales for a value over whole numbers, whose name is `name`."""
+def over_epochs(axes: Axes) -> None:
+    """Set up the scales for a value over epochs."""
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
     axes.yaxis.set_major_locator(MaxNLocator(5))
-    axes.set_xlabel(name)
+    axes.set_xlabel("epoch")
     axes.grid(axis="y")
 
 

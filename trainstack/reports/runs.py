@@ -34,8 +34,6 @@ class Definition:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One run."""
-
     run_id: str
     workload: str
     source: Literal["record", "logs"]
@@ -83,7 +81,6 @@ class Run:
 
     @property
     def silent(self) -> list[int]:
-        """The ranks without logs."""
         return [rank for rank in range(self.world_size) if rank not in self.logs]
 
     @property
@@ -118,24 +115,24 @@ def from_record(folder: Path, run_id: str) -> Run:
     logs = {rank: parse("\n".join(parts).split("\n")) for rank, parts in texts.items()}
     metrics = read_metrics(folder)
     test: dict[str, float] = {}
-    epochs = dict(logs[0].epochs) if 0 in logs else {}
+    first = logs.get(0, Log(epochs={}))
+    epochs = dict(first.epochs)
     for line in metrics:
         test.update(line)
         if "epoch" in line and "test_accuracy" not in line:
             number = int(line["epoch"])
             epochs[number] = epochs.get(number, Epoch()).with_(epoch_of(line))
     definition = record.get("definition") or {}
-    first = logs.get(0)
     return Run(
         run_id=run_id,
         workload=str(definition.get("workload") or run_id.rpartition("-")[0]),
         source="record",
         finished=record.get("state") == "succeeded",
-        world_size=int(record.get("world_size") or (first and first.world_size) or 1),
+        world_size=int(record.get("world_size") or first.world_size or 1),
         logs=logs,
         epochs=dict(sorted(epochs.items())),
-        test_loss=test.get("test_loss", first.test_loss if first else None),
-        test_accuracy=test.get("test_accuracy", first.test_accuracy if first else None),
+        test_loss=test.get("test_loss", first.test_loss),
+        test_accuracy=test.get("test_accuracy", first.test_accuracy),
         definition=Definition(
             image=definition.get("image"),
             command=tuple(definition.get("command") or ()),
@@ -166,17 +163,17 @@ def from_logs(
     the log's is used, or 1.
     """
     logs = {rank: parse(text.split("\n"), timestamps=True) for rank, text in texts.items()}
-    first = logs.get(0)
+    first = logs.get(0, Log(epochs={}))
     return Run(
         run_id=run_id,
         workload=workload,
         source="logs",
         finished=finished,
-        world_size=world_size or (first.world_size if first else None) or 1,
+        world_size=world_size or first.world_size or 1,
         logs=logs,
-        epochs=first.epochs if first else {},
-        test_loss=first.test_loss if first else None,
-        test_accuracy=first.test_accuracy if first else None,
+        epochs=first.epochs,
+        test_loss=first.test_loss,
+        test_accuracy=first.test_accuracy,
         definition=definition,
         notes=tuple(notes),
         placements=tuple(placements),

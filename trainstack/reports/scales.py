@@ -16,8 +16,6 @@ _OUTLIER = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """The scale of a parameter."""
-
     name: str
     kind: Literal["linear", "log", "listed"]
     """`listed`: values are drawn in the order of `labels`."""
@@ -34,7 +32,6 @@ class Scale:
 
     @property
     def marks(self) -> list[str]:
-        """The shortened labels."""
         return [short(label, 12) for label in self.labels]
 
     def number(self, value: float | str) -> float:

@@ -50,7 +50,6 @@ def _curves(ranking: Ranking) -> list[Panel]:
     return [
         Curves(
             title="Learning curves",
-            x_axis="epoch",
             y_axis=f"{short(objective.metric, _SUBTITLE)}; dot: compared value",
             curves=tuple(curves),
         )

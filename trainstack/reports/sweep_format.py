@@ -14,7 +14,6 @@ STATES: tuple[State, ...] = ("succeeded", "running", "queued", "waiting", "faile
 
 
 def counted(results: Sequence[TrialResult]) -> str:
-    """Return the number of trials in each state."""
     counts = Counter(result.state for result in results)
     parts = [f"{counts[state]} {state}" for state in STATES if counts[state]]
     return f"{len(results)} trial{'' if len(results) == 1 else 's'}: {', '.join(parts) or 'none'}"
@@ -22,14 +21,13 @@ def counted(results: Sequence[TrialResult]) -> str:
 
 def compared_by(objective: Objective) -> str:
     """Return how trials are compared."""
-    best = "highest" if objective.direction == "maximize" else "lowest"
-    epochs = {"best": f"the {best} value of its epochs", "last": "the value of its last epoch"}
-    own = epochs.get(str(objective.epoch), f"the value of epoch {objective.epoch}")
-    return f"trials are compared by {objective.metric}: of each trial {own}; the {best} is the best"
+    highest, better = ("highest", "higher") if objective.direction == "maximize" else ("lowest", "lower")
+    epochs = {"best": f"the {highest} of each trial's epochs", "last": "the value of each trial's last epoch"}
+    value = epochs.get(str(objective.epoch), f"the value of epoch {objective.epoch}")
+    return f"trials are ranked by {objective.metric}, {value}; {better} is better"
 
 
 def best_in_words(best: Ranked, objective: Objective) -> str:
-    """Return the best trial with its value and parameters."""
     epoch = f" in epoch {best.epoch}" if best.epoch is not None else ""
     return (
         f"the best is trial {best.result.number} ({best.result.run_id}): {objective.metric} {best.value:.6g}{epoch}, "
@@ -44,7 +42,6 @@ def test_in_words(best: Ranked) -> str:
 
 
 def parameters_of(parameters: Mapping[str, Value]) -> str:
-    """Return a parameter set on one line."""
     return ", ".join(f"{name} {text_of(value)}" for name, value in parameters.items()) or "no parameters"
 
 
@@ -63,7 +60,6 @@ def seconds_of(result: TrialResult) -> float | None:
 
 
 def head(space: Space, objective: Objective) -> tuple[str, ...]:
-    """Return the header of a table of trials."""
     return ("trial", "place", *space.parameters, objective.metric, "epoch", "seconds", "state")
 
 

@@ -35,13 +35,11 @@ class Sweep:
 
 
 def pngs(sweep: Sweep) -> dict[str, bytes]:
-    """Return the charts with data, by file name."""
     found = pictures(sweep.space, sweep.ranking, sweep.importance)
     return {f"{name}.png": charts.png(panels) for name, panels in found.items()}
 
 
 def html(sweep: Sweep) -> str:
-    """Return the page."""
     drawn = pictures(sweep.space, sweep.ranking, sweep.importance)
     svgs = [
         (f"{panel.title} of the sweep {sweep.name}", charts.svg(panel, f"{name}-{index}"))

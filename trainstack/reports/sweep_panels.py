@@ -6,7 +6,7 @@ The best trials are colored and named; the others are the background.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
@@ -38,7 +38,6 @@ class Curves:
     """Trials over their epochs: those with a name, the best first, in front of the others."""
 
     title: str
-    x_axis: str
     y_axis: str
     curves: tuple[Curve, ...]
 
@@ -62,7 +61,7 @@ class Curves:
                 line.set_label(f"{short(curve.name)}\n{value:{_form(value)}}")
                 ends.append((points[-1][1], line))
         beyond = self._limit(axes)
-        over_epochs(axes, self.x_axis)
+        over_epochs(axes)
         name_lines(axes, ends[::-1])
         return f"{self.y_axis}; some curves are cut" if beyond else self.y_axis
 
@@ -78,10 +77,7 @@ class Curves:
         return low > min(ys) or high < max(ys)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Point:
-    """One trial: the parameter's value and the objective."""
-
+class Point(NamedTuple):
     x: float | str
     """A label if the scale is listed."""
     y: float

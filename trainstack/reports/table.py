@@ -10,7 +10,6 @@ _UNKNOWN = "-"
 
 
 def cells(comparison: Comparison) -> list[tuple[str, ...]]:
-    """Return the table's rows, below HEAD."""
     return [_cells(row, baseline=row is comparison.baseline) for row in comparison.rows]
 
 

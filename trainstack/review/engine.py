@@ -102,7 +102,6 @@ def steps(output: Mapping[str, Any]) -> Iterator[Step]:
 
 
 def configured() -> bool:
-    """Return whether a kubeconfig is set."""
     return bool(os.environ.get(KUBECONFIG_TEXT) or os.environ.get("KUBECONFIG"))
 
 

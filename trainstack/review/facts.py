@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Literal
 
 from trainstack.objects.labels import LAUNCH, RUN, SET, SWEEP, Manifest
@@ -185,14 +186,9 @@ def _rights(step: Step) -> Iterator[Fact]:
         yield Fact("rights-given", (namespace, ", ".join(granted)))
 
 
-def _namespace(step: Step) -> Iterator[Fact]:
+def _lost(step: Step, meaning: Meaning) -> Iterator[Fact]:
     if step.op in ("delete", "replace") and not step.retained:
-        yield Fact("namespace-lost", (_name(step.old or {}),))
-
-
-def _definition(step: Step) -> Iterator[Fact]:
-    if step.op in ("delete", "replace") and not step.retained:
-        yield Fact("kind-lost", (_name(step.old or {}),))
+        yield Fact(meaning, (_name(step.old or {}),))
 
 
 def _controller(step: Step) -> Iterator[Fact]:
@@ -205,9 +201,9 @@ _READERS: Mapping[str, Callable[[Step], Iterator[Fact]]] = {
     "PersistentVolume": _volume,
     "ClusterQueue": _cluster_queue,
     "LocalQueue": _local_queue,
-    "Namespace": _namespace,
+    "Namespace": partial(_lost, meaning="namespace-lost"),
     "RoleBinding": _rights,
-    "CustomResourceDefinition": _definition,
+    "CustomResourceDefinition": partial(_lost, meaning="kind-lost"),
     "Deployment": _controller,
 }
 

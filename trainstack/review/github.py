@@ -47,8 +47,6 @@ class Head:
 
 
 class GitHub:
-    """A client for one repository."""
-
     def __init__(
         self,
         api: str,
@@ -93,7 +91,6 @@ class GitHub:
         )
 
     def jobs(self, run: int) -> list[Job]:
-        """Return the jobs of a workflow run's last attempt."""
         found = self._retried(lambda: list(self._pages(f"/actions/runs/{run}/jobs", {}, "jobs")))
         return [Job(job["name"], job["conclusion"] or "no conclusion", bool(job["steps"])) for job in found]
 

@@ -53,8 +53,6 @@ class _Data(BaseModel):
 
 
 class Counts(_Data):
-    """The number of objects for each operation."""
-
     create: int = Field(0, ge=0)
     update: int = Field(0, ge=0)
     replace: int = Field(0, ge=0)
@@ -68,8 +66,6 @@ class Counts(_Data):
 
 
 class ReportedFact(_Data):
-    """A `Fact` in a report."""
-
     meaning: Meaning
     names: Tuple[Text]
 

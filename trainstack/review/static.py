@@ -68,7 +68,6 @@ def static(base: Path, head: Path, stack: str, pull: int | None) -> Report:
 
 
 def environments(base: Path, head: Path) -> tuple[str, ...]:
-    """Return the environments of both checkouts, sorted."""
     return tuple(sorted({*stacks(base), *stacks(head)}))
 
 
@@ -152,7 +151,6 @@ def _key(body: Manifest) -> str:
 
 
 def _name(body: Manifest) -> str:
-    """Return the name of the object, or of its launch."""
     return str(_labels(body).get(LAUNCH) or body["metadata"]["name"])
 
 

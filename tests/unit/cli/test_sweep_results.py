@@ -179,7 +179,7 @@ def test_a_person_is_told_the_best_in_sentences(ended: Project) -> None:
         "On the test data, for this trial only: test_accuracy 0.52.",
         f"place 1: trial 3 ({ended.run_ids[2]}): val_accuracy 0.9, with batch_size 128",
         f"its record: trainstack fetch {ended.run_ids[1]} -s dev",
-        "Trials are compared by val_accuracy: of each trial the highest value of its epochs; the highest is the best.",
+        "Trials are ranked by val_accuracy, the highest of each trial's epochs; higher is better.",
         "Trial 3 has the same val_accuracy, 0.9; the trial with the lowest number, 2, is ranked first.",
         "Trial 4 has had a better val_accuracy, 0.99, but does not count: failed: crashed (exit 1).",
     ]

@@ -16,7 +16,6 @@ from trainstack.runs.logs.training_log import Epoch, Log
 RUNS = [make_run("alone", steps=24, seconds=0.6), make_run("together", world=3, steps=8, seconds=0.25)]
 LINES = Lines(
     title="Loss",
-    x_axis="epoch",
     y_axis="mean",
     lines=(
         Line(name="one", color=0, points={1: 2.0, 2: float("nan"), 3: 0.50001}),
