@@ -44,14 +44,9 @@ def comment(
     """
     head = _head(reviews, commit, address, ignored, complete=complete)
     changed = [review for review in reviews if not _unchanged(review)]
-    count = min(len(changed), MAX_REPORTS)
-    bodies = [_body(review) for review in changed[:count]]
-    while True:
-        room = LIMIT - width(_assembled(head, changed, bodies[:count], 0))
-        if room >= 0 or count == 0:
-            break
-        count -= 1
-    bodies = bodies[:count]
+    bodies = [_body(review) for review in changed[:MAX_REPORTS]]
+    while (room := LIMIT - width(_assembled(head, changed, bodies, 0))) < 0 and bodies:
+        bodies.pop()
     cap = fit([width(body.text) for body in bodies], room)
     text = _assembled(head, changed, bodies, cap)
     # A fence is longer than any run of backticks in its text, so its size is known only now.
@@ -178,12 +173,9 @@ def _block(body: _Body, cap: int, *, folded: bool) -> str:
 def _within(text: str, limit: int) -> str:
     """Shorten the text to at most `limit` UTF-16 units."""
     size = limit
-    while True:
-        short = shortened(text, size)
-        found = width(short)
-        if found <= limit:
-            return short
+    while (found := width(short := shortened(text, size))) > limit:
         size = min(size - 1, size * limit // found)
+    return short
 
 
 def _list(names: Iterable[str], limit: int = 20) -> str:

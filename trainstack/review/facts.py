@@ -101,7 +101,7 @@ def facts(steps: Iterable[Step], view: View) -> list[Fact]:
 
 def _of_step(step: Step, view: View) -> Iterable[Fact]:
     kind = str(step.body.get("kind"))
-    if RUN in _labels(step.body) and kind not in _COMPANIONS:
+    if RUN in labels_of(step.body) and kind not in _COMPANIONS:
         return _run(step, view)
     return _READERS[kind](step) if kind in _READERS else ()
 
@@ -111,13 +111,13 @@ def _run(step: Step, view: View) -> Iterator[Fact]:
     if old is not None and new is not None:
         if _of_many(old) and _of_many(new):
             # One Job for all trials in the files: only a cluster knows which of them are new.
-            yield Fact("sweep-edited", (_labels(new)[SWEEP],))
+            yield Fact("sweep-edited", (labels_of(new)[SWEEP],))
             return
-        if _labels(old)[RUN] == _labels(new).get(RUN):
-            yield Fact("run-edited", (_labels(new)[RUN], *_object(new)))
+        if labels_of(old)[RUN] == labels_of(new).get(RUN):
+            yield Fact("run-edited", (labels_of(new)[RUN], *_object(new)))
             return
     if old is not None and step.op in ("delete", "replace"):
-        run, sweep = _labels(old)[RUN], _labels(old).get(SWEEP)
+        run, sweep = labels_of(old)[RUN], labels_of(old).get(SWEEP)
         if run in view.stop or sweep in view.stop:
             yield Fact("run-stopped", (run, *_object(old)))
         elif view.live:
@@ -125,12 +125,12 @@ def _run(step: Step, view: View) -> Iterator[Fact]:
         else:
             yield Fact("run-dropped", (run, *_object(old)))
     if new is not None and step.op in ("create", "replace"):
-        yield Fact("run-launched" if view.live else "run-declared", (_labels(new)[RUN], *_object(new), _size(new)))
+        yield Fact("run-launched" if view.live else "run-declared", (labels_of(new)[RUN], *_object(new), _size(new)))
 
 
 def _of_many(body: Manifest) -> bool:
     """Return whether a launch is the Indexed Job of a sweep's trials."""
-    return SWEEP in _labels(body) and SET not in _labels(body)
+    return SWEEP in labels_of(body) and SET not in labels_of(body)
 
 
 def _volume(step: Step) -> Iterator[Fact]:
@@ -208,7 +208,7 @@ _READERS: Mapping[str, Callable[[Step], Iterator[Fact]]] = {
 }
 
 
-def _labels(body: Manifest) -> Mapping[str, str]:
+def labels_of(body: Manifest) -> Mapping[str, str]:
     return body.get("metadata", {}).get("labels") or {}
 
 
@@ -219,7 +219,7 @@ def _object(body: Manifest) -> tuple[str, str]:
 def _name(body: Manifest) -> str:
     metadata = body.get("metadata", {})
     # The API server completes a generated name; the launch's name is known before.
-    name = metadata.get("name") or _labels(body).get(LAUNCH)
+    name = metadata.get("name") or labels_of(body).get(LAUNCH)
     return "/".join(part for part in (metadata.get("namespace"), name) if part)
 
 

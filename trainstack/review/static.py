@@ -15,7 +15,7 @@ from trainstack.review.admission import verdicts
 from trainstack.review.bounded import BoundError, bounded
 from trainstack.review.declared import as_yaml, declared
 from trainstack.review.diff import OBJECT
-from trainstack.review.facts import Step, View, facts
+from trainstack.review.facts import Step, View, facts, labels_of
 from trainstack.review.report import MAX_DIFF, MAX_ERROR, Counts, Report, ReportedFact
 from trainstack.review.text import clean
 from trainstack.settings.errors import SettingsError
@@ -115,7 +115,7 @@ def _objects(root: Path, stack: str) -> tuple[Objects, Settings | None]:
     _contain_paths(root, settings)
     # Without the commit, which always differs, and without releases, which no checkout contains.
     objects = declared(root, stack, commit="", releases=False)
-    return {_key(body): body for body in objects if LEDGER not in _labels(body)}, settings
+    return {_key(body): body for body in objects if LEDGER not in labels_of(body)}, settings
 
 
 def _contain_paths(root: Path, settings: Settings) -> None:
@@ -144,15 +144,11 @@ def _steps(before: Objects, after: Objects, settings: Settings | None) -> Iterat
 
 
 def _key(body: Manifest) -> str:
-    metadata, labels = body["metadata"], _labels(body)
+    metadata, labels = body["metadata"], labels_of(body)
     launched = " ".join(filter(None, ["workload", labels.get(WORKLOAD), labels.get(SET)]))
     name = launched if RUN in labels else metadata["name"]
     return " ".join([body["kind"], "/".join(filter(None, [metadata.get("namespace"), name]))])
 
 
 def _name(body: Manifest) -> str:
-    return str(_labels(body).get(LAUNCH) or body["metadata"]["name"])
-
-
-def _labels(body: Manifest) -> Mapping[str, str]:
-    return body["metadata"].get("labels") or {}
+    return str(labels_of(body).get(LAUNCH) or body["metadata"]["name"])
