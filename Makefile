@@ -75,24 +75,23 @@ format: venv ## Let ruff format the code
 	@.venv/bin/ruff format .
 
 tools: venv ## Build or find the engine and the cluster's programs (about 25 minutes the first time)
-	@$(PYTHON) -m trainstack.dev.toolchain ensure
+	@$(TRAINSTACK) dev tools
 
 client-tools: venv
-	@$(PYTHON) -m trainstack.dev.toolchain ensure --client
+	@$(TRAINSTACK) dev tools --client
 
 machine: venv
-	@$(PYTHON) -m trainstack.dev.toolchain machine
-	@$(PYTHON) -m trainstack.dev.toolchain debian
+	@$(TRAINSTACK) dev machine --install
 
 browser: ## Chromium from Debian, as root: the pages of reports are tested in it
 	@command -v chromium >/dev/null || { apt-get -q update && \
 		DEBIAN_FRONTEND=noninteractive apt-get -qy install --no-install-recommends chromium; }
 
 versions: venv ## Every pinned version
-	@$(PYTHON) -m trainstack.dev.toolchain versions
+	@$(TRAINSTACK) dev versions
 
 lock: venv ## Make the Python locks from pyproject.toml
-	@$(PYTHON) -m trainstack.dev.toolchain.relock
+	@$(TRAINSTACK) dev lock
 
 venv: ## The Python environment
 	@trainstack/dev/toolchain/bootstrap.sh

@@ -30,9 +30,9 @@ def test_make_with_a_kubeconfig_builds_no_local_cluster(tmp_path: Path) -> None:
     words = ["make", "--dry-run", "-C", str(ROOT), "up", "KUBECONFIG=some/file"]
     done = Project(ROOT, tmp_path, "dev").run(words)
     assert done.code == 0, done.text
-    assert "-m trainstack.dev.toolchain ensure --client" in done.out
+    assert "trainstack dev tools --client" in done.out
     assert "trainstack up -s dev" in done.out
-    assert "-m trainstack.dev.toolchain machine" not in done.out
+    assert "trainstack dev machine" not in done.out
 
 
 def test_with_a_kubeconfig_no_local_cluster_is_started(dev: Project) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.lab import Config, bare
-from tests.cluster.project import ROOT, Done, Project
+from tests.cluster.project import Done, Project
 
 pytestmark = pytest.mark.cluster
 
@@ -120,10 +120,10 @@ def well(done: Done) -> Done:
 
 def reviewed(project: Project) -> list[Done]:
     """What the steps of a pull request print; their reports and the comment stand in the copy."""
-    python, reports = str(ROOT / ".venv" / "bin" / "python"), str(project.root / "reviewed")
+    reports = str(project.root / "reviewed")
     here = ["--base", str(project.root), "--head", str(project.root), "--reports", reports]
     steps = (["preview", *here, "--stack", project.stack], ["comment", "--stack", project.stack, "--reports", reports])
-    done = [project.run([python, "-m", "trainstack.review", *words]) for words in steps]
+    done = [project.run(["review", *words], trainstack=True) for words in steps]
     (project.root / "reviewed" / "comment.md").write_text(done[-1].out)
     assert "sealed" in done[-1].out
     return done

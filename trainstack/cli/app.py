@@ -36,8 +36,10 @@ _WHERE: Mapping[str, str] = {
     "compare": "compare",
     "add-team": "teams",
     "adopt": "adopt",
+    "review": "review",
     "sweep": "sweep",
     "cluster": "cluster",
+    "dev": "dev",
 }
 """The modules of the commands, in the order in which the help has them."""
 

@@ -86,7 +86,7 @@ def _show(comparison: Comparison) -> None:
     for row in cells(comparison):
         table.add_row(*map(Text, row))
     out.print(table)
-    for sentence in comparison.in_words():
+    for sentence in comparison.sentences():
         out.print(f"\n{sentence}", markup=False)
     for title, texts, style in (
         ("before you compare", comparison.warnings, "yellow"),

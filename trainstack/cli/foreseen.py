@@ -15,6 +15,7 @@ _EXPECTED = (
     ("trainstack.live.client", "ClusterError"),
     ("trainstack.sweeps.search.expand", "SpaceError"),
     ("trainstack.reports.errors", "ReportError"),
+    ("trainstack.review.errors", "ReviewError"),
     ("trainstack.dev.cluster.errors", "ClusterError"),
     ("trainstack.dev.toolchain.errors", "ToolchainError"),
     ("trainstack.cli.registry_access", "RegistryError"),

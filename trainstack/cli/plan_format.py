@@ -133,7 +133,7 @@ def _lane(row: Row, colours: dict[str, int]) -> Lane:
         words = [f"{row.gpus:g} GPU" if row.gpus else "", ", ".join(row.flavors), takes(row), wait]
     return Lane(
         name=row.name,
-        words=" \u00b7 ".join(filter(None, words)),
+        label=" \u00b7 ".join(filter(None, words)),
         since=row.submitted,
         pieces=tuple(_piece(each, row, colours) for each in row.stretches if each.started is not None),
         ends=row.start is not None and not row.stretches[-1].evicted_by,
@@ -147,8 +147,8 @@ def _piece(stretch: Stretch, row: Row, colours: dict[str, int]) -> Piece:
     return Piece(
         start=start,
         end=stretch.ended,
-        colours=tuple(colours[each] for each in stretch.flavors) or (_NO_FLAVOR,),
-        words=f"{row.name}: {at(start)} to {end}{f' on {flavors}' if flavors else ''}{why}",
+        colors=tuple(colours[each] for each in stretch.flavors) or (_NO_FLAVOR,),
+        label=f"{row.name}: {at(start)} to {end}{f' on {flavors}' if flavors else ''}{why}",
         uncertain=row.source == "deadline" and not stretch.evicted_by,
     )
 
@@ -168,8 +168,8 @@ def _level(use: Use, colour: int) -> Level:
     unit = {"cpu": " cores", "memory": " GiB", "ephemeral-storage": " GiB"}.get(use.resource, "")
     return Level(
         name=use.flavor,
-        words=f"{use.resource}: {use.peak:g}{unit} at most, {use.mean:.1f} on average, of {use.quota:g}",
-        colour=colour,
-        most=use.quota,
+        label=f"{use.resource}: {use.peak:g}{unit} at most, {use.mean:.1f} on average, of {use.quota:g}",
+        color=colour,
+        capacity=use.quota,
         steps=use.steps,
     )

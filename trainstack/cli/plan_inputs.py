@@ -10,7 +10,7 @@ from trainstack.forecast.other_workloads import Held, limits, matched, owners
 from trainstack.forecast.sweeps import launched
 from trainstack.kueue.from_live_objects import snapshot
 from trainstack.live.holding import read_holding
-from trainstack.reports.durations import Took, took
+from trainstack.reports.durations import MeasuredRun, measured_runs
 from trainstack.runs.pods import pods
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.operators import Operators
@@ -19,7 +19,7 @@ from trainstack.settings.sections.workloads import Workload
 
 def measured(session: Session) -> dict[str, float]:
     """How long earlier runs took, by the key of the declared run that says the same: the median of their records."""
-    records = took(session.results)
+    records = measured_runs(session.results)
     found = {}
     settings = session.settings
     sweeps = {sweep.name for sweep in settings.sweeps.sweeps}
@@ -30,7 +30,7 @@ def measured(session: Session) -> dict[str, float]:
     return found
 
 
-def _says(record: Took, run: Workload, *, any_set: bool) -> bool:
+def _says(record: MeasuredRun, run: Workload, *, any_set: bool) -> bool:
     """Whether a record is of the same program with as many replicas and the same arguments; of a trial with any."""
     first, together = pods(run)[0], sum(each.replicas for each in pods(run))
     alike = (record.workload, record.command) == (run.name, first.command) and record.world_size in (None, together)

@@ -1,6 +1,5 @@
-"""Writes docs/checks.md from the rules: `python -m trainstack.preflight.rules_page`."""
+"""docs/checks.md, generated from the rules by `trainstack dev rules-page`."""
 
-import sys
 from collections.abc import Iterator
 from inspect import cleandoc
 from pathlib import Path
@@ -13,7 +12,7 @@ from trainstack.preflight.rule import Rule
 PAGE = Path("docs/checks.md")
 _WIDTH = 120
 _HEAD = """\
-<!-- Written by `python -m trainstack.preflight.rules_page` from the rules in trainstack/preflight/. -->
+<!-- Written by `trainstack dev rules-page` from the rules in trainstack/preflight/. -->
 # What the checks find
 
 `trainstack check` and every preview apply these rules to the files of an environment, without the engine or a cluster.
@@ -84,8 +83,3 @@ def _anchors(rule: Rule) -> list[str]:
 
 def _paragraph(sentences: str) -> str:
     return fill(sentences, _WIDTH, break_long_words=False, break_on_hyphens=False) + "\n"
-
-
-if __name__ == "__main__":
-    (Path(__file__).resolve().parents[2] / PAGE).write_text(text(), encoding="utf-8")
-    sys.stdout.write(f"{PAGE}\n")

@@ -1,1 +1,1 @@
-"""What runs did: read from records and logs, compared, and shown as pictures and pages."""
+"""Figures of runs and sweeps: read from records and logs, compared, and drawn as charts and pages."""

@@ -1,57 +1,53 @@
-"""Runs held against a baseline: what each replica did, how long an epoch took, what came of it, and what compares."""
+"""Compare runs with a baseline: steps of each replica, time per epoch, accuracy, and what is not comparable."""
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
-from trainstack.reports.overlap import in_words, shared
+from trainstack.reports.overlap import duration, shared
 from trainstack.reports.runs import Definition, Run
 
 SAME_ACCURACY = 0.02
-"""Accuracies that differ by no more count as the same: one of 50 images."""
+"""Accuracies with at most this difference count as the same: one of 50 images."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A run beside the baseline. Ratios are None where one of the two is not known."""
+    """A run and its ratios to the baseline, with None for unknown ones."""
 
     run: Run
     name: str
-    """The workload, or the run's id where two runs are of one workload."""
+    """The workload's name, or the run's id if several runs have the same workload."""
     speed_up: float | None
-    """How many times as fast an epoch is as the baseline's."""
+    """The baseline's time per epoch divided by the run's."""
     steps_ratio: float | None
-    """The baseline's steps for each of a replica's; where replicas differ, of the one with most."""
+    """The baseline's steps divided by the run's, each of the replica with the most."""
     accuracy_difference: float | None
-    """From the baseline's; negative is worse."""
+    """Negative if the run is worse than the baseline."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Runs in the order in which they were named."""
+    """Runs in the order of the command line."""
 
     rows: tuple[Row, ...]
     baseline: Row
     warnings: tuple[str, ...]
-    """What makes runs not comparable."""
+    """Why runs are not comparable."""
     notes: tuple[str, ...]
-    """What is not known, and why."""
+    """What is unknown, and why."""
 
-    @property
-    def others(self) -> list[Row]:
-        """All but the baseline."""
-        return [row for row in self.rows if row is not self.baseline]
-
-    def in_words(self) -> list[str]:
-        """A sentence for each run but the baseline."""
-        return [_sentence(row, self.baseline) for row in self.others]
+    def sentences(self) -> list[str]:
+        """Return a sentence for each run except the baseline."""
+        return [_sentence(row, self.baseline) for row in self.rows if row is not self.baseline]
 
 
 def compare(runs: Sequence[Run]) -> Comparison:
-    """Compare runs, at least one.
+    """Compare at least one run.
 
-    The baseline is the run of a single replica, the slowest where there are several; without one, the first run.
+    The baseline is the slowest run with a single replica, or the first run if all have several.
     """
     single = [run for run in runs if run.world_size == 1]
     baseline = max(single, key=lambda run: run.seconds_per_epoch or 0.0, default=runs[0])
@@ -86,50 +82,51 @@ def _ratio(baseline: float | None, other: float | None) -> float | None:
 def _difference(value: float | None, baseline: float | None) -> float | None:
     if value is None or baseline is None or not math.isfinite(value) or not math.isfinite(baseline):
         return None
-    # As decimals: 0.98 - 0.96 is a little more than 0.02 in binary.
+    # In binary, 0.98 - 0.96 is more than 0.02.
     return round(value - baseline, 9)
 
 
 def _warnings(rows: Sequence[Row], baseline: Row) -> Iterator[str]:
     for row in rows:
         if not row.run.finished:
-            yield f"{row.name} has not succeeded: its figures are those so far"
+            yield f"{row.name} has not succeeded, so its figures are incomplete"
         if row is not baseline:
             yield from _differences(row, baseline)
 
 
 def _differences(row: Row, baseline: Row) -> Iterator[str]:
-    """What the run and the baseline do not have in common, though it decides the figures."""
+    """Yield the differences between a run and the baseline that affect their figures."""
     run, other, both = row.run, baseline.run, f"{baseline.name} and {row.name}"
     if run.counted != other.counted:
         yield (
-            f"steps of {both} do not compare: {baseline.name} counts {other.counted}, {row.name} counts {run.counted}"
+            f"steps of {both} are not comparable: {baseline.name} counts {other.counted}, {row.name} counts "
+            f"{run.counted}"
         )
-    strides = [next((log.images_per_line for log in each.logs.values()), None) for each in (other, run)]
+    strides = [next((log.images_per_line for log in logs.values()), None) for logs in (other.logs, run.logs)]
     if None not in strides and strides[0] != strides[1]:
         yield (
-            f"steps of {both} do not compare: their logs have a progress line every {strides[0]} and {strides[1]} "
+            f"steps of {both} are not comparable: their logs have a progress line every {strides[0]} and {strides[1]} "
             "images; give both the same batch size and log interval"
         )
     if len(run.epochs) != len(other.epochs):
         yield (
-            f"{both} trained {len(other.epochs)} and {len(run.epochs)} epochs: steps, accuracy and loss do not "
-            "compare; the time per epoch does"
+            f"{both} trained {len(other.epochs)} and {len(run.epochs)} epochs: steps, accuracy and loss are not "
+            "comparable; the time per epoch is"
         )
-    mine, others = run.definition, other.definition
-    if mine is None or others is None:
+    new, old = run.definition, other.definition
+    if new is None or old is None:
         return
-    if mine.data and others.data and mine.data != others.data:
+    if new.data and old.data and new.data != old.data:
         yield (
-            f"{both} read different data ({others.data[:12]}… and {mine.data[:12]}…): accuracy and loss do not compare"
+            f"{both} read different data ({old.data[:12]}… and {new.data[:12]}…): accuracy and loss are not comparable"
         )
-    if mine.seed is not None and others.seed is not None and mine.seed != others.seed:
-        yield f"{both} have different seeds ({others.seed} and {mine.seed}): chance is part of the difference"
-    if mine.revision != others.revision:
-        yield f"{both} ran different code (revisions {others.revision or 'none'} and {mine.revision or 'none'})"
-    if mine.image != others.image:
-        yield f"{both} ran different images ({others.image} and {mine.image})"
-    if options := _options(others, mine):
+    if new.seed is not None and old.seed is not None and new.seed != old.seed:
+        yield f"{both} have different seeds ({old.seed} and {new.seed}): part of the difference is random"
+    if new.revision != old.revision:
+        yield f"{both} ran different code (revisions {old.revision or 'none'} and {new.revision or 'none'})"
+    if new.image != old.image:
+        yield f"{both} ran different images ({old.image} and {new.image})"
+    if options := _options(old, new):
         yield f"{both} ran with different arguments: {options}"
 
 
@@ -138,8 +135,8 @@ def _overlaps(rows: Sequence[Row]) -> Iterator[str]:
         for node, time in shared(one.run.placements, other.run.placements).items():
             if node is not None:
                 yield (
-                    f"{one.name} and {other.name} ran on node {node} at the same time for {in_words(time)} and shared "
-                    "its CPUs: times per epoch and the speed-up do not compare. Run one after the other (`dependsOn`)"
+                    f"{one.name} and {other.name} ran on node {node} at the same time for {duration(time)} and shared "
+                    "its CPUs: times per epoch and the speed-up are not comparable. Run them in sequence (`dependsOn`)"
                 )
 
 
@@ -147,54 +144,54 @@ def _possible_overlaps(rows: Sequence[Row]) -> Iterator[str]:
     for one, other in combinations(rows, 2):
         if time := shared(one.run.placements, other.run.placements).get(None):
             yield (
-                f"{one.name} and {other.name} ran at the same time for {in_words(time)}; whether on the same node is "
-                "not known, since a record does not name nodes and its pods are gone"
+                f"{one.name} and {other.name} ran at the same time for {duration(time)}; it is unknown whether they "
+                "shared a node: a record has no nodes, and the pods no longer exist"
             )
 
 
 def _options(baseline: Definition, run: Definition) -> str:
-    """The words of the command lines that only one of the two has; where files lie decides nothing."""
-    before, now = (
-        [word for word in (*each.command, *each.args) if "/" not in word and "$" not in word]
-        for each in (baseline, run)
+    """Return the arguments that only one of the two has; paths are ignored."""
+    before, after = (
+        [argument for argument in (*definition.command, *definition.args) if not re.search("[/$]", argument)]
+        for definition in (baseline, run)
     )
-    only = [[word for word in mine if word not in theirs] for mine, theirs in ((before, now), (now, before))]
-    return " against ".join(" ".join(words) or "none" for words in only) if any(only) else ""
+    removed = [argument for argument in before if argument not in after]
+    added = [argument for argument in after if argument not in before]
+    return f"{' '.join(removed) or 'none'} against {' '.join(added) or 'none'}" if removed or added else ""
 
 
 def _notes(row: Row) -> Iterator[str]:
     run, name = row.run, row.name
     yield from (f"{name}: {note}" for note in run.notes)
     if run.definition is None or run.source == "logs":
-        yield f"{name} has no record: whether its data and seed are the same is not known"
+        yield f"{name} has no record, so its data and seed are unknown"
     if run.silent:
         yield (
-            f"{name}: no log of rank {_ranks(run.silent)}: neither in the record nor of a pod. A worker "
-            "without the record's volume has its log as long as its pod exists (cleanPodPolicy: None keeps the pods)"
+            f"{name}: no log of rank {_ranks(run.silent)} in the record or from a pod. The log of a worker without "
+            "the record's volume exists as long as its pod (cleanPodPolicy: None keeps the pods)"
         )
     if run.partial:
         yield (
-            f"{name}: the log of rank {_ranks(run.partial)} lacks epochs that other ranks tell of, so its steps are "
-            "not known: where a container is started again, its node keeps the log of the last start before, no other"
+            f"{name}: the log of rank {_ranks(run.partial)} lacks epochs that other ranks have, so its steps are "
+            "unknown: of a restarted container, the node keeps only the current and the previous log"
         )
-    known = {*run.silent, *run.partial}
-    heard = [rank for rank, steps in run.steps.items() if steps is None and rank not in known]
-    if heard:
-        yield f"{name}: the log of rank {_ranks(heard)} tells of no step in a form that is known here (docs/runs.md)"
+    unknown = [rank for rank, steps in run.steps.items() if steps is None and rank not in (*run.silent, *run.partial)]
+    if unknown:
+        yield f"{name}: the log of rank {_ranks(unknown)} has no steps in a recognized format (docs/runs.md)"
     if run.counted == "progress lines":
-        yield f"{name}: its log numbers no steps, so each progress line counts as one"
+        yield f"{name}: its log does not number steps, so each progress line counts as one"
     if run.accuracy is None:
-        yield f"{name}: no accuracy: neither metrics nor a log tell one in a form that is known here (docs/runs.md)"
+        yield f"{name}: no accuracy in its metrics or logs in a recognized format (docs/runs.md)"
     elif run.test_accuracy is None:
-        yield f"{name}: no accuracy on test images; that on the held-out images after its last epoch is shown"
+        yield f"{name}: no accuracy on test images; shown is the one on the held-out images after the last epoch"
     if run.loss is not None and not math.isfinite(run.loss):
         yield f"{name}: its loss is {run.loss}: the training diverged"
     if run.seconds_per_epoch is None:
-        yield f"{name}: nothing tells how long an epoch took"
+        yield f"{name}: the time per epoch is unknown"
 
 
 def _ranks(ranks: Sequence[int]) -> str:
-    """`0-3, 7`."""
+    """Format ranks as `0-3, 7`."""
     starts = [rank for before, rank in pairwise([-2, *ranks]) if rank != before + 1]
     ends = [rank for rank, after in pairwise([*ranks, -2]) if after != rank + 1]
     return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in zip(starts, ends, strict=True))
@@ -204,8 +201,8 @@ def _sentence(row: Row, baseline: Row) -> str:
     run, other = row.run, baseline.run
     parts = []
     if row.steps_ratio:
-        each = " each" if run.world_size > 1 else ""
-        parts.append(f"{_most(run)} {run.counted}{each} against {_most(other)} (1 : {row.steps_ratio:.1f})")
+        suffix = " each" if run.world_size > 1 else ""
+        parts.append(f"{_most(run)} {run.counted}{suffix} against {_most(other)} (1 : {row.steps_ratio:.1f})")
     if row.speed_up:
         parts.append(
             f"an epoch in {run.seconds_per_epoch:.3g} s against {other.seconds_per_epoch:.3g} s "

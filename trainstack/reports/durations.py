@@ -1,4 +1,4 @@
-"""How long earlier runs took, from their records in `results/`."""
+"""Durations of earlier runs, from their records in `results/`."""
 
 import json
 from collections.abc import Mapping
@@ -7,10 +7,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+_KEYS = {"state", "attempts", "started", "finished", "definition"}
+_DEFINITION_KEYS = {"workload", "command", "args", "env"}
+
 
 @dataclass(frozen=True, kw_only=True)
-class Took:
-    """A run that succeeded at its first attempt, so that no time in a queue is in it."""
+class MeasuredRun:
+    """A run that succeeded at its first attempt, so that its duration has no time in a queue."""
 
     workload: str
     seconds: float
@@ -18,42 +21,38 @@ class Took:
     args: tuple[str, ...]
     env: Mapping[str, str]
     world_size: int | None
-    """How many replicas trained together; None: its record does not say."""
+    """The number of replicas that trained together; None if the record lacks it."""
 
 
-def took(results: Path) -> list[Took]:
-    """What the records in a folder tell; those that are not whole, or no records, tell nothing."""
-    return [found for folder in sorted(results.glob("*/")) if (found := _of_run(folder)) is not None]
+def measured_runs(results: Path) -> list[MeasuredRun]:
+    """Return the runs with complete records in a folder; other folders are skipped."""
+    return [run for folder in sorted(results.glob("*/")) if (run := _measured(folder)) is not None]
 
 
-def _of_run(folder: Path) -> Took | None:
-    """Of a run; of a Job with several completions from the first one's start to the last one's end."""
+def _measured(folder: Path) -> MeasuredRun | None:
+    """Measure a run; for a Job with several completions, from the first start to the last end."""
     files = [folder / "run.json"] if (folder / "run.json").is_file() else sorted(folder.glob("*/run.json"))
-    records = [_read(file) for file in files]
-    whole = [each for each in records if each is not None]
-    if not whole or len(whole) < len(records):
+    found = [_read(file) for file in files]
+    records = [record for record in found if record is not None]
+    if not records or len(records) < len(found):
         return None
-    definition = whole[0]["definition"]
-    began = min(datetime.fromisoformat(each["started"]) for each in whole)
-    ended = max(datetime.fromisoformat(each["finished"]) for each in whole)
-    return Took(
+    definition = records[0]["definition"]
+    started = min(datetime.fromisoformat(record["started"]) for record in records)
+    finished = max(datetime.fromisoformat(record["finished"]) for record in records)
+    return MeasuredRun(
         workload=definition["workload"],
-        seconds=(ended - began).total_seconds(),
+        seconds=(finished - started).total_seconds(),
         command=tuple(definition["command"]),
         args=tuple(definition["args"]),
         env=definition["env"],
-        world_size=whole[0].get("world_size"),
+        world_size=records[0].get("world_size"),
     )
 
 
 def _read(file: Path) -> dict[str, Any] | None:
     try:
-        facts: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        whole = facts.keys() >= _KEYS and facts["definition"].keys() >= _PARTS
+        record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        complete = record.keys() >= _KEYS and record["definition"].keys() >= _DEFINITION_KEYS
     except (OSError, ValueError, AttributeError):
         return None
-    return facts if whole and facts["state"] == "succeeded" and facts["attempts"] == 1 else None
-
-
-_KEYS = {"state", "attempts", "started", "finished", "definition"}
-_PARTS = {"workload", "command", "args", "env"}
+    return record if complete and record["state"] == "succeeded" and record["attempts"] == 1 else None

@@ -1,5 +1,5 @@
-"""The error that ends a report."""
+"""The error of a report."""
 
 
 class ReportError(Exception):
-    """A record that cannot be read. Says which file, what is wrong with it, and what to do."""
+    """A record cannot be read, or has nothing to draw; the message names the file and the remedy."""

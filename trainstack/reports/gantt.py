@@ -1,90 +1,83 @@
-"""Who waits and runs when, and what is used meanwhile: the plain rows of a Gantt chart."""
+"""The data of a Gantt chart: when each run waits and runs, and what is used meanwhile. Times are in seconds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-MOST_LANES = 60
-"""More of them nobody reads: the first ones are drawn, and the others counted."""
+MAX_LANES = 60
+"""The first lanes are drawn, the others are only counted."""
 _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Piece:
-    """A time in which something runs, in seconds."""
+    """A time in which a run is running."""
 
     start: float
     end: float | None
-    """None: no end is known."""
-    colours: tuple[int, ...]
-    """Places in `reports.charts.COLOURS`, of which further ones begin again; several stand one above the other."""
-    words: str
-    """What it is."""
+    """None if unknown."""
+    colors: tuple[int, ...]
+    """Indexes into the repeated `charts.COLORS`, drawn one above the other."""
+    label: str
     uncertain: bool = False
-    """It ends there at the latest."""
+    """True if `end` is only the latest possible one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lane:
-    """A run."""
-
     name: str
-    words: str
-    """What there is to say of it, in a few words."""
+    label: str
+    """A few words about the run."""
     since: float | None
-    """From when on it waits or runs; None: not within what is drawn."""
+    """The start of its first wait; None if it is not on the chart."""
     pieces: tuple[Piece, ...]
     ends: bool = True
-    """False: after the last piece it waits on."""
+    """False if it waits again after the last piece."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Level:
-    """An amount over time."""
+    """The use of a resource over time."""
 
     name: str
-    words: str
-    colour: int
-    """As of a piece."""
-    most: float
-    """What there is of it."""
+    label: str
+    color: int
+    capacity: float
     steps: tuple[tuple[float, float], ...]
-    """From each of these seconds on so much."""
+    """Times, and the amount in use from then on."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gantt:
-    """Lanes over levels, on one axis of time."""
+    """Lanes above levels on one time axis."""
 
     title: str
     until: float
-    """Where the axis ends, in seconds."""
+    """The end of the axis."""
     lanes: tuple[Lane, ...]
     levels: tuple[Level, ...]
 
     @property
     def drawn(self) -> tuple[Lane, ...]:
-        """The lanes that have a place."""
-        return self.lanes[:MOST_LANES]
+        return self.lanes[:MAX_LANES]
 
     @property
     def left_out(self) -> str:
-        """What is not drawn, in words; empty where everything is."""
-        more = len(self.lanes) - len(self.drawn)
-        return f"and {more:,} more, which start later or never" if more else ""
+        """A note on the lanes beyond the limit; may be empty."""
+        rest = len(self.lanes) - len(self.drawn)
+        return f"and {rest:,} more, which start later or never" if rest else ""
 
 
 def ticks(until: float, about: int) -> list[tuple[float, str]]:
-    """Round times up to `until`, about so many, each with its name: `30m`, `2h`."""
-    step = next((each for each in _STEPS if until / each <= about), 86400 * max(1, round(until / 86400 / about)))
+    """Return about this many round times up to `until`, with their labels, such as `30m` or `2h`."""
+    step = next((step for step in _STEPS if until / step <= about), 86400 * max(1, round(until / 86400 / about)))
     size, unit = next((size, unit) for size, unit in _UNITS if step % size == 0)
-    return [(place * step, f"{place * step // size}{unit}") for place in range(int(until // step) + 1)]
+    return [(index * step, f"{index * step // size}{unit}") for index in range(int(until // step) + 1)]
 
 
 def stairs(steps: Sequence[tuple[float, float]], until: float) -> tuple[list[float], list[float]]:
-    """Values, and the edges between which they hold, from 0 to `until`."""
-    inside = [(at, used) for at, used in steps if at < until]
+    """Return the values of a step function from 0 to `until`, and the edges between them."""
+    inside = [(time, value) for time, value in steps if time < until]
     if not inside or inside[0][0] > 0:
         inside.insert(0, (0.0, 0.0))
-    edges = [at for at, _ in inside] + [until]
-    return [used for _, used in inside], edges
+    return [value for _, value in inside], [*(time for time, _ in inside), until]

@@ -1,41 +1,28 @@
-"""A Gantt chart as a page: rows that fit a phone and a desk, without a script or a network."""
+"""A Gantt chart as a page for phones and desktops, without scripts or network access."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from trainstack.reports import page
-from trainstack.reports.charts import COLOURS
+from trainstack.reports.charts import COLORS
 from trainstack.reports.gantt import Gantt, Lane, Level, Piece, stairs, ticks
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bar:
-    """A part of a lane; places and colours are CSS."""
+class Bar(NamedTuple):
+    """A part of a lane as CSS values: its class, its position and, except for a dashed line, its colors."""
 
     kind: str
-    """Its class in the style sheet."""
     left: str
     width: str
     upper: str = ""
-    """The colour of its upper half; none for a dashed line."""
     lower: str = ""
-    words: str = ""
-    """Shown where a mouse points at it."""
+    label: str = ""
 
 
 def html(
     gantt: Gantt, sentences: Sequence[str], head: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str]
 ) -> str:
-    """The page.
-
-    Args:
-        gantt: what is drawn.
-        sentences: the summary above it.
-        head: of the table, and
-        rows: below it.
-        notes: what a person should know.
-
-    """
+    """Return the page: `sentences`, the chart, a table of `head` and `rows`, and `notes`."""
     marks = [(_percent(seconds, gantt.until), text) for seconds, text in ticks(gantt.until, 5)]
     return page.render(
         "gantt",
@@ -53,7 +40,7 @@ def html(
 
 
 def _bars(lane: Lane, until: float) -> Iterator[Bar]:
-    """The pieces of a lane, and a dashed line for each time in which it waits."""
+    """Yield the pieces of a lane, and a dashed line for each wait."""
     since = lane.since
     for piece in lane.pieces:
         yield from _wait(since, piece.start, until)
@@ -70,27 +57,27 @@ def _wait(since: float | None, start: float, until: float) -> Iterator[Bar]:
 
 
 def _bar(piece: Piece, until: float) -> Bar:
-    """A bar in the first and the last of the piece's colours, one above the other."""
+    """Return a bar in the first and the last of the piece's colors, one above the other."""
     begin = max(0.0, piece.start)
     return Bar(
         kind="run endless" if piece.end is None else "run uncertain" if piece.uncertain else "run",
         left=_percent(begin, until),
         width=_percent((until if piece.end is None else piece.end) - begin, until),
-        upper=_colour(piece.colours[0]),
-        lower=_colour(piece.colours[-1]),
-        words=piece.words,
+        upper=_color(piece.colors[0]),
+        lower=_color(piece.colors[-1]),
+        label=piece.label,
     )
 
 
 def _area(level: Level, until: float) -> dict[str, str]:
-    """Paths of an SVG that is 1000 wide and 100 high."""
+    """Return paths for an SVG with a size of 1000 by 100."""
     values, edges = stairs(level.steps, until)
-    top = max([level.most, *values]) or 1
+    top = max([level.capacity, *values]) or 1
     steps = (f"H{1000 * left / until:.2f}V{_down(used, top)}" for left, used in zip(edges, values, strict=False))
     return {
         "path": f"M0 100{''.join(steps)}H1000V100Z",
-        "most": f"M0 {_down(level.most, top)}H1000",
-        "colour": _colour(level.colour),
+        "capacity": f"M0 {_down(level.capacity, top)}H1000",
+        "color": _color(level.color),
     }
 
 
@@ -98,8 +85,8 @@ def _down(amount: float, top: float) -> str:
     return f"{100 - 100 * amount / top:.2f}"
 
 
-def _colour(place: int) -> str:
-    return f"var(--series-{place % len(COLOURS)})"
+def _color(index: int) -> str:
+    return f"var(--series-{index % len(COLORS)})"
 
 
 def _percent(seconds: float, until: float) -> str:

@@ -1,4 +1,4 @@
-"""Pages: one HTML file each, which loads nothing, from the templates in `templates/`."""
+"""Render pages from `templates/`: single HTML files that load no other resource."""
 
 from functools import cache
 from typing import Any
@@ -9,7 +9,7 @@ from trainstack.reports import charts
 
 
 def render(template: str, title: str, **values: Any) -> str:
-    """The page of a template. The engine escapes every value, so names from files and logs stay text."""
+    """Render a template. Every value is escaped, so names from files and logs remain text."""
     page = _templates().get_template(f"{template}.html.j2")
     return page.render(title=title, light=charts.variables(), dark=charts.variables(dark=True), **values)
 

@@ -1,4 +1,4 @@
-"""A run's figures: from its fetched record, or from its pods' logs."""
+"""The figures of a run, from its fetched record or its pods' logs."""
 
 import json
 import re
@@ -15,82 +15,82 @@ from trainstack.runs.logs.training_log import Epoch, Log, epoch_of, parse
 
 _LOG_NAME = re.compile(r"rank-(?P<rank>\d+)\..*\.log")
 METRICS = "result/metrics.jsonl"
-"""What a program tells of itself: a line of JSON for each epoch, and a last one for the test."""
+"""Written by the program: a line of JSON for each epoch, and a last one for the test data."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Definition:
-    """What a run was made of, as far as it is known. None is what nothing tells."""
+    """The inputs of a run; None if unknown."""
 
     image: str | None = None
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
     seed: int | None = None
     data: str | None = None
-    """The sha256 of the data's manifest."""
+    """The data manifest's sha256."""
     revision: str | None = None
-    """The commit of the code that was checked out into the pods; None also where there was none."""
+    """The commit that was checked out into the pods, if any."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One run."""
-
     run_id: str
     workload: str
     source: Literal["record", "logs"]
-    """Its record, or its pods' logs."""
     finished: bool
-    """It has succeeded; else its figures are those so far."""
+    """True if the run succeeded; otherwise its figures are incomplete."""
     world_size: int
-    """How many replicas train together."""
+    """The number of replicas that train together."""
     logs: Mapping[int, Log]
-    """By rank; of a rank that is not in it no log was found."""
+    """By rank; only ranks whose logs were found."""
     epochs: Mapping[int, Epoch]
-    """Those of rank 0, by number; with what the metrics tell of them."""
+    """By number, from the log of rank 0 and the metrics."""
     test_loss: float | None
     test_accuracy: float | None
     definition: Definition | None
-    """None: nothing tells."""
+    """None if unknown."""
     notes: tuple[str, ...] = ()
-    """What a person should know of where the figures come from."""
+    """Remarks on the origin of the figures."""
     placements: tuple[Placement, ...] = ()
-    """Where and when it ran; none where nothing tells that."""
+    """When and where the run ran; empty if unknown."""
 
     @property
     def steps(self) -> dict[int, int | None]:
-        """The steps of each replica over all epochs, by rank; None where its log is missing, partial or tells none."""
+        """The total steps of each replica, by rank; None if its log is missing, partial or without steps."""
         partial = self.partial
         return {rank: None if rank in partial else _steps(self.logs.get(rank)) for rank in range(self.world_size)}
 
     @property
     def partial(self) -> list[int]:
-        """The ranks whose logs lack an epoch, before their last, that another's log tells of.
+        """The ranks whose logs lack an epoch, before their last one, that another log has.
 
-        Their containers were started again more than once, say, and the first logs are gone.
+        For example, their containers restarted more than once and the first logs are lost.
         """
-        told = {rank: {number for number, each in log.epochs.items() if each.steps} for rank, log in self.logs.items()}
-        every = set().union(*told.values())
-        return sorted(rank for rank, own in told.items() if any(each < max(own, default=0) for each in every - own))
+        epochs = {
+            rank: {number for number, epoch in log.epochs.items() if epoch.steps} for rank, log in self.logs.items()
+        }
+        every = set().union(*epochs.values())
+        return sorted(
+            rank for rank, own in epochs.items() if any(number < max(own, default=0) for number in every - own)
+        )
 
     @property
     def counted(self) -> str:
-        """What counts as a step."""
+        """The unit of `steps`, such as `progress lines`."""
         return next((log.counted for log in self.logs.values() if log.epochs), "steps")
 
     @property
     def silent(self) -> list[int]:
-        """The ranks whose logs were not found."""
         return [rank for rank in range(self.world_size) if rank not in self.logs]
 
     @property
     def loss(self) -> float | None:
-        """On the test images; where nothing tells that, on the held-out images after the last epoch."""
+        """On the test images; if unknown, on the held-out images after the last epoch."""
         return self._last("loss") if self.test_loss is None else self.test_loss
 
     @property
     def accuracy(self) -> float | None:
-        """Likewise, 0 to 1."""
+        """From 0 to 1, of the same images as `loss`."""
         return self._last("accuracy") if self.test_accuracy is None else self.test_accuracy
 
     def _last(self, name: Literal["loss", "accuracy"]) -> float | None:
@@ -99,40 +99,40 @@ class Run:
 
     @property
     def seconds_per_epoch(self) -> float | None:
-        """The median, which one slow epoch, as the first often is, does not move."""
+        """The median, because the first epoch is often slow."""
         known = [epoch.seconds for epoch in self.epochs.values() if epoch.seconds is not None]
         return median(known) if known else None
 
 
 def from_record(folder: Path, run_id: str) -> Run:
-    """Read a fetched record. Raises ReportError where it is none."""
-    facts = _run_json(folder)
+    """Read a fetched record. Raises ReportError."""
+    record = _run_json(folder)
     texts: dict[int, list[str]] = {}
     for file in sorted((folder / "logs").glob("*.log")):
         if match := _LOG_NAME.fullmatch(file.name):
             texts.setdefault(int(match["rank"]), []).append(file.read_text(encoding="utf-8", errors="replace"))
-    # A run that was resumed has a log of each attempt.
+    # A resumed run has a log for each attempt.
     logs = {rank: parse("\n".join(parts).split("\n")) for rank, parts in texts.items()}
     metrics = read_metrics(folder)
-    told: dict[str, float] = {}
-    epochs = dict(logs[0].epochs) if 0 in logs else {}
+    test: dict[str, float] = {}
+    first = logs.get(0, Log(epochs={}))
+    epochs = dict(first.epochs)
     for line in metrics:
-        told.update(line)
+        test.update(line)
         if "epoch" in line and "test_accuracy" not in line:
             number = int(line["epoch"])
             epochs[number] = epochs.get(number, Epoch()).with_(epoch_of(line))
-    definition = facts.get("definition") or {}
-    first = logs.get(0)
+    definition = record.get("definition") or {}
     return Run(
         run_id=run_id,
         workload=str(definition.get("workload") or run_id.rpartition("-")[0]),
         source="record",
-        finished=facts.get("state") == "succeeded",
-        world_size=int(facts.get("world_size") or (first and first.world_size) or 1),
+        finished=record.get("state") == "succeeded",
+        world_size=int(record.get("world_size") or first.world_size or 1),
         logs=logs,
         epochs=dict(sorted(epochs.items())),
-        test_loss=told.get("test_loss", first.test_loss if first else None),
-        test_accuracy=told.get("test_accuracy", first.test_accuracy if first else None),
+        test_loss=test.get("test_loss", first.test_loss),
+        test_accuracy=test.get("test_accuracy", first.test_accuracy),
         definition=Definition(
             image=definition.get("image"),
             command=tuple(definition.get("command") or ()),
@@ -141,8 +141,8 @@ def from_record(folder: Path, run_id: str) -> Run:
             data=definition.get("data"),
             revision=(definition.get("code") or {}).get("revision"),
         ),
-        notes=() if metrics or facts.get("state") != "succeeded" else (f"wrote no {METRICS}: its log alone tells",),
-        placements=_placements(facts),
+        notes=() if metrics or record.get("state") != "succeeded" else (f"no {METRICS}; its figures are from its log",),
+        placements=_placements(record),
     )
 
 
@@ -157,31 +157,23 @@ def from_logs(
     notes: Sequence[str] = (),
     placements: Sequence[Placement] = (),
 ) -> Run:
-    """Read the logs of a run that is not recorded.
+    """Read the logs of a run without a record.
 
-    Args:
-        run_id: the run.
-        texts: by rank, its pod's log as the API server gives it with timestamps.
-        workload: its name.
-        finished: whether it has succeeded.
-        world_size: as its pods were told; None: as its log tells, else 1.
-        definition: what its pods run.
-        notes: what there is to say of where the logs come from.
-        placements: where and when its pods ran.
-
+    `texts` are the logs by rank, as the API server returns them with timestamps. Without a `world_size` from the pods,
+    the log's is used, or 1.
     """
     logs = {rank: parse(text.split("\n"), timestamps=True) for rank, text in texts.items()}
-    first = logs.get(0)
+    first = logs.get(0, Log(epochs={}))
     return Run(
         run_id=run_id,
         workload=workload,
         source="logs",
         finished=finished,
-        world_size=world_size or (first.world_size if first else None) or 1,
+        world_size=world_size or first.world_size or 1,
         logs=logs,
-        epochs=first.epochs if first else {},
-        test_loss=first.test_loss if first else None,
-        test_accuracy=first.test_accuracy if first else None,
+        epochs=first.epochs,
+        test_loss=first.test_loss,
+        test_accuracy=first.test_accuracy,
         definition=definition,
         notes=tuple(notes),
         placements=tuple(placements),
@@ -189,16 +181,15 @@ def from_logs(
 
 
 def with_logs(run: Run, texts: Mapping[int, str]) -> Run:
-    """A run from its record, with the logs of those ranks that had no volume to write theirs to."""
+    """Add the logs of ranks without a volume to a run from its record."""
     more = {rank: parse(text.split("\n"), timestamps=True) for rank, text in texts.items() if rank not in run.logs}
     return replace(run, logs={**run.logs, **more})
 
 
-def _placements(facts: Mapping[str, Any]) -> tuple[Placement, ...]:
-    """When a recorded run ran: its record does not name nodes."""
-    if not (facts.get("started") and facts.get("finished")):
+def _placements(record: Mapping[str, Any]) -> tuple[Placement, ...]:
+    if not (record.get("started") and record.get("finished")):
         return ()
-    start, end = (datetime.fromisoformat(str(facts[name])) for name in ("started", "finished"))
+    start, end = (datetime.fromisoformat(str(record[name])) for name in ("started", "finished"))
     return (Placement(None, start, end),)
 
 
@@ -210,24 +201,23 @@ def _steps(log: Log | None) -> int | None:
 def _run_json(folder: Path) -> dict[str, Any]:
     file = folder / "run.json"
     try:
-        facts = json.loads(file.read_text(encoding="utf-8"))
+        record = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        parts = sorted(each.parent.name for each in folder.glob("*/run.json"))
-        if parts:
+        if parts := sorted(part.parent.name for part in folder.glob("*/run.json")):
             raise ReportError(
-                f"{folder} holds {len(parts)} records, one for each completion of the Job: name one, such as "
+                f"{folder} has {len(parts)} records, one for each completion of the Job: select one, such as "
                 f"{folder.name}/{parts[0]}"
             ) from None
-        raise ReportError(f"{folder} is no record: it has no run.json. Remove it and fetch the run again") from None
+        raise ReportError(f"{folder} is not a record: it has no run.json. Remove it and fetch the run again") from None
     except (OSError, ValueError) as error:
         raise ReportError(f"{file} cannot be read ({error}). Remove {folder} and fetch the run again") from error
-    if not isinstance(facts, dict):
-        raise ReportError(f"{file} is no JSON object. Remove {folder} and fetch the run again")
-    return facts
+    if not isinstance(record, dict):
+        raise ReportError(f"{file} is not a JSON object. Remove {folder} and fetch the run again")
+    return record
 
 
 def read_metrics(folder: Path) -> list[dict[str, float]]:
-    """The numbers of each line of a record's metrics; none where it has no such file. Raises ReportError."""
+    """Return the numbers of each line of a record's metrics; empty without such a file. Raises ReportError."""
     file = folder / METRICS
     if not file.is_file():
         return []
@@ -236,16 +226,18 @@ def read_metrics(folder: Path) -> list[dict[str, float]]:
 
 
 def metrics_of(text: str, file: str) -> list[dict[str, Any]]:
-    """The lines of a file of metrics. Raises ReportError, which names file and line."""
+    """Return the lines of a file of metrics. Raises ReportError with file and line."""
     found = []
-    # Not splitlines: JSON may hold what else ends a line.
+    # Not splitlines: it also splits at characters that JSON strings may contain.
     text = text.removesuffix("\n")
     for index, line in enumerate(text.split("\n") if text else (), start=1):
         try:
             values = json.loads(line)
         except ValueError as error:
-            raise ReportError(f"{file}:{index}: no JSON ({error}): {line[:80]!r}. Each line is an object") from error
+            raise ReportError(
+                f"{file}:{index}: invalid JSON ({error}): {line[:80]!r}. Each line must be an object"
+            ) from error
         if not isinstance(values, dict):
-            raise ReportError(f"{file}:{index}: no JSON object: {line[:80]!r}")
+            raise ReportError(f"{file}:{index}: not a JSON object: {line[:80]!r}")
         found.append(values)
     return found

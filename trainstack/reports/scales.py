@@ -1,4 +1,4 @@
-"""Scales of parameters: of numbers, or of listed values."""
+"""Scales for the values of a parameter: numbers, or listed values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,39 +10,36 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
 from trainstack.reports.charts import short
 
-_RUN_AWAY = 10.0
-"""Values beyond the middle half by this many times its range would hide the differences of all others."""
+_OUTLIER = 10.0
+"""Values this many interquartile ranges outside the quartiles would hide all other differences."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """A parameter as a scale: where its values lie."""
-
     name: str
     kind: Literal["linear", "log", "listed"]
-    """`listed`: its values are drawn in the order of `labels`."""
+    """`listed`: values are drawn in the order of `labels`."""
     labels: tuple[str, ...] = ()
     whole: bool = False
-    """Its values are whole numbers."""
+    """True if the values are whole numbers."""
     cut: bool = False
-    """It ends before values that run away."""
+    """True if outliers are outside the scale."""
 
     @property
-    def words(self) -> str:
-        """What stands beside it."""
+    def label(self) -> str:
+        """The parameter's name, and the kind of scale."""
         return f"{self.name}, logarithmic" if self.kind == "log" else self.name
 
     @property
     def marks(self) -> list[str]:
-        """The labels, as far as there is room for them."""
         return [short(label, 12) for label in self.labels]
 
     def number(self, value: float | str) -> float:
-        """A value as the axis has it: a label is its place in the list."""
+        """Return the position of a value on the axis; that of a label is its index."""
         return self.labels.index(value) if isinstance(value, str) else value
 
     def mark(self, axes: Axes, low: float, high: float) -> None:
-        """Let the x axis of a plot run from `low` to `high`, and mark round numbers, or the labels."""
+        """Set the x axis to the range from `low` to `high`, with ticks at round numbers or at the labels."""
         axis = axes.xaxis
         if self.kind == "listed":
             axes.set_xticks(range(len(self.labels)), self.marks)
@@ -61,10 +58,10 @@ class Scale:
             axes.set_xticks([low])
 
 
-def readable(values: Sequence[float], shown: Sequence[float] = ()) -> tuple[float, float]:
-    """The least and the greatest value to show: those that run away, as losses do, would squeeze the others.
+def readable(values: Sequence[float], included: Sequence[float] = ()) -> tuple[float, float]:
+    """Return the range without outliers, such as diverged losses, but with all `included` values.
 
-    `values` are finite and not empty; those in `shown` are shown in any case.
+    `values` are finite and not empty.
     """
-    (stats,) = boxplot_stats(values, whis=_RUN_AWAY, autorange=True)
-    return min([float(stats["whislo"]), *shown]), max([float(stats["whishi"]), *shown])
+    (stats,) = boxplot_stats(values, whis=_OUTLIER, autorange=True)
+    return min([float(stats["whislo"]), *included]), max([float(stats["whishi"]), *included])

@@ -1,4 +1,4 @@
-"""A sweep's results as columns, for CSV and Parquet: a row a trial."""
+"""A sweep's results as columns for CSV and Parquet, with a row for each trial."""
 
 import csv
 import io
@@ -19,59 +19,58 @@ Cell = Value | None
 
 @dataclass(frozen=True)
 class Column:
-    """One fact of every trial, in the order of their numbers; None where a trial has none."""
+    """One value for each trial, in the order of their numbers."""
 
     name: str
     type: type[bool] | type[int] | type[float] | type[str]
-    """Of every cell."""
     cells: tuple[Cell, ...]
 
 
 def columns(space: Space, ranking: Ranking) -> list[Column]:
-    """All that there is to say of each trial: its set, how it went, and the figures of the line that counts.
+    """Return the outcome, `parameters.<name>` and `metrics.<name>` of each trial.
 
-    Parameters are named `parameters.<name>`, figures `metrics.<name>`. Those of the test data are not in it: trials are
-    compared without them.
+    The metrics are those of the epoch that a trial is compared by, without the test data's: trials are compared without
+    these.
     """
-    ranked = {each.result.number: each for each in ranking.ranked}
-    results = sorted(
-        [*(each.result for each in ranking.ranked), *(each.result for each in ranking.unranked)],
-        key=lambda each: each.number,
-    )
-    facts = [_facts(each, ranked.get(each.number)) for each in results]
-    figures = [_figures(ranked.get(each.number)) for each in results]
-    names = dict.fromkeys(name for each in figures for name in each)
+    ranked = {trial.result.number: trial for trial in ranking.ranked}
+    results = [trial.result for trial in ranking.ranked] + [trial.result for trial in ranking.unranked]
+    results.sort(key=lambda result: result.number)
+    outcomes = [_outcome(result, ranked.get(result.number)) for result in results]
+    metrics = [_metrics(ranked.get(result.number)) for result in results]
+    names = dict.fromkeys(name for row in metrics for name in row)
     return [
-        *(_column(name, [each[name] for each in facts]) for name in (facts[0] if facts else ())),
-        *(_column(f"parameters.{name}", [each.parameters.get(name) for each in results]) for name in space.parameters),
-        *(_column(f"metrics.{name}", [each.get(name) for each in figures]) for name in names),
+        *(_column(name, [row[name] for row in outcomes]) for name in (outcomes[0] if outcomes else ())),
+        *(_column(f"parameters.{name}", [one.parameters.get(name) for one in results]) for name in space.parameters),
+        *(_column(f"metrics.{name}", [row.get(name) for row in metrics]) for name in names),
     ]
 
 
 def as_csv(found: Sequence[Column]) -> str:
-    """With a line of names; what a trial has not is empty."""
+    """Return CSV with a header; missing values are empty."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(column.name for column in found)
-    writer.writerows(zip(*(map(_written, column.cells) for column in found), strict=True))
+    writer.writerows(zip(*(map(_text, column.cells) for column in found), strict=True))
     return file.getvalue()
 
 
 def as_parquet(found: Sequence[Column]) -> bytes:
-    """One row group; what a trial has not is null."""
-    from arro3.core import Array, DataType, Table  # noqa: PLC0415 (11 MB of library, for those who ask for this)
+    """Return Parquet with one row group; missing values are null."""
+    from arro3.core import Array, DataType, Table  # noqa: PLC0415 (11 MB of library that only this format needs)
     from arro3.io import write_parquet  # noqa: PLC0415 (as above)
 
     types = {bool: DataType.bool(), int: DataType.int64(), float: DataType.float64(), str: DataType.string()}
     file = io.BytesIO()
-    write_parquet(Table.from_pydict({each.name: Array(list(each.cells), types[each.type]) for each in found}), file)
+    write_parquet(
+        Table.from_pydict({column.name: Array(list(column.cells), types[column.type]) for column in found}), file
+    )
     return file.getvalue()
 
 
-def _facts(result: TrialResult, ranked: Ranked | None) -> dict[str, Cell]:
-    began, ended = (
-        None if each is None else each.astimezone(UTC).isoformat().replace("+00:00", "Z")
-        for each in (result.started, result.finished)
+def _outcome(result: TrialResult, ranked: Ranked | None) -> dict[str, Cell]:
+    started, finished = (
+        None if time is None else time.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        for time in (result.started, result.finished)
     )
     return {
         "number": result.number,
@@ -82,26 +81,20 @@ def _facts(result: TrialResult, ranked: Ranked | None) -> dict[str, Cell]:
         "place": ranked.place if ranked else None,
         "objective": ranked.value if ranked else None,
         "epoch": ranked.epoch if ranked else None,
-        "started": began,
-        "finished": ended,
+        "started": started,
+        "finished": finished,
         "seconds": seconds_of(result),
         "attempts": result.attempts,
     }
 
 
-_TYPES: dict[str, Any] = {
-    "number": int,
-    "place": int,
-    "epoch": int,
-    "attempts": int,
-    "objective": float,
-    "seconds": float,
-}
-"""Of facts that may be missing in all trials."""
+_TYPES: dict[str, Any] = dict.fromkeys(("number", "place", "epoch", "attempts"), int) | dict.fromkeys(
+    ("objective", "seconds"), float
+)
+"""Of columns without any value."""
 
 
-def _figures(ranked: Ranked | None) -> dict[str, Cell]:
-    """The figures of the line that counts."""
+def _metrics(ranked: Ranked | None) -> dict[str, Cell]:
     if ranked is None:
         return {}
     return {
@@ -112,24 +105,22 @@ def _figures(ranked: Ranked | None) -> dict[str, Cell]:
 
 
 def _column(name: str, cells: Sequence[Cell]) -> Column:
-    """With one type for all cells: numbers of both kinds are written as floats, whatever else is mixed as text.
+    """Return a column of one type: integers and floats become floats, other mixtures text.
 
-    A whole number of more than 64 bits, which a program may write to its metrics, makes its column text too.
+    An integer of more than 64 bits, which a program may write to its metrics, also makes its column text.
     """
-    there = {type(each) for each in cells if each is not None}
-    if not there:
+    types = {type(cell) for cell in cells if cell is not None}
+    if not types:
         return Column(name, _TYPES.get(name, str), tuple(cells))
-    held = all(LEAST_WHOLE <= each <= GREATEST_WHOLE for each in cells if isinstance(each, int))
-    if len(there) == 1 and held:
-        (one,) = there
-        return Column(name, one, tuple(cells))
-    if there == {int, float} and held:
-        return Column(name, float, tuple(None if each is None else float(each) for each in cells))
-    return Column(name, str, tuple(None if each is None else _written(each) for each in cells))
+    if all(LEAST_WHOLE <= cell <= GREATEST_WHOLE for cell in cells if isinstance(cell, int)):
+        if len(types) == 1:
+            return Column(name, types.pop(), tuple(cells))
+        if types == {int, float}:
+            return Column(name, float, tuple(None if cell is None else float(cell) for cell in cells))
+    return Column(name, str, tuple(None if cell is None else _text(cell) for cell in cells))
 
 
-def _written(cell: Cell) -> str:
-    """As the files of a sweep have it."""
+def _text(cell: Cell) -> str:
     if cell is None:
         return ""
     return cell if isinstance(cell, str) else json.dumps(cell)

@@ -1,4 +1,4 @@
-"""A sweep as panels: learning curves, parallel coordinates, the objective against each parameter, importance."""
+"""The panels of a sweep: learning curves, parallel coordinates, objective by parameter, importance."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,54 +14,49 @@ from trainstack.settings.search_space.space import Parameter, Space
 from trainstack.sweeps.search.ranking import Ranked, Ranking
 from trainstack.sweeps.search.results import TrialResult, number
 
-_COLOURS = (1, 0, 2, 3, 4)
-"""Of the curves that have a name, the best's first: that which marks it in the other pictures too."""
-NAMED = len(_COLOURS)
-"""Curves of so many trials, the best, have a name."""
-_METRIC, _TITLE, _WORDS = 14, 27, 32
-"""Letters that there is room for: of the metric in a title, of it and a parameter together, and of it below a title."""
+_COLORS = (1, 0, 2, 3, 4)
+"""Of the named curves. The first marks the best trial in the other charts, too."""
+NAMED = len(_COLORS)
+"""The number of best trials whose curves have a name."""
+_METRIC, _TITLE, _SUBTITLE = 14, 27, 32
+"""Maximum lengths: the metric in a title, the metric and a parameter together, and the metric in a subtitle."""
 
 
 def pictures(space: Space, ranking: Ranking, importance: Mapping[str, float]) -> dict[str, list[Panel]]:
-    """The panels of each picture, by its name as a file; a picture of what nobody knows is left out.
+    """Return the panels of each picture by its file name; pictures without data are left out.
 
-    Args:
-        space: what the sets were made from.
-        ranking: all trials.
-        importance: the share of each parameter, as far as that is known.
-
+    `importance` has the share of each parameter, if known.
     """
     varied = [name for name in space.parameters if _varies(name, ranking.ranked)]
-    drawn: dict[str, list[Panel]] = {
+    found: dict[str, list[Panel]] = {
         "learning-curves": _curves(ranking),
         "parallel-coordinates": _parallel(space, ranking, varied),
         "importance": _importance(importance),
         "parameters": _against(space, ranking, varied),
     }
-    return {name: panels for name, panels in drawn.items() if panels}
+    return {name: panels for name, panels in found.items() if panels}
 
 
 def _curves(ranking: Ranking) -> list[Panel]:
     objective = ranking.objective
     named = [
-        _curve(each.result, objective.metric, each, colour)
-        for each, colour in zip(ranking.ranked, _COLOURS, strict=False)
+        _curve(trial.result, objective.metric, trial, color)
+        for trial, color in zip(ranking.ranked, _COLORS, strict=False)
     ]
-    rest = [*(each.result for each in ranking.ranked[len(named) :]), *(each.result for each in ranking.unranked)]
-    curves = [*named, *(_curve(each, objective.metric) for each in rest)]
+    rest = [trial.result for trial in ranking.ranked[NAMED:]] + [trial.result for trial in ranking.unranked]
+    curves = [*named, *(_curve(result, objective.metric) for result in rest)]
     if not any(curve.points for curve in curves):
         return []
     return [
         Curves(
             title="Learning curves",
-            x_axis="epoch",
-            y_axis=f"{short(objective.metric, _WORDS)}, the dot is what counts",
+            y_axis=f"{short(objective.metric, _SUBTITLE)}; dot: compared value",
             curves=tuple(curves),
         )
     ]
 
 
-def _curve(result: TrialResult, metric: str, ranked: Ranked | None = None, colour: int = 0) -> Curve:
+def _curve(result: TrialResult, metric: str, ranked: Ranked | None = None, color: int = 0) -> Curve:
     points = {
         _epoch(line, index): value
         for index, line in enumerate(result.metrics, 1)
@@ -70,12 +65,12 @@ def _curve(result: TrialResult, metric: str, ranked: Ranked | None = None, colou
     if ranked is None:
         return Curve(points=points)
     index = next(index for index, line in enumerate(result.metrics, 1) if line is ranked.line)
-    counts = (_epoch(ranked.line, index), ranked.value)
-    return Curve(points=points, name=f"trial {result.number}", colour=colour, counts=counts)
+    compared = (_epoch(ranked.line, index), ranked.value)
+    return Curve(points=points, name=f"trial {result.number}", color=color, compared=compared)
 
 
 def _epoch(line: Mapping[str, Any], index: int) -> int:
-    """That which the line says, else its place."""
+    """Return the line's epoch, or its index if it has none."""
     epoch = number(line.get("epoch"))
     return index if epoch is None else int(epoch)
 
@@ -88,14 +83,14 @@ def _parallel(space: Space, ranking: Ranking, varied: Sequence[str]) -> list[Pan
     objective = Scale(name=ranking.objective.metric, kind="linear", cut=True)
     tracks = tuple(
         Track(
-            places=(*(_place(each.result.parameters.get(scale.name), scale) for scale in scales), each.value),
-            strength=1 - (each.place - 1) / (len(ranked) - 1),
-            best=each is ranking.best,
+            values=(*(_value(trial.result.parameters.get(scale.name), scale) for scale in scales), trial.value),
+            strength=1 - (trial.place - 1) / (len(ranked) - 1),
+            best=trial is ranking.best,
         )
-        for each in ranked
+        for trial in ranked
     )
-    words = f"a line a trial: the better, the stronger; thick: trial {ranked[0].result.number}, the best"
-    return [Parallel(title="Parallel coordinates", words=words, scales=(*scales, objective), tracks=tracks)]
+    subtitle = f"one line per trial, better ones stronger; thick: trial {ranked[0].result.number}, the best"
+    return [Parallel(title="Parallel coordinates", subtitle=subtitle, scales=(*scales, objective), tracks=tracks)]
 
 
 def _against(space: Space, ranking: Ranking, varied: Sequence[str]) -> list[Panel]:
@@ -104,16 +99,16 @@ def _against(space: Space, ranking: Ranking, varied: Sequence[str]) -> list[Pane
     for name in varied:
         scale = _scale(name, space.parameters[name], ranking.ranked)
         points = {
-            each.result.number: Point(x=place, y=each.value)
-            for each in ranking.ranked
-            if (place := _place(each.result.parameters.get(name), scale)) is not None
+            trial.result.number: Point(x=value, y=trial.value)
+            for trial in ranking.ranked
+            if (value := _value(trial.result.parameters.get(name), scale)) is not None
         }
         best = ranking.ranked[0].result
         found.append(
             Points(
                 title=f"{metric} against {short(name, _TITLE - len(metric))}",
                 scale=scale,
-                y_axis=short(ranking.objective.metric, _WORDS),
+                y_axis=short(ranking.objective.metric, _SUBTITLE),
                 points=tuple(points.values()),
                 best=points.get(best.number),
                 best_name=f"trial {best.number}",
@@ -126,28 +121,28 @@ def _importance(importance: Mapping[str, float]) -> list[Panel]:
     if not importance:
         return []
     groups = tuple(
-        Group(name=name, colour=0, bars=(Bar(value=100 * share, text=f"{100 * share:.0f} %"),))
+        Group(name=name, color=0, bars=(Bar(value=100 * share, text=f"{100 * share:.0f} %"),))
         for name, share in importance.items()
     )
-    return [Bars(title="Importance of the parameters", axis="% of what sets the best trials apart", groups=groups)]
+    return [Bars(title="Importance of the parameters", axis="% of what distinguishes the best trials", groups=groups)]
 
 
 def _varies(name: str, ranked: Sequence[Ranked]) -> bool:
-    values = [each.result.parameters.get(name) for each in ranked]
+    values = [trial.result.parameters.get(name) for trial in ranked]
     return any(value != values[0] for value in values)
 
 
 def _scale(name: str, parameter: Parameter, ranked: Sequence[Ranked]) -> Scale:
     if parameter.choices:
-        there = {text_of(each.result.parameters[name]) for each in ranked if name in each.result.parameters}
-        labels = [text_of(each) for each in parameter.choices]
-        return Scale(name=name, kind="listed", labels=tuple(each for each in labels if each in there))
+        used = {text_of(trial.result.parameters[name]) for trial in ranked if name in trial.result.parameters}
+        labels = tuple(label for choice in parameter.choices if (label := text_of(choice)) in used)
+        return Scale(name=name, kind="listed", labels=labels)
     ranges = (parameter.int_range, parameter.float_range)
-    log = parameter.log_uniform or parameter.log_normal or any(each is not None and each.log for each in ranges)
+    log = parameter.log_uniform or parameter.log_normal or any(spread is not None and spread.log for spread in ranges)
     return Scale(name=name, kind="log" if log else "linear", whole=parameter.int_range is not None)
 
 
-def _place(value: Value | None, scale: Scale) -> float | str | None:
+def _value(value: Value | None, scale: Scale) -> float | str | None:
     if value is None:
         return None
     return text_of(value) if scale.kind == "listed" else float(value)

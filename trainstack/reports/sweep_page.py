@@ -1,4 +1,4 @@
-"""The report of a sweep: one page, and its pictures as PNGs."""
+"""The report of a sweep: one page, and its charts as PNGs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,31 +20,26 @@ from trainstack.sweeps.search.ranking import Ranking
 from trainstack.sweeps.search.results import TrialResult
 
 _SHOWN = 10
-"""Trials, and failed ones, that are not folded away."""
+"""The number of trials, and of failed trials, that are not folded."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """What is reported of a sweep."""
+    """All trials of a sweep, their ranking, and each parameter's importance, if known."""
 
     name: str
     space: Space
     results: Sequence[TrialResult]
-    """All trials."""
     ranking: Ranking
-    """Of the same."""
     importance: Mapping[str, float]
-    """The share of each parameter; empty where nothing tells."""
 
 
 def pngs(sweep: Sweep) -> dict[str, bytes]:
-    """The pictures, by the names of their files; without those that nothing is known for."""
-    drawn = pictures(sweep.space, sweep.ranking, sweep.importance)
-    return {f"{name}.png": charts.png(panels) for name, panels in drawn.items()}
+    found = pictures(sweep.space, sweep.ranking, sweep.importance)
+    return {f"{name}.png": charts.png(panels) for name, panels in found.items()}
 
 
 def html(sweep: Sweep) -> str:
-    """The page."""
     drawn = pictures(sweep.space, sweep.ranking, sweep.importance)
     svgs = [
         (f"{panel.title} of the sweep {sweep.name}", charts.svg(panel, f"{name}-{index}"))
@@ -70,25 +65,25 @@ def _sentences(sweep: Sweep) -> list[str]:
     ranking = sweep.ranking
     found = [counted(sweep.results), compared_by(ranking.objective)]
     if ranking.best is None:
-        found.append("no trial has succeeded and tells that figure yet, so there is no best")
+        found.append("no trial has succeeded and reported that metric yet, so there is no best trial")
     else:
         found += [best_in_words(ranking.best, ranking.objective), test_in_words(ranking.best)]
-    return [f"{each[0].upper()}{each[1:]}." for each in found if each]
+    return [f"{sentence[0].upper()}{sentence[1:]}." for sentence in found if sentence]
 
 
 def _reading(sweep: Sweep, drawn: Sequence[str]) -> list[str]:
-    """What the pictures mean, as far as they do not say it themselves, and why one is missing."""
+    """Return notes on the charts that need an explanation, and on the missing one."""
     ranked = len(sweep.ranking.ranked)
     if "importance" in drawn:
         importance = (
-            f"Importance compares how a parameter is spread among the best {best_trials(ranked)} trials with how it is "
-            f"among all {ranked} that count (PED-ANOVA, Optuna). It tells what mattered in this space, not how much a "
-            "value is better."
+            f"Importance compares the values of a parameter in the best {best_trials(ranked)} trials with those in all "
+            f"{ranked} ranked trials (PED-ANOVA, Optuna). It shows which parameters mattered in this space, not how "
+            "much better a value is."
         )
     else:
         importance = (
-            f"Importance is not shown: it takes at least {LEAST_TRIALS} trials that succeeded, whose values and sets "
-            f"differ; here are {ranked}."
+            f"Importance is not shown: it requires at least {LEAST_TRIALS} successful trials with different values and "
+            f"parameter sets; there are {ranked}."
         )
     grey = "learning-curves" in drawn and len(sweep.results) > NAMED
-    return [*["Grey curves are the other trials, also those that did not succeed."] * grey, importance]
+    return [*["Gray curves are the other trials, including unsuccessful ones."] * grey, importance]

@@ -10,7 +10,6 @@ _UNKNOWN = "-"
 
 
 def cells(comparison: Comparison) -> list[tuple[str, ...]]:
-    """The table's rows, below HEAD."""
     return [_cells(row, baseline=row is comparison.baseline) for row in comparison.rows]
 
 
@@ -29,7 +28,7 @@ def _cells(row: Row, *, baseline: bool) -> tuple[str, ...]:
 
 
 def as_json(comparison: Comparison) -> dict[str, Any]:
-    """The comparison for a program; what is not known, and what is no finite number, is null."""
+    """Return the comparison for programs; unknown values and values that are not finite are null."""
     return {
         "baseline": comparison.baseline.run.run_id,
         "runs": [

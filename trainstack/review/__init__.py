@@ -1,1 +1,1 @@
-"""What a change means: an environment's preview, or the difference of its files, as one comment of a pull request."""
+"""What a pull request changes: an environment's preview, or the difference of its files, as one comment."""

@@ -1,4 +1,4 @@
-"""Whether each run of an environment would be admitted, told from its files alone: on an idle cluster."""
+"""Whether each run of an environment would be admitted on an idle cluster, from its files alone."""
 
 from collections.abc import Iterable
 from typing import get_args
@@ -7,29 +7,26 @@ from trainstack.declared.declared import Declared
 from trainstack.kueue.admission_simulator import judged
 from trainstack.kueue.format import amounts, placed
 from trainstack.kueue.verdict import Outcome, Verdict
-from trainstack.review.report import MOST_NAMES, ReportedVerdict
+from trainstack.review.report import MAX_TEXT, ReportedVerdict
 from trainstack.review.secret import mask
 from trainstack.settings.model import Settings
 
 _WORST_FIRST = tuple(reversed(get_args(Outcome)))
 
 
-def verdicts(settings: Settings, hidden: Iterable[str] = ()) -> tuple[ReportedVerdict, ...]:
-    """The verdicts, the worst first; runs with the same one are told together.
-
-    `hidden`: values that must not be seen.
-    """
-    secrets = list(hidden)
-    alike: dict[ReportedVerdict, list[str]] = {}
+def verdicts(settings: Settings, secrets: Iterable[str] = ()) -> tuple[ReportedVerdict, ...]:
+    """Return the verdicts, the worst first, one for all runs that share it; `secrets` are masked."""
+    secrets = list(secrets)
+    runs: dict[ReportedVerdict, list[str]] = {}
     for verdict in judged(Declared(settings)):
-        alike.setdefault(_reported(verdict, secrets), []).append(mask(verdict.name, secrets)[:MOST_NAMES])
-    found = [said.model_copy(update={"runs": tuple(names)}) for said, names in alike.items()]
-    return tuple(sorted(found, key=lambda said: _WORST_FIRST.index(said.outcome)))
+        runs.setdefault(_reported(verdict, secrets), []).append(mask(verdict.name, secrets)[:MAX_TEXT])
+    found = [verdict.model_copy(update={"runs": tuple(names)}) for verdict, names in runs.items()]
+    return tuple(sorted(found, key=lambda verdict: _WORST_FIRST.index(verdict.outcome)))
 
 
 def _reported(verdict: Verdict, secrets: list[str]) -> ReportedVerdict:
     def short(text: str) -> str:
-        return mask(text, secrets)[:MOST_NAMES]
+        return mask(text, secrets)[:MAX_TEXT]
 
     return ReportedVerdict(
         outcome=verdict.outcome,

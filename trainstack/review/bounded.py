@@ -1,7 +1,7 @@
-"""Work in a separate process with limited time and memory, for files from untrusted authors.
+"""Run work on files of untrusted authors in a process with limited time and memory.
 
-The readers of settings have limits of their own, with messages that name file and line. These are a second line of
-defence: whatever files are combined to, the review ends, and reports that environment as not reviewed.
+The readers of settings have limits of their own, with messages that name file and line. This is a second line of
+defense: whatever the files contain, the review ends and reports the environment as not reviewed.
 """
 
 import multiprocessing
@@ -13,9 +13,9 @@ from typing import TypeVar
 Result = TypeVar("Result")
 
 SECONDS = 120
-"""Of wall-clock time for one environment; the largest of this project takes 3."""
+"""Wall-clock time for one environment; the largest of this project takes 3 s."""
 BYTES = 2 << 30
-"""Of address space; the largest of this project takes a quarter."""
+"""Address space; the largest environment of this project needs a quarter."""
 
 
 class BoundError(Exception):
@@ -25,34 +25,33 @@ class BoundError(Exception):
 def bounded(
     work: Callable[..., Result], *arguments: object, seconds: float = SECONDS, size_bytes: int = BYTES
 ) -> Result:
-    """The result of the work. Raises BoundError when it took too much.
+    """Return the result of `work`, which must be picklable, as must its arguments. Raises BoundError.
 
-    Work and arguments must be picklable. What the work raises is its own affair: it should return failures.
+    `work` must return its failures: an exception in it ends the process without a result.
     """
     context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_run, args=(theirs, size_bytes, work, arguments))
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_run, args=(sender, size_bytes, work, arguments))
     process.start()
-    theirs.close()
+    sender.close()
     try:
-        if not ours.poll(seconds):
-            raise BoundError(f"takes more than {seconds:g} s")
-        result: Result = ours.recv()
+        if not receiver.poll(seconds):
+            raise BoundError(f"took more than {seconds:g} s")
+        result: Result = receiver.recv()
     except (EOFError, OSError):
-        raise BoundError(f"takes more than {size_bytes >> 20} MiB of memory, or its process failed") from None
+        raise BoundError(f"took more than {size_bytes >> 20} MiB of memory, or its process failed") from None
     else:
         return result
     finally:
         process.kill()
         process.join()
-        ours.close()
+        receiver.close()
 
 
-def _run(to: Connection, size_bytes: int, work: Callable[..., object], arguments: tuple[object, ...]) -> None:
+def _run(sender: Connection, size_bytes: int, work: Callable[..., object], arguments: tuple[object, ...]) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (size_bytes, size_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
-        to.send(work(*arguments))
+        sender.send(work(*arguments))
     except MemoryError:
-        # The waiting process finds that there is no result.
-        to.close()
+        sender.close()

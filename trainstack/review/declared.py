@@ -1,4 +1,4 @@
-"""What the files of a checkout declare, as manifests: without the engine, a cluster or the network."""
+"""The manifests that a checkout's files declare, without the engine, a cluster or the network."""
 
 from pathlib import Path
 
@@ -11,17 +11,10 @@ from trainstack.settings.sections.operators import Operators
 
 
 def declared(root: Path, stack: str, *, commit: str, releases: bool, cached: bool = False) -> list[Manifest]:
-    """Every object of an environment.
+    """Return every object of an environment of the checkout `root`, none of whose code is executed.
 
-    Args:
-        root: the checkout whose files are read. None of its code is run.
-        stack: the environment.
-        commit: what runs are recorded with.
-        releases: whether the operators' releases are read and their objects are part of the result.
-        cached: whether parsed releases are kept below `root`.
-
-    Raises SettingsError, or ValueError with what cannot be built and what would help.
-
+    `commit` is recorded for runs; `releases` includes the objects of the operators' releases, and `cached` keeps these
+    in parsed form below `root`. Raises SettingsError, or ValueError if an object cannot be built.
     """
     settings = load(root, stack)
     if not releases:
@@ -29,8 +22,12 @@ def declared(root: Path, stack: str, *, commit: str, releases: bool, cached: boo
     return Declared.from_files(settings, root, commit=commit, cached=cached).manifests()
 
 
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, _data: object) -> bool:
+        """Write an object that occurs twice in full each time: anchors are for programs."""
+        return True
+
+
 def as_yaml(manifests: list[Manifest]) -> str:
-    """The objects as one YAML stream, in their order."""
-    # An object that stands in two places is written out in both: anchors are for programs.
-    dumper = type("Dumper", (yaml.SafeDumper,), {"ignore_aliases": lambda _self, _data: True})
-    return yaml.dump_all(manifests, Dumper=dumper, sort_keys=False, explicit_start=True, width=120)
+    """Return the objects as one YAML stream, in their order."""
+    return yaml.dump_all(manifests, Dumper=_Dumper, sort_keys=False, explicit_start=True, width=120)

@@ -1,4 +1,4 @@
-"""The engine's diff as text: one block an object, coloured as GitHub colours, shortened where it has to be."""
+"""The engine's diff as text: one block for each object, colored as GitHub colors diffs, shortened to a limit."""
 
 import re
 from collections.abc import Iterator
@@ -8,36 +8,36 @@ from trainstack.review.text import fit
 
 _HEADER = re.compile(r"^[ +\-~=><!]*(?P<type>[\w.:/$-]+:[\w.:/$-]+): \((?P<op>[a-z-]+)\)")
 OBJECT = "diff "
-"""Begins the line above each object of a difference that we make ourselves."""
+"""Prefix of the line above each object in a diff of rendered manifests."""
 _SECRET = "kubernetes:core/v1:Secret"  # noqa: S105 (a kind)
 _NOISE = re.compile(r"^\s*\[(?:provider|urn)=")
-"""The same for every object, and the name, which goes behind the type."""
+"""Identical for every object, except the URN's name, which `tidy` appends to the header."""
 _URN = re.compile(r"^\s*\[urn=.*::(?P<name>[^\]]+)\]$")
 _SIGN = re.compile(r"^( *)(?!--outputs)(\+\+|--|\+-|-\+|[+\-~])(?=[\[\w\s\"])")
-_COLOURS = {"~": "!", "+-": "!", "-+": "!"}
-_LEAST = 3
-"""Lines of a block that are worth showing beside the one that says how many are left out."""
+_COLORS = {"~": "!", "+-": "!", "-+": "!"}
+_MIN_LINES = 3
+"""A shortened block keeps at least so many lines, or only its header."""
 
 
 def tidy(diff: str) -> str:
-    """The output of `pulumi preview --diff` with the data of Secrets hidden and each object's name behind its type."""
+    """Return the output of `pulumi preview --diff` without the data of Secrets, with object names in the headers."""
     lines = []
     for block in _blocks(diff):
         match = _HEADER.match(block[0])
         secret = match is not None and match["type"] == _SECRET
-        named = next((found["name"] for line in block if (found := _URN.match(line))), None)
-        head = block[0] if named is None or match is None else f"{block[0]} {named}"
+        name = next((urn["name"] for line in block if (urn := _URN.match(line))), None)
+        head = block[0] if name is None or match is None else f"{block[0]} {name}"
         lines += [head, *(without_secret_data(block) if secret else block)[1:]]
     return "\n".join(line.rstrip() for line in lines if not _NOISE.match(line))
 
 
-def coloured(diff: str) -> str:
-    """The diff with the sign of each line at its beginning, where GitHub looks for it."""
+def colored(diff: str) -> str:
+    """Move the sign of each line to its beginning, where GitHub expects it."""
     return "\n".join(_SIGN.sub(_moved, line, count=1) for line in diff.split("\n"))
 
 
 def shortened(diff: str, limit: int) -> str:
-    """The diff in at most `limit` characters: the longest objects are cut first, and each says how much of it is."""
+    """Cut the diff to at most `limit` characters, the longest objects first, with a note of what each one lost."""
     if len(diff) <= limit:
         return diff
     blocks = list(_blocks(diff))
@@ -45,8 +45,8 @@ def shortened(diff: str, limit: int) -> str:
     short = "\n".join(line for block in blocks for line in _cut(block, cap))
     if len(short) <= limit:
         return short
-    # More objects than there is room for: the first ones, whole lines of them.
-    note = "… the rest is left out"
+    # Too many objects: keep whole lines of the first ones.
+    note = "… the rest is omitted"
     kept = short[: max(limit - len(note) - 1, 0)]
     return f"{kept[: kept.rfind(chr(10)) + 1]}{note}"[: max(limit, 0)]
 
@@ -69,19 +69,18 @@ def _cut(block: list[str], cap: int) -> list[str]:
     if _size(block) <= cap:
         return block
     indent = " " * (len(block[0]) - len(block[0].lstrip()) + 4)
-    note = f"{indent}… {len(block)} more lines of this object"
     kept: list[str] = []
-    room = cap - len(note) - 1
+    room = cap - len(f"{indent}… {len(block)} more lines of this object") - 1
     for line in block:
         room -= len(line) + 1
         if room < 0:
             break
         kept.append(line)
-    if len(kept) < _LEAST:
+    if len(kept) < _MIN_LINES:
         kept = block[:1]
-    return [*kept, note.replace(f"{len(block)} more", f"{len(block) - len(kept)} more")]
+    return [*kept, f"{indent}… {len(block) - len(kept)} more lines of this object"]
 
 
 def _moved(match: re.Match[str]) -> str:
     sign = match[2]
-    return f"{_COLOURS.get(sign, sign[0])}{match[1]}{' ' * (len(sign) - 1)}"
+    return f"{_COLORS.get(sign, sign[0])}{match[1]}{' ' * (len(sign) - 1)}"

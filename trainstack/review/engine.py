@@ -1,4 +1,4 @@
-"""The engine's preview of an environment, as a report. The only module here that starts programs."""
+"""Preview an environment with the engine. This is the only module of the review that starts programs."""
 
 import json
 import os
@@ -17,109 +17,99 @@ from trainstack.review import secret
 from trainstack.review.admission import verdicts
 from trainstack.review.diff import tidy
 from trainstack.review.facts import Op, Step, View, facts
-from trainstack.review.report import MOST_CHARACTERS, Counts, Report, ReportedFact
+from trainstack.review.report import MAX_DIFF, MAX_ERROR, MAX_NOTE, Counts, Report, ReportedFact
 from trainstack.review.text import clean
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import load
 
 KUBECONFIG_TEXT = "TRAINSTACK_KUBECONFIG"
-"""The variable that holds a kubeconfig's text, where there is no file: a CI system keeps secrets as text."""
+"""The variable with the text of a kubeconfig: CI systems keep secrets as text, not as files."""
 
 _TIMEOUT_SECONDS = 900
-"""Of one call of the engine: a preview takes seconds, and one that waits for a dead cluster must end some time."""
+"""For one call of the engine: a preview takes seconds, but an unreachable cluster must not block the job."""
 _OPS: Mapping[str, Op] = {"create": "create", "update": "update", "replace": "replace", "delete": "delete"}
-"""The steps that say it all: of a replacement's three, the one that has both states."""
+"""The relevant steps: of the three steps of a replacement, `replace` has both states."""
+
+Completed = subprocess.CompletedProcess[str]
 
 
 class EngineError(Exception):
-    """The engine could not be asked. Says what it said."""
+    """The engine could not be called; the message is its output."""
 
 
 def preview(root: Path, stack: str, pull: int | None) -> Report:
-    """Preview an environment of the checkout at `root`. What goes wrong is in the report.
+    """Preview an environment of the checkout at `root`; failures are part of the report.
 
-    The engine is asked twice, for the text that people read and for the objects that the facts are told from.
-
-    Raises secret.LeakError when the engine gives away a secret.
+    The engine runs twice: its text output becomes the diff, its JSON output the facts.
     """
-    with _kubeconfig() as chosen:
-        # A CI system hands on what is not configured as empty, which the engine would take for an empty passphrase.
-        given = {name: value for name, value in os.environ.items() if value} | chosen
-        hidden = secret.of_environment(given)
+    with _kubeconfig() as kubeconfig:
+        # CI systems pass unset secrets as empty variables, which the engine would use as an empty passphrase.
+        given = {name: value for name, value in os.environ.items() if value} | kubeconfig
+        secrets = secret.of_environment(given)
         try:
             variables = given | _environment(root, stack, given)
-            hidden |= _config_secrets(root, stack, variables)
+            secrets |= _config_secrets(root, stack, variables)
             text = _pulumi(root, variables, "preview", "--stack", stack, "--diff", "--suppress-progress")
             objects = _pulumi(root, variables, "preview", "--stack", stack, "--json")
         except EngineError as error:
-            return Report(kind="preview", stack=stack, pull=pull, error=_short(secret.mask(clean(str(error)), hidden)))
+            return _failed(stack, pull, secret.mask(clean(str(error)), secrets))
     try:
-        judged = verdicts(load(root, stack), hidden)
+        judged = verdicts(load(root, stack), secrets)
     except SettingsError:
-        judged = ()  # the engine has said what is wrong, or has other values than the files
-    return report(stack, pull, text, objects, hidden).model_copy(update={"verdicts": judged})
+        judged = ()  # The engine has reported the error, or it has other values than the files.
+    try:
+        return report(stack, pull, text, objects, secrets).model_copy(update={"verdicts": judged})
+    except secret.LeakError as error:
+        return _failed(stack, pull, str(error))
 
 
-def report(
-    stack: str,
-    pull: int | None,
-    text: "subprocess.CompletedProcess[str]",
-    objects: "subprocess.CompletedProcess[str]",
-    hidden: set[str],
-) -> Report:
-    """The report on what the engine said, once as text and once as JSON. `hidden`: values that must not be seen."""
+def report(stack: str, pull: int | None, text: Completed, objects: Completed, secrets: set[str]) -> Report:
+    """Return the report for the engine's text and JSON outputs, with `secrets` masked. Raises LeakError."""
     printed = _object(objects.stdout)
-    said: dict[str, Any] = printed or {}
-    secret.refuse_plaintext(said)
+    output = printed or {}
+    secret.refuse_plaintext(output)
+    diagnostics = output.get("diagnostics", ())
     if text.returncode or objects.returncode:
-        faults = [each["message"] for each in said.get("diagnostics", ()) if each["severity"] == "error"]
-        message = "\n".join(fault.strip() for fault in faults) or objects.stderr or text.stderr or text.stdout
-        error = _short(secret.mask(clean(message).strip(), hidden)) or "the engine gave no reason"
-        return Report(kind="preview", stack=stack, pull=pull, error=error)
+        errors = [entry["message"].strip() for entry in diagnostics if entry["severity"] == "error"]
+        message = "\n".join(errors) or objects.stderr or text.stderr or text.stdout
+        return _failed(stack, pull, secret.mask(clean(message).strip(), secrets) or "the engine gave no reason")
     if printed is None:
-        error = "`pulumi preview --json` printed no JSON object, so the changes are not known"
-        return Report(kind="preview", stack=stack, pull=pull, error=error)
-    summary = said.get("changeSummary") or {}
-    found = facts(steps(said), View(live=True, stop=_stop(said)))
-    warnings = (each for each in said.get("diagnostics", ()) if each["severity"] == "warning")
-    notes = [each["message"].removeprefix("warning: ") for each in warnings]
+        return _failed(stack, pull, "`pulumi preview --json` printed no JSON object, so the changes are unknown")
+    summary = output.get("changeSummary") or {}
+    found = facts(steps(output), View(live=True, stop=_stop(output)))
+    warnings = [entry["message"].removeprefix("warning: ") for entry in diagnostics if entry["severity"] == "warning"]
     return Report(
         kind="preview",
         stack=stack,
         pull=pull,
         counts=Counts(**{op: int(summary.get(op, 0)) for op in Counts.model_fields}),
-        facts=tuple(
-            ReportedFact(meaning=each.meaning, names=tuple(secret.mask(name, hidden)[:2000] for name in each.names))
-            for each in found
-        ),
-        notes=tuple(secret.mask(clean(note).strip(), hidden)[:5000] for note in notes),
-        diff=secret.mask(tidy(clean(text.stdout)), hidden)[:MOST_CHARACTERS],
+        facts=tuple(ReportedFact.of(fact, secrets) for fact in found),
+        notes=tuple(secret.mask(clean(warning).strip(), secrets)[:MAX_NOTE] for warning in warnings),
+        diff=secret.mask(tidy(clean(text.stdout)), secrets)[:MAX_DIFF],
     )
 
 
-def steps(said: Mapping[str, Any]) -> Iterator[Step]:
-    """The objects that a preview's JSON says change. Components and providers are none."""
-    for step in said.get("steps", ()):
+def steps(output: Mapping[str, Any]) -> Iterator[Step]:
+    """Yield the Kubernetes objects that change in a preview's JSON; components and providers are left out."""
+    for step in output.get("steps", ()):
         if step["op"] not in _OPS:
             continue
         old, new = (step.get(state) or {} for state in ("oldState", "newState"))
         if not str((new or old).get("type", "")).startswith("kubernetes:"):
             continue
-        yield Step(
-            op=_OPS[step["op"]],
-            old=old.get("inputs"),
-            new=new.get("inputs"),
-            retained=bool(old.get("retainOnDelete")),
-        )
+        retained = bool(old.get("retainOnDelete"))
+        yield Step(op=_OPS[step["op"]], old=old.get("inputs"), new=new.get("inputs"), retained=retained)
 
 
 def configured() -> bool:
-    """Whether there is a cluster to preview against."""
     return bool(os.environ.get(KUBECONFIG_TEXT) or os.environ.get("KUBECONFIG"))
 
 
+def _failed(stack: str, pull: int | None, error: str) -> Report:
+    return Report(kind="preview", stack=stack, pull=pull, error=error[:MAX_ERROR])
+
+
 def _object(text: str) -> dict[str, Any] | None:
-    """The JSON object that the text is; None where it is none."""
     try:
         found = json.loads(text)
     except ValueError:
@@ -127,13 +117,10 @@ def _object(text: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _stop(said: Mapping[str, Any]) -> list[str]:
-    """The run ids under `stop` of the engine's configuration."""
-    try:
-        section = json.loads(said.get("config", {}).get("trainstack:workloads", "{}"))
-    except ValueError:
-        return []
-    return [str(run) for run in (section.get("stop") or ())] if isinstance(section, dict) else []
+def _stop(output: Mapping[str, Any]) -> list[str]:
+    """Return the run ids under `stop` of the engine's configuration."""
+    section = _object(output.get("config", {}).get("trainstack:workloads", "")) or {}
+    return [str(run) for run in (section.get("stop") or ())]
 
 
 @contextmanager
@@ -150,43 +137,38 @@ def _kubeconfig() -> Iterator[dict[str, str]]:
 
 
 def _environment(root: Path, stack: str, given: Mapping[str, str]) -> dict[str, str]:
-    """The engine's variables, as `trainstack env` gives them to a person's shell."""
-    words = [sys.executable, "-m", "trainstack.cli", "env", "--stack", stack]
-    done = _run(words, root, given)
-    if done.returncode:
-        raise EngineError(done.stderr.strip() or done.stdout.strip())
-    exports = (word for word in shlex.split(done.stdout) if "=" in word)
-    return dict(each.split("=", 1) for each in exports)
+    """Return the engine's variables, as `trainstack env` prints them for a shell."""
+    completed = _run([sys.executable, "-m", "trainstack.cli", "env", "--stack", stack], root, given)
+    if completed.returncode:
+        raise EngineError(completed.stderr.strip() or completed.stdout.strip())
+    exports = (word for word in shlex.split(completed.stdout) if "=" in word)
+    return dict(export.split("=", 1) for export in exports)
 
 
 def _config_secrets(root: Path, stack: str, variables: Mapping[str, str]) -> set[str]:
-    """The decrypted values of the stack's configuration, so that they can be hidden wherever the program puts them."""
+    """Return the decrypted values of the stack's configuration, to be masked wherever the program prints them."""
     file = root / f"Pulumi.{stack}.yaml"
     stored = (yaml.safe_load(file.read_bytes()) or {}).get("config") if file.is_file() else None
     if not stored or "secure:" not in file.read_text(encoding="utf-8"):
         return set()
-    done = _pulumi(root, variables, "config", "--stack", stack, "--show-secrets", "--json")
-    if done.returncode:
-        raise EngineError(f"the configuration cannot be decrypted: {done.stderr.strip()}")
-    shown = {key: each.get("objectValue", each.get("value")) for key, each in json.loads(done.stdout).items()}
-    return set(secret.of_config(stored, shown))
+    completed = _pulumi(root, variables, "config", "--stack", stack, "--show-secrets", "--json")
+    if completed.returncode:
+        raise EngineError(f"the configuration cannot be decrypted: {completed.stderr.strip()}")
+    entries = json.loads(completed.stdout).items()
+    return set(secret.of_config(stored, {key: entry.get("objectValue", entry.get("value")) for key, entry in entries}))
 
 
-def _pulumi(root: Path, variables: Mapping[str, str], *words: str) -> "subprocess.CompletedProcess[str]":
-    return _run(["pulumi", *words, "--non-interactive", "--color", "never"], root, variables)
+def _pulumi(root: Path, variables: Mapping[str, str], *arguments: str) -> Completed:
+    return _run(["pulumi", *arguments, "--non-interactive", "--color", "never"], root, variables)
 
 
-def _run(words: list[str], root: Path, variables: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
+def _run(command: list[str], root: Path, variables: Mapping[str, str]) -> Completed:
     try:
         return subprocess.run(
-            words, cwd=root, env=dict(variables), stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",
+            command, cwd=root, env=dict(variables), stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",
             errors="replace", check=False, timeout=_TIMEOUT_SECONDS,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        raise EngineError(f"`{' '.join(words[:2])}` did not end within {_TIMEOUT_SECONDS} s") from None
+        raise EngineError(f"`{' '.join(command[:2])}` did not finish within {_TIMEOUT_SECONDS} s") from None
     except OSError as error:
-        raise EngineError(f"{words[0]} cannot be started: {error.strerror}; run `make client-tools`") from None
-
-
-def _short(message: str) -> str:
-    return message[:100_000]
+        raise EngineError(f"{command[0]} cannot be started: {error.strerror}; run `make client-tools`") from None

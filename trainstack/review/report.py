@@ -1,33 +1,37 @@
-"""What one environment's review hands on: plain data, since who reads it may not trust who wrote it.
+"""The report of one environment's review: plain data, because its reader cannot trust its writer.
 
-The writer may run a fork's files, or code of the pull request; the reader holds a token that writes comments. So a
-report holds no Markdown, facts are of known kinds, and everything has a limit.
+The writer may have read a fork's files or executed the pull request's code; the reader holds a token that writes
+comments. So a report has no Markdown, its facts are of known kinds, and every part has a size limit.
 """
 
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from trainstack.kueue.verdict import Outcome
-from trainstack.review.facts import WORDS, Fact, Meaning
+from trainstack.review.facts import SENTENCES, Fact, Meaning
+from trainstack.review.secret import mask
 
-MOST_BYTES = 32 << 20
-"""Of one report."""
-MOST_REPORTS = 100
-"""Of one comment."""
-MOST_CHARACTERS = 16 << 20
-"""Of a diff: the first preview of an environment with its operators has 3 million."""
-MOST_NAMES = 2000
-"""Of a name, or of one sentence."""
+MAX_BYTES = 32 << 20
+"""Size of a report."""
+MAX_REPORTS = 100
+"""Environments in one comment."""
+MAX_DIFF = 16 << 20
+"""Characters of a diff: the first preview of an environment with its operators has 3 million."""
+MAX_ERROR = 100_000
+MAX_NOTE = 5000
+MAX_TEXT = 2000
+"""Characters of a name or sentence."""
 STACK = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$"
-"""A stack's name as the engine takes it, but never a hidden file."""
+"""A stack's name as the engine accepts it, except hidden files."""
 
 
 class ReportError(Exception):
-    """A file that is not a report."""
+    """A file is not a valid report."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +42,17 @@ class Unreviewed:
     why: str
 
 
+Element = TypeVar("Element")
+Text = Annotated[str, StringConstraints(max_length=MAX_TEXT)]
+Tuple = Annotated[tuple[Element, ...], Field(strict=False)]
+"""JSON has arrays only."""
+
+
 class _Data(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class Counts(_Data):
-    """How many objects change."""
-
     create: int = Field(0, ge=0)
     update: int = Field(0, ge=0)
     replace: int = Field(0, ge=0)
@@ -53,42 +61,38 @@ class Counts(_Data):
 
     @property
     def changes(self) -> int:
-        """All but what stays as it is."""
+        """All objects that do not stay the same."""
         return self.create + self.update + self.replace + self.delete
 
 
 class ReportedFact(_Data):
-    """A `Fact` in a report."""
-
     meaning: Meaning
-    names: Annotated[tuple[Annotated[str, StringConstraints(max_length=MOST_NAMES)], ...], Field(strict=False)]
+    names: Tuple[Text]
 
     @model_validator(mode="after")
-    def _as_many_names(self) -> Self:
-        wanted = WORDS[self.meaning].count("{}")
-        if len(self.names) != wanted:
-            raise ValueError(f"a fact {self.meaning} has {wanted} names and not {len(self.names)}")
+    def _names_fit_the_sentence(self) -> Self:
+        expected = SENTENCES[self.meaning].count("{}")
+        if len(self.names) != expected:
+            raise ValueError(f"a fact {self.meaning} takes {expected} names, got {len(self.names)}")
         return self
 
     @staticmethod
-    def of(fact: Fact) -> "ReportedFact":
-        """The fact, its names cut to what a report takes."""
-        return ReportedFact(meaning=fact.meaning, names=tuple(name[:MOST_NAMES] for name in fact.names))
-
-
-Words = Annotated[str, StringConstraints(max_length=MOST_NAMES)]
+    def of(fact: Fact, secrets: Iterable[str] = ()) -> "ReportedFact":
+        """Return the fact with `secrets` masked and its names cut to the limit."""
+        secrets = list(secrets)
+        return ReportedFact(meaning=fact.meaning, names=tuple(mask(name, secrets)[:MAX_TEXT] for name in fact.names))
 
 
 class ReportedVerdict(_Data):
-    """Whether runs would be admitted on an idle cluster, of all that have the same verdict."""
+    """Whether runs would be admitted on an idle cluster; one for all runs with the same verdict."""
 
-    runs: Annotated[tuple[Words, ...], Field(strict=False, max_length=100_000)] = ()
+    runs: Annotated[Tuple[Text], Field(max_length=100_000)] = ()
     outcome: Outcome
-    placed: Words = ""
-    """On which flavors."""
-    borrowed: Words = ""
-    lacks: Annotated[tuple[Words, ...], Field(strict=False, max_length=1000)] = ()
-    remedies: Annotated[tuple[Words, ...], Field(strict=False, max_length=10)] = ()
+    placed: Text = ""
+    """The assigned flavors."""
+    borrowed: Text = ""
+    lacks: Annotated[Tuple[Text], Field(max_length=1000)] = ()
+    remedies: Annotated[Tuple[Text], Field(max_length=10)] = ()
 
 
 class Report(_Data):
@@ -96,23 +100,23 @@ class Report(_Data):
 
     version: Literal[1] = 1
     kind: Literal["preview", "static"]
-    """By the engine against the cluster, or from the files alone."""
+    """By the engine against the cluster, or by files alone."""
     stack: Annotated[str, StringConstraints(pattern=STACK)]
     pull: int | None = None
-    """The pull request's number; None where nobody said. Only ever used to choose among those that GitHub names."""
+    """The pull request's number, if known. It only selects among the pull requests that GitHub lists."""
     counts: Counts = Counts()
-    facts: Annotated[tuple[ReportedFact, ...], Field(strict=False, max_length=10_000)] = ()
-    verdicts: Annotated[tuple[ReportedVerdict, ...], Field(strict=False, max_length=10_000)] = ()
+    facts: Annotated[Tuple[ReportedFact], Field(max_length=10_000)] = ()
+    verdicts: Annotated[Tuple[ReportedVerdict], Field(max_length=10_000)] = ()
     """The worst first."""
-    notes: Annotated[tuple[Annotated[str, StringConstraints(max_length=5000)], ...], Field(strict=False)] = ()
+    notes: Tuple[Annotated[str, StringConstraints(max_length=MAX_NOTE)]] = ()
     """Warnings."""
-    error: Annotated[str, StringConstraints(max_length=100_000)] = ""
-    """Why there is no preview, or why the change was refused; empty when it goes through."""
-    diff: Annotated[str, StringConstraints(max_length=MOST_CHARACTERS)] = ""
+    error: Annotated[str, StringConstraints(max_length=MAX_ERROR)] = ""
+    """Why there is no preview, or why the change is refused; empty for a valid change."""
+    diff: Annotated[str, StringConstraints(max_length=MAX_DIFF)] = ""
 
 
 def write(report: Report, folder: Path) -> Path:
-    """Write the report for the program that comments, and its whole diff for people. Returns the report's file."""
+    """Write the report, and its complete diff as text; return the report's file."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{report.stack}.json"
     file.write_text(report.model_dump_json(indent=1), encoding="utf-8")
@@ -121,23 +125,23 @@ def write(report: Report, folder: Path) -> Path:
 
 
 def read(folder: Path, stack: str) -> Report | None:
-    """The report of an environment in a folder; None where there is none.
+    """Return the report of an environment, or None if the folder has none.
 
-    Raises ReportError for a file that is too large, cannot be read or is not a report of this environment.
+    Raises ReportError if the file is too large, unreadable, invalid, or the report of another environment.
     """
     file = folder / f"{stack}.json"
     try:
-        found = file.lstat()
-        if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_BYTES:
-            raise ReportError(f"{file.name}: not a plain file of at most {MOST_BYTES >> 20} MiB")
+        status = file.lstat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
+            raise ReportError(f"{file.name}: not a regular file of at most {MAX_BYTES >> 20} MiB")
         report = Report.model_validate_json(file.read_bytes())
     except FileNotFoundError:
         return None
     except OSError as error:
         raise ReportError(f"{file.name}: cannot be read: {error.strerror}") from None
     except ValidationError as error:
-        faults = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()[:5])
-        raise ReportError(f"{file.name}: not a report: {faults}") from None
+        errors = "; ".join(f"{'.'.join(map(str, entry['loc']))}: {entry['msg']}" for entry in error.errors()[:5])
+        raise ReportError(f"{file.name}: invalid report: {errors}") from None
     if report.stack != stack:
-        raise ReportError(f"{file.name}: the report of another environment, {report.stack}")
+        raise ReportError(f"{file.name}: this is the report of environment {report.stack}")
     return report

@@ -9,7 +9,7 @@ from trainstack.preflight.rules_page import PAGE, facts, text
 
 
 def test_the_written_page_is_current() -> None:
-    """docs/checks.md holds what the rules declare; else run `python -m trainstack.preflight.rules_page`."""
+    """docs/checks.md holds what the rules declare; else run `trainstack dev rules-page`."""
     assert (ROOT / PAGE).read_text(encoding="utf-8") == text()
 
 

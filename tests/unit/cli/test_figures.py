@@ -214,8 +214,8 @@ def test_a_worker_that_was_started_again_is_read_from_both_logs(
     (run,) = figures.figures(session, [run_id])
     assert run.steps == {0: 28, 1: steps}
     notes = compare_runs([run]).notes
-    assert any("the log of rank 1 lacks epochs that other ranks tell of" in note for note in notes) == (steps is None)
-    assert not any("in a form that is known here" in note for note in notes if "rank 1" in note)
+    assert any("the log of rank 1 lacks epochs that other ranks have" in note for note in notes) == (steps is None)
+    assert not any("in a recognized format" in note for note in notes if "rank 1" in note)
 
 
 NOON = "2026-11-21T12:00:00Z"
@@ -321,7 +321,7 @@ def test_a_person_gets_a_table_and_sentences(two: list[str], capsys: pytest.Capt
     told = capsys.readouterr().out
     assert "STEPS EACH" in told
     assert "pair, 2 replicas: 6 progress lines each against 18 (1 : 3.0)" in told
-    assert "not known: pair has no record: whether its data and seed are the same is not known" in told
+    assert "not known: pair has no record, so its data and seed are unknown" in told
 
 
 def test_files_are_written_whole_beside_the_json(

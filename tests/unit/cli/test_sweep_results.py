@@ -176,10 +176,10 @@ def test_a_person_is_told_the_best_in_sentences(ended: Project) -> None:
     assert told.exit_code == 0
     assert told.stdout.splitlines() == [
         f"The best is trial 2 ({ended.run_ids[1]}): val_accuracy 0.9 in epoch 1, with batch_size 64.",
-        "On the test data, where no other trial is looked at: test_accuracy 0.52.",
+        "On the test data, for this trial only: test_accuracy 0.52.",
         f"place 1: trial 3 ({ended.run_ids[2]}): val_accuracy 0.9, with batch_size 128",
         f"its record: trainstack fetch {ended.run_ids[1]} -s dev",
-        "Compared by val_accuracy: a trial's is the greatest of its epochs, and the greatest of all is the best.",
+        "Trials are ranked by val_accuracy, the highest of each trial's epochs; higher is better.",
         "Trial 3 has the same val_accuracy, 0.9; the trial with the lowest number, 2, is ranked first.",
         "Trial 4 has had a better val_accuracy, 0.99, but does not count: failed: crashed (exit 1).",
     ]
@@ -279,7 +279,7 @@ def test_metrics_that_cannot_be_read_leave_the_others(ended: Project) -> None:
     ended.write(1, {"result/metrics.jsonl": '{"epoch": 1, "val_accuracy": 0.9}\nval_accuracy=1.0\n'})
     told = json.loads(run("best", "search", "--json").stdout)
     (why,) = [each["why"] for each in told["unranked"] if each["number"] == 1]
-    assert re.match(rf"{ended.run_ids[0]}/result/metrics\.jsonl:2: no JSON .*'val_accuracy=1\.0'", why)
+    assert re.match(rf"{ended.run_ids[0]}/result/metrics\.jsonl:2: invalid JSON .*'val_accuracy=1\.0'", why)
     ended.write(4, {"attempts/p-1/output/metrics.jsonl": '{"epoch": 1, "val_accuracy": 0.4}\n{"epoch": 2, "val_a'})
     told = json.loads(run("results", "search", "--json").stdout)
     assert told["trials"][3]["metrics"] == [{"epoch": 1, "val_accuracy": 0.4}]

@@ -23,7 +23,7 @@ def test_three_replicas_against_one() -> None:
         ("alone-0123456789", "1", "2", "48", "0.6", "baseline", "0.9900", "0.0500"),
         ("together-0123456789", "3", "2", "16", "0.25", "2.40", "0.9800", "0.0500"),
     ]
-    (sentence,) = compared.in_words()
+    (sentence,) = compared.sentences()
     assert sentence == (
         "together, 3 replicas: 16 steps each against 48 (1 : 3.0); an epoch in 0.25 s against 0.6 s (2.40 times as "
         "fast); accuracy 0.9800 against 0.9900 (the same within 0.02)."
@@ -70,14 +70,14 @@ def test_runs_of_one_workload_are_told_apart_by_id() -> None:
 def test_accuracies_differ_as_decimals_do() -> None:
     """0.98 is 0.02 more than 0.96, though not in binary."""
     other = make_run("together", world=3, steps=8, test_accuracy=0.98)
-    (sentence,) = compare([make_run("alone", test_accuracy=0.96), other]).in_words()
+    (sentence,) = compare([make_run("alone", test_accuracy=0.96), other]).sentences()
     assert "accuracy 0.9800 against 0.9600 (the same within 0.02)" in sentence
 
 
 def test_accuracies_that_differ_are_said_to() -> None:
     """By more than one of 50 images."""
     worse = make_run("together", world=3, steps=8, test_accuracy=0.9)
-    assert "accuracy 0.9000 against 0.9900 (differs by more than 0.02)" in compare([ALONE, worse]).in_words()[0]
+    assert "accuracy 0.9000 against 0.9900 (differs by more than 0.02)" in compare([ALONE, worse]).sentences()[0]
 
 
 def definition(**changes: Any) -> Definition:
@@ -97,8 +97,8 @@ def definition(**changes: Any) -> Definition:
             {"definition": definition(args=("--epochs=2", "--lr=1", "--data=/elsewhere"))},
             "ran with different arguments: none against --lr=1",
         ),
-        ({"epochs": {1: Epoch(steps=8)}}, "trained 2 and 1 epochs: steps, accuracy and loss do not compare"),
-        ({"finished": False}, "together has not succeeded: its figures are those so far"),
+        ({"epochs": {1: Epoch(steps=8)}}, "trained 2 and 1 epochs: steps, accuracy and loss are not comparable"),
+        ({"finished": False}, "together has not succeeded, so its figures are incomplete"),
         (
             {"logs": {0: Log(epochs={1: Epoch(steps=8)}, counted="progress lines")}},
             "alone counts steps, together counts progress lines",
@@ -144,11 +144,15 @@ def test_what_is_not_known_is_explained() -> None:
         test_accuracy=None,
         notes=("a word",),
     )
-    assert [note.partition(":")[0] for note in compare([gaps]).notes] == ["gaps", "gaps has no record", *["gaps"] * 4]
+    assert [note.partition(":")[0] for note in compare([gaps]).notes] == [
+        "gaps",
+        "gaps has no record, so its data and seed are unknown",
+        *["gaps"] * 4,
+    ]
     told = "\n".join(compare([gaps]).notes)
     assert "gaps: a word" in told
     assert "no log of rank 0, 2-4" in told
-    assert "the log of rank 1 tells of no step" in told
+    assert "the log of rank 1 has no steps" in told
     assert "no accuracy" in told
-    assert "nothing tells how long an epoch took" in told
+    assert "the time per epoch is unknown" in told
     assert cells(compare([gaps])) == [("gaps-0123456789", "5", "1", "-", "-", "baseline", "-", "-")]

@@ -63,8 +63,8 @@ def sweep(name: str) -> str:
 
 def plan(name: str) -> str:
     """A plan with the name in every text of it."""
-    lane = Lane(name=name, words=name, since=0.0, pieces=(make_piece(words=name),))
-    level = Level(name=name, words=name, colour=0, most=1.0, steps=((0.0, 1.0),))
+    lane = Lane(name=name, label=name, since=0.0, pieces=(make_piece(label=name),))
+    level = Level(name=name, label=name, color=0, capacity=1.0, steps=((0.0, 1.0),))
     gantt = make_gantt(lane, title=name, until=2 * HOUR, levels=(level,))
     return plan_html(gantt, [name], (name, name), [(name, name)], [name])
 

@@ -6,25 +6,25 @@ import pytest
 
 from tests.unit.reports.test_pictures import Page
 from trainstack.reports import gantt_page, gantt_picture
-from trainstack.reports.gantt import MOST_LANES, Gantt, Lane, Level, Piece, stairs, ticks
+from trainstack.reports.gantt import MAX_LANES, Gantt, Lane, Level, Piece, stairs, ticks
 
 HOUR = 3600.0
 
 
 def make_piece(start: float = 0.0, end: float | None = HOUR, **changes: object) -> Piece:
     """A run on one flavor."""
-    base = {"start": start, "end": end, "colours": (0,), "words": "runs"}
+    base = {"start": start, "end": end, "colors": (0,), "label": "runs"}
     return Piece(**{**base, **changes})  # type: ignore[arg-type]
 
 
 def make_gantt(*lanes: Lane, **changes: object) -> Gantt:
     """Four hours of a run that waits, one without an end, and one that never starts."""
     own = (
-        Lane(name="first", words="2h", since=-HOUR, pieces=(make_piece(-HOUR, HOUR, colours=(0, 1)),)),
-        Lane(name="<second>", words="&", since=0.0, pieces=(make_piece(HOUR, None), make_piece(2 * HOUR, None))),
-        Lane(name="third", words="never", since=0.0, pieces=(), ends=False),
+        Lane(name="first", label="2h", since=-HOUR, pieces=(make_piece(-HOUR, HOUR, colors=(0, 1)),)),
+        Lane(name="<second>", label="&", since=0.0, pieces=(make_piece(HOUR, None), make_piece(2 * HOUR, None))),
+        Lane(name="third", label="never", since=0.0, pieces=(), ends=False),
     )
-    level = Level(name="a100", words="GPUs", colour=1, most=8.0, steps=((0.0, 4.0), (HOUR, 9.0), (9 * HOUR, 0.0)))
+    level = Level(name="a100", label="GPUs", color=1, capacity=8.0, steps=((0.0, 4.0), (HOUR, 9.0), (9 * HOUR, 0.0)))
     base = {"title": "Plan of <lab>", "until": 4 * HOUR, "lanes": lanes or own, "levels": (level,)}
     return Gantt(**{**base, **changes})  # type: ignore[arg-type]
 
@@ -84,11 +84,11 @@ def test_a_bar_stands_where_its_time_is() -> None:
 def test_of_very_many_lanes_the_first_are_drawn_and_the_others_counted() -> None:
     """On the page and in the picture."""
     lanes = tuple(
-        Lane(name=f"run-{number}", words="", since=0.0, pieces=(make_piece(),)) for number in range(MOST_LANES + 7)
+        Lane(name=f"run-{number}", label="", since=0.0, pieces=(make_piece(),)) for number in range(MAX_LANES + 7)
     )
     gantt = make_gantt(*lanes)
     text = gantt_page.html(gantt, [], ("run",), [], [])
-    assert (text.count('class="lane"'), gantt.left_out) == (MOST_LANES, "and 7 more, which start later or never")
+    assert (text.count('class="lane"'), gantt.left_out) == (MAX_LANES, "and 7 more, which start later or never")
     assert gantt.left_out in text
     assert height(gantt_picture.png(gantt)) > height(gantt_picture.png(make_gantt()))
 
@@ -101,6 +101,6 @@ def height(png: bytes) -> int:
 
 def test_the_picture_is_the_same_for_the_same_plan() -> None:
     """No time and no chance is in it; it draws what is uncertain, without an end, without lanes or levels."""
-    uncertain = Lane(name="late", words="", since=None, pieces=(make_piece(uncertain=True),))
+    uncertain = Lane(name="late", label="", since=None, pieces=(make_piece(uncertain=True),))
     for gantt in (make_gantt(), make_gantt(uncertain), make_gantt(levels=())):
         assert gantt_picture.png(gantt) == gantt_picture.png(gantt)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.reports.make import make_record, make_run
 from trainstack.reports.comparison import compare
-from trainstack.reports.overlap import Placement, in_words, shared
+from trainstack.reports.overlap import Placement, duration, shared
 from trainstack.reports.runs import from_record
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -46,7 +46,7 @@ def test_the_time_on_shared_nodes(
 @pytest.mark.parametrize(("seconds", "words"), [(0.6, "1 s"), (119, "119 s"), (120, "2 min"), (610, "10 min")])
 def test_a_time_in_words(seconds: float, words: str) -> None:
     """To the second, later to the minute."""
-    assert in_words(timedelta(seconds=seconds)) == words
+    assert duration(timedelta(seconds=seconds)) == words
 
 
 def test_runs_that_shared_a_node_are_warned_of() -> None:
@@ -57,7 +57,7 @@ def test_runs_that_shared_a_node_are_warned_of() -> None:
         make_run("other", world=2, placements=(make_placement("b", 11, 20),)),
     ]
     shares = (
-        "and shared its CPUs: times per epoch and the speed-up do not compare. Run one after the other (`dependsOn`)"
+        "and shared its CPUs: times per epoch and the speed-up are not comparable. Run them in sequence (`dependsOn`)"
     )
     assert compare(runs).warnings == (
         f"alone and pair ran on node a at the same time for 60 s {shares}",
@@ -73,6 +73,6 @@ def test_records_tell_when_a_run_ran_and_not_where(tmp_path: Path) -> None:
     compared = compare([recorded, make_run("alone", placements=(make_placement("a", 5, 7),))])
     assert not [each for each in compared.warnings if "at the same time" in each]
     assert compared.notes[-1] == (
-        "digits and alone ran at the same time for 2 min; whether on the same node is not known, since a record does "
-        "not name nodes and its pods are gone"
+        "digits and alone ran at the same time for 2 min; it is unknown whether they shared a node: a record has no "
+        "nodes, and the pods no longer exist"
     )

@@ -16,11 +16,10 @@ from trainstack.runs.logs.training_log import Epoch, Log
 RUNS = [make_run("alone", steps=24, seconds=0.6), make_run("together", world=3, steps=8, seconds=0.25)]
 LINES = Lines(
     title="Loss",
-    x_axis="epoch",
     y_axis="mean",
     lines=(
-        Line(name="one", colour=0, points={1: 2.0, 2: float("nan"), 3: 0.50001}),
-        Line(name="$two$ <&>", colour=9, points={1: 2.0, 2: 1.0, 3: 0.5}),
+        Line(name="one", color=0, points={1: 2.0, 2: float("nan"), 3: 0.50001}),
+        Line(name="$two$ <&>", color=9, points={1: 2.0, 2: 1.0, 3: 0.5}),
     ),
 )
 
@@ -102,8 +101,8 @@ def test_a_panel_of_what_nobody_knows_is_left_out() -> None:
     """A run whose logs are foreign still gives a page."""
     empty = make_run("foreign", epochs={}, logs={0: Log(epochs={})}, test_loss=None, test_accuracy=None)
     assert compared.panels(compare([empty, empty])) == []
-    assert "What is not known" in compared.html(compare([empty, empty]))
-    with pytest.raises(ReportError, match="none of these runs"):
+    assert "Unknown" in compared.html(compare([empty, empty]))
+    with pytest.raises(ReportError, match="none of the runs"):
         compared.png(compare([empty, empty]))
 
 
@@ -129,7 +128,7 @@ def test_the_labels_at_the_ends_of_lines_do_not_touch() -> None:
 def test_a_bar_says_its_value(value: float) -> None:
     """Beside it, whatever its size."""
     panel = Bars(
-        title="t", axis="a", groups=(Group(name="n" * 60, colour=0, bars=(Bar(value=value, text=f"{value} s"),)),)
+        title="t", axis="a", groups=(Group(name="n" * 60, color=0, bars=(Bar(value=value, text=f"{value} s"),)),)
     )
     found = words(charts.svg(panel, "picture"))
     assert f"{value} s" in found

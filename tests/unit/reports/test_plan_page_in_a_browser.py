@@ -47,16 +47,16 @@ def page() -> str:
     """A plan of a short and a very long name, of runs that wait, are uncertain, have no end or never start."""
     long = "finetune-of-a-large-model-on-all-of-the-data-that-there-is"
     lanes = (
-        Lane(name="short", words="8 GPU", since=-HOUR, pieces=(make_piece(-HOUR, HOUR, colours=(0, 1)),)),
+        Lane(name="short", label="8 GPU", since=-HOUR, pieces=(make_piece(-HOUR, HOUR, colors=(0, 1)),)),
         Lane(
             name=long,
-            words=f"0.571 GPU \u00b7 {CELLS[-1]} \u00b7 unbounded",
+            label=f"0.571 GPU \u00b7 {CELLS[-1]} \u00b7 unbounded",
             since=0.0,
             pieces=(make_piece(HOUR, None),),
         ),
-        Lane(name="late", words="\u2264 2h", since=0.0, pieces=(make_piece(2 * HOUR, 4 * HOUR, uncertain=True),)),
+        Lane(name="late", label="\u2264 2h", since=0.0, pieces=(make_piece(2 * HOUR, 4 * HOUR, uncertain=True),)),
         Lane(
-            name="never", words="never fits: " + "a pod needs more than there is " * 4, since=0.0, pieces=(), ends=False
+            name="never", label="never fits: " + "a pod needs more than there is " * 4, since=0.0, pieces=(), ends=False
         ),
     )
     rows = [(lane.name, *CELLS) for lane in lanes]

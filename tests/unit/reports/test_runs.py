@@ -78,7 +78,7 @@ def test_a_program_without_metrics_is_read_from_its_log(tmp_path: Path) -> None:
     """And that is said."""
     run = from_record(make_record(tmp_path / "run", {"0.pod-1": make_classic()}), "mnist-0123456789")
     assert (run.counted, run.steps, run.accuracy) == ("progress lines", {0: 6}, 0.97)
-    assert run.notes == ("wrote no result/metrics.jsonl: its log alone tells",)
+    assert run.notes == ("no result/metrics.jsonl; its figures are from its log",)
 
 
 def test_metrics_of_other_names_are_no_fault(tmp_path: Path) -> None:
@@ -105,9 +105,9 @@ def test_metrics_may_hold_a_loss_that_diverged(tmp_path: Path) -> None:
     ("file", "content", "message"),
     [
         ("run.json", "{", "run.json cannot be read"),
-        ("run.json", "[]", "run.json is no JSON object"),
-        ("result/metrics.jsonl", '{"epoch": 1}\n{"epoch"', "metrics.jsonl:2: no JSON"),
-        ("result/metrics.jsonl", "3\n", "metrics.jsonl:1: no JSON object: '3'"),
+        ("run.json", "[]", "run.json is not a JSON object"),
+        ("result/metrics.jsonl", '{"epoch": 1}\n{"epoch"', "metrics.jsonl:2: invalid JSON"),
+        ("result/metrics.jsonl", "3\n", "metrics.jsonl:1: not a JSON object: '3'"),
     ],
 )
 def test_a_broken_file_is_named_with_its_line(tmp_path: Path, file: str, content: str, message: str) -> None:
@@ -122,7 +122,7 @@ def test_a_folder_that_is_no_record_is_told_apart_from_one_of_several(tmp_path: 
     """Of a Job with completions each index has a record of its own, and one has to be named."""
     make_record(tmp_path / "multi-0123456789" / "0", {})
     make_record(tmp_path / "multi-0123456789" / "1", {})
-    with pytest.raises(ReportError, match=r"holds 2 records.*such as multi-0123456789/0"):
+    with pytest.raises(ReportError, match=r"has 2 records.*such as multi-0123456789/0"):
         from_record(tmp_path / "multi-0123456789", "multi-0123456789")
     with pytest.raises(ReportError, match=r"no run\.json.*fetch the run again"):
         from_record(tmp_path / "nothing", "digits-0123456789")

@@ -74,7 +74,7 @@ def test_failed_trials_are_on_the_page_with_what_they_printed_last() -> None:
     assert text.count("&lt;script&gt;alert(1)&lt;/script&gt;\nValueError: no") == 12
     assert "Trial 12 (digits-000000000c): crashed (exit 1)" in text
     assert "<summary>2 more</summary>" in text
-    assert "No trial has succeeded and tells that figure yet, so there is no best." in text
+    assert "No trial has succeeded and reported that metric yet, so there is no best trial." in text
     assert [*pictures(space, rank(failed, space.objective), {})] == ["learning-curves"]
 
 
@@ -128,7 +128,7 @@ def test_each_parameter_has_the_scale_that_the_space_gives_it() -> None:
     momentum = pictures(space, sweep.ranking, {})["parameters"][3]
     assert isinstance(momentum, Points)
     assert len(momentum.points) == with_momentum < 200
-    assert sum(track.places[3] is None for track in parallel.tracks) == 200 - with_momentum
+    assert sum(track.values[3] is None for track in parallel.tracks) == 200 - with_momentum
 
 
 def test_the_best_stands_out_in_every_picture() -> None:
@@ -141,9 +141,9 @@ def test_the_best_stands_out_in_every_picture() -> None:
     assert isinstance(curves, Curves)
     assert isinstance(parallel, Parallel)
     assert curves.curves[0].name == f"trial {best.result.number}"
-    assert curves.curves[0].counts == (best.epoch, best.value)
+    assert curves.curves[0].compared == (best.epoch, best.value)
     assert sum(bool(curve.name) for curve in curves.curves) == NAMED
-    assert [track.places[-1] for track in parallel.tracks if track.best] == [best.value]
+    assert [track.values[-1] for track in parallel.tracks if track.best] == [best.value]
     assert max(track.strength for track in parallel.tracks) == 1
     for panel in drawn["parameters"]:
         assert isinstance(panel, Points)
@@ -171,7 +171,7 @@ def test_an_epoch_that_is_told_twice_has_the_dot_of_the_line_that_counts() -> No
     ranking = rank([make_trial(metrics=tuple(lines))], make_digits_space().objective)
     (curves,) = pictures(make_digits_space(), ranking, {})["learning-curves"]
     assert isinstance(curves, Curves)
-    assert curves.curves[0].counts == (2, 0.9)
+    assert curves.curves[0].compared == (2, 0.9)
 
 
 def test_a_curve_of_numbers_that_run_away_does_not_squeeze_the_others() -> None:
@@ -193,11 +193,11 @@ def test_a_curve_of_numbers_that_run_away_does_not_squeeze_the_others() -> None:
     ]
     drawn = pictures(space, rank(results, space.objective), {})
     found = words(charts.svg(drawn["learning-curves"][0], "curves"))
-    assert "val_loss, the dot is what counts; some run out of it" in found
+    assert "val_loss; dot: compared value; some curves are cut" in found
     numbers = [float(text) for text in found if re.fullmatch(r"[\d.]+", text)]
     assert max(numbers) < 10
     points = words(charts.svg(drawn["parameters"][0], "points"))
-    assert "val_loss; \u25b2 or \u25bc lies further out" in points
+    assert "val_loss; \u25b2 and \u25bc are cut" in points
 
 
 @pytest.mark.parametrize(
@@ -251,8 +251,8 @@ def test_names_of_parameters_are_text() -> None:
 def test_a_track_lies_within_its_picture() -> None:
     """Also with a value that is far off, and with a scale of one value."""
     scales = (Scale(name="a", kind="listed", labels=("x",)), Scale(name="loss", kind="linear", cut=True))
-    tracks = tuple(Track(places=("x", value), strength=0.5) for value in (*range(50), 1e12))
-    drawn = charts.svg(Parallel(title="t", words="w", scales=scales, tracks=tracks), "picture")
+    tracks = tuple(Track(values=("x", value), strength=0.5) for value in (*range(50), 1e12))
+    drawn = charts.svg(Parallel(title="t", subtitle="w", scales=scales, tracks=tracks), "picture")
     xs = [float(x) for path in re.findall(r' d="([^"]+)"', drawn) for x in re.findall(r"[ML] ([-\d.]+) ", path)]
     assert min(xs) >= -1
     assert max(xs) <= 401

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from trainstack.reports.durations import Took, took
+from trainstack.reports.durations import MeasuredRun, measured_runs
 
 
 def make_facts(**changes: Any) -> dict[str, Any]:
@@ -24,18 +24,18 @@ def write(folder: Path, facts: object) -> None:
 def test_a_record_tells_how_long_its_run_took(tmp_path: Path) -> None:
     """And what ran."""
     write(tmp_path / "digits-1", make_facts())
-    expected = Took(
+    expected = MeasuredRun(
         workload="digits", seconds=12.0, command=("train",), args=("--epochs=2",), env={"A": "b"}, world_size=3
     )
-    assert took(tmp_path) == [expected]
-    assert took(tmp_path / "nowhere") == []
+    assert measured_runs(tmp_path) == [expected]
+    assert measured_runs(tmp_path / "nowhere") == []
 
 
 def test_a_job_of_several_takes_from_the_first_start_to_the_last_end(tmp_path: Path) -> None:
     """It has a record for each completion."""
     write(tmp_path / "many-1" / "0", make_facts())
     write(tmp_path / "many-1" / "1", make_facts(started="2026-11-21T12:12:00Z", finished="2026-11-21T12:13:55Z"))
-    assert [each.seconds for each in took(tmp_path)] == [120.0]
+    assert [each.seconds for each in measured_runs(tmp_path)] == [120.0]
 
 
 def test_what_is_not_whole_tells_nothing(tmp_path: Path) -> None:
@@ -55,4 +55,4 @@ def test_what_is_not_whole_tells_nothing(tmp_path: Path) -> None:
     write(tmp_path / "many-1" / "0", make_facts())
     write(tmp_path / "many-1" / "1", make_facts(state="started"))
     (tmp_path / "empty").mkdir()
-    assert took(tmp_path) == []
+    assert measured_runs(tmp_path) == []

@@ -5,10 +5,18 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from typer.testing import CliRunner, Result
+
+from trainstack.cli.app import app
 from trainstack.review.report import Counts, Report
 
 DATA = Path(__file__).parent / "data"
 """Previews of the engine, as it gave them against a real cluster (properties that nobody reads are left out)."""
+
+
+def review(*arguments: object) -> Result:
+    """Run `trainstack review` with these arguments; an unexpected error is raised."""
+    return CliRunner().invoke(app, ["review", *map(str, arguments)], catch_exceptions=False)
 
 
 def make_report(**changes: Any) -> Report:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.review.samples import review
 from tests.unit.review.test_static import edit, make_checkout
 from trainstack.review import static
-from trainstack.review.__main__ import main
 from trainstack.review.bounded import BoundError, bounded
 
 NO_NAMES = ("-x", "X", "a b", "x" * 70, "\u202ex")
@@ -40,9 +40,9 @@ def test_work_within_the_limits_has_its_result() -> None:
 def test_work_beyond_the_limits_is_ended() -> None:
     """Neither time nor memory is without end, and a process that breaks is one failure."""
     began = time.monotonic()
-    with pytest.raises(BoundError, match=r"takes more than 0.5 s"):
+    with pytest.raises(BoundError, match=r"took more than 0.5 s"):
         bounded(waits, 3600, seconds=0.5)
-    with pytest.raises(BoundError, match="takes more than 512 MiB of memory"):
+    with pytest.raises(BoundError, match="took more than 512 MiB of memory"):
         bounded(takes, 1 << 30, size_bytes=512 << 20)
     with pytest.raises(BoundError, match="or its process failed"):
         bounded(ends)
@@ -53,36 +53,34 @@ def test_an_environment_beyond_the_limits_is_reported(tmp_path: Path, monkeypatc
     """With its file; the others are reviewed."""
 
     def beyond(*_: object) -> None:
-        raise BoundError("takes more than 1 s")
+        raise BoundError("took more than 1 s")
 
     monkeypatch.setattr(static, "bounded", beyond)
     report = static.reviewed(tmp_path, tmp_path, "dev", 7)
-    assert (
-        report.error == "Pulumi.dev.yaml, with the files that it names, is not reviewed: its review takes more than 1 s"
-    )
+    message = "Pulumi.dev.yaml and the files that it refers to are not reviewed: the review took more than 1 s"
+    assert report.error == message
 
 
 @pytest.mark.parametrize("name", NO_NAMES)
-def test_a_file_that_is_no_environment_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+def test_a_file_that_is_no_environment_is_named(tmp_path: Path, name: str) -> None:
     """A fork may call its files as it likes."""
     for side in ("base", "head"):
         (tmp_path / side).mkdir()
         (tmp_path / side / "Pulumi.dev.yaml").touch()
     (tmp_path / "head" / f"Pulumi.{name}.yaml").touch()
-    assert main(["environments", "--base", str(tmp_path / "base"), "--head", str(tmp_path / "head")]) == 0
-    listed = capsys.readouterr()
-    assert listed.out == '["dev"]\n'
-    assert listed.err.startswith("not reviewed: Pulumi.")
+    result = review("environments", "--base", tmp_path / "base", "--head", tmp_path / "head")
+    assert (result.exit_code, result.stdout) == (0, '["dev"]\n')
+    assert result.stderr.startswith("not reviewed: Pulumi.")
 
 
-def test_the_others_are_reviewed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_others_are_reviewed(tmp_path: Path) -> None:
     """Whatever else is called as if it were an environment's file; and the review fails."""
     base, head = make_checkout(tmp_path / "base"), make_checkout(tmp_path / "head")
     for name in NO_NAMES:
         (head / f"Pulumi.{name}.yaml").write_text("config: {}\n", encoding="utf-8")
-    checkouts = ("--base", str(base), "--head", str(head))
-    assert main(["static", *checkouts, "--reports", str(tmp_path / "reports")]) == 1
-    error = capsys.readouterr().err.splitlines()[-1]
+    result = review("static", "--base", base, "--head", head, "--reports", tmp_path / "reports")
+    assert result.exit_code == 1
+    error = result.stderr.splitlines()[-1]
     assert error.startswith("error: not reviewed: Pulumi.")
     assert error.count("; Pulumi.") == len(NO_NAMES) - 1
     assert [file.name for file in (tmp_path / "reports").glob("*.json")] == ["dev.json"]
@@ -93,12 +91,12 @@ def test_links_in_a_circle_are_refused(tmp_path: Path) -> None:
     base, head = make_checkout(tmp_path / "base"), make_checkout(tmp_path / "head")
     (head / "one").symlink_to("two")
     (head / "two").symlink_to("one")
-    assert "the link cannot be resolved" in static.static(base, head, "dev", None).error
+    assert "the symbolic link cannot be resolved" in static.static(base, head, "dev", None).error
     (head / "one").unlink()
     (head / "two").unlink()
     (head / "Pulumi.dev.yaml").unlink()
     (head / "Pulumi.dev.yaml").symlink_to("/dev/zero")
-    assert "a link that leads out of the repository" in static.static(base, head, "dev", None).error
+    assert "symbolic link to a target outside the repository" in static.static(base, head, "dev", None).error
 
 
 def test_a_forks_constraint_takes_no_memory(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from tests.unit.review.samples import DATA, make_report, recorded
 from trainstack.review import engine
 from trainstack.review.comment import LIMIT, MARKER, comment
 from trainstack.review.diff import shortened
-from trainstack.review.facts import WORDS
+from trainstack.review.facts import SENTENCES
 from trainstack.review.report import Counts, Report, ReportedFact, ReportedVerdict, ReportError, read, write
 from trainstack.review.text import width
 
@@ -54,7 +54,8 @@ def test_content_stays_in_code() -> None:
                 ),
             ),
             facts=tuple(
-                ReportedFact(meaning=meaning, names=(EVIL,) * words.count("{}")) for meaning, words in WORDS.items()
+                ReportedFact(meaning=meaning, names=(EVIL,) * sentence.count("{}"))
+                for meaning, sentence in SENTENCES.items()
             ),
         ),
         make_report(stack="static", kind="static", diff=EVIL),
@@ -86,7 +87,7 @@ def test_long_errors_and_many_facts_and_environments_fit() -> None:
     text = made(*(make_report(stack=f"e{number}", facts=many, error="") for number in range(100)))
     assert width(text) <= LIMIT
     assert "… and 475 more" in text
-    assert "more environments are left out here: `e" in text
+    assert "more environments are omitted: `e" in text
     assert width(made(make_report(error="e" * 100_000))) <= LIMIT
 
 
@@ -114,8 +115,8 @@ def test_verdicts_are_told_with_what_is_missing_and_what_would_help() -> None:
     )
     for report in (make_report(verdicts=verdicts), make_report(verdicts=verdicts, error="refused")):
         assert (
-            "Whether its runs would be admitted, on an idle cluster with the quota of these files:\n\n"
-            "- `big`, `bigger`: **never fits**: `4 pods need 8 nvidia.com/gpu; there are 4`; what would help: "
+            "Admission of its runs on an idle cluster, with the quota in these files:\n\n"
+            "- `big`, `bigger`: **never fits**: `4 pods need 8 nvidia.com/gpu; there are 4`; remedies: "
             "`run 2 pods instead of 4` or `raise nominalQuota`\n"
             "- `small`: fits by borrowing: `on a100`; borrows `2 cpu on a100`\n"
         ) in made(report)
@@ -123,8 +124,8 @@ def test_verdicts_are_told_with_what_is_missing_and_what_would_help() -> None:
 
 def test_a_change_that_nobody_notices_says_so() -> None:
     """And so does no change, and no environment."""
-    assert "For people nothing changes" in made(make_report())
-    assert "Nothing changes." in made(make_report(counts=Counts(same=3)))
+    assert "No run, volume, queue or quota is affected." in made(make_report())
+    assert "No changes." in made(make_report(counts=Counts(same=3)))
     assert "There is no environment to review." in made()
 
 
@@ -163,5 +164,5 @@ def test_a_link_is_no_report(tmp_path: Path) -> None:
     write(make_report(), tmp_path / "there")
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "dev.json").symlink_to(tmp_path / "there" / "dev.json")
-    with pytest.raises(ReportError, match="plain file"):
+    with pytest.raises(ReportError, match="regular file"):
         read(tmp_path / "here", "dev")

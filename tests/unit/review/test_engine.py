@@ -117,5 +117,5 @@ def test_a_preview_whose_objects_cannot_be_read_is_no_preview(printed: str) -> N
     made = report(
         "dev", 7, subprocess.CompletedProcess([], 0, "+ a", ""), subprocess.CompletedProcess([], 0, printed, ""), set()
     )
-    assert made.error == "`pulumi preview --json` printed no JSON object, so the changes are not known"
+    assert made.error == "`pulumi preview --json` printed no JSON object, so the changes are unknown"
     assert made.diff == ""

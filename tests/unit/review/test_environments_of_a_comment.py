@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.review.github_server import HEAD, RUN, Server, make_job, make_pull
-from tests.unit.review.samples import make_report
-from trainstack.review.__main__ import main
+from tests.unit.review.samples import make_report, review
 from trainstack.review.report import write
 from trainstack.settings.values.stack_name import stacks
 
@@ -36,7 +35,7 @@ def posting(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def posted(server: Server, reports: Path) -> tuple[int, str]:
     """The exit code of a comment of these reports, and its text."""
-    code = main(["comment", "--reports", str(reports), "--post"])
+    code = review("comment", "--reports", reports, "--post").exit_code
     (comment,) = server.comments
     return code, comment["body"]
 
@@ -69,7 +68,7 @@ def test_all_reports_make_a_comment(posting: Server, tmp_path: Path) -> None:
         (make_job("preview (prod)", "timed_out"), "its job preview (prod) ended with timed_out"),
         (
             make_job("preview (prod)", "failure", steps=0),
-            "its job preview (prod) ended with failure before its first step: was a deployment to it rejected?",
+            "its job preview (prod) ended with failure before its first step: was its deployment rejected?",
         ),
         (make_job("preview (prod)", "success"), "its job preview (prod) ended with success"),
         (make_job("environments", "failure"), "the job environments ended with failure"),
@@ -159,7 +158,7 @@ def test_more_changed_files_than_github_lists_are_not_reviewed(posting: Server, 
     posting.changed = [{"filename": f"docs/{number}", "status": "added"} for number in range(3000)]
     code, body = posted(posting, tmp_path)
     assert code == 1
-    assert "only the first 3000 changed files" in body
+    assert "the first 3000 changed files" in body
 
 
 def test_more_environments_than_a_comment_holds_are_not_reviewed(posting: Server, tmp_path: Path) -> None:
@@ -169,7 +168,7 @@ def test_more_environments_than_a_comment_holds_are_not_reviewed(posting: Server
     code, body = posted(posting, tmp_path)
     assert code == 1
     assert body.index("### `dev`") < body.index("### `prod`") < body.index("### `a0`")
-    assert "1902 more environments are left out here" in body
+    assert "1902 more environments are omitted" in body
 
 
 def test_an_unchanged_environment_is_listed(posting: Server, tmp_path: Path) -> None:
@@ -178,7 +177,7 @@ def test_an_unchanged_environment_is_listed(posting: Server, tmp_path: Path) -> 
     write(make_report(stack="prod", kind="static", counts={}), tmp_path)
     code, body = posted(posting, tmp_path)
     assert code == 0
-    assert "By the files alone, nothing changes in `prod`." in body
+    assert "No changes in the rendered manifests of `prod`." in body
 
 
 @pytest.mark.parametrize(
@@ -192,30 +191,32 @@ def test_a_comment_goes_to_the_pull_requests_that_github_names(
     for stack in ("dev", "prod"):
         write(make_report(stack=stack, pull=named), tmp_path / "reports")
     posting.pulls = [make_pull(number) for number in open_pulls]
-    code = main(["comment", "--reports", str(tmp_path / "reports"), "--post"])
+    code = review("comment", "--reports", tmp_path / "reports", "--post").exit_code
     sent = [each for each in posting.asked if each.startswith("POST") and each.endswith("/comments")]
     assert sent == [f"POST /repos/us/it/issues/{number}/comments" for number in expected]
     # Where several pull requests end in one commit, a report counts for the one that it names.
     assert code == (1 if len(expected) > 1 else 0)
 
 
-def test_by_hand_every_environment_of_the_checkout_is_listed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_by_hand_every_environment_of_the_checkout_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without reports none is reviewed."""
     monkeypatch.delenv("GITHUB_EVENT_PATH", raising=False)
     monkeypatch.chdir(ROOT)
-    assert main(["comment", "--reports", str(tmp_path)]) == 1
-    shown = capsys.readouterr()
-    assert all(f"### `{stack}`\n\n**Not reviewed:** `there is no report" in shown.out for stack in stacks(ROOT))
-    assert "error: not reviewed: " in shown.err
+    result = review("comment", "--reports", tmp_path)
+    assert result.exit_code == 1
+    assert all(f"### `{stack}`\n\n**Not reviewed:** `there is no report" in result.stdout for stack in stacks(ROOT))
+    assert "error: not reviewed: " in result.stderr
 
 
-def test_by_hand_environments_can_be_chosen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_by_hand_environments_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As for a preview."""
     monkeypatch.delenv("GITHUB_EVENT_PATH", raising=False)
     write(make_report(), tmp_path)
-    assert main(["comment", "--reports", str(tmp_path), "--stack", "dev"]) == 0
-    assert "### `dev`" in capsys.readouterr().out
+    result = review("comment", "--reports", tmp_path, "--stack", "dev")
+    assert result.exit_code == 0
+    assert "### `dev`" in result.stdout
+
+
+def test_a_posted_comment_is_of_the_environments_that_github_selects(tmp_path: Path) -> None:
+    """So `--stack` is refused, as wrong usage."""
+    assert review("comment", "--reports", tmp_path, "--post", "--stack", "dev").exit_code == 2

@@ -9,7 +9,7 @@ from tests.unit.review.samples import make_claim, make_job, make_quota
 from tests.unit.workloads.launches import make_launch
 from trainstack.objects.labels import Manifest
 from trainstack.platform.tenants import rights
-from trainstack.review.facts import WORDS, Fact, Step, View, facts
+from trainstack.review.facts import SENTENCES, Fact, Step, View, facts
 from trainstack.runs.manifests.build import companions, manifest
 from trainstack.settings.sections.tenants import Team
 from trainstack.settings.sections.workloads import ReplicatedJob
@@ -19,7 +19,7 @@ LIVE = View(live=True)
 
 def said(*steps: Step, view: View = LIVE) -> list[str]:
     """The facts in words."""
-    return [WORDS[fact.meaning].format(*fact.names) for fact in facts(steps, view)]
+    return [SENTENCES[fact.meaning].format(*fact.names) for fact in facts(steps, view)]
 
 
 def test_a_launch_says_what_it_asks_for() -> None:
@@ -60,10 +60,10 @@ def test_a_run_that_goes_is_stopped_only_when_it_is_named() -> None:
     """A preview that went through has refused every other active run."""
     gone = Step("delete", make_job(), None)
     assert said(gone) == [
-        "Removes Job research/train-1-2 of run train-1, which has ended; its record stays on its volume."
+        "Deletes Job research/train-1-2 of run train-1, which has ended; its record remains on its volume."
     ]
     assert said(gone, view=View(live=True, stop=["train-1"])) == [
-        "**Stops run train-1**, which `stop` names (Job research/train-1-2)."
+        "**Stops run train-1**, which is listed in `stop` (Job research/train-1-2)."
     ]
     assert said(gone, view=View(live=False))[0].startswith("No longer declares run train-1 ")
 
@@ -79,7 +79,7 @@ def test_a_trial_that_goes_may_have_waited() -> None:
     """A preview that went through lets queued ones go, and running ones that are named, by run or by sweep."""
     gone = Step("delete", make_trial(), None)
     assert said(gone) == [
-        "Removes Job research/train-1-2 of trial train-1: it has ended, or it is queued and its set is taken out."
+        "Deletes Job research/train-1-2 of trial train-1: it has ended, or is queued and its parameter set was removed."
     ]
     for name in ("train", "train-1"):
         assert said(gone, view=View(live=True, stop=[name]))[0].startswith("**Stops run train-1**")
@@ -89,7 +89,7 @@ def test_without_a_cluster_nobody_knows_which_trials_of_a_job_are_new() -> None:
     """The files' Job of all trials has another name with each set; no run is dropped by that."""
     before, after = make_trial(), make_trial("train-2-3", **{"trainstack.dev/run": "train-2"})
     assert said(Step("replace", before, after), view=View(live=False)) == [
-        "Changes the sets of sweep train, or what they run: trials that are new are launched, and no others."
+        "Changes the parameter sets of sweep train, or its run; only new trials are launched."
     ]
     one_by_one = [make_trial(**{"trainstack.dev/set": "a"}), make_trial(**{"trainstack.dev/set": "b"})]
     assert said(Step("create", None, one_by_one[0]), view=View(live=False))[0].startswith("Declares run train-1 ")
@@ -106,17 +106,17 @@ def test_without_a_cluster_a_launch_is_declared_or_edited() -> None:
 @pytest.mark.parametrize(
     ("step", "words"),
     [
-        (Step("create", None, make_claim("1Gi")), "Makes volume research/data of 1Gi."),
+        (Step("create", None, make_claim("1Gi")), "Creates volume research/data of 1Gi."),
         (Step("update", make_claim("1Gi"), make_claim("2Gi")), "Resizes volume research/data from 1Gi to 2Gi."),
         (Step("update", make_claim("1Gi"), make_claim("1Gi")), "Edits volume research/data."),
         (Step("delete", make_claim("1Gi"), None), "**Deletes volume research/data and its data.**"),
         (
             Step("delete", make_claim("1Gi"), None, retained=True),
-            "Lets go of volume research/data; it stays in the cluster with its data.",
+            "Releases volume research/data; it remains in the cluster with its data.",
         ),
         (
             Step("replace", make_claim("1Gi"), make_claim("1Gi")),
-            "**Replaces volume research/data: its data is deleted.**",
+            "**Replaces volume research/data and deletes its data.**",
         ),
     ],
 )
@@ -129,8 +129,8 @@ def test_quota_that_moves_is_told_by_resource_and_flavor() -> None:
     """Limits too; what is not set is none."""
     before, after = make_quota(nominalQuota="8"), make_quota(nominalQuota="16", borrowingLimit="4")
     assert said(Step("update", before, after)) == [
-        "Moves quota research: nvidia.com/gpu borrowing limit on flavor a100 from none to 4.",
-        "Moves quota research: nvidia.com/gpu on flavor a100 from 8 to 16.",
+        "Changes the quota of cluster queue research: nvidia.com/gpu borrowing limit on flavor a100 from none to 4.",
+        "Changes the quota of cluster queue research: nvidia.com/gpu on flavor a100 from 8 to 16.",
     ]
 
 
@@ -160,14 +160,14 @@ def test_rights_are_told_by_who_gets_and_who_loses_them() -> None:
         return last
 
     assert said(Step("create", None, binding("ml"))) == [
-        "Gives rights in namespace vision to Group ml, ServiceAccount ci."
+        "Grants rights in namespace vision to Group ml, ServiceAccount ci."
     ]
     assert said(Step("update", binding("ml"), binding("cv"))) == [
-        "Takes the rights in namespace vision from Group ml.",
-        "Gives rights in namespace vision to Group cv.",
+        "Revokes rights in namespace vision from Group ml.",
+        "Grants rights in namespace vision to Group cv.",
     ]
     assert said(Step("delete", binding("ml"), None)) == [
-        "Takes the rights in namespace vision from Group ml, ServiceAccount ci."
+        "Revokes rights in namespace vision from Group ml, ServiceAccount ci."
     ]
     controller = binding("ml")
     controller["metadata"]["name"] = "leader-election"

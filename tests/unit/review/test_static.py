@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trainstack.review.__main__ import main
+from tests.unit.review.samples import review
 from trainstack.review.declared import as_yaml, declared
 from trainstack.review.report import read
 from trainstack.review.static import static
@@ -110,7 +110,7 @@ def test_a_link_out_of_the_checkout_is_refused(base: Path, head: Path, tmp_path:
     (head / place).unlink()
     (head / place).symlink_to(tmp_path / "secret")
     report = static(base, head, "dev", None)
-    assert "a link that leads out of the repository" in report.error
+    assert "symbolic link to a target outside the repository" in report.error
     assert "hunter2" not in report.model_dump_json()
 
 
@@ -118,11 +118,11 @@ def test_a_link_out_of_the_checkout_is_refused(base: Path, head: Path, tmp_path:
 def test_a_path_out_of_the_checkout_is_refused(base: Path, head: Path, path: str) -> None:
     """Not even its digest is told, and an endless file is not read."""
     edit(head, "manifest: workloads/digits/data.json", f"manifest: {path}", "workloads/digits/workload.yaml")
-    assert "out of the repository" in static(base, head, "dev", None).error
+    assert "is outside the repository" in static(base, head, "dev", None).error
 
 
 def test_the_program_compares_every_environment(
-    base: Path, head: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    base: Path, head: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From the list of environments to the comment, as the workflow does it."""
     shutil.copy(base / "Pulumi.dev.yaml", head / "Pulumi.new.yaml")
@@ -130,19 +130,19 @@ def test_the_program_compares_every_environment(
     event.write_text(json.dumps({"pull_request": {"number": 7}}), encoding="utf-8")
     monkeypatch.setenv("GITHUB_OUTPUT", str(output))
     monkeypatch.setenv("GITHUB_EVENT_PATH", str(event))
-    checkouts = ["--base", str(base), "--head", str(head)]
-    assert main(["environments", *checkouts, "--output"]) == 0
+    checkouts = ["--base", base, "--head", head]
+    assert review("environments", *checkouts, "--output").exit_code == 0
     assert output.read_text(encoding="utf-8") == 'environments=["dev", "new"]\n'
     reports = tmp_path / "reports"
-    assert main(["static", *checkouts, "--reports", str(reports)]) == 0
+    assert review("static", *checkouts, "--reports", reports).exit_code == 0
     assert [report and report.pull for report in (read(reports, "dev"), read(reports, "new"))] == [7, 7]
-    assert main(["static", *checkouts, "--reports", str(reports), "--stack", "prod"]) == 1
-    capsys.readouterr()
-    assert main(["comment", "--reports", str(reports), "--stack", "dev", "--stack", "new"]) == 0
-    text = capsys.readouterr().out
+    assert review("static", *checkouts, "--reports", reports, "--stack", "prod").exit_code == 1
+    result = review("comment", "--reports", reports, "--stack", "dev", "--stack", "new")
+    assert result.exit_code == 0
+    text = result.stdout
     assert "### `new`" in text
     assert "### `dev`" not in text
-    assert "By the files alone, nothing changes in `dev`." in text
+    assert "No changes in the rendered manifests of `dev`." in text
 
 
 def test_a_preview_without_a_cluster_falls_back_to_the_files(
@@ -152,7 +152,7 @@ def test_a_preview_without_a_cluster_falls_back_to_the_files(
     for name in ("KUBECONFIG", "TRAINSTACK_KUBECONFIG", "GITHUB_EVENT_PATH"):
         monkeypatch.delenv(name, raising=False)
     reports = tmp_path / "reports"
-    assert main(["preview", "--base", str(base), "--head", str(head), "--reports", str(reports)]) == 0
+    assert review("preview", "--base", base, "--head", head, "--reports", reports).exit_code == 0
     report = read(reports, "dev")
     assert report is not None
     assert report.kind == "static"

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.main
 import yaml
 
-from trainstack.review.__main__ import parser
+from trainstack.cli.review import app
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -33,15 +34,15 @@ def test_the_workflows_are_there() -> None:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_every_step_is_a_script_of_this_repository(file: Path) -> None:
-    """A make target that exists, or `python -m trainstack.review` with arguments that it takes."""
+    """A make target that exists, or `trainstack review` with arguments that it takes."""
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     for run in (step["run"] for step in steps(file) if "run" in step):
         words = shlex.split(run)
         if words[0] == "make":
             assert set(words[1:]) <= targets
         else:
-            assert words[:3] == [".venv/bin/python", "-m", "trainstack.review"]
-            assert parser().parse_args(words[3:]).command
+            assert words[:2] == [".venv/bin/trainstack", "review"]
+            typer.main.get_group(app).commands[words[2]].make_context(words[2], words[3:])
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_written_schemas_are_current() -> None:
-    """docs/schema holds what the models say now; else run `python -m trainstack.settings.loading.schema`."""
+    """docs/schema holds what the models say now; else run `trainstack dev schema`."""
     written = {file.name: file.read_text(encoding="utf-8") for file in (ROOT / FOLDER).iterdir()}
     assert written == texts()
 

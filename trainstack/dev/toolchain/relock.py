@@ -1,4 +1,4 @@
-"""`make lock`: make the Python locks from pyproject.toml, keeping versions that still fit."""
+"""Write the Python locks from pyproject.toml, keeping versions that still satisfy it."""
 
 import subprocess
 import sys
@@ -26,15 +26,11 @@ def command(lock: Path) -> list[str]:
     return [uv, "pip", "compile", *wanted, *_OPTIONS, "--output-file", str(lock.relative_to(CHECKOUT))]
 
 
-def main() -> int:
-    """Make both; the exit code is uv's."""
+def relock() -> int:
+    """Write both locks; return uv's exit code."""
     for lock in (REQUIREMENTS_LOCK, GO_LOCK):
         # uv prints the lock too; the file is what is wanted.
         result = subprocess.run(command(lock), cwd=CHECKOUT, check=False, stdout=subprocess.DEVNULL)
         if result.returncode != 0:
             return result.returncode
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""JSON Schemas of the settings' files for editors: `python -m trainstack.settings.loading.schema` writes docs/schema/.
+"""JSON Schemas of the settings' files for editors; `trainstack dev schema` writes them to docs/schema/.
 
 Files are merged, and `null` deletes: so the schemas require only the `name` of named elements, and accept null for
 every other value.
@@ -7,7 +7,6 @@ every other value.
 import ast
 import inspect
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import pairwise
@@ -87,13 +86,14 @@ def texts() -> dict[str, str]:
     return {name: json.dumps(schema, indent=2, ensure_ascii=False) + "\n" for name, schema in schemas().items()}
 
 
-def write(root: Path) -> None:
-    """Write the schemas of the project at `root`."""
+def write(root: Path) -> list[Path]:
+    """Write the schemas below the project at `root`; return their paths in it."""
     folder = root / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    for name, text in texts().items():
+    contents = texts()
+    for name, text in contents.items():
         (folder / name).write_text(text, encoding="utf-8")
-        sys.stdout.write(f"{FOLDER / name}\n")
+    return [FOLDER / name for name in contents]
 
 
 def _document(title: str, body: Schema, definitions: Mapping[str, Schema]) -> Schema:
@@ -149,7 +149,3 @@ def _field_docs(model: type[Section]) -> dict[str, str]:
                 case ast.AnnAssign(target=ast.Name(id=field)), ast.Expr(value=ast.Constant(value=str(text))):
                     docs[field] = inspect.cleandoc(text)
     return docs
-
-
-if __name__ == "__main__":
-    write(Path(__file__).resolve().parents[3])

@@ -1,0 +1,44 @@
+"""`trainstack dev`, without a toolchain."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from trainstack.cli import dev
+from trainstack.cli.app import app
+from trainstack.dev.toolchain import debian, machine, relock
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def run(*arguments: str) -> Result:
+    """Run `trainstack dev` with these arguments."""
+    return CliRunner().invoke(app, ["dev", *arguments], catch_exceptions=False)
+
+
+def test_packages_are_installed_on_a_suitable_machine_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that lacks something else is reported with exit code 1, and remains unchanged."""
+    installed: list[object] = []
+    monkeypatch.setattr(debian, "ensure", installed.append)
+    monkeypatch.setattr(machine, "missing", lambda: [machine.Finding("not root", "run it as root")])
+    result = run("machine", "--install")
+    assert (result.exit_code, installed) == (1, [])
+    assert result.stdout.startswith("not root: run it as root, or use another cluster")
+    monkeypatch.setattr(machine, "missing", list)
+    assert (run("machine").exit_code, installed) == (0, [])
+    assert (run("machine", "--install").exit_code, len(installed)) == (0, 1)
+
+
+def test_the_exit_code_of_a_failed_lock_is_that_of_uv(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that `make lock` fails, too."""
+    monkeypatch.setattr(relock, "relock", lambda: 2)
+    assert run("lock").exit_code == 2
+
+
+def test_generated_pages_are_written_to_the_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their names are printed."""
+    monkeypatch.setattr(dev, "CHECKOUT", tmp_path)
+    names = [*run("schema").stdout.splitlines(), *run("rules-page").stdout.splitlines()]
+    assert len(names) == 5
+    assert all((tmp_path / name).read_bytes() == (ROOT / name).read_bytes() for name in names)

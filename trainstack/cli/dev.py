@@ -1,0 +1,116 @@
+"""`trainstack dev`: for contributors to Trainstack; works on the checkout that the command is installed from."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trainstack.cli.console import err, out
+from trainstack.cli.session import JsonOption
+from trainstack.dev.toolchain import debian, relock, tools
+from trainstack.dev.toolchain import machine as host
+from trainstack.dev.toolchain import versions as pins
+from trainstack.dev.toolchain.places import CHECKOUT
+
+app = typer.Typer(no_args_is_help=True, help="For contributors to Trainstack: the toolchain and generated files.")
+
+
+@app.command("tools")
+def build_tools(
+    *,
+    groups: Annotated[
+        list[str] | None, typer.Argument(metavar="GROUP…", help="Only these groups; by default all that are needed.")
+    ] = None,
+    client: Annotated[bool, typer.Option("--client", help="Only what deploying to another cluster needs.")] = False,
+) -> None:
+    """Build or find the pinned tools. Does nothing if they are built.
+
+    Examples:
+
+      trainstack dev tools
+
+      trainstack dev tools --client
+    """
+    tools.ensure(groups or tools.needed_groups(local_cluster=not client))
+
+
+@app.command()
+def machine(
+    *, install: Annotated[bool, typer.Option("--install", help="Also install missing Debian packages.")] = False
+) -> None:
+    """List what this machine lacks for the local cluster; exit code 1 if it lacks anything.
+
+    Examples:
+
+      trainstack dev machine
+
+      trainstack dev machine --install
+    """
+    findings = host.missing()
+    for finding in findings:
+        out.print(str(finding))
+    if findings:
+        raise typer.Exit(1)
+    if install:
+        debian.ensure(err)
+
+
+@app.command()
+def versions(*, as_json: JsonOption = False) -> None:
+    """Print every pinned version.
+
+    Examples:
+
+      trainstack dev versions
+
+      trainstack dev versions --json
+    """
+    try:
+        pins.show(as_json=as_json)
+    except BrokenPipeError:
+        # The reader of the pipe has closed it: `make versions | head`.
+        raise typer.Exit(0) from None
+
+
+@app.command()
+def lock() -> None:
+    """Write the Python locks from pyproject.toml, keeping versions that still satisfy it.
+
+    Example:
+
+      trainstack dev lock
+    """
+    raise typer.Exit(relock.relock())
+
+
+@app.command()
+def schema() -> None:
+    """Write the JSON Schemas in docs/schema/ from the settings' models.
+
+    Example:
+
+      trainstack dev schema
+    """
+    from trainstack.settings.loading import schema as schemas  # noqa: PLC0415 (`dev tools` runs before each `make up`)
+
+    _print_names(schemas.write(CHECKOUT))
+
+
+@app.command()
+def rules_page() -> None:
+    """Write docs/checks.md from the preflight rules.
+
+    Example:
+
+      trainstack dev rules-page
+    """
+    from trainstack.preflight import rules_page as page  # noqa: PLC0415 (as above)
+
+    (CHECKOUT / page.PAGE).write_text(page.text(), encoding="utf-8")
+    _print_names([page.PAGE])
+
+
+def _print_names(files: Sequence[Path]) -> None:
+    sys.stdout.writelines(f"{file}\n" for file in files)

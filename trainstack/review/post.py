@@ -1,0 +1,55 @@
+"""Post the reviews of a workflow run: a comment on each pull request, and a commit status for each environment."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trainstack.review.comment import MARKER, comment
+from trainstack.review.github import GitHub, Head
+from trainstack.review.report import MAX_REPORTS, Report, Unreviewed
+from trainstack.review.selection import Run, by_pull, ignored, reviews
+from trainstack.review.text import clean
+from trainstack.settings.values.stack_name import fault
+
+
+@dataclass(frozen=True)
+class Posted:
+    """The comments that were created or updated."""
+
+    addresses: Sequence[str]
+    reviews: Sequence[Report | Unreviewed]
+    complete: bool
+    """False if GitHub did not list every changed file, so that added environments may be missing."""
+
+
+def post(reports: Path, run: Mapping[str, Any], github: GitHub) -> Posted:
+    """Comment on the open pull requests of a run's commit; `run` is the event's `workflow_run`. Raises GitHubError."""
+    head = Head(run["head_repository"]["full_name"], run["head_branch"], run["head_sha"])
+    address = run["html_url"]
+    selections = {pull: github.selection(pull) for pull in github.pulls(head)}
+    if not selections:
+        return Posted((), (), complete=True)
+    ended = Run(run["conclusion"], github.jobs(run["id"]))
+    found = by_pull({pull: reviews(reports, selection, ended.reason) for pull, selection in selections.items()})
+    addresses = []
+    for pull, reviewed in found.items():
+        selection = selections[pull]
+        unknown = ignored(reports, selection)
+        body = comment(reviewed, head.commit, address, unknown, complete=selection.complete)
+        addresses.append(github.put_comment(pull.number, MARKER, body))
+    every = [review for reviewed in found.values() for review in reviewed]
+    _put_statuses(github, head.commit, address, every)
+    return Posted(addresses, every, complete=all(selections[pull].complete for pull in found))
+
+
+def _put_statuses(github: GitHub, commit: str, address: str, found: Sequence[Report | Unreviewed]) -> None:
+    """Set a status for each environment; a later run of the same commit replaces a failure."""
+    missing = {review.stack: review.why for review in found if isinstance(review, Unreviewed)}
+    for stack in dict.fromkeys(review.stack for review in found[:MAX_REPORTS]):
+        if fault(stack):
+            # The comment lists it. No rule can require the status of an environment that cannot exist.
+            continue
+        reviewed = stack not in missing
+        description = "see the comment" if reviewed else f"not reviewed: {missing[stack]}"
+        github.put_status(commit, f"trainstack/{stack}", clean(description), address, reviewed=reviewed)
