@@ -72,7 +72,7 @@ def test_a_program_that_is_gone_or_was_added_is_told(cache: Path) -> None:
     folder = tools.program("kubectl").parent
     (folder / "kubectl").rename(folder / "other")
     told = refused(["kubectl"])
-    assert f"{folder / 'kubectl'} has the sha256 (no such file)" in told
+    assert f"{folder / 'kubectl'} is missing" in told
     assert f"{folder / 'other'} has the sha256" in told
 
 

@@ -1,4 +1,4 @@
-"""`python -m trainstack.dev.toolchain`: make the tools, list the versions, check the machine."""
+"""`python -m trainstack.dev.toolchain`: build the tools, list the pinned versions, check the machine."""
 
 import argparse
 import sys
@@ -10,21 +10,20 @@ from trainstack.dev.toolchain.errors import ToolchainError
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; the exit code is 1 if it fails."""
     parser = argparse.ArgumentParser(prog="python -m trainstack.dev.toolchain", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    ensure = commands.add_parser("ensure", help="build or find the tools; a no-op once that is done")
-    ensure.add_argument("group", nargs="*", help="only these groups (by default all that this machine needs)")
-    ensure.add_argument("--client", action="store_true", help="only what deploying to another cluster needs")
-    versions = commands.add_parser("versions", help="every pinned version")
-    versions.add_argument("--json", action="store_true", help="as JSON")
+    ensure = commands.add_parser("ensure", help="build missing tools and verify existing ones")
+    ensure.add_argument("group", nargs="*", help="limit to these groups (default: all that this machine needs)")
+    ensure.add_argument("--client", action="store_true", help="limit to what deploying to another cluster needs")
+    versions = commands.add_parser("versions", help="list every pinned version")
+    versions.add_argument("--json", action="store_true", help="print JSON")
     commands.add_parser("debian", help="install the Debian packages that the local cluster needs")
-    commands.add_parser("machine", help="what this machine lacks for the local cluster")
-    chosen = parser.parse_args(arguments)
+    commands.add_parser("machine", help="list what this machine lacks for the local cluster")
+    options = parser.parse_args(arguments)
     try:
-        return _run(chosen)
+        return _run(options)
     except BrokenPipeError:
-        # The reader of a pipe (`make versions | head`) has seen enough.
+        # The reader of a pipe has exited, as in `make versions | head`.
         return 0
     except ToolchainError as error:
         Console(stderr=True, markup=False, emoji=False).print(
@@ -33,12 +32,12 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
 
 
-def _run(chosen: argparse.Namespace) -> int:
-    if chosen.command == "ensure":
-        tools.ensure(chosen.group or tools.needed_groups(local_cluster=not chosen.client))
-    elif chosen.command == "versions":
-        versions.show(as_json=chosen.json)
-    elif chosen.command == "debian":
+def _run(options: argparse.Namespace) -> int:
+    if options.command == "ensure":
+        tools.ensure(options.group or tools.needed_groups(local_cluster=not options.client))
+    elif options.command == "versions":
+        versions.show(as_json=options.json)
+    elif options.command == "debian":
         debian.ensure(Console(stderr=True, markup=False, emoji=False))
     else:
         findings = machine.missing()

@@ -1,4 +1,4 @@
-"""`make lock`: make the Python locks from pyproject.toml, keeping versions that still fit."""
+"""`make lock`: regenerate the Python locks from pyproject.toml, keeping versions that still fit."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ _OPTIONS = (
     # Valid for every system and every Python that the project supports.
     "--universal",
     "--generate-hashes",
-    # Which index served the packages is this machine's business; the hashes say what they must be.
+    # The index depends on the machine; the hashes identify the packages.
     "--no-emit-index-url",
     "--no-emit-find-links",
     "--no-annotate",
@@ -20,16 +20,16 @@ _OPTIONS = (
 
 
 def command(lock: Path) -> list[str]:
-    """The uv command that makes one of the locks."""
-    wanted = ["--group", "pyproject.toml:go"] if lock == GO_LOCK else ["pyproject.toml", "--group", "dev"]
+    """Return the uv command that generates a lock."""
+    sources = ["--group", "pyproject.toml:go"] if lock == GO_LOCK else ["pyproject.toml", "--group", "dev"]
     uv = str(Path(sys.executable).with_name("uv"))
-    return [uv, "pip", "compile", *wanted, *_OPTIONS, "--output-file", str(lock.relative_to(CHECKOUT))]
+    return [uv, "pip", "compile", *sources, *_OPTIONS, "--output-file", str(lock.relative_to(CHECKOUT))]
 
 
 def main() -> int:
-    """Make both; the exit code is uv's."""
+    """Generate both locks; return uv's exit code."""
     for lock in (REQUIREMENTS_LOCK, GO_LOCK):
-        # uv prints the lock too; the file is what is wanted.
+        # uv also prints the lock.
         result = subprocess.run(command(lock), cwd=CHECKOUT, check=False, stdout=subprocess.DEVNULL)
         if result.returncode != 0:
             return result.returncode
