@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.image_runs import run_command
 from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.images.catalog import CONTAINERFILES, helpers, workload
 from trainstack.dev.cluster.images.debian import rootfs_command
 from trainstack.dev.cluster.images.recipe import Recipe, build_command, stage
-from trainstack.dev.cluster.images.run import run_command
 from trainstack.dev.cluster.images.storage import Storage
 from trainstack.runs.images.images import base_reference, workload_reference
 
@@ -91,7 +91,7 @@ def test_a_workload_is_built_under_the_name_that_settings_give_it(tmp_path: Path
 
 def test_a_workload_without_dockerfile_is_refused(tmp_path: Path) -> None:
     """The error names the folder."""
-    with pytest.raises(ClusterError, match=f"{tmp_path}: has no Dockerfile"):
+    with pytest.raises(ClusterError, match=f"{tmp_path} has no Dockerfile"):
         workload(tmp_path)
 
 

@@ -1,6 +1,6 @@
-"""Pack a few files as a container image, without any image tool.
+"""Pack files as a container image without an image tool.
 
-The sandbox image and the volume helper must be there before the cluster can pull anything, so they are imported.
+The sandbox image and the volume helper are imported, since the cluster cannot pull them before it runs.
 """
 
 import hashlib
@@ -22,14 +22,14 @@ class Link:
 
 
 def _entry(name: str, content: bytes, mode: int = 0o644) -> tuple[tarfile.TarInfo, io.BytesIO]:
-    """A tar member without time or owner, so that equal input gives equal bytes."""
+    """A tar member without time and owner, so that equal input gives equal bytes."""
     info = tarfile.TarInfo(name)
     info.size, info.mode = len(content), mode
     return info, io.BytesIO(content)
 
 
 def layer(files: Mapping[str, bytes | Link]) -> bytes:
-    """An uncompressed layer; files are executable by everyone, and /tmp is there for everyone."""
+    """Return an uncompressed layer with executable files and a world-writable /tmp."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for folder in sorted({parent for name in files for parent in _parents(name)} | {"tmp"}):
@@ -53,7 +53,7 @@ def _parents(name: str) -> list[str]:
 
 
 def pack(reference: str, files: Mapping[str, bytes | Link], command: Sequence[str]) -> bytes:
-    """A docker-archive of one image of one layer.
+    """Return a docker-archive of an image with one layer.
 
     `reference` is the full image name with tag; names in `files` are relative to the image's root.
     """
@@ -78,11 +78,10 @@ def pack(reference: str, files: Mapping[str, bytes | Link], command: Sequence[st
 
 
 def pause_image(reference: str, program: Path) -> bytes:
-    """The sandbox image: one static program."""
     return pack(reference, {"pause": program.read_bytes()}, ["/pause"])
 
 
 def helper_image(reference: str, busybox: Path, applets: Sequence[str]) -> bytes:
-    """The image of the volume helper: a static busybox and a link per applet."""
+    """Return the volume helper's image: a static busybox with a link for each applet."""
     links: dict[str, bytes | Link] = {f"bin/{name}": Link("/bin/busybox") for name in applets if name != "busybox"}
     return pack(reference, links | {"bin/busybox": busybox.read_bytes()}, ["/bin/sh"])

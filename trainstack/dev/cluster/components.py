@@ -1,4 +1,4 @@
-"""The programs of a cluster, their arguments and their order; pure."""
+"""The cluster's programs, with their arguments and order; pure."""
 
 import sys
 from collections.abc import Callable
@@ -23,25 +23,23 @@ SHARED_PROVISIONER = "rancher.io/local-path"
 NODE_PROVISIONER = "rancher.io/local-path-node"
 """Provisioner of classes whose volumes belong to one node; ReadWriteOnce only."""
 RECONCILED = "/run/trainstack-reconciled"
-"""Made in the cluster's own /run once its objects are applied."""
+"""Created in the cluster's /run once its objects are applied."""
 REQUEST_LIMITS = ("--kube-api-qps=300", "--kube-api-burst=600")
-"""The default of 20 a second holds back a new cluster for 4 s and bursts of Jobs for longer."""
+"""The default of 20 requests a second delays a new cluster by 4 s, and bursts of Jobs by more."""
 
 Find = Callable[[str], Path]
-"""Path of a program by name."""
+"""Returns a program's path."""
 
 
 def components(layout: Layout, slot: Slot, spec: ClusterSpec, find: Find) -> tuple[Component, ...]:
-    """Every component, each after those it needs."""
-    chosen = [
+    """Return every component after those that it needs."""
+    return (
         *_base(layout, slot, find),
         *_control_plane(layout, slot, spec, find),
         *_node(layout, slot, find),
         *_services(layout, find),
-    ]
-    if spec.simulated_nodes:
-        chosen.append(_kwok(layout, slot, find))
-    return tuple(chosen)
+        *([_kwok(layout, slot, find)] if spec.simulated_nodes else []),
+    )
 
 
 def _base(layout: Layout, slot: Slot, find: Find) -> list[Component]:
@@ -51,7 +49,7 @@ def _base(layout: Layout, slot: Slot, find: Find) -> list[Component]:
         "--listen-client-urls=http://127.0.0.1:2379",
         "--advertise-client-urls=http://127.0.0.1:2379",
         "--listen-peer-urls=http://127.0.0.1:2380",
-        # Not synced to disk: a crash of the machine (not of a process) can cost the cluster's objects.
+        # Not synced to disk: a crash of the machine (not of a process) may lose the cluster's objects.
         "--unsafe-no-fsync",
         "--log-level=warn",
     )

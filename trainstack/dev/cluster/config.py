@@ -1,4 +1,4 @@
-"""The configuration files of the components, as text; pure."""
+"""The components' configuration files; pure."""
 
 import json
 from pathlib import Path
@@ -10,9 +10,9 @@ from trainstack.dev.cluster.registry_access import SERVER, RegistryAccess
 from trainstack.dev.cluster.spec import NODE_NAME, ClusterSpec
 
 CNI_PLUGINS = Path("/usr/lib/cni")
-"""Where Debian puts the CNI plugins."""
+"""Debian's folder of CNI plugins."""
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
-"""The default path: /run is the cluster's own, so `ctr` needs no option inside it."""
+"""The default path, since /run is the cluster's own: `ctr` needs no option inside it."""
 CNI_STATE = "/run/cni"
 """Address leases; in the cluster's own /run, because no pod outlives it."""
 PAUSE_IMAGE = "registry.local/trainstack/pause:1"
@@ -25,10 +25,10 @@ NODE_FOLDER = "node"
 
 
 def containerd(layout: Layout) -> str:
-    """containerd's TOML.
+    """Return containerd's TOML.
 
-    `restrict_oom_score_adj`: root without CAP_SYS_RESOURCE could not start a pod otherwise. `_default/hosts.toml` in
-    `config_path` sends every pull, whatever registry it names, to the cluster's own registry.
+    `restrict_oom_score_adj`: otherwise root without CAP_SYS_RESOURCE could not start a pod. `_default/hosts.toml` in
+    `config_path` redirects every pull, from any registry, to the cluster's own registry.
     """
     return f"""version = 2
 root = "{layout.containerd}"
@@ -54,9 +54,9 @@ state = "/run/containerd"
 
 
 def registries(access: RegistryAccess) -> str:
-    """hosts.toml for every registry name: all are served by the cluster's own, to the holder of its certificate.
+    """Return the hosts.toml for every registry name: the cluster's own registry serves them all.
 
-    Twice the same: containerd 1.6 ignores a file without hosts, and asks `server` for what the host does not have.
+    The settings occur twice: containerd 1.6 ignores a file without hosts, and asks `server` for what the host lacks.
     """
     certificate, key = access.client_pair
     settings = f"""capabilities = ["pull", "resolve"]
@@ -69,7 +69,7 @@ client = [["{certificate}", "{key}"]]
 
 
 def cni() -> str:
-    """The pod network: a routed link per pod.
+    """Return the pod network: a routed link for each pod.
 
     `ptp` rather than `bridge`: traffic between two pods then always passes the node's routing, so that services work
     without the kernel's br_netfilter module.
@@ -100,9 +100,9 @@ def cni() -> str:
 
 
 def kubelet(layout: Layout, slot: Slot, spec: ClusterSpec) -> str:
-    """KubeletConfiguration.
+    """Return the KubeletConfiguration.
 
-    No eviction: a developer's full disk must not kill training runs. No pull limit: hundreds of pods may start at once.
+    No eviction: a developer's full disk must not end training runs. No pull limit: hundreds of pods may start at once.
     """
     return (
         json.dumps(
@@ -146,7 +146,7 @@ def kubelet(layout: Layout, slot: Slot, spec: ClusterSpec) -> str:
 
 
 def coredns(layout: Layout) -> str:
-    """CoreDNS's Corefile: cluster names only, nothing is forwarded."""
+    """Return CoreDNS's Corefile: cluster names only, nothing is forwarded."""
     return f""".:53 {{
     errors
     health 127.0.0.1:8080
@@ -162,10 +162,10 @@ def coredns(layout: Layout) -> str:
 
 
 def registry(access: RegistryAccess, folder: Path) -> str:
-    """docker-registry's YAML.
+    """Return docker-registry's YAML.
 
-    No cache, because clusters that run side by side share the folder. `clientcas` makes it demand a certificate of
-    every client, for pulls too.
+    No cache, because clusters on the same machine share the folder. `clientcas` requires a certificate of every client,
+    also for pulls.
     """
     return f"""version: 0.1
 log:
@@ -188,17 +188,17 @@ http:
 
 
 def storage_shared(volumes: Path) -> str:
-    """local-path-provisioner's settings for `rancher.io/local-path`: any access mode, usable from every node."""
+    """Return local-path-provisioner's settings for `rancher.io/local-path`: any access mode, on every node."""
     return json.dumps({"sharedFileSystemPath": f"{volumes}/{SHARED_FOLDER}"}) + "\n"
 
 
 def storage_node(volumes: Path) -> str:
-    """Settings for `rancher.io/local-path-node`: ReadWriteOnce only, the volume is tied to its node."""
+    """Return the settings for `rancher.io/local-path-node`: ReadWriteOnce only, volumes tied to their node."""
     return json.dumps({"nodePathMap": [{"node": NODE_NAME, "paths": [f"{volumes}/{NODE_FOLDER}"]}]}) + "\n"
 
 
 def storage_helper_pod() -> str:
-    """The pod that makes and removes volume folders; held to the real node, since it tolerates every taint."""
+    """Return the pod that creates and removes volume folders; tied to the real node, since it tolerates every taint."""
     return (
         json.dumps(
             {
@@ -217,10 +217,8 @@ def storage_helper_pod() -> str:
 
 
 def audit_policy() -> str:
-    """The API server's audit policy: each request of a person or a pod once, when it is answered, without its body.
-
-    The cluster's own parts would fill the log.
-    """
+    """Return the audit policy: log each response to a user or pod, without bodies, and none to the cluster's own
+    parts."""
     parts = ["system:nodes", "system:serviceaccounts:kube-system", "system:masters"]
     users = ["system:apiserver", "system:kube-controller-manager", "system:kube-scheduler", "system:kube-proxy"]
     users += ["system:coredns", "system:local-path-provisioner"]
@@ -243,7 +241,7 @@ def audit_policy() -> str:
 
 
 def files(layout: Layout, slot: Slot, spec: ClusterSpec, registry_folder: Path, volumes: Path) -> dict[str, str]:
-    """Every configuration file: path below the `config` folder → text."""
+    """Return every configuration file: path below the `config` folder to text."""
     access = RegistryAccess(slot.registry, layout.certs)
     audit = {layout.audit_policy.name: audit_policy()} if spec.audit else {}
     return {

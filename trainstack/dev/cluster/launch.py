@@ -1,4 +1,4 @@
-"""Start a cluster's supervisor and end it, from outside."""
+"""Start and stop a cluster's supervisor from outside."""
 
 import os
 import shutil
@@ -24,25 +24,24 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 NAMESPACES = ("--mount", "--propagation", "private", "--uts", "--ipc", "--net", "--pid")
 SPAWN_SECONDS = 10.0
-"""How long a process may take to come to life in its namespaces."""
+"""How long a process may take to start in its namespaces."""
 STOP_SECONDS = 20.0
-"""How long a supervisor may take to end everything before it is killed."""
+"""How long a supervisor may take to stop everything before it is killed."""
 KILL_SECONDS = 10.0
-"""How long the kernel may take to end what was killed."""
+"""How long the kernel may take to end killed processes."""
 
 
 def volumes_folder(layout: Layout, spec: ClusterSpec) -> Path:
-    """Where dynamic volumes lie."""
     return Path(spec.volumes) if spec.volumes else layout.volumes
 
 
 def _environment() -> dict[str, str]:
-    """For the components: nothing of the caller's, above all no proxy."""
+    """Return the components' environment: nothing of the caller's, in particular no proxy."""
     return {"PATH": PATH, "HOME": "/root", "LANG": "C.UTF-8", "PYTHONPATH": str(CHECKOUT), "PYTHONUNBUFFERED": "1"}
 
 
 def _spawn(layout: Layout, plan: int) -> tuple[Identity, Identity]:
-    """The supervisor in new namespaces, waiting for its plan on a pipe, and its guard outside."""
+    """Start the supervisor in new namespaces, where it reads its plan from a pipe; return it and its guard outside."""
     log = str(layout.log / "supervisor.log")
     supervisor = [sys.executable, "-P", "-m", "trainstack.dev.cluster.supervisor"]
     guard = os.posix_spawn(
@@ -57,24 +56,21 @@ def _spawn(layout: Layout, plan: int) -> tuple[Identity, Identity]:
         setsid=True,
     )
 
-    def born() -> bool:
-        return bool(children(guard)) or start_time(guard) is None
-
-    wait_until(born, SPAWN_SECONDS, 0.005)
-    init = next(iter(children(guard)), None)
-    identities = (Identity.of(init) if init else None, Identity.of(guard))
+    wait_until(lambda: bool(children(guard)) or start_time(guard) is None, SPAWN_SECONDS, 0.005)
+    child = next(iter(children(guard)), None)
+    identities = (Identity.of(child) if child else None, Identity.of(guard))
     if identities[0] is None or identities[1] is None:
         reap(guard)
-        said = Path(log).read_text(errors="replace").strip()[-500:]
+        output = Path(log).read_text(errors="replace").strip()[-500:]
         raise ClusterError(
-            f"No namespaces could be made for the local cluster: {said or 'unshare ended at once'}. "
-            "It needs root and a kernel with mount, network and pid namespaces."
+            f"The local cluster's namespaces could not be created: {output or 'unshare exited at once'}. "
+            "They require root and a kernel with mount, network and pid namespaces."
         )
     return identities[0], identities[1]
 
 
 def _in_own_namespace(pid: int) -> bool:
-    """Whether a child of unshare has left this machine's network namespace already."""
+    """Whether a child of unshare has already left this machine's network namespace."""
     try:
         return Path(f"/proc/{pid}/ns/net").readlink() != Path("/proc/self/ns/net").readlink()
     except OSError:
@@ -82,7 +78,7 @@ def _in_own_namespace(pid: int) -> bool:
 
 
 def _fresh_folders(layout: Layout, volumes: Path, registry: Path) -> None:
-    """Folders of this start; what belongs to one start only is emptied, the last start's logs are set aside."""
+    """Empty the folders that belong to one start, and rename the previous start's logs."""
     shutil.rmtree(layout.config, ignore_errors=True)
     shutil.rmtree(layout.tmp, ignore_errors=True)
     layout.status.unlink(missing_ok=True)
@@ -91,25 +87,24 @@ def _fresh_folders(layout: Layout, volumes: Path, registry: Path) -> None:
         layout.log.rename(layout.previous_log)
     layout.make()
     registry.mkdir(parents=True, exist_ok=True)
-    # An account that may not pull an image may not read it from the disk either.
+    # Accounts that may not pull an image may not read it from the disk either.
     registry.chmod(0o700)
     for name in (config.SHARED_FOLDER, config.NODE_FOLDER):
-        # Made here, because the kubelet would make them for root only.
+        # The kubelet would create them for root only.
         (volumes / name).mkdir(parents=True, exist_ok=True)
 
 
 def _write_images(layout: Layout) -> None:
-    """The two images that must be there before anything can be pulled."""
+    """Write the two images that must exist before any pull."""
     busybox = shutil.which("busybox", path=PATH)
     if busybox is None:
-        raise ClusterError("The program busybox is missing; install it: apt-get install busybox-static.")
+        raise ClusterError("busybox is not installed; install it with `apt-get install busybox-static`.")
     applets = run(busybox, "--list").split()
     (layout.config / "pause.tar").write_bytes(archive.pause_image(config.PAUSE_IMAGE, find("pause")))
     (layout.config / "helper.tar").write_bytes(archive.helper_image(config.HELPER_IMAGE, Path(busybox), applets))
 
 
 def _write_files(layout: Layout, slot: Slot, spec: ClusterSpec, registry: Path, volumes: Path) -> None:
-    """Certificates, configuration and images."""
     certificates.issue(layout, slot)
     files = config.files(layout, slot, spec, registry, volumes)
     if spec.simulated_nodes:
@@ -122,17 +117,17 @@ def _write_files(layout: Layout, slot: Slot, spec: ClusterSpec, registry: Path, 
 
 
 def start(layout: Layout, spec: ClusterSpec, preferred_slot: int | None) -> Run:
-    """Start everything; returns once the supervisor has its plan."""
+    """Start everything; return once the supervisor has its plan."""
     volumes, registry = volumes_folder(layout, spec), Path(spec.registry or registry_root())
     for folder in (layout.state, registry, volumes):
         if Path(os.path.realpath(folder)).is_relative_to("/run"):
-            raise ClusterError(f"{folder} lies in /run, which a cluster has for itself; choose another folder.")
+            raise ClusterError(f"{folder} is in /run, which every cluster replaces; choose another folder.")
     _fresh_folders(layout, volumes, registry)
     write_atomically(layout.spec, spec.to_json())
     found = cgroups.hierarchies()
     cgroups.create(layout.cgroup, found)
     read_end, write_end = os.pipe()
-    # If anything below fails the pipe closes, and the supervisor, which has no plan, ends.
+    # On failure the pipe closes, and the supervisor exits, since it has no plan.
     with os.fdopen(read_end, "rb"), os.fdopen(write_end, "wb") as pipe:
         init, guard = _spawn(layout, read_end)
         try:
@@ -164,29 +159,29 @@ def _plan(layout: Layout, slot: Slot, spec: ClusterSpec) -> Plan:
 
 
 def stop(layout: Layout, record: Run | None, *, graceful: bool = True) -> None:
-    """End a cluster, whatever is left of it; returns when nothing is."""
+    """Stop a cluster, or what is left of it; return when nothing is."""
     if record is not None:
 
-        def gone() -> bool:
+        def exited() -> bool:
             reap(record.guard.pid)
             return not record.init.alive() and not record.guard.alive()
 
         if graceful:
             record.init.signal(signal.SIGTERM)
-        if not graceful or not wait_until(gone, STOP_SECONDS):
+        if not graceful or not wait_until(exited, STOP_SECONDS):
             record.init.signal(signal.SIGKILL)
             record.guard.signal(signal.SIGKILL)
-            if not wait_until(gone, KILL_SECONDS):
+            if not wait_until(exited, KILL_SECONDS):
                 raise ClusterError(
-                    f"The cluster's supervisor (pid {record.init.pid}) does not end even when killed: a process of it "
-                    "hangs in the kernel. Try `trainstack cluster down` again, or restart this machine."
+                    f"The cluster's supervisor (pid {record.init.pid}) does not exit after SIGKILL: one of its "
+                    "processes hangs in the kernel. Try `trainstack cluster down` again, or restart this machine."
                 )
     found = cgroups.hierarchies()
     cgroups.remove(layout.cgroup, found)
     others = cgroups.clusters(found)
-    # Folders of every site: one that crashed may have left some.
+    # Folders of every site: a crash may have left some.
     folders.remove((*(() if others else HIDDEN), *definition.node_folders()), others)
-    # The kernel takes a network namespace apart a moment after its last process.
+    # The kernel removes a network namespace shortly after its last process.
     wait_until(lambda: not network.joined(layout.cgroup), KILL_SECONDS)
     layout.run.unlink(missing_ok=True)
     layout.status.unlink(missing_ok=True)

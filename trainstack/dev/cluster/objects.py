@@ -1,11 +1,11 @@
-"""Objects that every cluster holds from its start: DNS, and what the processes beside the API server may do; pure."""
+"""Objects that every cluster has from its start: DNS, and the rights of processes outside the API server; pure."""
 
 from trainstack.dev.cluster.api import Manifest
 from trainstack.dev.cluster.config import HELPER_IMAGE, STORAGE_ACCOUNT, STORAGE_CONFIG_MAP, STORAGE_NAMESPACE
 from trainstack.dev.cluster.network import DNS_SERVICE_IP
 
 IDENTITY = "trainstack.dev/local-cluster"
-"""Annotation of kube-system, by which a stack knows a local cluster again that was reset: see
+"""Annotation of kube-system by which a stack recognizes a local cluster after a reset: see
 trainstack/objects/labels.py."""
 RBAC = "rbac.authorization.k8s.io/v1"
 READ = ["get", "list", "watch"]
@@ -32,7 +32,7 @@ def _binding(name: str, role: str, user: str) -> Manifest:
 
 
 def dns(node_ip: str) -> list[Manifest]:
-    """The fixed address of cluster DNS in front of the CoreDNS process on the node."""
+    """Return the fixed address of cluster DNS for the CoreDNS process on the node."""
     protocols = (("dns", "UDP"), ("dns-tcp", "TCP"))
     labels = {"k8s-app": "kube-dns"}
     return [
@@ -69,7 +69,7 @@ def dns(node_ip: str) -> list[Manifest]:
 
 
 def storage() -> list[Manifest]:
-    """The namespace of the volume helpers, their script and the provisioner's rights."""
+    """Return the namespace of volume helpers, their script and the provisioner's rights."""
     name = "system:local-path-provisioner"
     return [
         {
@@ -110,7 +110,7 @@ def storage() -> list[Manifest]:
 
 
 def base(node_ip: str, identity: str) -> list[Manifest]:
-    """Everything, in the order in which it is applied. `identity`: what tells this cluster from others."""
+    """Return all of them in the order of application; `identity` is the cluster's."""
     kubelet_client = "kube-apiserver-kubelet-client"
     system = {"name": "kube-system", "annotations": {IDENTITY: identity}}
     return [

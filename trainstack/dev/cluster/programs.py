@@ -1,4 +1,4 @@
-"""Where the cluster's programs and the shared registry lie; the toolchain builds and knows them."""
+"""Paths of the cluster's programs, from the toolchain, and of the shared registry."""
 
 from functools import cache
 from pathlib import Path
@@ -8,7 +8,6 @@ from trainstack.dev.toolchain import places, tools
 
 @cache
 def find(name: str) -> Path:
-    """A built program."""
     return tools.program(name)
 
 

@@ -1,4 +1,4 @@
-"""GPUs without GPUs: resources on the real node, and nodes that KWOK only pretends to run; pure."""
+"""Simulated GPUs: resources on the real node, and nodes that KWOK simulates; pure."""
 
 import json
 
@@ -9,39 +9,37 @@ GPU = "nvidia.com/gpu"
 GPU_PRODUCT = "nvidia.com/gpu.product"
 """Node label of NVIDIA's GPU feature discovery; resource flavors select by it."""
 SIMULATED = "kwok.x-k8s.io/node"
-"""Annotation and taint key of a simulated node, value `fake`: KWOK manages nodes with it, and only pods that tolerate
-the taint are scheduled there."""
+"""Annotation and taint key of a simulated node, value `fake`: KWOK manages nodes with it, and only pods that
+tolerate the taint are scheduled there."""
 SIMULATED_LABEL = {"type": "kwok"}
 SELECTOR = "labelSelector=type%3Dkwok"
 """Query that lists the simulated nodes."""
 DURATION = "pod-complete.stage.kwok.x-k8s.io/delay"
-"""Pod annotation: how long a simulated pod runs before it succeeds, as `90s` or `2m`; 5 s without it."""
+"""Pod annotation: how long a simulated pod runs before it succeeds, as `90s` or `2m`; default 5 s."""
 DEFAULT_RUN_MILLISECONDS = 5000
 FINISHING_OWNERS = ["Job", "PyTorchJob"]
-"""Pods that these kinds own finish; others run until they are deleted."""
+"""Pods owned by these kinds finish; others run until they are deleted."""
 
 
 def real_node_patch(node: Manifest, spec: ClusterSpec) -> tuple[Manifest, Manifest]:
-    """What to change of the real node and of its status (merge patches, empty if nothing) so that it has its GPUs."""
+    """Return merge patches of the real node and its status that set its GPUs; empty if nothing changes."""
+    product, count = (spec.gpu_product, str(spec.gpus)) if spec.gpus else (None, None)
     label = node["metadata"].get("labels", {}).get(GPU_PRODUCT)
-    wanted_label = spec.gpu_product if spec.gpus else None
-    metadata = {} if label == wanted_label else {"metadata": {"labels": {GPU_PRODUCT: wanted_label}}}
-    wanted = str(spec.gpus) if spec.gpus else None
+    metadata = {} if label == product else {"metadata": {"labels": {GPU_PRODUCT: product}}}
     capacity = {
-        part: {GPU: wanted}
+        part: {GPU: count}
         for part in ("capacity", "allocatable")
-        if node.get("status", {}).get(part, {}).get(GPU) != wanted
+        if node.get("status", {}).get(part, {}).get(GPU) != count
     }
     return metadata, {"status": capacity} if capacity else {}
 
 
 def node_name(number: int) -> str:
-    """Name of a simulated node; from 0."""
     return f"simulated-{number}"
 
 
 def node(number: int, spec: ClusterSpec) -> Manifest:
-    """A simulated node: big enough that GPUs are what runs out."""
+    """Return a simulated node, big enough that GPUs are the scarce resource."""
     name = node_name(number)
     resources = {"cpu": "64", "memory": "512Gi", "ephemeral-storage": "1Ti", "pods": "110"}
     labels = SIMULATED_LABEL | {
@@ -62,19 +60,12 @@ def node(number: int, spec: ClusterSpec) -> Manifest:
 
 
 def _stage(name: str, kind: str, match: list[Manifest], delay: Manifest | None, then: Manifest) -> Manifest:
-    spec: Manifest = {
+    spec = {
         "resourceRef": {"apiGroup": "v1", "kind": kind},
         "selector": {"matchExpressions": match},
         "next": then,
-    }
-    if delay:
-        spec["delay"] = delay
-    return {
-        "apiVersion": "kwok.x-k8s.io/v1alpha1",
-        "kind": "Stage",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
+    } | ({"delay": delay} if delay else {})
+    return {"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "Stage", "metadata": {"name": name}, "spec": spec}
 
 
 def _where(key: str, *values: str, operator: str = "In") -> Manifest:
@@ -138,9 +129,9 @@ containerStatuses:
 
 
 def stages() -> str:
-    """KWOK's configuration: how simulated nodes and pods go through their life."""
+    """Return KWOK's configuration: the lifecycle of simulated nodes and pods."""
     run = {
-        # KWOK takes the jitter where it is the smaller one: both, and from the same annotation.
+        # KWOK uses the jitter if it is smaller than the duration: set both from the same annotation.
         "durationMilliseconds": DEFAULT_RUN_MILLISECONDS,
         "durationFrom": {"expressionFrom": f'.metadata.annotations["{DURATION}"]'},
         "jitterDurationMilliseconds": DEFAULT_RUN_MILLISECONDS,

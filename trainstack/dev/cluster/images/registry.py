@@ -1,4 +1,4 @@
-"""Push images of the layout to a registry: only what it lacks, and nothing where it has the image already.
+"""Push images of the layout to a registry: only the blobs that it lacks.
 
 Source: https://github.com/opencontainers/distribution-spec/blob/main/spec.md
 """
@@ -17,26 +17,26 @@ from trainstack.dev.cluster.images.layout import Blob
 from trainstack.dev.cluster.registry_access import RegistryAccess
 
 TIMEOUT_SECONDS = 120.0
-"""A registry that says nothing for so long hangs; it hashes 300 MB in a few seconds."""
+"""A registry hashes 300 MB in a few seconds; one silent for this long hangs."""
 DEFAULT_HOST = "docker.io"
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where a registry keeps an image: the path that a mirror of every host is asked for."""
+    """An image's repository and tag in a registry that mirrors all hosts."""
 
     repository: str
     tag: str
 
 
 def target(name: str) -> Target:
-    """Place of an image name in a registry that stands in for all hosts.
+    """Return an image name's place in a registry that mirrors all hosts.
 
-    `busybox` is `library/busybox:latest`, `registry.k8s.io/kueue/kueue:v0.15.2` is `kueue/kueue:v0.15.2`.
-    Raises ClusterError for a name with a digest: what is pushed has a digest of its own.
+    `busybox` is `library/busybox:latest`, `registry.k8s.io/kueue/kueue:v0.15.2` is `kueue/kueue:v0.15.2`. A name with a
+    digest is a ClusterError: the pushed image has a digest of its own.
     """
     if "@" in name:
-        raise ClusterError(f"{name}: an image cannot be served under a digest of another; give a tag")
+        raise ClusterError(f"{name}: an image cannot be served under another image's digest; use a tag")
     registry = host(name)
     repository, colon, tag = name.removeprefix(f"{registry}/").partition(":")
     if registry == DEFAULT_HOST and "/" not in repository:
@@ -45,20 +45,17 @@ def target(name: str) -> Target:
 
 
 def host(name: str) -> str:
-    """The host, with port, that an image name is of; DEFAULT_HOST where it names none."""
+    """Return an image name's host, with port; DEFAULT_HOST if it has none."""
     first, slash, _ = name.partition("/")
     return first if slash and ("." in first or ":" in first or first == "localhost") else DEFAULT_HOST
 
 
 @dataclass(frozen=True)
 class Registry:
-    """A local cluster's registry."""
-
     access: RegistryAccess
 
     @property
     def address(self) -> str:
-        """`host:port`."""
         return self.access.address
 
     @cached_property
@@ -66,7 +63,7 @@ class Registry:
         return self.access.tls()
 
     def digest(self, place: Target) -> str | None:
-        """Digest of the manifest that the registry has there, or None."""
+        """Return the digest of a manifest in the registry, or None."""
         answer = self._ask("HEAD", f"/v2/{place.repository}/manifests/{place.tag}", {"Accept": _ACCEPTED})
         return answer.header("Docker-Content-Digest") if answer.status == 200 else None
 
@@ -75,7 +72,7 @@ class Registry:
         return self.digest(target(name)) == layout.require(folder, image).manifest.digest
 
     def push(self, folder: Path, image: str, name: str) -> bool:
-        """Push an image of the layout under a name; False where it was there. Safe to repeat."""
+        """Push an image of the layout under a name; return False if it was there. Safe to repeat."""
         stored, place = layout.require(folder, image), target(name)
         if self.has(folder, image, name):
             return False
@@ -125,13 +122,13 @@ class Registry:
             text = response.read().decode(errors="replace")
         except OSError as error:
             raise ClusterError(
-                f"The registry at {self.address} does not answer ({error}); is the cluster up? "
-                "See `trainstack cluster status`."
+                f"The registry at {self.address} does not respond ({error}); check that the cluster is running with "
+                "`trainstack cluster status`."
             ) from error
         finally:
             connection.close()
         if response.status not in expect:
-            raise ClusterError(f"registry {self.address}: {method} {path} answered {response.status}: {text.strip()}")
+            raise ClusterError(f"registry {self.address}: {method} {path} returned {response.status}: {text.strip()}")
         return _Answer(response.status, {key.lower(): value for key, value in response.getheaders()})
 
 
