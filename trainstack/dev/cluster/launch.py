@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from trainstack.dev.cluster import archive, certificates, cgroups, config, folders, network, simulated
+from trainstack.dev.cluster import archive, certificates, cgroups, config, folders, network
 from trainstack.dev.cluster.command import run
 from trainstack.dev.cluster.components import components
 from trainstack.dev.cluster.errors import ClusterError
@@ -106,10 +106,7 @@ def _write_images(layout: Layout) -> None:
 
 def _write_files(layout: Layout, slot: Slot, spec: ClusterSpec, registry: Path, volumes: Path) -> None:
     certificates.issue(layout, slot)
-    files = config.files(layout, slot, spec, registry, volumes)
-    if spec.simulated_nodes:
-        files["kwok.yaml"] = simulated.stages()
-    for name, text in files.items():
+    for name, text in config.files(layout, slot, spec, registry, volumes).items():
         path = layout.config / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from trainstack.dev.cluster import folders, objects, simulated
+from trainstack.dev.cluster import config, folders, simulated
 from trainstack.dev.cluster.api import Api, Manifest
 from trainstack.dev.cluster.components import RECONCILED
 from trainstack.dev.cluster.errors import ClusterError
@@ -59,7 +59,7 @@ def main() -> None:
     layout, node_ip = Layout(Path(sys.argv[1])), sys.argv[2]
     spec = ClusterSpec.from_json(layout.spec.read_text())
     api = Api(f"https://{node_ip}:{API_PORT}", layout.certs)
-    for manifest in objects.base(node_ip, layout.identity):
+    for manifest in config.objects(node_ip, layout.identity):
         api.apply(manifest)
     simulated_nodes(api, spec)
     Path(RECONCILED).touch()

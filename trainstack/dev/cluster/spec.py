@@ -77,9 +77,9 @@ class ClusterSpec:
     def from_json(cls, text: str) -> "ClusterSpec":
         """Parse `to_json`'s form; drop keys of other versions, and use defaults for absent ones."""
         known = {field.name for field in dataclasses.fields(cls)}
-        data: dict[str, Any] = json.loads(text)
         # JSON has lists, not tuples.
-        return cls(**{key: tuple(v) if isinstance(v, list) else v for key, v in data.items() if key in known})
+        data: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in json.loads(text).items()}
+        return cls(**{key: value for key, value in data.items() if key in known})
 
     def differences(self, other: "ClusterSpec") -> list[str]:
         """Return `name: mine → theirs` for each setting that differs."""
