@@ -37,7 +37,7 @@ STORAGE_CONFIG_MAP = "local-path-config"
 SHARED_FOLDER, NODE_FOLDER = "shared", "node"
 """The provisioners' folders in the folder of dynamic volumes."""
 
-_TEMPLATES = Path(__file__).with_name("templates")
+TEMPLATES = Path(__file__).with_name("templates")
 _FILES = (
     *("containerd.toml", "registries/_default/hosts.toml", "cni/10-pods.conflist", "kubelet.json", "resolv.conf"),
     *("Corefile", "registry.yaml", "storage-shared.json", "storage-node.json", "storage-helper-pod.yaml"),
@@ -45,7 +45,7 @@ _FILES = (
 
 
 def _fill(template: str, **values: object) -> str:
-    return Template((_TEMPLATES / template).read_text(encoding="utf-8")).substitute(values)
+    return Template((TEMPLATES / template).read_text(encoding="utf-8")).substitute(values)
 
 
 def registry(access: RegistryAccess, folder: Path) -> str:
@@ -87,7 +87,7 @@ def files(layout: Layout, slot: Slot, spec: ClusterSpec, registry_folder: Path, 
         "shared_folder": f"{volumes}/{SHARED_FOLDER}",
     }
     names = [*_FILES, *([layout.audit_policy.name] if spec.audit else [])]
-    simulated = {"kwok.yaml": (_TEMPLATES / "kwok.yaml").read_text(encoding="utf-8")} if spec.simulated_nodes else {}
+    simulated = {"kwok.yaml": (TEMPLATES / "kwok.yaml").read_text(encoding="utf-8")} if spec.simulated_nodes else {}
     return {name: _fill(name, **values) for name in names} | simulated
 
 

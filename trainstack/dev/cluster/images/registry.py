@@ -20,6 +20,8 @@ TIMEOUT_SECONDS = 120.0
 """A registry hashes 300 MB in a few seconds; one silent for this long hangs."""
 DEFAULT_HOST = "docker.io"
 
+_ACCEPTED = "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json"
+
 
 @dataclass(frozen=True)
 class Target:
@@ -54,18 +56,14 @@ def host(name: str) -> str:
 class Registry:
     access: RegistryAccess
 
-    @property
-    def address(self) -> str:
-        return self.access.address
-
     @cached_property
     def _tls(self) -> ssl.SSLContext:
         return self.access.tls()
 
     def digest(self, place: Target) -> str | None:
         """Return the digest of a manifest in the registry, or None."""
-        answer = self._ask("HEAD", f"/v2/{place.repository}/manifests/{place.tag}", {"Accept": _ACCEPTED})
-        return answer.header("Docker-Content-Digest") if answer.status == 200 else None
+        response = self._request("HEAD", f"/v2/{place.repository}/manifests/{place.tag}", {"Accept": _ACCEPTED})
+        return response.headers["Docker-Content-Digest"] if response.status == 200 else None
 
     def has(self, folder: Path, image: str, name: str) -> bool:
         """Whether the registry has exactly this image of the layout under that name."""
@@ -79,7 +77,7 @@ class Registry:
         origin = target(image).repository
         for blob in stored.blobs:
             self._blob(folder, blob, place.repository, origin)
-        self._ask(
+        self._request(
             "PUT",
             f"/v2/{place.repository}/manifests/{place.tag}",
             {"Content-Type": stored.manifest.media_type},
@@ -89,19 +87,18 @@ class Registry:
         return True
 
     def _blob(self, folder: Path, blob: Blob, repository: str, origin: str) -> None:
-        if self._ask("HEAD", f"/v2/{repository}/blobs/{blob.digest}", {}).status == 200:
+        if self._request("HEAD", f"/v2/{repository}/blobs/{blob.digest}", {}).status == 200:
             return
         mount = urllib.parse.urlencode({"mount": blob.digest, "from": origin})
-        begun = self._ask("POST", f"/v2/{repository}/blobs/uploads/?{mount}", {}, expect=(201, 202))
-        if begun.status == 201:
+        upload = self._request("POST", f"/v2/{repository}/blobs/uploads/?{mount}", {}, expect=(201, 202))
+        if upload.status == 201:
             return
-        location = urllib.parse.urlsplit(begun.header("Location"))
+        location = urllib.parse.urlsplit(upload.headers["Location"])
         query = "&".join(part for part in (location.query, urllib.parse.urlencode({"digest": blob.digest})) if part)
         headers = {"Content-Type": "application/octet-stream"}
-        body = layout.path(folder, blob)
-        self._ask("PUT", f"{location.path}?{query}", headers, body=body, expect=(201,))
+        self._request("PUT", f"{location.path}?{query}", headers, body=layout.path(folder, blob), expect=(201,))
 
-    def _ask(
+    def _request(
         self,
         method: str,
         path: str,
@@ -109,8 +106,8 @@ class Registry:
         *,
         body: Path | None = None,
         expect: tuple[int, ...] = (200, 404),
-    ) -> "_Answer":
-        connection = http.client.HTTPSConnection(self.address, timeout=TIMEOUT_SECONDS, context=self._tls)
+    ) -> http.client.HTTPResponse:
+        connection = http.client.HTTPSConnection(self.access.address, timeout=TIMEOUT_SECONDS, context=self._tls)
         try:
             if body is None:
                 connection.request(method, path, headers=dict(headers))
@@ -122,23 +119,13 @@ class Registry:
             text = response.read().decode(errors="replace")
         except OSError as error:
             raise ClusterError(
-                f"The registry at {self.address} does not respond ({error}); check that the cluster is running with "
-                "`trainstack cluster status`."
+                f"The registry at {self.access.address} does not respond ({error}); check that the cluster is running "
+                "with `trainstack cluster status`."
             ) from error
         finally:
             connection.close()
         if response.status not in expect:
-            raise ClusterError(f"registry {self.address}: {method} {path} returned {response.status}: {text.strip()}")
-        return _Answer(response.status, {key.lower(): value for key, value in response.getheaders()})
-
-
-@dataclass(frozen=True)
-class _Answer:
-    status: int
-    headers: Mapping[str, str]
-
-    def header(self, name: str) -> str:
-        return self.headers[name.lower()]
-
-
-_ACCEPTED = "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json"
+            raise ClusterError(
+                f"registry {self.access.address}: {method} {path} returned {response.status}: {text.strip()}"
+            )
+        return response

@@ -1,7 +1,8 @@
 """Read which Debian mirrors this machine uses, for the base image."""
 
+import email
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,29 +53,12 @@ def parse_list(text: str) -> list[Source]:
 def parse_deb822(text: str) -> list[Source]:
     """Parse a deb822-style file: paragraphs of `Key: value`, continued by indented lines."""
     found = []
-    for paragraph in _paragraphs(text):
-        if paragraph.get("enabled", "yes").lower() != "no" and "deb" in paragraph.get("types", "").split():
-            uris, suites, components = (paragraph.get(key, "").split() for key in ("uris", "suites", "components"))
+    for paragraph in re.split(r"\n\s*\n", re.sub(r"(?m)^#.*\n?", "", text)):
+        fields = email.message_from_string(paragraph.lstrip())
+        if fields.get("Enabled", "yes").strip().lower() != "no" and "deb" in fields.get("Types", "").split():
+            uris, suites, components = (fields.get(key, "").split() for key in ("URIs", "Suites", "Components"))
             found += _select(uris, suites, components)
     return found
-
-
-def _paragraphs(text: str) -> Iterable[Mapping[str, str]]:
-    fields: dict[str, str] = {}
-    key = ""
-    for line in [*text.splitlines(), ""]:
-        if line.startswith("#"):
-            continue
-        if not line.strip():
-            if fields:
-                yield fields
-            fields, key = {}, ""
-        elif line[0].isspace():
-            fields[key] = f"{fields.get(key, '')} {line.strip()}"
-        else:
-            name, _, value = line.partition(":")
-            key = name.strip().lower()
-            fields[key] = value.strip()
 
 
 def _select(uris: Iterable[str], suites: Sequence[str], components: Iterable[str]) -> list[Source]:
