@@ -85,9 +85,3 @@ class Api:
             if error.status == 404:
                 return None
             raise
-
-    def ready(self) -> bool:
-        try:
-            return bool(self.request("GET", "/readyz") == "ok")
-        except ApiError:
-            return False

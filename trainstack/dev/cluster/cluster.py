@@ -121,13 +121,6 @@ def _saved_spec(layout: Layout) -> ClusterSpec | None:
         return None
 
 
-def _saved_slot(layout: Layout) -> int | None:
-    try:
-        return int(layout.slot.read_text())
-    except (FileNotFoundError, ValueError):
-        return None
-
-
 def _ready_problem(node: Manifest, since: float) -> str:
     """Return why a node is not ready, or an empty string. `since` (Unix seconds): earlier reports do not count."""
     name = node["metadata"]["name"]
@@ -162,7 +155,9 @@ def _node_problem(layout: Layout, api: Api, spec: ClusterSpec, record: Run) -> s
     return next((problem for problem in problems if problem), "")
 
 
-def _status(layout: Layout) -> Status:
+def status(state: Path) -> Status:
+    """Return the status of the cluster in a state folder; reads only."""
+    layout = Layout.of(state)
     record, spec = Run.read(layout.run), _saved_spec(layout)
     if record is None or not record.init.alive():
         problem = "it is stopped" if record is None else "its supervisor died; `up` cleans up and restarts it"
@@ -184,11 +179,6 @@ def _status(layout: Layout) -> Status:
     )  # fmt: skip
 
 
-def status(state: Path) -> Status:
-    """Return the status of the cluster in a state folder; reads only."""
-    return _status(Layout.of(state))
-
-
 def _failing(layout: Layout, current: Status) -> str:
     """Return the component that keeps exiting, with the end of its log, or an empty string."""
     for component in current.components:
@@ -203,7 +193,7 @@ def _await_ready(layout: Layout, seconds: float, report: Report, began: float) -
     """Report components as they become ready. Return when all are, one keeps failing, or time is up."""
     deadline, seen = time.monotonic() + seconds, set[str]()
     while True:
-        current = _status(layout)
+        current = status(layout.state)
         for component in current.components:
             if component.ready and component.name not in seen:
                 seen.add(component.name)
@@ -222,7 +212,7 @@ def up(state: Path, spec: ClusterSpec | None = None, report: Report = _silent) -
     """
     layout, began = Layout.of(state), time.monotonic()
     with _locked(layout, report):
-        current = _status(layout)
+        current = status(layout.state)
         if current.running and current.spec and spec is not None and current.spec != spec:
             if changes := "; ".join(current.spec.with_live(spec).differences(spec)):
                 raise ClusterError(
@@ -253,7 +243,7 @@ def _start(layout: Layout, spec: ClusterSpec, report: Report, began: float) -> C
     _check_machine()
     launch.stop(layout, Run.read(layout.run))
     report("starting the cluster (about 10 s)")
-    launch.start(layout, spec, _saved_slot(layout))
+    launch.start(layout, spec)
     current = _await_ready(layout, START_SECONDS, report, began)
     if not current.ready or not current.cluster:
         reason = _failing(layout, current) or current.problem
@@ -278,9 +268,8 @@ def down(state: Path, *, keep_data: bool = True, report: Report = _silent) -> No
         deleted = contents <= layout.remnants()
         foreign = sorted(contents - layout.known())
         if not keep_data and not deleted and (foreign or not layout.spec.exists()):
-            reason = (
-                f"contains {', '.join(foreign[:3])}{', …' if foreign[3:] else ''}" if foreign else "lacks spec.json"
-            )
+            names = ", ".join(foreign[:3]) + (", …" if foreign[3:] else "")
+            reason = f"contains {names}" if foreign else "has no spec.json"
             raise ClusterError(
                 f"{layout.state} {reason}, so it does not belong to a local cluster alone and is not removed; name the "
                 "cluster's own folder with --state, or move the other files away."

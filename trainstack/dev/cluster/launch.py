@@ -5,6 +5,7 @@ import shutil
 import signal
 import sys
 import time
+from functools import cache
 from pathlib import Path
 
 from trainstack.dev.cluster import archive, certificates, cgroups, config, folders, network
@@ -15,11 +16,13 @@ from trainstack.dev.cluster.layout import HIDDEN, Layout
 from trainstack.dev.cluster.network import Slot
 from trainstack.dev.cluster.plan import Plan
 from trainstack.dev.cluster.processes import Identity, Run, children, reap, start_time, wait_until
-from trainstack.dev.cluster.programs import find, registry_root
 from trainstack.dev.cluster.sites import definition
 from trainstack.dev.cluster.spec import ClusterSpec
 from trainstack.dev.cluster.state import write_atomically
+from trainstack.dev.toolchain import tools
+from trainstack.dev.toolchain.places import cache_root
 
+find = cache(tools.program)
 CHECKOUT = Path(__file__).resolve().parents[3]
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 NAMESPACES = ("--mount", "--propagation", "private", "--uts", "--ipc", "--net", "--pid")
@@ -31,15 +34,6 @@ KILL_SECONDS = 10.0
 """How long the kernel may take to end killed processes."""
 
 
-def volumes_folder(layout: Layout, spec: ClusterSpec) -> Path:
-    return Path(spec.volumes) if spec.volumes else layout.volumes
-
-
-def _environment() -> dict[str, str]:
-    """Return the components' environment: nothing of the caller's, in particular no proxy."""
-    return {"PATH": PATH, "HOME": "/root", "LANG": "C.UTF-8", "PYTHONPATH": str(CHECKOUT), "PYTHONUNBUFFERED": "1"}
-
-
 def _spawn(layout: Layout, plan: int) -> tuple[Identity, Identity]:
     """Start the supervisor in new namespaces, where it reads its plan from a pipe; return it and its guard outside."""
     log = str(layout.log / "supervisor.log")
@@ -47,7 +41,8 @@ def _spawn(layout: Layout, plan: int) -> tuple[Identity, Identity]:
     guard = os.posix_spawn(
         shutil.which("unshare", path=PATH) or "unshare",
         ["unshare", *NAMESPACES, "--mount-proc", "--fork", "--kill-child=SIGKILL", "--wd=/", *supervisor],
-        _environment(),
+        # Nothing of the caller's, in particular no proxy.
+        {"PATH": PATH, "HOME": "/root", "LANG": "C.UTF-8", "PYTHONPATH": str(CHECKOUT), "PYTHONUNBUFFERED": "1"},
         file_actions=[
             (os.POSIX_SPAWN_DUP2, plan, 0),
             (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
@@ -113,9 +108,19 @@ def _write_files(layout: Layout, slot: Slot, spec: ClusterSpec, registry: Path, 
     _write_images(layout)
 
 
-def start(layout: Layout, spec: ClusterSpec, preferred_slot: int | None) -> Run:
+def _preferred_slot(layout: Layout) -> int | None:
+    """Return the last start's slot."""
+    try:
+        return int(layout.slot.read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def start(layout: Layout, spec: ClusterSpec) -> Run:
     """Start everything; return once the supervisor has its plan."""
-    volumes, registry = volumes_folder(layout, spec), Path(spec.registry or registry_root())
+    # In the shared cache images survive a cluster's reset.
+    registry = Path(spec.registry) if spec.registry else cache_root() / "registry"
+    volumes = Path(spec.volumes) if spec.volumes else layout.volumes
     for folder in (layout.state, registry, volumes):
         if Path(os.path.realpath(folder)).is_relative_to("/run"):
             raise ClusterError(f"{folder} is in /run, which every cluster replaces; choose another folder.")
@@ -131,28 +136,25 @@ def start(layout: Layout, spec: ClusterSpec, preferred_slot: int | None) -> Run:
             for pid in (guard.pid, init.pid):
                 cgroups.enter(layout.cgroup, pid, found)
             wait_until(lambda: _in_own_namespace(init.pid), SPAWN_SECONDS, 0.005)
-            slot = network.join(init.pid, preferred_slot, layout.cgroup)
+            slot = network.join(init.pid, _preferred_slot(layout), layout.cgroup)
             write_atomically(layout.slot, str(slot.number))
             record = Run(init, guard, slot.number, time.time())
             write_atomically(layout.run, record.to_json())
             _write_files(layout, slot, spec, registry, volumes)
-            pipe.write(_plan(layout, slot, spec).to_json().encode())
+            plan = Plan(
+                state=str(layout.state),
+                node_ip=slot.node_ip,
+                link=network.NODE_LINK,
+                service_range=network.SERVICE_RANGE,
+                certs=str(layout.certs),
+                components=components(layout, slot, spec, find),
+                node_folders=spec.node_folders,
+            )
+            pipe.write(plan.to_json().encode())
         except BaseException:
             stop(layout, Run(init, guard, -1, 0.0), graceful=False)
             raise
     return record
-
-
-def _plan(layout: Layout, slot: Slot, spec: ClusterSpec) -> Plan:
-    return Plan(
-        state=str(layout.state),
-        node_ip=slot.node_ip,
-        link=network.NODE_LINK,
-        service_range=network.SERVICE_RANGE,
-        certs=str(layout.certs),
-        components=components(layout, slot, spec, find),
-        node_folders=spec.node_folders,
-    )
 
 
 def stop(layout: Layout, record: Run | None, *, graceful: bool = True) -> None:

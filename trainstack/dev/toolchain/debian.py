@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable
 from pathlib import Path
 
 from rich.console import Console
@@ -44,10 +43,10 @@ def installed_version(package: str) -> str | None:
     return _installed_here().get(package)
 
 
-def missing(packages: Iterable[str] = PACKAGES) -> tuple[str, ...]:
+def missing() -> tuple[str, ...]:
     """Return the packages that are not installed. Reads one file and runs nothing."""
     found = _installed_here()
-    return tuple(package for package in packages if package not in found)
+    return tuple(package for package in PACKAGES if package not in found)
 
 
 def ensure(console: Console) -> None:

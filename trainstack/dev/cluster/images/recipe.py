@@ -21,8 +21,6 @@ class Recipe:
     context: Path
     """Folder of the Dockerfile and the files it copies."""
     build_args: Mapping[str, str] = field(default_factory=dict)
-    dockerfile: Path | None = None
-    """Replaces the context's own Dockerfile."""
     programs: Mapping[str, Path] = field(default_factory=dict)
     """Additional files of the context, built elsewhere, by the name that the Dockerfile copies."""
     serve_as: tuple[str, ...] = ()
@@ -33,10 +31,7 @@ class Recipe:
     @property
     def image(self) -> str:
         """Full name, computed from the current files."""
-        return reference(
-            self.name,
-            content_tag(self.context, self.build_args, dockerfile=self.dockerfile, programs=self.programs),
-        )
+        return reference(self.name, content_tag(self.context, self.build_args, programs=self.programs))
 
 
 def build(storage: Storage, recipe: Recipe, image: str) -> None:
@@ -80,8 +75,6 @@ def stage(recipe: Recipe, target: Path) -> None:
     """Copy the files that the content tag covers, with normalized modes: nothing else can get into the image."""
     _copy((recipe.context / path, target / path) for path in context_files(recipe.context))
     _copy(((source, target / name) for name, source in recipe.programs.items()))
-    if recipe.dockerfile is not None:
-        _copy([(recipe.dockerfile, target / "Dockerfile")])
     # It has been applied; buildah must not apply it again.
     (target / ".dockerignore").unlink(missing_ok=True)
 

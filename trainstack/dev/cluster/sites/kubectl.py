@@ -6,12 +6,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from trainstack.dev.cluster.api import Manifest
 from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.toolchain import tools
 
-Manifest = dict[str, Any]
 FIELD_MANAGER = "trainstack-site"
 PAUSE_SECONDS = 0.5
 TIMEOUT_SECONDS = 120.0
