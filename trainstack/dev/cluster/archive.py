@@ -9,15 +9,13 @@ import json
 import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @dataclass(frozen=True)
 class Link:
-    """A symbolic link in an image."""
-
     target: str
 
 
@@ -32,7 +30,8 @@ def layer(files: Mapping[str, bytes | Link]) -> bytes:
     """Return an uncompressed layer with executable files and a world-writable /tmp."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        for folder in sorted({parent for name in files for parent in _parents(name)} | {"tmp"}):
+        parents = {str(parent) for name in files for parent in PurePosixPath(name).parents} - {"."}
+        for folder in sorted(parents | {"tmp"}):
             info = tarfile.TarInfo(folder)
             info.type, info.mode = tarfile.DIRTYPE, 0o1777 if folder == "tmp" else 0o755
             tar.addfile(info)
@@ -45,11 +44,6 @@ def layer(files: Mapping[str, bytes | Link]) -> bytes:
             else:
                 tar.addfile(*_entry(name, content, 0o755))
     return out.getvalue()
-
-
-def _parents(name: str) -> list[str]:
-    parts = name.split("/")[:-1]
-    return ["/".join(parts[: count + 1]) for count in range(len(parts))]
 
 
 def pack(reference: str, files: Mapping[str, bytes | Link], command: Sequence[str]) -> bytes:

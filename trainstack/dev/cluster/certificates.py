@@ -36,10 +36,7 @@ API_NAMES = (
 
 @dataclass(frozen=True)
 class Leaf:
-    """A certificate to issue."""
-
     name: str
-    """Base name of its files."""
     common_name: str
     organization: str = ""
     """The Kubernetes group; empty for none."""
@@ -195,7 +192,6 @@ def issue_registry(certs: Path, host: str) -> None:
 
 
 def issue(layout: Layout, slot: Slot) -> None:
-    """Write every certificate, key and kubeconfig of the cluster."""
     certs = layout.certs
     authority, signer = _authority(certs)
     if not (certs / "service-account.key").exists():

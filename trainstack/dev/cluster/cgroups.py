@@ -20,8 +20,6 @@ V2_CONTROLLERS = ("cpuset", "cpu", "io", "memory", "pids")
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """A mounted cgroup file system."""
-
     root: Path
     version: int
     """1 or 2."""
@@ -88,7 +86,6 @@ def enter(name: str, pid: int, found: list[Hierarchy]) -> None:
 
 
 def members(name: str, found: list[Hierarchy]) -> set[int]:
-    """Return the pids in the cluster's cgroups."""
     pids: set[int] = set()
     for hierarchy in found:
         for folder, _, _ in os.walk(hierarchy.root / name):

@@ -35,16 +35,11 @@ MANY_RESTARTS = 5
 
 @dataclass(frozen=True)
 class Cluster:
-    """A running cluster."""
-
     state: Path
     kubeconfig: Path
     server: str
-    """URL of the API server."""
     registry: RegistryAccess
-    """The image registry as this machine reaches it."""
     node: str
-    """Name of the real node."""
     node_ip: str
     host_ip: str
     """This machine's address on the link."""
@@ -79,7 +74,6 @@ def _silent(line: str) -> None:
 
 @contextlib.contextmanager
 def _locked(layout: Layout, report: Report) -> Iterator[None]:
-    """Ensure that only one process starts or stops a cluster at a time."""
     layout.state.mkdir(parents=True, exist_ok=True)
     with layout.lock.open("a") as file:
 

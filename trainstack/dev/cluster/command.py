@@ -9,7 +9,6 @@ TIMEOUT_SECONDS = 30.0
 
 
 def run(*argv: str) -> str:
-    """Return a command's output; an error names the command and includes its output."""
     try:
         result = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -19,7 +19,6 @@ RECONCILED = "/run/trainstack-reconciled"
 """Created in the cluster's /run once its objects are applied."""
 
 Find = Callable[[str], Path]
-"""Returns a program's path."""
 
 
 def components(layout: Layout, slot: Slot, spec: ClusterSpec, find: Find) -> tuple[Component, ...]:

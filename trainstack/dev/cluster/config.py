@@ -49,7 +49,6 @@ def _fill(template: str, **values: object) -> str:
 
 
 def registry(access: RegistryAccess, folder: Path) -> str:
-    """Return docker-registry's configuration."""
     return _fill("registry.yaml", **_registry_values(access, folder))
 
 

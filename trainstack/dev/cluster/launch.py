@@ -109,7 +109,6 @@ def _write_files(layout: Layout, slot: Slot, spec: ClusterSpec, registry: Path, 
 
 
 def _preferred_slot(layout: Layout) -> int | None:
-    """Return the last start's slot."""
     try:
         return int(layout.slot.read_text())
     except (FileNotFoundError, ValueError):

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CGROUP_PREFIX = "trainstack-"
-"""Prefix of every cluster's cgroup name."""
 KUBELET_ROOT = "/var/lib/kubelet"
 """The kubelet's root inside the cluster, for any state folder: paths of sockets are short."""
 HIDDEN = ("/var/lib/cni", KUBELET_ROOT, "/var/log/containers")
@@ -21,8 +20,6 @@ _SCRATCH = re.compile(r"\.[a-z.]+\.\d+$")
 
 
 class _Entry:
-    """A path below the state folder."""
-
     def __init__(self, *names: str) -> None:
         self.names = names
 
@@ -33,16 +30,13 @@ class _Entry:
 @dataclass(frozen=True)
 class Layout:
     state: Path
-    """The state folder, absolute."""
 
     spec = _Entry("spec.json")
-    """The spec of the last start."""
     run = _Entry("run.json")
     """Identity of the supervisor; exists while it should be running."""
     slot = _Entry("slot")
     """Number of the last start's slot: the next start prefers it, so that kubeconfigs stay valid."""
     status = _Entry("status.json")
-    """The supervisor's status of its components."""
     lock = _Entry("lock")
     """Locked by the process that starts or stops this cluster."""
     kubeconfig = _Entry("kubeconfig")
@@ -52,7 +46,6 @@ class Layout:
     config = _Entry("config")
     """Generated configuration, replaced at each start."""
     log = _Entry("log")
-    """One `<component>.log` for each component."""
     previous_log = _Entry("log-previous")
     audit = _Entry("log", "audit.log")
     """The API server's audit log, one JSON object a line; only if the spec enables it."""

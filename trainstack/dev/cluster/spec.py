@@ -10,7 +10,6 @@ from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.layout import HIDDEN
 
 NODE_NAME = "local"
-"""The one real node's name in the API."""
 
 MAX_SIMULATED_NODES = 1000
 """More would need a bigger machine than the local cluster is designed for."""
@@ -38,7 +37,6 @@ class ClusterSpec:
     simulated_product: str = "NVIDIA-A100-SXM4-40GB"
     """Value of the label `nvidia.com/gpu.product` on each simulated node."""
     max_pods: int = 250
-    """Maximum number of pods on the real node."""
     registry: str = ""
     """Folder of the image registry; empty means the folder in the shared cache, which outlives every cluster."""
     volumes: str = ""
@@ -46,7 +44,6 @@ class ClusterSpec:
     node_folders: tuple[str, ...] = ()
     """Absolute paths of folders on the real node, for volumes on hosts. The files are in the state folder."""
     sites: tuple[str, ...] = ()
-    """Names of the sites that the cluster simulates."""
     audit: bool = False
     """Whether the API server logs requests, without bodies, to `audit.log` in the components' log folder."""
 

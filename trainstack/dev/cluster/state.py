@@ -14,9 +14,7 @@ class ComponentStatus:
     ready: bool
     restarts: int
     exit: str
-    """How it last exited; empty if it never did."""
     once: bool
-    """A step that ends."""
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -30,8 +30,6 @@ WAKE_SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT)
 
 @dataclass
 class Running:
-    """A component and its state."""
-
     component: Component
     pid: int = 0
     """0 unless it runs."""
@@ -40,7 +38,6 @@ class Running:
     """Whether a step has succeeded."""
     restarts: int = 0
     exit: str = ""
-    """How it last exited."""
     since: float = 0.0
     """Monotonic time of its start."""
     backoff: float = FIRST_BACKOFF_SECONDS
@@ -135,7 +132,6 @@ class Supervisor:
         return all(entry.ready or entry.done for entry in self.running.values())
 
     def run(self) -> None:
-        """Run until a signal stops it."""
         self.report()
         while True:
             changed = self.reap()

@@ -30,7 +30,6 @@ _STATUS = Path("/var/lib/dpkg/status")
 
 
 def installed(status: str) -> dict[str, str]:
-    """Parse dpkg's status file: version by name of each installed package."""
     found = {}
     for paragraph in status.split("\n\n"):
         fields = dict(line.split(": ", 1) for line in paragraph.splitlines() if ": " in line and line[0] != " ")

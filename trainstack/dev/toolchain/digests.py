@@ -13,7 +13,6 @@ _DRAFT = ".sha256-"
 
 
 def record(folder: Path) -> None:
-    """Write the digests of a folder's files."""
     lines = [f"{digest}  {name}\n" for name, digest in _digests(folder).items()]
     # Published by rename: a concurrent verification reads all of it or nothing.
     draft = folder / f"{_DRAFT}{os.getpid()}"

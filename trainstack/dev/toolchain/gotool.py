@@ -52,7 +52,6 @@ def choose() -> Go:
 
 
 def ensure(console: Console) -> Go:
-    """Return the toolchain that builds use; install it if necessary."""
     go = choose()
     if go.executable.exists():
         return go

@@ -177,11 +177,9 @@ GROUPS: tuple[Group, ...] = (
 
 BY_NAME: Mapping[str, Group] = {group.name: group for group in GROUPS}
 GROUP_OF: Mapping[str, Group] = {program.name: group for group in GROUPS for program in group.programs}
-"""Program name to its group."""
 
 
 def sources(group: Group, root: Path = GO_MODULES) -> dict[str, bytes]:
-    """Return the group's source files by name."""
     folder = root / group.module
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.suffix in {".go", ".mod", ".sum"}}
 
@@ -193,7 +191,6 @@ def stamp_value(stamp: Stamp, module: gomod.GoModule) -> str:
 
 
 def link_flags(group: Group, root: Path = GO_MODULES) -> str:
-    """Return the value of `go build -ldflags`."""
     module = gomod.load(root / group.module / "go.mod")
     stamps = (f"-X {stamp.variable}={stamp_value(stamp, module)}" for stamp in group.stamps)
     return " ".join((*LINK_FLAGS, *stamps))

@@ -216,7 +216,6 @@ def _quit(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001  a sign
 
 
 def main() -> None:
-    """Serve until the engine stops the process."""
     # The engine stops its plugins with SIGINT, and after five seconds by force. They do not receive a Ctrl-C in the
     # terminal: they run in process groups of their own, and the engine stops them once operations in flight finish.
     for number in (signal.SIGINT, signal.SIGTERM):

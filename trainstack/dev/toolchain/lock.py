@@ -21,7 +21,6 @@ class Locked:
 
 
 def parse(text: str) -> dict[str, Locked]:
-    """Parse a lock's text, by package name."""
     locked = {}
     joined = re.sub(r"\\\n\s*", "", text)
     for line in (line for line in joined.splitlines() if line.strip() and not line.startswith("#")):
@@ -41,7 +40,6 @@ def load(path: Path = REQUIREMENTS_LOCK) -> dict[str, Locked]:
 
 
 def version(package: str, path: Path = REQUIREMENTS_LOCK) -> str:
-    """Return the locked version of a package."""
     try:
         return load(path)[package].version
     except KeyError:

@@ -20,14 +20,12 @@ _OPTIONS = (
 
 
 def command(lock: Path) -> list[str]:
-    """Return the uv command that generates a lock."""
     sources = ["--group", "pyproject.toml:go"] if lock == GO_LOCK else ["pyproject.toml", "--group", "dev"]
     uv = str(Path(sys.executable).with_name("uv"))
     return [uv, "pip", "compile", *sources, *_OPTIONS, "--output-file", str(lock.relative_to(CHECKOUT))]
 
 
 def main() -> int:
-    """Generate both locks; return uv's exit code."""
     for lock in (REQUIREMENTS_LOCK, GO_LOCK):
         # uv also prints the lock.
         result = subprocess.run(command(lock), cwd=CHECKOUT, check=False, stdout=subprocess.DEVNULL)

@@ -13,7 +13,6 @@ from trainstack.dev.toolchain.places import GO_LOCK, GO_MODULES, REQUIREMENTS_LO
 @dataclass(frozen=True)
 class Version:
     kind: str
-    """`go`, `python`, `debian` or `toolchain`."""
     name: str
     version: str
     pinned_in: str
@@ -25,7 +24,6 @@ def collect() -> tuple[Version, ...]:
 
 
 def show(*, as_json: bool) -> None:
-    """Print all versions, as a table or as JSON."""
     if as_json:
         sys.stdout.write(json.dumps([asdict(version) for version in collect()], indent=2) + "\n")
         return

@@ -26,7 +26,6 @@ class Blob:
 class StoredImage:
     manifest: Blob
     blobs: tuple[Blob, ...]
-    """Its configuration and layers."""
 
 
 def add(storage: Storage, image: str) -> None:

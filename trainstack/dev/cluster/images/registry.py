@@ -61,7 +61,6 @@ class Registry:
         return self.access.tls()
 
     def digest(self, place: Target) -> str | None:
-        """Return the digest of a manifest in the registry, or None."""
         response = self._request("HEAD", f"/v2/{place.repository}/manifests/{place.tag}", {"Accept": _ACCEPTED})
         return response.headers["Docker-Content-Digest"] if response.status == 200 else None
 

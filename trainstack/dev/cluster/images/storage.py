@@ -13,7 +13,6 @@ from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.toolchain.places import cache_root
 
 Report = Callable[[str], None]
-"""Receives one line of progress."""
 
 OWN_MOUNTS = ("unshare", "--mount", "--propagation", "private")
 """A mount namespace for each command: buildah's mounts end with it, also after SIGKILL."""
@@ -30,7 +29,6 @@ class Storage:
 
     @classmethod
     def shared(cls) -> "Storage":
-        """The storage in the user's cache, shared by all checkouts."""
         return cls(cache_root() / "images")
 
     @property
@@ -94,7 +92,6 @@ def _is_alive(container: str) -> bool:
 
 
 def execute(argv: Sequence[str]) -> str:
-    """Return a command's output; an error names the command and includes its output."""
     try:
         result = subprocess.run(argv, capture_output=True, text=True, check=False, close_fds=False)
     except FileNotFoundError as error:

@@ -19,7 +19,6 @@ TEST_IMAGES = 197
 
 
 def recipes(site: Site) -> list[Recipe]:
-    """Return the recipes of a site's images."""
     return [_recipe(site, image) for image in site.images]
 
 

@@ -22,12 +22,9 @@ TRANSIENT = (
 
 @dataclass(frozen=True)
 class Kubectl:
-    """The administrator's kubectl."""
-
     kubeconfig: Path
 
     def __call__(self, *arguments: str) -> str:
-        """Return the command's output."""
         result = self._run(arguments, None)
         if result.returncode:
             raise ClusterError(f"`kubectl {' '.join(arguments)}` failed: {result.stderr.strip()}")

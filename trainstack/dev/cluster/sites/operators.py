@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import yaml
 
+from trainstack.dev.cluster.api import Manifest
 from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.images.catalog import INIT_PYTORCH
-from trainstack.dev.cluster.sites.kubectl import TIMEOUT_SECONDS, Kubectl, Manifest
+from trainstack.dev.cluster.sites.kubectl import TIMEOUT_SECONDS, Kubectl
 from trainstack.dev.toolchain import manifests
 
 
