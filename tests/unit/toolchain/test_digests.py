@@ -102,7 +102,7 @@ def test_a_folder_from_before_there_were_records_gets_one(tmp_path: Path) -> Non
 def test_up_stops_at_a_changed_program_before_anything_else(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No program is started, so no cluster and no state is touched."""
     before, after = flip(tools.program("pulumi-resource-kubernetes"))
-    monkeypatch.setattr(subprocess, "Popen", None)
+    monkeypatch.setattr(subprocess.Popen, "__init__", None)
     monkeypatch.setenv("PATH", str(gotool.choose().executable.parent))
     monkeypatch.setenv("KUBECONFIG", str(cache / "kubeconfig"))
     monkeypatch.chdir(CHECKOUT)
