@@ -83,7 +83,7 @@ def answers(registry: RegistryAccess) -> bool:
     try:
         Registry(registry).digest(target("nothing"))
     except ClusterError as error:
-        return "answered 401" in str(error)
+        return "returned 401" in str(error)
     return True
 
 

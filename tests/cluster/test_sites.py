@@ -62,7 +62,7 @@ def test_a_service_account_that_does_not_exist_is_told(sites: Cluster) -> None:
     """With those that do."""
     done = cluster_command("kubeconfig", "--state", str(sites.state), "--as", f"{NAMESPACE}/nobody")
     assert done.code == 1
-    assert f"no service account nobody in namespace {NAMESPACE}; there are: default, researcher" in done.err
+    assert f"no service account nobody in namespace {NAMESPACE}; existing ones: default, researcher" in done.err
 
 
 def test_the_training_operator_of_a_stateful_set_is_recognized(sites: Cluster, owner: Person, tmp_path: Path) -> None:

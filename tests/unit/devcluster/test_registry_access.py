@@ -116,5 +116,5 @@ def test_an_account_that_may_not_read_the_key_is_told(tmp_path: Path, monkeypatc
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(ssl, "create_default_context", denied)
-    with pytest.raises(ClusterError, match="open to the cluster's owner alone"):
+    with pytest.raises(ClusterError, match="restricted to the cluster's owner"):
         RegistryAccess("127.0.0.1:1", tmp_path).tls()

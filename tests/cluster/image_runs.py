@@ -11,14 +11,14 @@ from trainstack.dev.cluster.images.storage import OWN_MOUNTS, Storage, container
 def run_in_image(
     image: str, argv: Sequence[str], mounts: Mapping[Path, str], storage: Storage | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command in a built image, as the image's user, with folders of this machine at the given places.
+    """Run a command in a built image, as the image's user, with this machine's folders at the given paths.
 
-    Network and process ids are this machine's. Output is captured, the exit code is the command's. The working
-    container is removed, and no mount stays. Raises ClusterError where the image has not been built here.
+    Network and process ids are this machine's. Output is captured; the exit code is the command's. The working
+    container is removed with its mounts. Raises ClusterError if the image has not been built.
     """
     storage = storage or Storage.shared()
     if not storage.has(image):
-        raise ClusterError(f"image {image} has not been built on this machine: run `trainstack cluster load`")
+        raise ClusterError(f"image {image} has not been built on this machine; run `trainstack cluster load`")
     container = container_name("run")
     storage.run("from", "--quiet", "--pull-never", "--name", container, image)
     try:
@@ -30,6 +30,5 @@ def run_in_image(
 
 
 def run_command(storage: Storage, container: str, argv: Sequence[str], mounts: Mapping[Path, str]) -> list[str]:
-    """Command line that runs a command in a working container."""
     volumes = [f"--volume={source.resolve()}:{target}" for source, target in sorted(mounts.items())]
     return [*OWN_MOUNTS, *storage.buildah("run", "--isolation=chroot", *volumes, container, "--", *argv)]

@@ -1,7 +1,4 @@
-"""Faults of a running cluster, for tests: processes that die, hang or stay away, a disk that is full.
-
-What is done here is what may happen to a cluster; its supervisor and its node see to the rest as they do then.
-"""
+"""Inject faults into a running cluster, for tests: processes that die, hang or stay down, and a full disk."""
 
 import contextlib
 import signal
@@ -18,44 +15,40 @@ from trainstack.dev.cluster.processes import Identity, outer_pids
 from trainstack.dev.cluster.state import read_status
 
 LOOK_SECONDS = 0.1
-"""How long a process that comes up again lives, while it is kept away."""
+"""How long a restarted process runs before `keep_away` kills it."""
 Find = Callable[[], Collection[Identity]]
-"""Gives the processes of something, as they are now."""
+"""Returns the current processes of a component or pod."""
 
 
 def components(cluster: Cluster, *names: str) -> list[Identity]:
-    """The processes of components, such as `etcd` or `kubelet`, as far as they run.
-
-    Raises ClusterError for a name that no component has.
-    """
-    told = {each.name: each.pid for each in read_status(Layout.of(cluster.state).status)}
-    if unknown := sorted({*names} - told.keys()):
-        raise ClusterError(f"the cluster has no component {', '.join(unknown)}; there are {', '.join(sorted(told))}")
+    """Return the running processes of components, such as `etcd` or `kubelet`."""
+    pids = {component.name: component.pid for component in read_status(Layout.of(cluster.state).status)}
+    if unknown := sorted({*names} - pids.keys()):
+        raise ClusterError(f"unknown components {', '.join(unknown)}; the cluster has {', '.join(sorted(pids))}")
     outer = outer_pids(cluster.pid)
-    return _alive([outer[told[name]] for name in names if told[name] in outer])
+    return _alive([outer[pids[name]] for name in names if pids[name] in outer])
 
 
 def pod(cluster: Cluster, uid: str) -> list[Identity]:
-    """The processes of a pod, its sandbox's among them."""
+    """Return a pod's processes, including its sandbox's."""
     hierarchy = cgroups.hierarchies()[0]
     files = (hierarchy.root / Layout.of(cluster.state).cgroup).rglob("cgroup.procs")
     found: set[int] = set()
     for file in files:
         if any(part.startswith(f"pod{uid}") for part in file.parts):
-            with contextlib.suppress(OSError):  # a container may end meanwhile, and its folder goes
+            with contextlib.suppress(OSError):  # a container may end meanwhile, which removes its folder
                 found |= {int(line) for line in file.read_text().split()}
     return _alive(sorted(found))
 
 
 def kill(processes: Collection[Identity]) -> None:
-    """Kill them, all at once."""
     for process in processes:
         process.signal(signal.SIGKILL)
 
 
 @contextlib.contextmanager
-def held(processes: Collection[Identity]) -> Iterator[None]:
-    """Let them answer nobody for as long as the block runs; connections to them stay open."""
+def paused(processes: Collection[Identity]) -> Iterator[None]:
+    """Stop processes while the block runs; connections to them stay open."""
     for process in processes:
         process.signal(signal.SIGSTOP)
     try:
@@ -66,7 +59,7 @@ def held(processes: Collection[Identity]) -> Iterator[None]:
 
 
 def keep_away(find: Find, seconds: float) -> None:
-    """Kill them, and for so long whatever comes up in their place."""
+    """Kill processes, and any that replace them, for a time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         kill(find())
@@ -75,26 +68,24 @@ def keep_away(find: Find, seconds: float) -> None:
 
 @contextlib.contextmanager
 def small_disk(cluster: Cluster, folder: str, size_bytes: int) -> Iterator[Path]:
-    """A disk of that size at a folder of the node, empty, for the pods that are started from now on.
+    """Mount an empty disk of that size at a folder of the node, for pods started from now on.
 
-    Gives the folder as this machine sees it. The disk goes with the block, at the latest with the cluster: it is
-    mounted for the cluster alone.
+    Yields the folder's path on this machine. The mount ends with the block, or with the cluster, which alone has it.
     """
-    # With its processes too: `umount` reads /proc/self, which is nothing to a process that the cluster's /proc lacks.
+    # --pid, since `umount` reads /proc/self, which the cluster's /proc has only for its own processes.
     inside = ("nsenter", f"--target={cluster.pid}", "--mount", "--pid", "--")
     run(*inside, "mount", "-t", "tmpfs", "-o", f"size={size_bytes},mode=777", "trainstack", folder)
     try:
-        yield seen(cluster, folder)
+        yield host_path(cluster, folder)
     finally:
-        # Pods may still have it.
+        # Pods may still use it.
         run(*inside, "umount", "--lazy", folder)
 
 
-def seen(cluster: Cluster, folder: str) -> Path:
-    """A folder of the node, as this machine sees it."""
+def host_path(cluster: Cluster, folder: str) -> Path:
+    """Return the path on this machine of a folder of the node."""
     return Path(f"/proc/{cluster.pid}/root{folder}")
 
 
 def _alive(pids: Collection[int]) -> list[Identity]:
-    found = (Identity.of(pid) for pid in pids)
-    return [each for each in found if each is not None]
+    return [identity for pid in pids if (identity := Identity.of(pid))]
