@@ -22,10 +22,10 @@ from typing import Annotated, Any
 import typer
 
 from bench.telling import tell
-from trainstack.cli.kubectl import command
-from trainstack.cli.loader import MOUNT, Loader, data_loader
 from trainstack.cli.session import Session, StackOption
-from trainstack.cli.transfer import fetch, upload
+from trainstack.transfer.kubectl import command
+from trainstack.transfer.loader import MOUNT, Loader, data_loader
+from trainstack.transfer.upload import fetch, upload
 
 _FOLDER = ".trainstack-bench"
 _SLICE = 64 << 20

@@ -23,11 +23,11 @@ from tests.cluster.registries import (
     write_dockerfile,
 )
 from trainstack.cli.app import app
-from trainstack.cli.image_builds import OWN_BASE
-from trainstack.cli.image_tools import ImageTool
 from trainstack.dev.cluster.cluster import Cluster
 from trainstack.dev.cluster.images import Recipe, Storage, ensure_built
 from trainstack.dev.cluster.registry_access import RegistryAccess
+from trainstack.dev.image_builds import OWN_BASE
+from trainstack.dev.image_tools import ImageTool
 
 pytestmark = pytest.mark.cluster
 

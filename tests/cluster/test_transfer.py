@@ -18,12 +18,6 @@ import pytest
 
 from bench.transfer import measure
 from tests.cluster.project import ROOT, eventually
-from trainstack.cli import loader as loader_module
-from trainstack.cli.chunks import CHUNK
-from trainstack.cli.kubectl import kubectl
-from trainstack.cli.listing import PARTIAL
-from trainstack.cli.loader import Loader, data_loader, loader_job
-from trainstack.cli.transfer import fetch, listing, upload
 from trainstack.dev.cluster.cluster import Cluster
 from trainstack.lifecycle.recovery.loaders import loader_troubles, waiting_loaders
 from trainstack.live.loaders import read_loaders
@@ -32,6 +26,12 @@ from trainstack.settings.model import Cluster as ClusterSection
 from trainstack.settings.model import Loader as LoaderSection
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.workloads import Resources
+from trainstack.transfer import loader as loader_module
+from trainstack.transfer.chunks import CHUNK
+from trainstack.transfer.kubectl import kubectl
+from trainstack.transfer.loader import Loader, data_loader, loader_job
+from trainstack.transfer.local_files import PARTIAL
+from trainstack.transfer.upload import fetch, listing, upload
 
 pytestmark = pytest.mark.cluster
 

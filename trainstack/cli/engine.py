@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from trainstack.cli import frozen
 from trainstack.cli.console import err, fail
 from trainstack.cli.session import Session
 from trainstack.dev.toolchain import tools
+from trainstack.live import private_kubeconfig as frozen
 
 _LOCKED = ("the stack is currently locked by", "another update is currently in progress")
 """The engine's messages about a locked state, in lower case: in a folder or bucket, and in a service."""

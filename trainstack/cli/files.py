@@ -9,15 +9,15 @@ import typer
 from rich.filesize import decimal
 
 from trainstack.cli.console import err, fail, out, show_json
-from trainstack.cli.fetching import DONE
-from trainstack.cli.loader import data_loader
-from trainstack.cli.retry import Brought
 from trainstack.cli.session import JsonOption, Session, StackOption
-from trainstack.cli.transfer import fetch as fetch_files
-from trainstack.cli.transfer import listing
-from trainstack.cli.transfer import upload as upload_files
 from trainstack.runs.records import Ledger
 from trainstack.settings.sections.storage import Volume
+from trainstack.transfer.fetching import DONE
+from trainstack.transfer.loader import data_loader
+from trainstack.transfer.retry import Brought
+from trainstack.transfer.upload import fetch as fetch_files
+from trainstack.transfer.upload import listing
+from trainstack.transfer.upload import upload as upload_files
 
 PlaceArgument = Annotated[
     str, typer.Argument(metavar="VOLUME:PATH", help="A claim of the environment and a folder, or file, on it.")

@@ -17,8 +17,8 @@ _EXPECTED = (
     ("trainstack.reports.errors", "ReportError"),
     ("trainstack.dev.cluster.errors", "ClusterError"),
     ("trainstack.dev.toolchain.errors", "ToolchainError"),
-    ("trainstack.cli.registry_access", "RegistryError"),
-    ("trainstack.cli.image_tools", "ImageToolError"),
+    ("trainstack.live.registry_credentials", "RegistryError"),
+    ("trainstack.dev.image_tools", "ImageToolError"),
 )
 """Errors whose text is written for people, by module and class."""
 

@@ -11,15 +11,15 @@ from rich.table import Table
 from rich.text import Text
 
 from trainstack.cli.console import age, err, fail, out, show, show_json, step
-from trainstack.cli.image_builds import build as build_image
-from trainstack.cli.image_builds import is_built, require_local
-from trainstack.cli.image_builds import push as push_image
-from trainstack.cli.image_tools import ImageToolError
 from trainstack.cli.local_registry import asking, local_registry
-from trainstack.cli.registry import ImageMissingError, Registries, ServedImage
-from trainstack.cli.registry_access import RegistryError, read_credentials
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.dev.cluster.errors import ClusterError
+from trainstack.dev.image_builds import build as build_image
+from trainstack.dev.image_builds import is_built, require_local
+from trainstack.dev.image_builds import push as push_image
+from trainstack.dev.image_tools import ImageToolError
+from trainstack.live.registry import ImageMissingError, Registries, ServedImage
+from trainstack.live.registry_credentials import RegistryError, read_credentials
 from trainstack.runs.images.run_images import RunImage, run_images
 from trainstack.settings.errors import nearest
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from trainstack.cli import frozen
 from trainstack.live import kubeconfig
+from trainstack.live import private_kubeconfig as frozen
 from trainstack.live.client import PermanentError, reach
 
 

@@ -11,11 +11,11 @@ import typer
 from rich.filesize import decimal
 
 from tests.unit.cli.volume import LOADER, FakeVolume, make_volume, write
-from trainstack.cli import chunks as parts
 from trainstack.cli import progress
-from trainstack.cli import retry as tries
-from trainstack.cli.listing import PARTIAL
-from trainstack.cli.transfer import fetch, listing, upload
+from trainstack.transfer import chunks as parts
+from trainstack.transfer import retry as tries
+from trainstack.transfer.local_files import PARTIAL
+from trainstack.transfer.upload import fetch, listing, upload
 
 CHUNK = 2 << 20
 """Bytes, here."""

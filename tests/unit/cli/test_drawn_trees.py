@@ -12,9 +12,9 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from tests.unit.cli.volume import LOADER, FakeVolume, make_volume
-from trainstack.cli import chunks as parts
-from trainstack.cli.listing import PARTIAL
-from trainstack.cli.transfer import fetch, listing, upload
+from trainstack.transfer import chunks as parts
+from trainstack.transfer.local_files import PARTIAL
+from trainstack.transfer.upload import fetch, listing, upload
 
 WORDS = [
     *("list of folders", "log files", " files\n", " folders\n", " others", " parts\n", " end\n", "end", "0", "1\n2"),

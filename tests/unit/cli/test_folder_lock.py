@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.volume import LOADER, make_volume, write
-from trainstack.cli import folder_lock
-from trainstack.cli.folder_lock import locked
-from trainstack.cli.transfer import fetch
+from trainstack.transfer import folder_lock
+from trainstack.transfer.folder_lock import locked
+from trainstack.transfer.upload import fetch
 
 HOLD = (
-    "import sys; from pathlib import Path; from trainstack.cli.folder_lock import locked\nwith "
+    "import sys; from pathlib import Path; from trainstack.transfer.folder_lock import locked\nwith "
     "locked(Path(sys.argv[1])):\n"
 )
 HOLD += "    print('held', flush=True); sys.stdin.read()"

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from trainstack.cli.frames import END, FUNCTIONS, Frames, asked
-from trainstack.cli.remote import BrokenConnectionError
+from trainstack.transfer.frames import END, FUNCTIONS, Frames, asked
+from trainstack.transfer.pod_script import BrokenConnectionError
 
 FIELDS = st.lists(st.binary(max_size=12).map(lambda field: field.replace(b"\0", b"")), min_size=1, max_size=4)
 NAME = st.one_of(

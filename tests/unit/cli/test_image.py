@@ -17,10 +17,10 @@ from typer.testing import CliRunner, Result
 from trainstack.cli import console, unserved_images
 from trainstack.cli import image as command
 from trainstack.cli.app import app
-from trainstack.cli.registry import Registries
 from trainstack.cli.session import Session
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import read_inputs
+from trainstack.live.registry import Registries
 from trainstack.runs.images.images import workload_reference
 
 DIGEST = f"sha256:{'1' * 64}"

@@ -9,14 +9,23 @@ import pytest
 import typer
 
 from tests.unit.make import make_mount, make_run, make_settings
-from trainstack.cli import loader, progress
-from trainstack.cli.loader import LOOK_SECONDS, Loader, _remove_abandoned, _running_pod, _waits, data_loader, loader_job
+from trainstack.cli import progress
 from trainstack.cli.progress import bar
 from trainstack.live.client import Answer
 from trainstack.objects.labels import QUEUE
 from trainstack.settings.model import Cluster
 from trainstack.settings.model import Loader as LoaderSettings
 from trainstack.settings.sections.workloads import Resources
+from trainstack.transfer import loader
+from trainstack.transfer.loader import (
+    LOOK_SECONDS,
+    Loader,
+    _remove_abandoned,
+    _running_pod,
+    _waits,
+    data_loader,
+    loader_job,
+)
 
 LABELS = {
     "app.kubernetes.io/managed-by": "trainstack",

@@ -8,9 +8,10 @@ import pytest
 import typer
 
 from tests.unit.make import make_settings
-from trainstack.cli import engine, frozen
+from trainstack.cli import engine
 from trainstack.cli.session import Session
 from trainstack.dev.toolchain import tools
+from trainstack.live import private_kubeconfig as frozen
 
 ADVICE = (
     "error: the stack is currently locked by 1 lock(s). Either wait for the other process(es) to end or delete the "

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from trainstack.cli import git_remote
 from trainstack.cli import pin as command
 from trainstack.cli.app import app
+from trainstack.live import git_remote
 from trainstack.settings.loading.load import load
 
 SITE = "https://git.example.org"

@@ -9,8 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from trainstack.cli.registry import ImageMissingError, Registries, ServedImage
-from trainstack.cli.registry_access import RegistryError, credentials_for, read_credentials, trust
+from trainstack.live.registry import ImageMissingError, Registries, ServedImage
+from trainstack.live.registry_credentials import RegistryError, credentials_for, read_credentials, trust
 
 DIGEST = f"sha256:{'1' * 64}"
 BASIC = "Basic " + base64.b64encode(b"ann:secret").decode()

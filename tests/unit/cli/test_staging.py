@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from trainstack.cli import staging
+from trainstack.onboarding import project_files as staging
 
 OLD = "config:\n  trainstack:cluster: {context: old}\n"
 

@@ -8,9 +8,9 @@ import pytest
 import typer
 
 from tests.unit.cli.volume import LOADER, FakeVolume, make_volume, write
-from trainstack.cli import sweep_records
-from trainstack.cli.loader import Loader
-from trainstack.cli.sweep_records import LAST_LINES, Record, read_records
+from trainstack.transfer import trial_records as sweep_records
+from trainstack.transfer.loader import Loader
+from trainstack.transfer.trial_records import LAST_LINES, Record, read_records
 
 METRICS = '{"epoch": 1, "val_accuracy": 0.5}\n{"epoch": 2, "val_accuracy": 0.75}\n'
 

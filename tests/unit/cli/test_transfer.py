@@ -8,9 +8,9 @@ import pytest
 import typer
 
 from tests.unit.cli.volume import LOADER, FakeVolume, make_volume, write
-from trainstack.cli.listing import PARTIAL
-from trainstack.cli.remote import running
-from trainstack.cli.transfer import fetch, listing, upload
+from trainstack.transfer.local_files import PARTIAL
+from trainstack.transfer.pod_script import running
+from trainstack.transfer.upload import fetch, listing, upload
 
 RUN = {"_SUCCESS": "{}", "logs/rank-0.log": "epoch 1/1\n", "result/model.pt": "weights", "run.json": "{}"}
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from trainstack.cli import loader as loader_module
-from trainstack.cli import remote as remote_module
-from trainstack.cli import retry as tries_module
-from trainstack.cli.loader import Loader
+from trainstack.transfer import loader as loader_module
+from trainstack.transfer import pod_script as remote_module
+from trainstack.transfer import retry as tries_module
+from trainstack.transfer.loader import Loader
 
 LOADER = Loader("research", "loader-1", None)
 

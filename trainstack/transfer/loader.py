@@ -21,11 +21,10 @@ from urllib.parse import quote
 import typer
 
 from trainstack.cli.console import err, fail, step
-from trainstack.cli.frozen import private_copy
-from trainstack.cli.kubectl import command, exec_words, kubectl, program
 from trainstack.lifecycle.recovery.loaders import QUEUE_SECONDS, START_SECONDS, waiting_loaders
 from trainstack.live.client import FORBIDDEN, NOT_FOUND, ClusterError, reach, read
 from trainstack.live.loaders import read_loaders
+from trainstack.live.private_kubeconfig import private_copy
 from trainstack.live.progress import describe_pod
 from trainstack.objects.labels import LAUNCH, QUEUE, RUN, Manifest
 from trainstack.runs.identity import Facts
@@ -34,6 +33,7 @@ from trainstack.runs.launches import utc_now
 from trainstack.runs.manifests.build import manifest
 from trainstack.runs.manifests.data_loader import CONTAINER, temporary_loader
 from trainstack.settings.model import Settings
+from trainstack.transfer.kubectl import command, exec_words, kubectl, program
 from trainstack.transfer.loader_guard import Guard, dismiss, set_guard
 
 MOUNT = "/mnt/volume"

@@ -7,11 +7,11 @@ from pathlib import PurePosixPath
 from typing import Literal, TypeVar
 
 from trainstack.cli.console import fail
-from trainstack.cli.frames import END, FUNCTIONS, Frames, asked
-from trainstack.cli.listing import PARTIAL, Stat, Tree, is_part
-from trainstack.cli.loader import Loader
 from trainstack.cli.progress import bar
-from trainstack.cli.remote import KILLED, BrokenConnectionError, running
+from trainstack.transfer.frames import END, FUNCTIONS, Frames, asked
+from trainstack.transfer.loader import Loader
+from trainstack.transfer.local_files import PARTIAL, Stat, Tree, is_part
+from trainstack.transfer.pod_script import KILLED, BrokenConnectionError, running
 
 T = TypeVar("T")
 LOST = "lost+found"

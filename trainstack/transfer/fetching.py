@@ -5,16 +5,16 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from trainstack.cli import archive
-from trainstack.cli import chunks as parts
 from trainstack.cli.console import err, fail
-from trainstack.cli.folder_lock import locked
-from trainstack.cli.listing import Stat, Tree, discard, inside, local_digests, partial
-from trainstack.cli.loader import Loader
 from trainstack.cli.progress import bar
-from trainstack.cli.remote import BrokenConnectionError
-from trainstack.cli.retry import Brought, Transfer
-from trainstack.cli.volume_trees import remote, remote_digests, remote_total, total, unreadable
+from trainstack.transfer import archive
+from trainstack.transfer import chunks as parts
+from trainstack.transfer.folder_lock import locked
+from trainstack.transfer.loader import Loader
+from trainstack.transfer.local_files import Stat, Tree, discard, inside, local_digests, partial
+from trainstack.transfer.pod_script import BrokenConnectionError
+from trainstack.transfer.retry import Brought, Transfer
+from trainstack.transfer.volume_files import remote, remote_digests, remote_total, total, unreadable
 
 DONE = "_SUCCESS"
 """The file that marks its folder as complete: fetched after all other files are complete and checked."""

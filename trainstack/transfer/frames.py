@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import IO
 
-from trainstack.cli.remote import BrokenConnectionError
+from trainstack.transfer.pod_script import BrokenConnectionError
 
 FUNCTIONS = r"""export LC_ALL=C
 frame() { printf "%s\0" $# "$@"; }

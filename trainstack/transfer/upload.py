@@ -15,15 +15,15 @@ from pathlib import Path, PurePosixPath
 
 from rich.filesize import decimal
 
-from trainstack.cli import archive
-from trainstack.cli import chunks as parts
 from trainstack.cli.console import err, fail
-from trainstack.cli.fetching import Fetch, differs, not_what_was_sent, parent, refuse_unreadable
-from trainstack.cli.listing import PARTIAL, Stat, Tree, local, local_digests
-from trainstack.cli.loader import Loader
 from trainstack.cli.progress import bar
-from trainstack.cli.retry import Brought, Transfer, persevering
-from trainstack.cli.volume_trees import remote, remote_digests
+from trainstack.transfer import archive
+from trainstack.transfer import chunks as parts
+from trainstack.transfer.fetching import Fetch, differs, not_what_was_sent, parent, refuse_unreadable
+from trainstack.transfer.loader import Loader
+from trainstack.transfer.local_files import PARTIAL, Stat, Tree, local, local_digests
+from trainstack.transfer.retry import Brought, Transfer, persevering
+from trainstack.transfer.volume_files import remote, remote_digests
 
 
 def upload(loader: Loader, source: Path, folder: str, last: str | None = None) -> Brought:

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainstack.cli.console import fail
-from trainstack.cli.frames import END, FUNCTIONS, Frames, asked
-from trainstack.cli.loader import Loader
 from trainstack.cli.progress import Advance, count
-from trainstack.cli.remote import BrokenConnectionError, running
-from trainstack.cli.retry import persevering
+from trainstack.transfer.frames import END, FUNCTIONS, Frames, asked
+from trainstack.transfer.loader import Loader
+from trainstack.transfer.pod_script import BrokenConnectionError, running
+from trainstack.transfer.retry import persevering
 
 LAST_LINES = 20
 """Of a log."""

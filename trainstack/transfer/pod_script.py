@@ -2,7 +2,7 @@
 
 kubectl's exit code alone says nothing: where a program closes its output, the node drops the rest of its input and
 kubectl ends with 0 (seen with containerd 1.6). So no script here redirects its own output away, and each ends its
-answer with a last frame (trainstack/cli/frames.py), or what it did is looked at afterwards.
+answer with a last frame (trainstack/transfer/frames.py), or what it did is looked at afterwards.
 """
 
 import os
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from trainstack.cli.console import fail
-from trainstack.cli.loader import Loader
+from trainstack.transfer.loader import Loader
 
 KILLED = 128
 """From this exit code on a script was stopped from outside, and another try may help."""

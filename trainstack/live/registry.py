@@ -16,8 +16,8 @@ from urllib.request import parse_http_list, parse_keqv_list
 
 import httpx
 
-from trainstack.cli.registry_access import API_OF_DEFAULT_HOST, Credentials, RegistryError, credentials_for, trust
 from trainstack.dev.cluster.images.registry import DEFAULT_HOST, host, target
+from trainstack.live.registry_credentials import API_OF_DEFAULT_HOST, Credentials, RegistryError, credentials_for, trust
 
 _INDEXES = (
     "application/vnd.oci.image.index.v1+json",

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from trainstack.cli import chunks as parts
 from trainstack.cli.console import err, fail
-from trainstack.cli.listing import Stat
-from trainstack.cli.loader import Loader
 from trainstack.cli.progress import Advance
-from trainstack.cli.remote import BrokenConnectionError
+from trainstack.transfer import chunks as parts
+from trainstack.transfer.loader import Loader
+from trainstack.transfer.local_files import Stat
+from trainstack.transfer.pod_script import BrokenConnectionError
 
 T = TypeVar("T")
 

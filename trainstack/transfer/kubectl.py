@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import IO
 
 from trainstack.cli.console import fail
-from trainstack.cli.frozen import frozen
 from trainstack.dev.toolchain import tools
 from trainstack.dev.toolchain.errors import MissingTool
+from trainstack.live.private_kubeconfig import frozen
 
 
 def program() -> Path:

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import IO
 
 from trainstack.cli.console import fail
-from trainstack.cli.frames import END, FUNCTIONS, Frames, asked
-from trainstack.cli.listing import PARTIAL, Stat, inside, stat
-from trainstack.cli.loader import Loader
-from trainstack.cli.remote import KILLED, BrokenConnectionError, Running, running
+from trainstack.transfer.frames import END, FUNCTIONS, Frames, asked
+from trainstack.transfer.loader import Loader
+from trainstack.transfer.local_files import PARTIAL, Stat, inside, stat
+from trainstack.transfer.pod_script import KILLED, BrokenConnectionError, Running, running
 
 BIG = 64 << 20
 """Bytes from which on a file goes in chunks; what is smaller is sent again whole."""

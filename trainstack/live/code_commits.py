@@ -4,7 +4,7 @@ from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from trainstack.cli.git_remote import GitError, commit_of, ls_remote
+from trainstack.live.git_remote import GitError, commit_of, ls_remote
 from trainstack.settings.loading.code_pins import named_code
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.code import Code

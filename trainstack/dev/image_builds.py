@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainstack.cli.console import err
-from trainstack.cli.image_tools import ImageTool, ImageToolError, find_tool
-from trainstack.cli.registry import Registries
-from trainstack.cli.registry_access import RegistryError
 from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.images import Recipe, Registry, Storage, base, ensure_built, ensure_images, layout, workload
 from trainstack.dev.cluster.images.recipe import stage
 from trainstack.dev.cluster.images.registry import target
 from trainstack.dev.cluster.registry_access import RegistryAccess
+from trainstack.dev.image_tools import ImageTool, ImageToolError, find_tool
+from trainstack.live.registry import Registries
+from trainstack.live.registry_credentials import RegistryError
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.images.images import base_reference
 from trainstack.runs.images.run_images import RunImage, base_argument

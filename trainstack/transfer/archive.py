@@ -9,11 +9,11 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
 from trainstack.cli.console import fail
-from trainstack.cli.frames import END, FUNCTIONS, Frames, asked
-from trainstack.cli.listing import SMALL, Stat, inside, stat
-from trainstack.cli.loader import Loader
 from trainstack.cli.progress import Advance
-from trainstack.cli.remote import BrokenConnectionError, running
+from trainstack.transfer.frames import END, FUNCTIONS, Frames, asked
+from trainstack.transfer.loader import Loader
+from trainstack.transfer.local_files import SMALL, Stat, inside, stat
+from trainstack.transfer.pod_script import BrokenConnectionError, running
 
 _SLICE = 1 << 20
 _TAKE = f'{FUNCTIONS}\nmkdir -p "$1" && cd "$1" && tar -xf - && {END}'
