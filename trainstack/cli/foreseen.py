@@ -18,6 +18,7 @@ _EXPECTED = (
     ("trainstack.dev.cluster.errors", "ClusterError"),
     ("trainstack.dev.toolchain.errors", "ToolchainError"),
     ("trainstack.live.registry_credentials", "RegistryError"),
+    ("trainstack.transfer.errors", "TransferError"),
     ("trainstack.dev.image_tools", "ImageToolError"),
 )
 """Errors whose text is written for people, by module and class."""

@@ -17,7 +17,7 @@ from trainstack.reports.runs import Definition, Run, from_logs, from_record, wit
 from trainstack.runs.launches import utc_now
 from trainstack.runs.records import Ledger
 from trainstack.runs.status.attempts import main_container, main_status, previous_attempt
-from trainstack.transfer.fetching import DONE
+from trainstack.transfer.fetch import DONE
 
 _INDEX = "batch.kubernetes.io/job-completion-index"
 Pod = Mapping[str, Any]

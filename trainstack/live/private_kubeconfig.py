@@ -1,8 +1,7 @@
-"""The kubeconfig for the programs that a command starts: a private copy, the same for all of them.
+"""Private copies of the kubeconfig for the programs that a command starts.
 
-The engine's provider and kubectl read their kubeconfig when they start. What somebody does meanwhile to the person's
-own file, such as `kubectl config use-context`, must not send them to another cluster than the one that the command
-read.
+The engine's provider and kubectl read the kubeconfig when they start. A concurrent change of the user's file, such as
+`kubectl config use-context`, must not send them to a cluster other than the one that the command read.
 """
 
 import atexit
@@ -20,23 +19,23 @@ from trainstack.live import kubeconfig
 _copies: dict[tuple[str, str | None], Path] = {}
 
 
-def frozen(context: str | None) -> Path:
-    """The file: the context that this process chose, alone, for its owner's eyes. It is gone when the process ends.
+def shared_copy(context: str | None) -> Path:
+    """Return the process's copy, readable by its owner only, with the chosen context only; removed at exit.
 
-    Raises OSError, ValueError, KeyError, TypeError or yaml.YAMLError for a kubeconfig that cannot be used.
+    Raises OSError, ValueError, KeyError, TypeError or yaml.YAMLError for an invalid kubeconfig.
     """
     key = (kubeconfig.kubeconfig_path(), context)
     if key not in _copies:
         if not _copies:
-            _remove_when_ended()
-        _copies[key] = private_copy(context)
+            _remove_at_exit()
+        _copies[key] = new_copy(context)
     return _copies[key]
 
 
-def private_copy(context: str | None) -> Path:
-    """A copy of its own, in a folder of its own, which the caller removes. Raises as `frozen` does."""
+def new_copy(context: str | None) -> Path:
+    """Write a copy in its own folder, which the caller removes. Raises the errors of `shared_copy`."""
     content = json.dumps(kubeconfig.chosen(context))
-    # A folder that only its owner may enter, as mkdtemp makes it.
+    # mkdtemp creates a folder that only its owner can open.
     file = Path(tempfile.mkdtemp(prefix="trainstack-kubeconfig-")) / "kubeconfig"
     with open(file, "x", opener=lambda name, flags: os.open(name, flags, 0o600)) as copy:
         copy.write(content)
@@ -44,28 +43,27 @@ def private_copy(context: str | None) -> Path:
 
 
 def variables(context: str | None) -> dict[str, str]:
-    """The environment of a program that reads the cluster's kubeconfig."""
-    return {kubeconfig.VARIABLE: str(frozen(context)), kubeconfig.ORIGIN: kubeconfig.shown_path()}
+    """Environment variables for a program that reads the kubeconfig."""
+    return {kubeconfig.VARIABLE: str(shared_copy(context)), kubeconfig.ORIGIN: kubeconfig.shown_path()}
 
 
-def remove() -> None:
-    """Remove all copies."""
+def remove_copies() -> None:
     while _copies:
         _, file = _copies.popitem()
         shutil.rmtree(file.parent, ignore_errors=True)
 
 
-def _remove_when_ended() -> None:
-    """When the process ends by itself, by an exception, SIGTERM or SIGHUP; SIGKILL leaves the copy there."""
-    atexit.register(remove)
+def _remove_at_exit() -> None:
+    """Remove the copies at exit and on SIGTERM and SIGHUP; SIGKILL leaves them."""
+    atexit.register(remove_copies)
     if threading.current_thread() is not threading.main_thread():
         return
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, _end)
+            signal.signal(number, _exit)
 
 
-def _end(number: int, _: FrameType | None) -> None:
-    remove()
+def _exit(number: int, _: FrameType | None) -> None:
+    remove_copies()
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)

@@ -1,4 +1,4 @@
-"""Small files, many in one stream: as tar archives."""
+"""Transfer of small files, many in one stream, as tar archives."""
 
 import hashlib
 import shutil
@@ -8,18 +8,18 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
-from trainstack.cli.console import fail
-from trainstack.cli.progress import Advance
-from trainstack.transfer.frames import END, FUNCTIONS, Frames, asked
+from trainstack.transfer.errors import BrokenConnectionError, TransferError
+from trainstack.transfer.frames import END, FUNCTIONS, Frames, encode_names
 from trainstack.transfer.loader import Loader
-from trainstack.transfer.local_files import SMALL, Stat, inside, stat
-from trainstack.transfer.pod_script import BrokenConnectionError, running
+from trainstack.transfer.local_files import SMALL, Stat, changed_error, path_inside, stat
+from trainstack.transfer.pod_script import run_script
+from trainstack.transfer.progress import Advance
 
-_SLICE = 1 << 20
+_BLOCK_BYTES = 1 << 20
 _TAKE = f'{FUNCTIONS}\nmkdir -p "$1" && cd "$1" && tar -xf - && {END}'
-# busybox's tar reads no list of names, and ten thousand names are too many for a command line. So tar is run for every
-# few, and several archives follow each other. GNU's tar reads escapes in names unless told not to. A file that is gone
-# meanwhile is left out.
+# busybox's tar does not read a list of names, and ten thousand names exceed a command line: so tar runs once for every
+# 50 names, and the archives follow each other. GNU tar interprets escapes in names by default. A file that
+# has been deleted meanwhile is omitted.
 _GIVE = f"""{FUNCTIONS}
 set -e
 cd "$1"
@@ -42,79 +42,77 @@ def send(
     folders: Iterable[str],
     advance: Advance,
 ) -> dict[str, str]:
-    """Send files, and folders that are empty perhaps; return the sha256 of each file as it was sent.
+    """Send files and folders; return the sha256 of each file as sent.
 
-    Ends the command when a file was changed meanwhile. Raises BrokenConnectionError.
+    Raises TransferError if a file changes meanwhile, and BrokenConnectionError.
     """
-    sent = {}
-    with running(loader, "upload", _TAKE, folder) as script:
-        told = script.input
+    digests = {}
+    with run_script(loader, "upload", _TAKE, folder) as script:
+        archive = script.stdin
         for name in folders:
-            told.write(_header(name, tarfile.DIRTYPE, 0o755, 0, time.time()))
-        for name, state in files.items():
+            archive.write(_header(name, tarfile.DIRTYPE, 0o755, 0, time.time()))
+        for name, expected in files.items():
             path = paths[name]
-            told.write(_header(name, tarfile.REGTYPE, 0o644, state.size, path.stat().st_mtime))
-            digest, left = hashlib.sha256(), state.size
+            archive.write(_header(name, tarfile.REGTYPE, 0o644, expected.size, path.stat().st_mtime))
+            digest, left = hashlib.sha256(), expected.size
             with path.open("rb") as file:
-                while left and (data := file.read(min(left, _SLICE))):
+                while left and (data := file.read(min(left, _BLOCK_BYTES))):
                     digest.update(data)
-                    told.write(data)
+                    archive.write(data)
                     left -= len(data)
-            if left or stat(path) != state:
-                fail(
-                    f"{str(path)!r} was changed while it was sent; run the same command again when nobody writes to it"
-                )
-            told.write(bytes(-state.size % tarfile.BLOCKSIZE))
-            advance(state.size)
-            sent[name] = digest.hexdigest()
-        told.write(bytes(2 * tarfile.BLOCKSIZE))
-        told.close()
-        if found := Frames(script.output, "answer to the upload").next():
-            raise BrokenConnectionError(f"the loader's tar printed {found}")
-    return sent
+            if left or stat(path) != expected:
+                raise changed_error(path)
+            archive.write(bytes(-expected.size % tarfile.BLOCKSIZE))
+            advance(expected.size)
+            digests[name] = digest.hexdigest()
+        archive.write(bytes(2 * tarfile.BLOCKSIZE))
+        archive.close()
+        if frame := Frames(script.stdout, "response to the upload").next():
+            raise BrokenConnectionError(f"the loader's tar printed {frame}")
+    return digests
 
 
 def receive(loader: Loader, folder: str, target: Path, partial: Path, names: Collection[str], advance: Advance) -> None:
-    """Fetch files of the volume, through a folder for what has not arrived whole.
+    """Fetch files of the volume; `partial` holds the file that is being written.
 
-    Raises BrokenConnectionError, OSError.
+    Raises TransferError, BrokenConnectionError and OSError.
     """
-    # With ./ no name looks like an option.
-    given = asked(f"./{name}" for name in names)
-    known = frozenset(names)
+    # With the prefix ./, no name is mistaken for an option.
+    stdin = encode_names(f"./{name}" for name in names)
+    requested = frozenset(names)
     partial.mkdir(parents=True, exist_ok=True)
     with (
-        running(loader, "fetch", _GIVE, folder, given=given) as script,
-        # Between two archives there are zeros.
-        tarfile.open(fileobj=script.output, mode="r|", ignore_zeros=True) as archive,
+        run_script(loader, "fetch", _GIVE, folder, stdin=stdin) as script,
+        # Zeros separate the archives.
+        tarfile.open(fileobj=script.stdout, mode="r|", ignore_zeros=True) as archive,
     ):
         for member in archive:
-            _keep(archive, member, target, partial / SMALL, known)
+            _extract(archive, member, target, partial / SMALL, requested)
             advance(member.size)
 
 
 def _header(name: str, kind: bytes, mode: int, size: int, mtime: float) -> bytes:
-    """An archive's words before a file. Who owns it here means nothing there."""
+    """The header of a file in an archive, without its owner."""
     info = tarfile.TarInfo(name)
     info.type, info.mode, info.size, info.mtime = kind, mode, size, int(mtime)
     return info.tobuf(tarfile.GNU_FORMAT, sys.getfilesystemencoding(), "surrogateescape")
 
 
-def _keep(
+def _extract(
     archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path, partial: Path, names: Collection[str]
 ) -> None:
-    """Write one file beside its place, then into it: what lies there under its name is whole."""
+    """Write one file to a temporary path, then rename it, so that a file with its final name is complete."""
     name = PurePosixPath(member.name).as_posix()
-    path = inside(target, name)
+    path = path_inside(target, name)
     if name not in names:
-        fail(f"the volume sent {name!r}, which was not asked for; it was not written")
+        raise TransferError(f"the volume sent {name!r}, which was not requested; it was not written")
     path.parent.mkdir(parents=True, exist_ok=True)
     if member.islnk():
-        # A second name of a file that came before, for which the archive does not repeat the content.
-        shutil.copyfile(inside(target, PurePosixPath(member.linkname).as_posix()), partial)
+        # A hard link to an earlier member, whose content the archive does not repeat.
+        shutil.copyfile(path_inside(target, PurePosixPath(member.linkname).as_posix()), partial)
     elif content := archive.extractfile(member):
         with partial.open("wb") as out:
-            shutil.copyfileobj(content, out, _SLICE)
+            shutil.copyfileobj(content, out, _BLOCK_BYTES)
     else:
         return
     partial.replace(path)

@@ -1,8 +1,8 @@
-"""Big files, in chunks: each is checked by sha256 on both sides, and a file goes on behind the last one that is whole.
+"""Transfer of large files in chunks: both sides verify each by sha256, and a transfer resumes after the last valid one.
 
-What has arrived lies in the folder PARTIAL, under a name made of the file's and of which state of it that is, so two
-states are never mixed. Two commands may send the same file to a volume at once: who writes to a part first gives it a
-name of its own, so that the other finds none, and afterwards gives it back.
+An incomplete file is a part in the folder PARTIAL. The name of a part is derived from the name and state of its file,
+so different states are never mixed. Two commands may send the same file to a volume at once: a command renames a part
+before it writes to it, so that others do not find it, and renames it back afterwards.
 """
 
 import hashlib
@@ -13,23 +13,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from trainstack.cli.console import fail
-from trainstack.transfer.frames import END, FUNCTIONS, Frames, asked
+from trainstack.transfer.errors import BrokenConnectionError
+from trainstack.transfer.frames import END, FUNCTIONS, Frames, encode_names
 from trainstack.transfer.loader import Loader
-from trainstack.transfer.local_files import PARTIAL, Stat, inside, stat
-from trainstack.transfer.pod_script import KILLED, BrokenConnectionError, Running, running
+from trainstack.transfer.local_files import PARTIAL, Stat, changed_error, path_inside, stat
+from trainstack.transfer.pod_script import KILLED, PodScript, run_script
 
 BIG = 64 << 20
-"""Bytes from which on a file goes in chunks; what is smaller is sent again whole."""
+"""The minimum size, in bytes, of files that are sent in chunks; a smaller file is sent again as a whole."""
 CHUNK = 16 << 20
-"""At most two of them are sent again after a break. The far side starts three programs for each."""
+"""In bytes. At most two chunks are sent again after an interruption; the pod runs three programs for each."""
 
 _IDLE_MINUTES = 1
-"""Whoever has not touched a part of his for longer is taken for dead, and another may take it."""
-_SLICE = 1 << 20
+"""A part that has not been written for longer is abandoned, and another command may take it."""
+_BLOCK_BYTES = 1 << 20
 _SUM = re.compile(rb"^([0-9a-f]{64})  -$", re.MULTILINE)
-# The name is the first line of the input, in the form of `asked`: kubectl's arguments have to be text. A chunk's size
-# is the last word. The digest of a chunk is a frame.
+# The encoded name of the file is the first line of the input, since kubectl's arguments must be text. The chunk size is
+# the last argument. The digest of a chunk is a frame.
 _LOOP = f"""{FUNCTIONS}
 for chunk; do :; done
 next() {{ count=$(($2 - $1)); if [ $count -gt $chunk ]; then count=$chunk; fi; }}
@@ -38,7 +38,7 @@ sum() {{ told=$(read_ "$@" | sha256sum); frame sum "${{told%% *}}"; }}
 set -e
 cd "$1"
 """
-_WHAT = "check of what is there already"
+_CHECK_OPERATION = "check of the existing data"
 _SUMS = f"""if [ ! -f "$name" ]; then {END}; exit; fi
 have=$(stat -c %s "$name") offset=0
 while [ $offset -lt "$2" ]; do
@@ -50,13 +50,13 @@ while [ $offset -lt "$2" ]; do
 done
 {END}
 """
-# The digests of those chunks of a file of size $2 that are wholly there.
+# The digests of the complete chunks of a file of size $2.
 _CHECK = f"""{_LOOP}
 keep() {{ :; }}
 read_name
 {_SUMS}"""
-# The same of the part $3, once it has the name $3.$4: one that was given back, that of an earlier try of this command,
-# or a dead one's. Touched first, since it must not seem dead itself.
+# The same for the part $3 after renaming it to $3.$4. Candidates are a released part, one of an earlier attempt of this
+# command, and an abandoned one. touch comes first, so that the part does not seem abandoned.
 _CLAIM = f"""{_LOOP}
 if ! cd {PARTIAL} 2>/dev/null; then {END}; exit; fi
 name=$3.$4
@@ -65,10 +65,10 @@ for each in "$3" "$3.${{4%-*}}"-* $(find . -name "$3.*" -mmin +{_IDLE_MINUTES});
   if [ -f "$each" ] && touch -c "$each" && mv "$each" "$name" 2>/dev/null; then break; fi
 done
 {_SUMS}"""
-# While one chunk arrives the one before it is read back and hashed. `whole` is the sender's word that all digests are
-# right. A part that is gone, or another, was taken by somebody else: dd would begin it anew, with a hole. It ends as if
-# killed where its input does, so that another try is made. With the file done, its other parts are of no use: those
-# that nobody writes to are removed.
+# While a chunk arrives, the previous one is read back and hashed. `whole` is the sender's confirmation that all digests
+# match. If the part was deleted or replaced, another command has taken it, and dd would create a file with a hole: the
+# script then exits as if it were killed, so that a new attempt is made. The same applies to the end of the input. When
+# the file is complete, its abandoned parts are deleted.
 _TAKE = f"""mkdir -p "$1/{PARTIAL}"
 {_LOOP}
 size=$2 offset=$3 free={PARTIAL}/$4 part={PARTIAL}/$4.$5 time=$6
@@ -102,8 +102,7 @@ find {PARTIAL} -name "${{4%-*}}-*" -mmin +{_IDLE_MINUTES} -exec rm -f {{}} + 2>/
 rmdir {PARTIAL} 2>/dev/null || true
 {END}
 """
-# The bytes on one output, as many as the reader has asked for, and, as fast as they come, their digests on the other,
-# where kubectl may print too.
+# stdout has the bytes as fast as the reader accepts them; stderr, to which kubectl may print too, has their digests.
 _GIVE = f"""{_LOOP}
 read_name
 chunks() {{
@@ -123,99 +122,103 @@ wait
 
 @dataclass(frozen=True, kw_only=True)
 class Meter:
-    """Who wants to know how far a file is."""
+    """Callbacks for the progress of a file."""
 
     compared: Callable[[int], None]
-    """So many more bytes are there already, and the same."""
+    """Receives the size of a chunk that is already complete and equal."""
     resumed: Callable[[int], None]
-    """The file goes on behind so many bytes."""
+    """Receives the offset at which the file is resumed."""
     sent: Callable[[int], None]
-    """So many more went through the connection."""
+    """Receives the number of bytes that passed through the connection."""
     reached: Callable[[str, int], None]
-    """The file of this name has come to this offset."""
+    """Receives the file's name and the offset up to which it is verified."""
 
 
-def key(name: str, state: Stat) -> str:
-    """What the part of a file is called: by its name, and by its state."""
-    which = hashlib.sha256(os.fsencode(name)), hashlib.sha256(f"{state.size} {state.stamp}".encode())
-    return "-".join(each.hexdigest()[:32] for each in which)
+def part_name(name: str, state: Stat) -> str:
+    digests = hashlib.sha256(os.fsencode(name)), hashlib.sha256(f"{state.size} {state.stamp}".encode())
+    return "-".join(digest.hexdigest()[:32] for digest in digests)
 
 
-def begun(name: str, state: Stat, there: Collection[str]) -> bool:
-    """Whether the volume holds a part of a file, whoever writes to it."""
-    part = f"{PARTIAL}/{key(name, state)}"
-    return any(each == part or each.startswith(f"{part}.") for each in there)
+def has_part(name: str, state: Stat, parts: Collection[str]) -> bool:
+    """Whether the volume has a part of a file, including parts that another command writes."""
+    path = f"{PARTIAL}/{part_name(name, state)}"
+    return any(part == path or part.startswith(f"{path}.") for part in parts)
 
 
-def resumable(loader: Loader, path: Path, folder: str, name: str, state: Stat, taker: str, meter: Meter) -> int:
-    """How many bytes of a file of this machine are on the volume already, each chunk compared.
+def claim_part(loader: Loader, path: Path, folder: str, name: str, state: Stat, owner: str, meter: Meter) -> int:
+    """Rename the volume's part of a file for an owner; return the number of leading bytes that equal the local file.
 
-    The part is the taker's then: the name of the command, a dash, and the number of its try. None is there for others
-    than the one who writes to it.
+    `owner` is the id of the command, a dash, and the number of its attempt. Only the owner writes to the part.
 
-    Raises BrokenConnectionError.
+    Raises TransferError and BrokenConnectionError.
     """
-    words = (str(state.size), key(name, state), taker, str(CHUNK))
-    with path.open("rb") as file, running(loader, _WHAT, _CLAIM, folder, *words, given=b"") as script:
-        return _same(file, script, state.size, meter)
+    arguments = (str(state.size), part_name(name, state), owner, str(CHUNK))
+    with (
+        path.open("rb") as file,
+        run_script(loader, _CHECK_OPERATION, _CLAIM, folder, *arguments, stdin=b"") as script,
+    ):
+        return _equal_bytes(file, script, state.size, meter)
 
 
 def send(
-    loader: Loader, path: Path, folder: str, name: str, state: Stat, taker: str, offset: int, meter: Meter
+    loader: Loader, path: Path, folder: str, name: str, state: Stat, owner: str, offset: int, meter: Meter
 ) -> None:
-    """Send a file from this offset of the taker's part on; it gets its name when every chunk is what was read here.
+    """Send a file from an offset; the volume renames the owner's part to `name` when all chunks are verified.
 
-    Ends the command when the file was changed meanwhile. Raises BrokenConnectionError.
+    Raises TransferError if the file changes meanwhile, and BrokenConnectionError.
     """
-    words = (str(state.size), str(offset), key(name, state), taker, str(int(path.stat().st_mtime)), str(CHUNK))
-    with path.open("rb") as file, running(loader, "upload", _TAKE, folder, *words) as script:
+    modified = str(int(path.stat().st_mtime))
+    arguments = (str(state.size), str(offset), part_name(name, state), owner, modified, str(CHUNK))
+    with path.open("rb") as file, run_script(loader, "upload", _TAKE, folder, *arguments) as script:
         file.seek(offset)
-        told, heard = script.input, Frames(script.output, "answer to the upload")
-        told.write(asked([f"./{name}"]))
-        due = ""
-        for count in _chunks(offset, state.size):
+        stdin, frames = script.stdin, Frames(script.stdout, "response to the upload")
+        stdin.write(encode_names([f"./{name}"]))
+        expected = ""
+        for count in _chunk_sizes(offset, state.size):
             digest = hashlib.sha256()
-            for data in _slices(file, count):
+            for data in _blocks(file, count):
                 digest.update(data)
-                told.write(data)
+                stdin.write(data)
                 meter.sent(len(data))
-            told.flush()
-            if due:
-                _expect(heard, due, name)
+            stdin.flush()
+            if expected:
+                _expect_digest(frames, expected, name)
                 meter.reached(name, offset)
-            due, offset = digest.hexdigest(), offset + count
-        if due:
-            _expect(heard, due, name)
+            expected, offset = digest.hexdigest(), offset + count
+        if expected:
+            _expect_digest(frames, expected, name)
         if stat(path) != state:
-            fail(f"{str(path)!r} was changed while it was sent; run the same command again when nobody writes to it")
-        told.write(b"whole\n")
-        told.flush()
-        if found := heard.next():
-            raise BrokenConnectionError(f"the loader sent {found} after the last chunk")
+            raise changed_error(path)
+        stdin.write(b"whole\n")
+        stdin.flush()
+        if frame := frames.next():
+            raise BrokenConnectionError(f"the loader sent {frame} after the last chunk")
 
 
 def receive(loader: Loader, folder: str, target: Path, partial: Path, name: str, state: Stat, meter: Meter) -> None:
-    """Fetch a file of the volume, through a folder for what has not arrived whole.
+    """Fetch a file of the volume; `partial` holds its part until the file is complete.
 
-    Raises BrokenConnectionError, OSError.
+    Raises TransferError, BrokenConnectionError and OSError.
     """
-    part = partial / key(name, state)
+    part = partial / part_name(name, state)
     part.parent.mkdir(parents=True, exist_ok=True)
     part.touch()
-    offset, given = 0, asked([f"./{name}"])
-    if have := part.stat().st_size:
-        # Only as many as there are here, or the far side would read all of it.
-        end = have if have == state.size else have // CHUNK * CHUNK
-        compared = (str(end), str(CHUNK))
-        with part.open("rb") as file, running(loader, _WHAT, _CHECK, folder, *compared, given=given) as script:
-            offset = _same(file, script, state.size, meter)
-    words = (str(state.size), str(offset), str(CHUNK))
-    with part.open("r+b") as file, running(loader, "fetch", _GIVE, folder, *words, given=given) as script:
+    offset, stdin = 0, encode_names([f"./{name}"])
+    if present := part.stat().st_size:
+        # The pod would otherwise hash the whole file.
+        end = present if present == state.size else present // CHUNK * CHUNK
+        with (
+            part.open("rb") as file,
+            run_script(loader, _CHECK_OPERATION, _CHECK, folder, str(end), str(CHUNK), stdin=stdin) as script,
+        ):
+            offset = _equal_bytes(file, script, state.size, meter)
+    arguments = (str(state.size), str(offset), str(CHUNK))
+    with part.open("r+b") as file, run_script(loader, "fetch", _GIVE, folder, *arguments, stdin=stdin) as script:
         file.seek(offset)
         digests = []
-        for count in _chunks(offset, state.size):
+        for count in _chunk_sizes(offset, state.size):
             digest = hashlib.sha256()
-            for data in _slices(script.output, count):
+            for data in _blocks(script.stdout, count):
                 digest.update(data)
                 file.write(data)
                 meter.sent(len(data))
@@ -223,43 +226,45 @@ def receive(loader: Loader, folder: str, target: Path, partial: Path, name: str,
             offset += count
             meter.reached(name, offset)
         file.truncate()
-        # kubectl has told all that it had to tell when it ends.
+        # stderr is complete when kubectl exits.
         script.process.wait()
-        script.errors.seek(0)
-        if [each.decode() for each in _SUM.findall(script.errors.read())] != digests:
-            raise BrokenConnectionError(f"a part of {name!r} is not what was sent")
-    path = inside(target, name)
+        script.stderr.seek(0)
+        if [match.decode() for match in _SUM.findall(script.stderr.read())] != digests:
+            raise _damaged_error(name)
+    path = path_inside(target, name)
     path.parent.mkdir(parents=True, exist_ok=True)
     part.replace(path)
 
 
-def _chunks(offset: int, size: int) -> Iterator[int]:
-    """The sizes of the chunks from an offset on."""
+def _chunk_sizes(offset: int, size: int) -> Iterator[int]:
     while offset < size:
         yield min(CHUNK, size - offset)
         offset += CHUNK
 
 
-def _slices(file: IO[bytes], count: int) -> Iterator[bytes]:
+def _blocks(file: IO[bytes], count: int) -> Iterator[bytes]:
     while count:
-        data = file.read(min(count, _SLICE))
+        data = file.read(min(count, _BLOCK_BYTES))
         if not data:
-            raise BrokenConnectionError("there is less of it than there was")
+            raise BrokenConnectionError("the data ended early")
         yield data
         count -= len(data)
 
 
-def _expect(heard: Frames, digest: str, name: str) -> None:
-    """Read the loader's digest of a chunk. Raises BrokenConnectionError."""
-    if heard.next() != ["sum", digest]:
-        raise BrokenConnectionError(f"a part of {name!r} is not what was sent")
+def _expect_digest(frames: Frames, digest: str, name: str) -> None:
+    if frames.next() != ["sum", digest]:
+        raise _damaged_error(name)
 
 
-def _same(file: IO[bytes], script: Running, size: int, meter: Meter) -> int:
-    """How many bytes from the beginning on are, chunk by chunk, those of which the loader has sent the digests."""
+def _damaged_error(name: str) -> BrokenConnectionError:
+    return BrokenConnectionError(f"a chunk of {name!r} was damaged in transit")
+
+
+def _equal_bytes(file: IO[bytes], script: PodScript, size: int, meter: Meter) -> int:
+    """The number of leading bytes of a local file whose chunks have the digests that the loader sends."""
     offset = 0
-    for count, told in zip(_chunks(0, size), Frames(script.output, _WHAT), strict=False):
-        if ["sum", hashlib.sha256(file.read(count)).hexdigest()] != told:
+    for count, frame in zip(_chunk_sizes(0, size), Frames(script.stdout, _CHECK_OPERATION), strict=False):
+        if ["sum", hashlib.sha256(file.read(count)).hexdigest()] != frame:
             break
         offset += count
         meter.compared(count)

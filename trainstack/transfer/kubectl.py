@@ -1,44 +1,31 @@
-"""kubectl, where bytes have to go in and out of a pod: exec is the one thing that it does best."""
+"""kubectl, for streams of bytes to and from a pod."""
 
-import os
 import shutil
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
 
-from trainstack.cli.console import fail
 from trainstack.dev.toolchain import tools
-from trainstack.dev.toolchain.errors import MissingTool
-from trainstack.live.private_kubeconfig import frozen
+from trainstack.dev.toolchain.errors import MissingTool, ToolchainError
+from trainstack.live.private_kubeconfig import shared_copy
 
 
 def program() -> Path:
-    """The kubectl that the toolchain built, or the machine's own."""
+    """Return the kubectl that the toolchain built, or the one on the PATH. Raises ToolchainError."""
     try:
         return tools.program("kubectl")
     except MissingTool:
         found = shutil.which("kubectl")
-        return Path(found) if found else fail("kubectl is not installed, and `make tools` has not been run")
+        if found is None:
+            raise ToolchainError("kubectl is not installed; install it, or run `make tools`") from None
+        return Path(found)
 
 
-def command(*words: str, context: str | None = None) -> list[str]:
-    """The words of a kubectl call, on the cluster that this command reads."""
-    return [str(program()), "--kubeconfig", str(frozen(context)), *words]
+def kubectl_command(*arguments: str, context: str | None = None) -> list[str]:
+    return [str(program()), "--kubeconfig", str(shared_copy(context)), *arguments]
 
 
 def kubectl(
-    *words: str,
-    context: str | None = None,
-    stdin: IO[bytes] | bytes | None = None,
+    *arguments: str, context: str | None = None, stdin: bytes | None = None
 ) -> "subprocess.CompletedProcess[bytes]":
-    """Run kubectl to its end. The caller judges its exit code."""
-    words_ = command(*words, context=context)
-    if isinstance(stdin, bytes):
-        return subprocess.run(words_, input=stdin, capture_output=True, check=False, env=os.environ)
-    return subprocess.run(words_, stdin=stdin, capture_output=True, check=False, env=os.environ)
-
-
-def exec_words(namespace: str, pod: str, container: str, script: str, *arguments: str) -> Sequence[str]:
-    """The words that run a shell script in a pod, its input kept open."""
-    return ["exec", "-i", "-n", namespace, pod, "-c", container, "--", "sh", "-c", script, "sh", *arguments]
+    """Run kubectl; the caller checks the exit code."""
+    return subprocess.run(kubectl_command(*arguments, context=context), input=stdin, capture_output=True, check=False)

@@ -1,9 +1,9 @@
-"""A data loader: a pod that only waits, started so that files can go through it to and from a volume.
+"""A data loader: a pod that waits, so that files can be copied through it to and from a volume.
 
-It is a Job on a queue, as every pod of a tenant has to be, and it is deleted afterwards, also on Ctrl-C and SIGTERM.
-When the command is killed, its guard deletes the loader. If that is not possible either, for instance because the
-machine died, a loader that runs ends by itself, and so does one whose pod cannot start. One that a queue holds back
-stays until it is let in; `doctor` names it, and a later command removes it.
+It is a Job in a queue, like all pods of a tenant, and it is deleted afterwards, also on Ctrl-C and SIGTERM. If the
+command is killed, its guard deletes the loader. If that fails too, for example because the machine crashed, a running
+loader exits when it is idle, and one whose pod cannot start exits at its deadline. A loader that a queue holds back
+remains until it is admitted; `doctor` reports it, and a later command deletes it.
 """
 
 import json
@@ -18,13 +18,10 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 from urllib.parse import quote
 
-import typer
-
-from trainstack.cli.console import err, fail, step
 from trainstack.lifecycle.recovery.loaders import QUEUE_SECONDS, START_SECONDS, waiting_loaders
 from trainstack.live.client import FORBIDDEN, NOT_FOUND, ClusterError, reach, read
 from trainstack.live.loaders import read_loaders
-from trainstack.live.private_kubeconfig import private_copy
+from trainstack.live.private_kubeconfig import new_copy
 from trainstack.live.progress import describe_pod
 from trainstack.objects.labels import LAUNCH, QUEUE, RUN, Manifest
 from trainstack.runs.identity import Facts
@@ -33,24 +30,25 @@ from trainstack.runs.launches import utc_now
 from trainstack.runs.manifests.build import manifest
 from trainstack.runs.manifests.data_loader import CONTAINER, temporary_loader
 from trainstack.settings.model import Settings
-from trainstack.transfer.kubectl import command, exec_words, kubectl, program
+from trainstack.transfer.errors import TransferError, TransferInterruptedError
+from trainstack.transfer.kubectl import kubectl, kubectl_command, program
 from trainstack.transfer.loader_guard import Guard, dismiss, set_guard
+from trainstack.transfer.progress import Progress
 
 MOUNT = "/mnt/volume"
 IDLE_SECONDS = 600
-"""How long a loader waits for the next thing to do before it takes itself for left behind."""
+"""How long a loader without a running script waits before it exits."""
 LOOK_SECONDS = 5
 _LIFE_SECONDS = 6 * 3600
-_PAUSE_SECONDS = 0.5
-_SILENT_SECONDS = 5
-_STOPPED = 128
+_POLL_SECONDS = 0.5
+_QUIET_SECONDS = 5
 _FINISH_SECONDS = 10
-"""Less than the 30 s after which the kubelet kills what has been told to end."""
-_REFUSED = re.compile(r"Error from server \((AlreadyExists|BadRequest|Forbidden|Invalid|NotFound|Unauthorized)\)")
-"""The cluster has said no: nothing was made."""
-# As the first process of its container it alone, and the sleep that it waits with, means that nothing is done in it.
-# Told to end, it lets what notices that its connection is gone give back what it had: else the next command would take
-# that for somebody else's. 143, the status of a process that SIGTERM ended: one that was stopped has not completed.
+"""Less than the grace period of 30 s after which the kubelet sends SIGKILL."""
+_REJECTED = re.compile(r"Error from server \((AlreadyExists|BadRequest|Forbidden|Invalid|NotFound|Unauthorized)\)")
+"""The API server rejected the Job, so it was not created."""
+# The script is idle if the only processes of the container are the shell (PID 1) and its sleep. On SIGTERM it waits for
+# the scripts that notice their closed connection and release their incomplete files; otherwise the next command would
+# consider these in use. Exit code 143, that of a process ended by SIGTERM: a stopped loader has not completed.
 _WAIT = f"""end() {{
   kill $!
   wait $!
@@ -79,85 +77,92 @@ class Loader:
     namespace: str
     pod: str
     context: str | None
+    progress: Progress
     container: str = CONTAINER
-    start: Callable[[], str] | None = None
-    """Starts another in its place, and returns that one's pod."""
+    restart: Callable[[], str] | None = None
+    """Creates a replacement and returns the name of its pod."""
 
-    def words(self, script: str, folder: str, *arguments: str) -> list[str]:
-        """The words that run a shell script in its pod; its $1 is a path of the volume there, then the arguments."""
+    def command(self, script: str, folder: str, *arguments: str) -> list[str]:
+        """The command that runs a shell script in the pod: $1 is the path of a folder of the volume.
+
+        Raises TransferError for a path that is not valid UTF-8 or not inside the volume.
+        """
         try:
             folder.encode()
         except UnicodeEncodeError:
-            fail(f"{folder!r} is no UTF-8, which the path after the colon has to be; what lies in it need not")
+            raise TransferError(
+                f"{folder!r}: the path after the colon must be valid UTF-8; the names of files in it need not be"
+            ) from None
         if ".." in folder.split("/"):
-            fail(f"{folder!r} may leave the volume; write the path after the colon without `..`")
+            raise TransferError(f"{folder!r}: the path after the colon must not contain `..`")
         path = f"{MOUNT}/{folder.strip('/')}"
-        words = exec_words(self.namespace, self.pod, self.container, script, path, *arguments)
-        return command(*words, context=self.context)
+        pod = ("-n", self.namespace, self.pod, "-c", self.container)
+        return kubectl_command(
+            "exec", "-i", *pod, "--", "sh", "-c", script, "sh", path, *arguments, context=self.context
+        )
 
-    def revive(self) -> None:
-        """Have a running pod again, where this one is gone. A cluster that does not answer leaves it as it is."""
+    def ensure_running(self) -> None:
+        """Replace the pod if it no longer runs. Does nothing if the cluster does not respond."""
         path = f"/api/v1/namespaces/{self.namespace}/pods/{self.pod}"
         try:
             pod = read([path], self.context)[path]
         except ClusterError:
             return
-        if not _runs(pod.body) and self.start:
-            self.pod = self.start()
+        if not _is_running(pod.body) and self.restart:
+            self.pod = self.restart()
 
 
 @contextmanager
-def data_loader(settings: Settings, namespace: str, volume: str) -> Iterator[Loader]:
-    """A data loader with the volume at MOUNT, for as long as the block runs.
+def data_loader(settings: Settings, namespace: str, volume: str, progress: Progress) -> Iterator[Loader]:
+    """Run a data loader, with the volume at MOUNT, for the duration of the block.
 
-    Raises through `fail` when the cluster cannot be reached, and when no loader starts.
+    Raises ClusterError if the cluster cannot be reached, TransferError if no loader starts, and
+    TransferInterruptedError on SIGINT, SIGTERM and SIGHUP.
     """
     context = settings.cluster.context
-    try:
-        reach(context)
-    except ClusterError as error:
-        fail(str(error))
-    marks: dict[str, Guard] = {}
-    _remove_abandoned(settings, namespace)
+    reach(context)
+    guards: dict[str, Guard] = {}
+    _delete_abandoned(settings, namespace, progress)
 
-    def start() -> str:
-        mark = f"{settings.cluster.loader.name}-{secrets.token_hex(4)}"
-        # Before it is made: what is interrupted in between has to be removed too.
-        marks[mark] = set_guard([str(program()), *_deletion(namespace, [mark])], private_copy(context))
-        job = loader_job(settings, namespace, volume, mark)
-        made = kubectl("create", "-o", "json", "-f", "-", context=context, stdin=json.dumps(job).encode())
-        if made.returncode:
-            said = made.stderr.decode(errors="replace").strip()
-            if _REFUSED.search(said):
-                dismiss(marks.pop(mark))
-            fail(f"no data loader can be started in {namespace}: {said}")
-        live = json.loads(made.stdout)
-        with step(f"waiting for data loader {namespace}/{live['metadata']['name']}", "5 s once the queue lets it in"):
-            return _running_pod(live, mark, context)
+    def create() -> str:
+        launch = f"{settings.cluster.loader.name}-{secrets.token_hex(4)}"
+        # Before the Job is created, since an interruption in between requires its deletion.
+        guards[launch] = set_guard([str(program()), *_deletion(namespace, [launch])], new_copy(context))
+        job = loader_job(settings, namespace, volume, launch)
+        created = kubectl("create", "-o", "json", "-f", "-", context=context, stdin=json.dumps(job).encode())
+        if created.returncode:
+            message = created.stderr.decode(errors="replace").strip()
+            if _REJECTED.search(message):
+                dismiss(guards.pop(launch))
+            raise TransferError(f"cannot create a data loader in {namespace}: {message}")
+        live = json.loads(created.stdout)
+        name = live["metadata"]["name"]
+        with progress.step(f"waiting for data loader {namespace}/{name}", "5 s once its queue admits it"):
+            return _running_pod(live, launch, context, progress)
 
-    with _stoppable():
+    with _signals_interrupt():
         try:
-            yield Loader(namespace, start(), context, start=start)
-        except KeyboardInterrupt as stopped:
-            err.print("stopped; what arrived whole stays, and the same command goes on from there", style="yellow")
-            raise typer.Exit(_STOPPED + (stopped.args or (signal.SIGINT,))[0]) from None
+            yield Loader(namespace, create(), context, progress, restart=create)
+        except KeyboardInterrupt as interrupt:
+            progress.warn("interrupted; complete data is kept, and the same command resumes the transfer")
+            raise TransferInterruptedError((interrupt.args or (signal.SIGINT,))[0]) from None
         finally:
-            _remove(namespace, marks, context)
+            _delete(namespace, guards, context, progress)
 
 
 @contextmanager
-def _stoppable() -> Iterator[None]:
-    """Let the signals that end a command do what Ctrl-C does, so that what has to be removed is."""
+def _signals_interrupt() -> Iterator[None]:
+    """Raise KeyboardInterrupt on SIGTERM and SIGHUP too, so that the loader is deleted."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    def end(number: int, _: object) -> NoReturn:
+    def interrupt(number: int, _: object) -> NoReturn:
         raise KeyboardInterrupt(number)
 
-    # One that is ignored stays so: by nohup, for one.
-    ends = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, end) for number in ends}
+    # An ignored signal stays ignored, for example under nohup.
+    handled = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, interrupt) for number in handled}
     try:
         yield
     finally:
@@ -165,46 +170,44 @@ def _stoppable() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _remove(namespace: str, marks: Mapping[str, Guard], context: str | None) -> None:
-    """Delete loaders by their marks: their names may not be known. What cannot be deleted is left to its guard."""
-    if not marks:
+def _delete(namespace: str, guards: Mapping[str, Guard], context: str | None, progress: Progress) -> None:
+    """Delete loaders by their launch labels: their names may be unknown. The guards retry a failed deletion."""
+    if not guards:
         return
-    done = kubectl(*_deletion(namespace, [*marks]), context=context)
-    if not done.returncode:
-        for guard in marks.values():
+    deleted = kubectl(*_deletion(namespace, [*guards]), context=context)
+    if not deleted.returncode:
+        for guard in guards.values():
             dismiss(guard)
         return
-    said = done.stderr.decode(errors="replace").strip()
-    err.print(
-        f"data loader {namespace}/{[*marks][-1]} could not be deleted ({said}); it is retried for a minute, and "
-        f"a running loader ends by itself after {IDLE_SECONDS // 60} minutes",
-        style="yellow",
-        markup=False,
+    progress.warn(
+        f"data loader {namespace}/{[*guards][-1]} could not be deleted: "
+        f"{deleted.stderr.decode(errors='replace').strip()}. The deletion is retried for one minute; a running loader "
+        f"exits after {IDLE_SECONDS // 60} idle minutes"
     )
 
 
-def _deletion(namespace: str, marks: Sequence[str]) -> tuple[str, ...]:
-    """The words of kubectl that delete loaders by their marks."""
-    chosen = f"{LAUNCH} in ({', '.join(marks)})"
-    return ("delete", "job", "-n", namespace, "-l", chosen, "--wait=false", "--ignore-not-found")
+def _deletion(namespace: str, launches: Sequence[str]) -> tuple[str, ...]:
+    """kubectl's arguments."""
+    selector = f"{LAUNCH} in ({', '.join(launches)})"
+    return ("delete", "job", "-n", namespace, "-l", selector, "--wait=false", "--ignore-not-found")
 
 
-def _remove_abandoned(settings: Settings, namespace: str) -> None:
-    """Delete loaders of this stack that wait for longer than any command does."""
+def _delete_abandoned(settings: Settings, namespace: str, progress: Progress) -> None:
+    """Delete the stack's loaders that have waited longer than any command waits."""
     context = settings.cluster.context
     try:
         jobs = read_loaders(settings.stack, [namespace], context)
     except ClusterError:
-        return  # the loader's own start fails in the same way, and reports the cause
+        return  # Creating the loader fails in the same way, and reports the cause.
     now = utc_now()
-    for each in waiting_loaders(jobs):
-        words = ("delete", "job", each.name, "-n", namespace, "--wait=false", "--ignore-not-found")
-        if each.abandoned(now) and not kubectl(*words, context=context).returncode:
-            err.print(f"removed data loader {namespace}/{each.name}, left by a killed command", markup=False)
+    for loader in waiting_loaders(jobs):
+        deletion = ("delete", "job", loader.name, "-n", namespace, "--wait=false", "--ignore-not-found")
+        if loader.abandoned(now) and not kubectl(*deletion, context=context).returncode:
+            progress.info(f"deleted data loader {namespace}/{loader.name}, which a killed command left behind")
 
 
-def loader_job(settings: Settings, namespace: str, volume: str, mark: str) -> Manifest:
-    """The loader's Job. It carries no run's label: it is no run, and no guard of runs stands before it."""
+def loader_job(settings: Settings, namespace: str, volume: str, launch: str) -> Manifest:
+    """The loader's Job, without the label of a run: it is not a run, and no guard of runs applies to it."""
     workload = temporary_loader(settings, namespace, volume, MOUNT).model_copy(
         update={
             "command": ("sh", "-c", _WAIT, "sh", str(IDLE_SECONDS), str(LOOK_SECONDS)),
@@ -213,74 +216,81 @@ def loader_job(settings: Settings, namespace: str, volume: str, mark: str) -> Ma
     )
     image = settings.pinned(settings.cluster.loader.image)
     facts = Facts(image=image, data_digest=None, wrapper="", commit="")
-    job = manifest(workload, settings.stack, Launch(run_id=mark, name=mark, facts=facts))
+    job = manifest(workload, settings.stack, Launch(run_id=launch, name=launch, facts=facts))
     job["metadata"]["labels"].pop(RUN)
     return job
 
 
-def _running_pod(job: Mapping[str, Any], mark: str, context: str | None) -> str:
-    """The loader's pod, once it runs; why it does not yet is said as it changes."""
+def _running_pod(job: Mapping[str, Any], launch: str, context: str | None, progress: Progress) -> str:
+    """Wait for the loader's pod, report what it waits for, and return its name. Raises TransferError."""
     namespace, name, uid = (job["metadata"][key] for key in ("namespace", "name", "uid"))
-    itself = f"/apis/batch/v1/namespaces/{namespace}/jobs/{name}"
-    pods = f"/api/v1/namespaces/{namespace}/pods?labelSelector={quote(f'{LAUNCH}={mark}')}"
+    job_path = f"/apis/batch/v1/namespaces/{namespace}/jobs/{name}"
+    pods_path = f"/api/v1/namespaces/{namespace}/pods?labelSelector={quote(f'{LAUNCH}={launch}')}"
     of_job = quote(f"kueue.x-k8s.io/job-uid={uid}")
-    held = f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{namespace}/workloads?labelSelector={of_job}"
+    workloads_path = f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{namespace}/workloads?labelSelector={of_job}"
     queue = job["metadata"]["labels"].get(QUEUE)
-    began = time.monotonic()
-    said = state = seen = ""
+    started = time.monotonic()
+    reported = state = last_pods = ""
     while True:
         try:
-            answers = read([itself, pods, held], context)
+            answers = read([job_path, pods_path, workloads_path], context)
         except ClusterError as error:
             state, limit = str(error), START_SECONDS
         else:
-            if answers[pods].status == FORBIDDEN:
-                return fail(
-                    f"these credentials may not list pods in {namespace}, which a data loader needs; ask "
-                    "who manages the cluster for that right, and for the one to create pods/exec"
+            if answers[pods_path].status == FORBIDDEN:
+                raise TransferError(
+                    f"these credentials may not list pods in {namespace}, which data loaders require; request the "
+                    "rights to list pods and to create pods/exec from the cluster's administrator"
                 )
-            found = answers[pods].body.get("items", [])
-            running = [pod for pod in found if _runs(pod) and pod["metadata"]["ownerReferences"][0]["uid"] == uid]
-            if running:
-                return str(running[0]["metadata"]["name"])
-            seen = ", ".join(describe_pod(pod) for pod in found) or seen
-            live = answers[itself].body
-            if ended := "deleted" if answers[itself].status == NOT_FOUND else _failed(live):
-                return fail(
-                    f"data loader {namespace}/{name} has ended: {ended}; its pod at last: {seen or 'none was seen'}. "
-                    f"See why: kubectl get events -n {namespace}"
+            pods = answers[pods_path].body.get("items", [])
+            for pod in pods:
+                if _is_running(pod) and pod["metadata"]["ownerReferences"][0]["uid"] == uid:
+                    return str(pod["metadata"]["name"])
+            described = ", ".join(describe_pod(pod) for pod in pods)
+            last_pods = described or last_pods
+            live = answers[job_path].body
+            if reason := "deleted" if answers[job_path].status == NOT_FOUND else _end_reason(live):
+                raise TransferError(
+                    f"data loader {namespace}/{name} ended: {reason}; last state of its pod: {last_pods or 'unknown'}. "
+                    f"To find the cause, run `kubectl get events -n {namespace}`"
                 )
             suspended = live.get("spec", {}).get("suspend", False)
-            waits = "" if found else _waits(answers[held].body.get("items", []), queue, suspended=suspended)
-            state = waits or ", ".join(describe_pod(pod) for pod in found) or "it has no pod yet"
+            workloads = answers[workloads_path].body.get("items", [])
+            waits = "" if pods else _queue_reason(workloads, queue, suspended=suspended)
+            state = waits or described or "no pod has been created yet"
             limit = QUEUE_SECONDS if waits else START_SECONDS
-        if state != said and time.monotonic() - began > _SILENT_SECONDS:
-            err.print(f"  {state}", markup=False)
-            said = state
-        if time.monotonic() - began > limit:
-            return fail(
-                f"data loader {namespace}/{name} did not start within {limit} s: {state}. See why: "
-                f"kubectl describe job -n {namespace} {name}; kubectl get workloads -n {namespace}"
+        waited = time.monotonic() - started
+        if state != reported and waited > _QUIET_SECONDS:
+            progress.info(state)
+            reported = state
+        if waited > limit:
+            raise TransferError(
+                f"data loader {namespace}/{name} did not start within {limit} s: {state}. To find the cause, run "
+                f"`kubectl describe job -n {namespace} {name}` and `kubectl get workloads -n {namespace}`"
             )
-        time.sleep(_PAUSE_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
-def _runs(pod: Mapping[str, Any]) -> bool:
+def _is_running(pod: Mapping[str, Any]) -> bool:
     return pod.get("status", {}).get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
 
 
-def _failed(job: Mapping[str, Any]) -> str:
-    """Why a Job has failed, or ended otherwise, in its controller's words; "" where it has not."""
-    for each in job.get("status", {}).get("conditions", ()):
-        if each["type"] in ("Failed", "Complete") and each["status"] == "True":
-            return f"{each['type']}, {each.get('reason', '')} {each.get('message', '')}".strip(", ")
+def _end_reason(job: Mapping[str, Any]) -> str:
+    """Why a Job has ended, as its controller reports it; "" if it has not."""
+    for condition in job.get("status", {}).get("conditions", ()):
+        if condition["type"] in ("Failed", "Complete") and condition["status"] == "True":
+            return f"{condition['type']}, {condition.get('reason', '')} {condition.get('message', '')}".strip(", ")
     return ""
 
 
-def _waits(workloads: Sequence[Mapping[str, Any]], queue: str | None, *, suspended: bool) -> str:
-    """Why Kueue holds the loader back, in its words; "" where it does not, or has nothing to do with it."""
-    conditions = {each["type"]: each for one in workloads for each in one.get("status", {}).get("conditions", ())}
+def _queue_reason(workloads: Sequence[Mapping[str, Any]], queue: str | None, *, suspended: bool) -> str:
+    """Why Kueue does not admit the loader, as it reports it; "" if the loader is admitted or not managed by Kueue."""
+    conditions = {
+        condition["type"]: condition
+        for workload in workloads
+        for condition in workload.get("status", {}).get("conditions", ())
+    }
     if queue is None or not (workloads or suspended) or conditions.get("Admitted", {}).get("status") == "True":
         return ""
-    reason = conditions.get("QuotaReserved", {}).get("message", "Kueue has not said why")
+    reason = conditions.get("QuotaReserved", {}).get("message", "Kueue reports no reason yet")
     return f"queued in {queue}: {reason}"

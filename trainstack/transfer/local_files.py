@@ -1,6 +1,6 @@
-"""What a folder holds: names, sizes and digests, by which two folders are compared.
+"""The files of a folder on this machine: sizes, digests, and where fetched files are written.
 
-Names may be any that a file system takes, also such that are no UTF-8 or have line breaks.
+A file name may be any that a file system accepts, including invalid UTF-8 and line breaks.
 """
 
 import hashlib
@@ -12,55 +12,54 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from trainstack.cli.console import fail
-from trainstack.cli.progress import bar
+from trainstack.transfer.errors import TransferError
+from trainstack.transfer.progress import Progress
 
 PARTIAL = ".trainstack-partial"
-"""The folder of what has not arrived whole, below the one it belongs to. Reserved: nothing of this name is sent."""
+"""The folder of incomplete files in the folder of a transfer. Reserved: files of this name are not sent."""
 PART = re.compile(r"[0-9a-f]{32}-[0-9a-f]{32}(\.[0-9a-f]{8}-[0-9]+)?")
-"""The name of a part in that folder. Anything else in such a folder on a volume is an ordinary file."""
+"""The name of an incomplete file in that folder. Any other file there is an ordinary file."""
 SMALL = "small"
-"""The temporary name of a fetched file in that folder, while it is written."""
+"""The temporary name of a small file in that folder while it is fetched."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stat:
-    """What is known of a file without reading it."""
+    """A file's size, and a stamp that changes whenever the file is written or replaced."""
 
     size: int
     stamp: str
-    """Another one: somebody has written to the file, or put another in its place."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tree:
-    """What a folder holds, by relative POSIX paths."""
+    """The content of a folder, by relative POSIX paths."""
 
     files: Mapping[str, Stat]
     folders: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
-    """Links, pipes and the like."""
+    """Links, pipes and other special files."""
     parts: Mapping[str, int] = field(default_factory=dict)
-    """The sizes, in bytes, of what is there of files that have not arrived whole."""
+    """The sizes, in bytes, of incomplete files."""
     kind: Literal["folder", "file", "nothing"] = "folder"
-    """What was asked for. A file is the one file here, in the folder above it."""
+    """What the path is; for a file, `files` contains it by its name in its folder."""
 
 
 def is_part(name: str) -> bool:
-    """Whether a path on a volume is that of an unfinished upload's part."""
+    """Whether a path on a volume is an incomplete file of an upload."""
     *_, folder, file = ("", *name.split("/"))
     return folder == PARTIAL and PART.fullmatch(file) is not None
 
 
-def local(source: Path) -> Tree:
-    """What a folder of this machine holds, or that a file is one. Raises OSError where it cannot be read.
-
-    Ends the command where it is neither: what comes out of a pipe can be read once, and has no size.
-    """
+def local_tree(source: Path) -> Tree:
+    """The content of a folder on this machine, or the one file. Raises OSError, and TransferError for other files."""
     if not source.is_dir():
         found = stat(source)
         if not source.is_file():
-            fail(f"{source} is neither a file nor a folder, but a pipe or the like; nothing is sent. Make a file of it")
+            raise TransferError(
+                f"{source} is neither a file nor a folder (a pipe or device); nothing was sent. Write its content to a "
+                "file and upload that"
+            )
         return Tree(files={source.name: found}, kind="file")
     files: dict[str, Stat] = {}
     folders: list[str] = []
@@ -69,8 +68,8 @@ def local(source: Path) -> Tree:
     def stop(error: OSError) -> None:
         raise error
 
-    for place, below, beside in os.walk(source, onerror=stop):
-        for path in sorted(Path(place, name) for name in (*below, *beside)):
+    for parent, folder_names, file_names in os.walk(source, onerror=stop):
+        for path in sorted(Path(parent, name) for name in (*folder_names, *file_names)):
             name = path.relative_to(source).as_posix()
             if path.is_file():
                 files[name] = stat(path)
@@ -82,16 +81,21 @@ def local(source: Path) -> Tree:
 
 
 def stat(path: Path) -> Stat:
-    """What is known of a file of this machine. Raises OSError."""
     found = path.stat()
     return Stat(size=found.st_size, stamp=f"{found.st_ino},{found.st_mtime_ns},{found.st_ctime_ns}")
 
 
-def local_digests(paths: Mapping[str, Path]) -> dict[str, str]:
-    """The sha256 of those of the files that are there, by their names."""
+def changed_error(path: Path) -> TransferError:
+    return TransferError(
+        f"{str(path)!r} changed during the upload; run the same command again when nothing writes to the file"
+    )
+
+
+def local_digests(paths: Mapping[str, Path], progress: Progress) -> dict[str, str]:
+    """The sha256 of each existing file, by name."""
     sizes = {name: path.stat().st_size for name, path in paths.items() if path.is_file()}
     found = {}
-    with bar(f"checking {len(sizes)} files here", sum(sizes.values())) as advance:
+    with progress.bar(f"checking {len(sizes)} local files", sum(sizes.values())) as advance:
         for name, size in sizes.items():
             with paths[name].open("rb") as file:
                 found[name] = hashlib.file_digest(file, "sha256").hexdigest()
@@ -99,25 +103,25 @@ def local_digests(paths: Mapping[str, Path]) -> dict[str, str]:
     return found
 
 
-def inside(target: Path, name: str) -> Path:
-    """The place of a file below a folder. Ends the command when it would lie outside, by a link that lies here."""
+def path_inside(target: Path, name: str) -> Path:
+    """The path of a file in a folder. Raises TransferError if it is outside, for example through a local link."""
     path = target / name
     if not path.resolve().is_relative_to(target.resolve()):
-        fail(f"the volume holds a file called {name!r}, which would land outside {target}; it was not written")
+        raise TransferError(f"the path of {name!r} from the volume is outside {target}; the file was not written")
     return path
 
 
-def partial(target: Path, wanted: Tree) -> Path:
-    """The folder of this machine in which parts of fetched files lie: named so that no fetched file can be in it."""
+def partial_folder(target: Path, tree: Tree) -> Path:
+    """The local folder of incomplete fetched files; its name differs from those of all fetched files."""
     name = PARTIAL
-    first = {each.partition("/")[0] for each in (*wanted.files, *wanted.folders) if each.startswith(PARTIAL)}
-    while name in first:
+    taken = {path.partition("/")[0] for path in (*tree.files, *tree.folders)}
+    while name in taken:
         name += "-"
     return target / name
 
 
-def discard(partial: Path) -> None:
-    """Remove the parts of incomplete files there; anything else stays."""
+def discard_parts(partial: Path) -> None:
+    """Delete the incomplete files in a folder, and the folder if it is empty then."""
     if not partial.is_dir() or partial.is_symlink():
         return
     for path in partial.iterdir():

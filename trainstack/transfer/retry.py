@@ -1,89 +1,91 @@
-"""The tries of one transfer: each goes on from where the one before it broke off, as long as that brings something."""
+"""The attempts of a transfer: each resumes where the previous one was interrupted, as long as they make progress."""
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from trainstack.cli.console import err, fail
-from trainstack.cli.progress import Advance
-from trainstack.transfer import chunks as parts
+from trainstack.transfer.chunks import Meter
+from trainstack.transfer.errors import BrokenConnectionError, TransferError
 from trainstack.transfer.loader import Loader
 from trainstack.transfer.local_files import Stat
-from trainstack.transfer.pod_script import BrokenConnectionError
+from trainstack.transfer.progress import Advance
 
 T = TypeVar("T")
 
 PAUSES_SECONDS = (1, 2, 4, 8, 16)
-"""Before each new try of a connection that broke; one that brought something begins the row again."""
+"""Pauses before new attempts after a broken connection; they restart after an attempt that made progress."""
 
 
 @dataclass(kw_only=True)
-class Brought:
-    """What a transfer did."""
+class TransferResult:
+    """What a transfer did; printed as JSON."""
 
     where: str = ""
-    """The folder in which the files are now, on the volume or here."""
+    """The folder of the files, on the volume or on this machine."""
     files: int = 0
-    """All files that there are."""
+    """The number of all files."""
     sent: int = 0
-    """Those of them that had to be sent."""
+    """The number of files that were transferred."""
     sent_bytes: int = 0
-    """Bytes that went through the connection, those included that broke off and were sent again."""
+    """Transferred bytes, including those of interrupted attempts."""
     resumed_bytes: int = 0
-    """Bytes of unfinished files that were there already."""
+    """Bytes of incomplete files that were already present."""
     changed: tuple[str, ...] = ()
-    """Fetched files that an active run wrote to meanwhile: what is here is some state of them, unchecked."""
+    """Fetched files that an active run wrote to meanwhile; their content is not verified."""
 
 
-def persevering(loader: Loader, attempt: Callable[[], T], arrived: Callable[[], int]) -> T:
-    """Try until it is done, or until several tries in a row brought nothing more. Ends the command then."""
+def retried(loader: Loader, attempt: Callable[[], T], verified: Callable[[], int]) -> T:
+    """Repeat an attempt while the connection breaks; `verified` measures progress.
+
+    Raises TransferError after several attempts in a row without progress.
+    """
     failures, before = 0, 0
     while True:
         try:
             return attempt()
         except BrokenConnectionError as error:
-            now = arrived()
+            now = verified()
             failures, before = (failures if now == before else 0) + 1, now
             if failures > len(PAUSES_SECONDS):
-                fail(f"{error}. What arrived whole stays; run the same command again and it goes on from there")
+                raise TransferError(f"{error}. Complete data is kept; run the same command again to resume") from None
             pause = PAUSES_SECONDS[failures - 1]
-            err.print(f"  {error}; going on from there in {pause} s", style="yellow", markup=False)
+            loader.progress.warn(f"  {error}; resuming in {pause} s")
             time.sleep(pause)
-            loader.revive()
+            loader.ensure_running()
 
 
 @dataclass(kw_only=True)
 class Transfer:
-    """What is known across the tries of one transfer."""
+    """The state of a transfer across its attempts."""
 
     loader: Loader
-    brought: Brought = field(default_factory=Brought)
+    result: TransferResult = field(default_factory=TransferResult)
     verified: set[tuple[str, Stat]] = field(default_factory=set)
-    """What has arrived and is checked, from tries that broke off too."""
+    """Complete and verified files."""
     needed: set[str] = field(default_factory=set)
-    """What had to be sent, in whichever try."""
+    """Files that any attempt had to transfer."""
     reached: dict[str, int] = field(default_factory=dict)
-    """Of big files: how far they have come at best. One that is always written to begins anew, and that is no gain."""
+    """The highest verified offset of each large file: restarting a file that is being written is not progress."""
 
     @property
-    def arrived(self) -> int:
-        """Grows whenever something more is checked."""
+    def verified_total(self) -> int:
+        """Grows whenever another file or chunk is verified."""
         return len({name for name, _ in self.verified}) + sum(self.reached.values())
 
-    def meter(self, advance: Advance) -> parts.Meter:
-        """Count what happens, and move the bar."""
-        first = not self.brought.sent_bytes
+    def meter(self, advance: Advance) -> Meter:
+        """Callbacks that update the result and a progress bar."""
+        first_attempt = not self.result.sent_bytes
 
         def sent(size: int) -> None:
-            self.brought.sent_bytes += size
+            self.result.sent_bytes += size
             advance(size)
 
         def resumed(size: int) -> None:
-            # In a later try it is what this command has sent itself.
-            self.brought.resumed_bytes += size if first else 0
+            # A later attempt resumes what this command has sent.
+            self.result.resumed_bytes += size if first_attempt else 0
 
         def reached(name: str, offset: int) -> None:
             self.reached[name] = max(offset, self.reached.get(name, 0))
 
-        return parts.Meter(compared=advance, resumed=resumed, sent=sent, reached=reached)
+        return Meter(compared=advance, resumed=resumed, sent=sent, reached=reached)

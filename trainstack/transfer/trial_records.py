@@ -1,6 +1,6 @@
-"""The records of many trials, as far as a sweep needs them: of each a few small files, all in one stream.
+"""The records of a sweep's trials: the few small files that a sweep needs of each, in one stream.
 
-A loader's pod reads them, so they come also when the trials' pods and objects are gone.
+A data loader's pod reads them, so the trials' pods and objects are not required.
 """
 
 import base64
@@ -9,23 +9,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from trainstack.cli.console import fail
-from trainstack.cli.progress import Advance, count
-from trainstack.transfer.frames import END, FUNCTIONS, Frames, asked
+from trainstack.transfer.errors import BrokenConnectionError, TransferError
+from trainstack.transfer.frames import END, FUNCTIONS, Frames, encode_names
 from trainstack.transfer.loader import Loader
-from trainstack.transfer.pod_script import BrokenConnectionError, running
-from trainstack.transfer.retry import persevering
+from trainstack.transfer.pod_script import run_script
+from trainstack.transfer.progress import Advance
+from trainstack.transfer.retry import retried
 
 LAST_LINES = 20
-"""Of a log."""
+"""The number of a log's last lines in a record."""
 _END_BYTES = 8192
-"""Of a log's end, in which those lines are looked for: a line may be as long as a program likes."""
+"""The end of a log that is searched for its last lines, which may be of any length."""
 _LOG_BYTES = 1 << 20
-"""Of the end of each log from which metrics are read."""
+"""The end of each log from which metrics are read."""
 
-# Content is base64, which holds no NUL, and its frame ends with the program's exit status. What a trial that still
-# runs writes meanwhile may be in it or not; what it renames is read under the other name, or not. Of several attempts
-# the one counts that wrote last. $2, unless it is empty, has logs read although there are metrics.
+# Content is base64, which contains no NUL; its frame ends with the program's exit status. What a running trial writes
+# meanwhile may be missing; a file that it renames is read under either name or omitted. Of several attempts, the one
+# that wrote last counts. A non-empty $2 requests logs even if there are metrics.
 _READ = f"""{FUNCTIONS}
 content() {{ printf "3\\0%s\\0" "$1"; base64; printf "\\0%s\\0" $?; }}
 give() {{ if [ -f "$2" ] && ! content "$1" <"$2" && [ -f "$2" ]; then frame unreadable "$2"; fi; }}
@@ -77,42 +77,41 @@ done
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """What one trial has left on the volume."""
+    """The files of one trial on the volume."""
 
     finished: bool
-    """It has succeeded, and its files change no more."""
+    """Whether the trial succeeded; its files no longer change."""
     attempts: int
-    """Pods that have begun it."""
+    """The number of pods that started the trial."""
     facts: Mapping[str, Any]
-    """Its run.json; {} where it is not there, or not whole yet."""
+    """Its run.json; {} if the file is missing or incomplete."""
     metrics: str
-    """Its metrics.jsonl as it is: the published one, else the newest of its attempts'."""
+    """Its metrics.jsonl: the published file, or that of the newest attempt."""
     failure: Mapping[str, Any]
-    """The newest failure.json of its attempts; {} where none has failed."""
+    """The newest failure.json of its attempts; {} if no attempt failed."""
     last_lines: tuple[str, ...]
-    """Of its newest log, while it is not finished."""
+    """The last lines of the newest log of an unfinished trial."""
     log: str = ""
-    """The ends of its attempts' logs, the newest last. Of a trial with metrics, where logs were not asked for: nothing
-    once it is finished, before that the end of the newest."""
+    """The ends of its attempts' logs, the newest last.
+
+    If the trial has metrics and logs were not requested: the end of the newest log, or "" once it is finished."""
 
 
 @dataclass
 class _Parts:
-    """What came of one record."""
-
     finished: bool
     attempts: int
     texts: dict[str, str] = field(default_factory=dict)
     logs: list[str] = field(default_factory=list)
 
     def record(self) -> Record:
-        facts = _object(self.texts.get("facts", ""))
+        facts = _json_object(self.texts.get("facts", ""))
         return Record(
             finished=self.finished,
             attempts=int(facts.get("attempts") or 1) if self.finished else self.attempts,
             facts=facts,
             metrics=self.texts.get("metrics", ""),
-            failure=_object(self.texts.get("failure", "")),
+            failure=_json_object(self.texts.get("failure", "")),
             last_lines=() if self.finished or not self.logs else last_lines(self.logs[-1]),
             log="\n".join(self.logs),
         )
@@ -120,56 +119,49 @@ class _Parts:
 
 def last_lines(log: str) -> tuple[str, ...]:
     """The last lines of a log that are not empty."""
-    # Bars of progress end their lines with \r.
+    # Progress bars end their lines with \r.
     lines = [line.rstrip() for line in log.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
     return tuple([line for line in lines if line][-LAST_LINES:])
 
 
 def read_records(loader: Loader, folder: str, run_ids: Sequence[str], *, with_logs: bool = False) -> dict[str, Record]:
-    """The records of these runs that are there, by run id.
+    """Read the existing records of these runs in a folder of the volume; return them by run id.
 
-    Ends the command when the volume cannot be read.
-
-    Args:
-        loader: through which.
-        folder: the volume's folder that holds the records.
-        run_ids: which.
-        with_logs: also of those that have metrics.
-
+    `with_logs` requests the logs of trials that have metrics too. Raises TransferError.
     """
-    found: dict[str, Record] = {}
-    with count(f"reading the records of {len(run_ids)} trials", len(run_ids)) as advance:
+    records: dict[str, Record] = {}
+    with loader.progress.count(f"reading the records of {len(run_ids)} trials", len(run_ids)) as advance:
 
         def attempt() -> None:
-            left = [each for each in run_ids if each not in found]
-            _read(loader, folder, left, found, advance, with_logs=with_logs)
+            missing = [run_id for run_id in run_ids if run_id not in records]
+            _read(loader, folder, missing, records, advance, with_logs=with_logs)
 
-        persevering(loader, attempt, lambda: len(found))
-    return found
+        retried(loader, attempt, lambda: len(records))
+    return records
 
 
 def _read(
     loader: Loader,
     folder: str,
     run_ids: Sequence[str],
-    found: dict[str, Record],
+    records: dict[str, Record],
     advance: Advance,
     *,
     with_logs: bool,
 ) -> None:
-    """Read what is left. What came whole stays when the connection breaks. Raises BrokenConnectionError."""
-    what = "reading of records"
+    """Add complete records to `records`, also if the connection breaks. Raises BrokenConnectionError."""
+    operation = "reading of records"
     logs = "logs" if with_logs else ""
-    with running(loader, what, _READ, folder, logs, given=asked(run_ids)) as script:
-        frames = Frames(script.output, what)
-        run, parts = "", _Parts(finished=False, attempts=0)
-        for fields in frames:
-            match fields:
+    with run_script(loader, operation, _READ, folder, logs, stdin=encode_names(run_ids)) as script:
+        frames = Frames(script.stdout, operation)
+        run_id, parts = "", _Parts(finished=False, attempts=0)
+        for frame in frames:
+            match frame:
                 case ["finished" | "begun" as state, name, attempts]:
-                    if run:
-                        found[run] = parts.record()
+                    if run_id:
+                        records[run_id] = parts.record()
                         advance(1)
-                    run, parts = name, _Parts(finished=state == "finished", attempts=int(attempts))
+                    run_id, parts = name, _Parts(finished=state == "finished", attempts=int(attempts))
                 case [kind, content, "0"]:
                     text = base64.b64decode(content).decode(errors="replace")
                     if kind == "log":
@@ -177,18 +169,18 @@ def _read(
                     else:
                         parts.texts[kind] = text
                 case _:
-                    fail(
-                        f"a file of {folder}/{run} on the volume cannot be read: {fields[0]} {fields[-1]}. Make it "
+                    raise TransferError(
+                        f"a file of {folder}/{run_id} on the volume cannot be read: {frame[0]} {frame[-1]}. Make it "
                         "readable for the data loader's user, or check the disk, and run the same command again"
                     )
         if frames.end != [str(len(run_ids))]:
-            raise BrokenConnectionError(f"the {what} ended after {frames.end} of {len(run_ids)} run ids")
-        if run:
-            found[run] = parts.record()
+            raise BrokenConnectionError(f"the {operation} ended after {frames.end} of {len(run_ids)} run ids")
+        if run_id:
+            records[run_id] = parts.record()
             advance(1)
 
 
-def _object(text: str) -> dict[str, Any]:
+def _json_object(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except ValueError:

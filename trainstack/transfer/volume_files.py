@@ -1,4 +1,4 @@
-"""What a folder of a volume holds, as scripts in a data loader's pod list, count and hash it."""
+"""The files of a volume, as scripts in a data loader's pod list, count and hash them."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -6,28 +6,30 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Literal, TypeVar
 
-from trainstack.cli.console import fail
-from trainstack.cli.progress import bar
-from trainstack.transfer.frames import END, FUNCTIONS, Frames, asked
+from rich.filesize import decimal
+
+from trainstack.transfer.errors import BrokenConnectionError, TransferError
+from trainstack.transfer.frames import END, FUNCTIONS, Frames, encode_names
 from trainstack.transfer.loader import Loader
 from trainstack.transfer.local_files import PARTIAL, Stat, Tree, is_part
-from trainstack.transfer.pod_script import KILLED, BrokenConnectionError, running
+from trainstack.transfer.pod_script import KILLED, run_script
+from trainstack.transfer.retry import retried
 
 T = TypeVar("T")
 LOST = "lost+found"
 _STAT_LINE = re.compile(r"(?P<size>[0-9]+) (?P<stamp>[0-9]+,-?[0-9]+,-?[0-9]+)")
 _SUM_LINE = re.compile(r"\\?(?P<digest>[0-9a-f]{64}) ")
 
-# lost+found, at the root of some volumes, is root's alone; where it may be read it is a folder like any other.
+# lost+found at the root of some volumes is readable by root only; if it is readable, it is an ordinary folder.
 _PRUNED = f"""set --
 if [ "$top" = . ] && [ -d {LOST} ] && ! {{ [ -r {LOST} ] && [ -x {LOST} ]; }}; then set -- -path ./{LOST} -prune -o; fi
 """
 _XARGS = "xargs -0 -r -s 65536"
-"""Batches far below the kernel's limit. busybox 1.35's `find -exec sh -c … {} +` exceeds it when there are 2 MiB of
-names and the environment is larger than usual, and loses the batch without a message or an exit status."""
+"""Batches far below the kernel's limit. busybox 1.35's `find -exec sh -c … {} +` exceeds the limit for 2 MiB of names
+in a large environment, and loses the batch without a message or an exit status."""
 _STAT = "%s %i,%Y,%Z"
-# A batch of names and what `stat` prints of it, a line for each name, are one frame; where `stat` fails on one, every
-# name is asked about alone. Names begin with `./`, so that none looks like an option.
+# A frame has the lines that `stat` prints for a batch of names, then the names. If `stat` fails, it runs for each name
+# alone. Names start with `./`, so that none is mistaken for an option.
 _FILES = f"""{FUNCTIONS}
 if told=$(stat -c "{_STAT}" "$@" 2>/dev/null); then frame files "$told" "$@"; exit; fi
 for each; do
@@ -37,7 +39,7 @@ done
 _NAMES = f"""{FUNCTIONS}
 frame "$0" "$@"
 """
-# What programs print on their second output is a frame too: only there it is not mixed with kubectl's own words.
+# What the programs print on stderr is a frame too, so that it is not mixed with messages of kubectl.
 _LIST = f"""{FUNCTIONS}
 top=$2
 found() {{ find . "$@" -print0 || {{ code=$?; [ $code -lt {KILLED} ] || echo "find ended with $code" >&2; }}; }}
@@ -62,8 +64,8 @@ fi
 {END}
 """
 _GONE = ("No such file or directory", "Stale file handle")
-"""How the message ends of a file that another program has removed, or given another name, since its name was read."""
-# Without names and frames for each: what the list is compared with has to be found by other means.
+"""Ends of the messages about files that were deleted or renamed since they were listed."""
+# Without names and frames: the count verifies the list, so it must not use the same means.
 _COUNT = f"""{FUNCTIONS}
 top=$2
 sum() {{ total=0; while read -r size; do total=$((total + size)); done; echo "$total"; }}
@@ -77,11 +79,11 @@ else
 fi
 """
 _BATCH = 50
-"""Ten thousand names are too many for a command line."""
+"""Names for one command: ten thousand exceed a command line."""
 _LARGE = 16 << 20
-"""Bytes from which on files are hashed one by one, so that the bar moves after each."""
-# The lines of sha256sum are used by their number: a name that has a line break is read from its input instead. A file
-# that is gone meanwhile, or cannot be read, has no digest.
+"""The minimum size, in bytes, of files that are hashed alone, so that the progress bar advances after each."""
+# Lines of sha256sum are matched to names by position; a file whose name has a line break is passed on stdin instead.
+# A file that was deleted meanwhile or cannot be read has no digest.
 _HASH = f"""{FUNCTIONS}
 cd "$1" || exit
 batch=$2 asked=0
@@ -106,143 +108,183 @@ if [ $# -gt 0 ]; then sums "$@"; fi
 
 
 @dataclass(kw_only=True)
-class _Listed:
-    """The frames of a list, by what they are."""
+class _Listing:
+    """The content of the frames of a list."""
 
     kind: Literal["folder", "file", "nothing"] = "nothing"
     files: dict[str, Stat] = field(default_factory=dict)
     folders: list[str] = field(default_factory=list)
     others: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
-    """Messages of programs, of a line or several, without those about files that are gone meanwhile."""
+    """Error messages, without those about files that were deleted meanwhile."""
 
-    def take(self, what: str, told: Sequence[str]) -> None:
-        """Add a frame. Raises BrokenConnectionError where it is none of a list."""
-        match what:
+    def add(self, frame_type: str, fields: Sequence[str]) -> None:
+        """Add a frame. Raises BrokenConnectionError for an unknown type."""
+        match frame_type:
             case "folder" | "file":
-                self.kind = "folder" if what == "folder" else "file"
+                self.kind = "folder" if frame_type == "folder" else "file"
             case "files":
-                self.files.update(_batch(told, _stat))
+                self.files.update(_parse_batch(fields, _parse_stat))
             case "folders":
-                self.folders += [_plain(name) for name in told if name != "."]
+                self.folders += [_relative(name) for name in fields if name != "."]
             case "others":
-                self.others += map(_plain, told)
+                self.others += map(_relative, fields)
             case "fault":
-                self.faults += [message for message in told if not message.endswith(_GONE)]
+                self.faults += [message for message in fields if not message.endswith(_GONE)]
             case "faults":
-                lines = [line for message in told for line in message.split("\n")]
+                lines = [line for message in fields for line in message.split("\n")]
                 self.faults += [line for line in lines if not line.endswith(_GONE)]
             case _:
-                raise BrokenConnectionError(f"the list of the volume's files contains an unknown frame, {what!r}")
+                raise BrokenConnectionError(f"the list of the volume's files contains an unknown frame, {frame_type!r}")
 
     def tree(self) -> Tree:
-        """What is listed, with parts of unfinished uploads apart from files."""
         parts = {name: state.size for name, state in self.files.items() if is_part(name)}
         files = {name: state for name, state in self.files.items() if name not in parts}
         folders = self.folders
-        if emptied := {name for name in folders if name.rpartition("/")[2] == PARTIAL}:
-            # What holds nothing but parts is no folder of the user's.
-            emptied -= {str(each) for name in (*files, *self.others) for each in PurePosixPath(name).parents}
-            folders = [name for name in folders if name not in emptied]
+        if only_parts := {name for name in folders if name.rpartition("/")[2] == PARTIAL}:
+            # A folder that contains only parts is not one of the user's.
+            only_parts -= {str(folder) for name in (*files, *self.others) for folder in PurePosixPath(name).parents}
+            folders = [name for name in folders if name not in only_parts]
         return Tree(files=files, folders=tuple(folders), others=tuple(self.others), parts=parts, kind=self.kind)
 
 
-def remote(loader: Loader, folder: str) -> Tree:
-    """What a folder of the volume holds; nothing where it does not exist.
+def volume_tree(loader: Loader, folder: str) -> Tree:
+    """The content of a folder of the volume; empty if it does not exist. Files that are deleted meanwhile may be in it.
 
-    What goes meanwhile may be in it or not. Ends the command when something cannot be listed. Raises
-    BrokenConnectionError.
+    Raises TransferError if something cannot be listed, and BrokenConnectionError.
     """
-    what, listed = f"list of the volume's files in {folder}", _Listed()
-    with running(loader, what, _LIST, folder, _top(folder), given=b"") as script:
-        for kind, *told in Frames(script.output, what):
-            listed.take(kind, told)
-    if listed.faults:
-        fail(
-            f"not all of {folder} on the volume can be listed: {listed.faults[0]}. Fix the cause and run the command "
-            "again"
+    operation, listing = f"list of the volume's files in {folder}", _Listing()
+    with run_script(loader, operation, _LIST, folder, _normalized(folder), stdin=b"") as script:
+        for frame_type, *fields in Frames(script.stdout, operation):
+            listing.add(frame_type, fields)
+    if listing.faults:
+        raise TransferError(
+            f"cannot list all of {folder} on the volume: {listing.faults[0]}. Fix the cause and run the command again"
         )
-    return listed.tree()
+    return listing.tree()
 
 
-def remote_total(loader: Loader, folder: str) -> tuple[int, int]:
-    """The number of regular files below a folder of the volume, or of the one file, and the sum of their bytes.
+def volume_total(loader: Loader, folder: str) -> tuple[int, int]:
+    """The number and the bytes of the regular files in a folder of the volume, or of the one file.
 
-    Counted apart from the list of `remote`, and without names; what lies in folders called PARTIAL is left out. Raises
-    BrokenConnectionError.
+    The count does not use `volume_tree`, and omits folders named PARTIAL. Raises BrokenConnectionError.
     """
-    what = f"count of the volume's files in {folder}"
-    with running(loader, what, _COUNT, folder, _top(folder), given=b"") as script:
-        frames = Frames(script.output, what)
+    operation = f"count of the volume's files in {folder}"
+    with run_script(loader, operation, _COUNT, folder, _normalized(folder), stdin=b"") as script:
+        frames = Frames(script.stdout, operation)
         frames.next()
     match [field.strip() for field in frames.end]:
         case [count, size] if count.isdecimal() and size.isdecimal():
             return int(count), int(size)
-    raise BrokenConnectionError(f"the {what} printed {frames.end}")
+    raise BrokenConnectionError(f"the {operation} printed {frames.end}")
 
 
-def total(tree: Tree) -> tuple[int, int]:
-    """What `remote_total` has to find where a folder holds such a tree."""
-    sizes = [each.size for name, each in tree.files.items() if f"/{PARTIAL}/" not in f"/{name}"]
+def tree_total(tree: Tree) -> tuple[int, int]:
+    """What `volume_total` returns for a folder with such a tree."""
+    sizes = [state.size for name, state in tree.files.items() if f"/{PARTIAL}/" not in f"/{name}"]
     return len(sizes), sum(sizes)
 
 
-def remote_digests(loader: Loader, folder: str, files: Mapping[str, Stat]) -> dict[str, str]:
-    """The sha256 of those of the files that are there, by their paths. Raises BrokenConnectionError."""
-    found: dict[str, str] = {}
+def volume_digests(loader: Loader, folder: str, files: Mapping[str, Stat]) -> dict[str, str]:
+    """The sha256 of each file that exists and can be read. Raises BrokenConnectionError."""
+    digests: dict[str, str] = {}
     if not files:
-        return found
+        return digests
     large = [name for name, state in files.items() if state.size >= _LARGE]
     small = [name for name, state in files.items() if state.size < _LARGE]
-    what = "check of the volume's files"
-    with bar(f"checking {len(files)} files on the volume", sum(each.size for each in files.values())) as advance:
-        for names, batch in ((small, _BATCH), (large, 1)):
+    operation = "check of the volume's files"
+    total = sum(state.size for state in files.values())
+    with loader.progress.bar(f"checking {len(files)} files on the volume", total) as advance:
+        for names, batch_size in ((small, _BATCH), (large, 1)):
             if not names:
                 continue
-            given = asked(f"./{name}" for name in names)
-            with running(loader, what, _HASH, folder, str(batch), given=given) as script:
-                frames = Frames(script.output, what)
-                for told in frames:
-                    digests = _batch(told, _digest)
-                    found.update(digests)
-                    advance(sum(files[name].size for name in digests))
+            stdin = encode_names(f"./{name}" for name in names)
+            with run_script(loader, operation, _HASH, folder, str(batch_size), stdin=stdin) as script:
+                frames = Frames(script.stdout, operation)
+                for frame in frames:
+                    batch = _parse_batch(frame, _parse_digest)
+                    digests.update(batch)
+                    advance(sum(files[name].size for name in batch))
             if frames.end != [str(len(names))]:
-                raise BrokenConnectionError(f"the {what} ended after {frames.end} of {len(names)} names")
-    return found
+                raise BrokenConnectionError(f"the {operation} ended after {frames.end} of {len(names)} names")
+    return digests
 
 
-def unreadable(loader: Loader, folder: str, files: Mapping[str, Stat]) -> list[str]:
-    """Which of the files, that had no digest but are still there, have none again. Raises BrokenConnectionError."""
-    again = remote_digests(loader, folder, files)
-    return [name for name in files if name not in again]
+def raise_for_unreadable(loader: Loader, folder: str, files: Mapping[str, Stat]) -> None:
+    """Raise TransferError if one of these files, which exist but have no digest, cannot be read."""
+    digests = volume_digests(loader, folder, files)
+    if names := [name for name in files if name not in digests]:
+        raise TransferError(
+            f"{len(names)} files in {folder} on the volume cannot be read, for example {names[0]!r}. Complete files "
+            "are kept; make these readable for the data loader's user, or check the disk, and run the same command "
+            "again"
+        )
 
 
-def _top(folder: str) -> str:
-    """The folder as the scripts compare it; `.` for the volume itself."""
+def list_files(loader: Loader, path: str) -> dict[str, dict[str, str | int]]:
+    """The sha256 and size of each file in a folder of the volume, or of the one file, by relative path.
+
+    Raises TransferError if the list is incomplete or a file cannot be read.
+    """
+
+    def attempt() -> dict[str, dict[str, str | int]]:
+        tree = volume_tree(loader, path)
+        if tree.parts:
+            example = f"{path.rstrip('/')}/{next(iter(tree.parts)).rpartition('/')[0]}"
+            loader.progress.warn(
+                f"  {decimal(sum(tree.parts.values()))} of incomplete uploads exist, for example in {example}; the "
+                "same uploads resume from them. To discard them, delete that folder in a pod that mounts the volume"
+            )
+        folder = parent(path) if tree.kind == "file" else path
+        digests = volume_digests(loader, folder, tree.files)
+        if missing := [name for name in tree.files if name not in digests]:
+            now = volume_tree(loader, path).files
+            raise_for_unreadable(loader, folder, {name: now[name] for name in missing if name in now})
+        return {name: {"sha256": digest, "size": tree.files[name].size} for name, digest in digests.items()}
+
+    return retried(loader, attempt, lambda: 0)
+
+
+def parent(path: str) -> str:
+    return str(PurePosixPath(path.strip("/") or ".").parent)
+
+
+def differing(expected: Mapping[str, str], digests: Mapping[str, str]) -> list[str]:
+    return [name for name in expected if digests.get(name) != expected[name]]
+
+
+def damaged_error(names: Sequence[str], where: str) -> BrokenConnectionError:
+    return BrokenConnectionError(f"{len(names)} files in {where} were damaged in transit, for example {names[0]!r}")
+
+
+def _normalized(folder: str) -> str:
+    """The folder as the scripts compare it; `.` is the root of the volume."""
     return str(PurePosixPath(folder.strip("/") or "."))
 
 
-def _plain(name: str) -> str:
+def _relative(name: str) -> str:
     return name.removeprefix("./")
 
 
-def _batch(told: Sequence[str], read: Callable[[str], T]) -> dict[str, T]:
-    """What a program has printed of each of several names: its lines, then the names."""
-    lines, names = told[0].split("\n"), told[1:]
+def _parse_batch(frame: Sequence[str], parse: Callable[[str], T]) -> dict[str, T]:
+    """Parse the lines that a program printed for several names; the names follow the lines."""
+    lines, names = frame[0].split("\n"), frame[1:]
     if len(lines) != len(names):
-        raise BrokenConnectionError(f"{len(lines)} lines about {len(names)} files of the volume, {names[:1]} for one")
-    return {_plain(name): read(line) for name, line in zip(names, lines, strict=True)}
+        raise BrokenConnectionError(
+            f"received {len(lines)} lines for {len(names)} files of the volume, for example {names[:1]}"
+        )
+    return {_relative(name): parse(line) for name, line in zip(names, lines, strict=True)}
 
 
-def _stat(line: str) -> Stat:
+def _parse_stat(line: str) -> Stat:
     match = _STAT_LINE.fullmatch(line)
     if match is None:
         raise BrokenConnectionError(f"the loader's stat printed {line!r}")
     return Stat(size=int(match["size"]), stamp=match["stamp"])
 
 
-def _digest(line: str) -> str:
-    # GNU's sha256sum begins a line with a backslash where it escapes the name.
+def _parse_digest(line: str) -> str:
+    # GNU sha256sum starts a line with a backslash if it escapes the name.
     match = _SUM_LINE.match(line)
     if match is None:
         raise BrokenConnectionError(f"the loader's sha256sum printed {line!r}")

@@ -7,15 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-import typer
 from rich.filesize import decimal
 
-from tests.unit.cli.volume import LOADER, FakeVolume, make_volume, write
+from tests.unit.cli.volume import LOADER, FakeVolume, make_volume, transfer_fails, write
 from trainstack.cli import progress
 from trainstack.transfer import chunks as parts
 from trainstack.transfer import retry as tries
+from trainstack.transfer.fetch import fetch
 from trainstack.transfer.local_files import PARTIAL
-from trainstack.transfer.upload import fetch, listing, upload
+from trainstack.transfer.upload import upload
+from trainstack.transfer.volume_files import list_files
 
 CHUNK = 2 << 20
 """Bytes, here."""
@@ -91,7 +92,7 @@ def test_a_cut_connection_is_made_anew(tmp_path: Path, volume: FakeVolume, capsy
     sent = upload(LOADER, tmp_path / "source", "data")
     assert (volume.root / "data" / NAME).read_bytes() == source.read_bytes()
     assert sent.sent_bytes <= SIZE + 2 * CHUNK
-    assert "the upload broke off" in capsys.readouterr().err
+    assert "the upload was interrupted" in capsys.readouterr().err
 
     (tmp_path / "cut").unlink()
     cut_fetch(volume, tmp_path)
@@ -105,7 +106,7 @@ def test_the_next_command_goes_on(tmp_path: Path, volume: FakeVolume, monkeypatc
     monkeypatch.setattr(tries, "PAUSES_SECONDS", ())
     source = make_big(tmp_path / "source")
     cut_upload(volume, tmp_path)
-    with pytest.raises(typer.Exit):
+    with transfer_fails():
         upload(LOADER, tmp_path / "source", "data")
     assert not (volume.root / "data" / NAME).exists()
     sent = upload(LOADER, tmp_path / "source", "data")
@@ -114,7 +115,7 @@ def test_the_next_command_goes_on(tmp_path: Path, volume: FakeVolume, monkeypatc
 
     (tmp_path / "cut").unlink()
     cut_fetch(volume, tmp_path)
-    with pytest.raises(typer.Exit):
+    with transfer_fails():
         fetch(LOADER, "data", tmp_path / "target")
     assert not (tmp_path / "target" / NAME).exists()
     fetched = fetch(LOADER, "data", tmp_path / "target")
@@ -135,7 +136,7 @@ def test_what_is_there_already_is_seen_chunk_by_chunk(
         upload(LOADER, tmp_path / "source", "data") if way == "upload" else fetch(LOADER, "data", tmp_path / "target")
 
     (cut_upload if way == "upload" else cut_fetch)(volume, tmp_path)
-    with pytest.raises(typer.Exit):
+    with transfer_fails():
         again()
     capsys.readouterr()
     again()
@@ -151,7 +152,7 @@ def test_only_the_same_bytes_are_gone_on_from(
     monkeypatch.setattr(tries, "PAUSES_SECONDS", ())
     source = make_big(tmp_path / "source")
     cut_upload(volume, tmp_path)
-    with pytest.raises(typer.Exit):
+    with transfer_fails():
         upload(LOADER, tmp_path / "source", "data")
     if what == "the source":
         make_big(tmp_path / "source")
@@ -170,9 +171,9 @@ def test_what_is_damaged_on_its_way_to_the_volume_never_gets_its_name(
     """It is tried again, and then told."""
     make_big(tmp_path / "source").write_bytes(b"x" * SIZE)
     volume.kubectl_does(f'case "$*" in *truncate*) {sys.executable} -c "{DAMAGE}" | pod "$@"; exit;; esac; pod "$@"')
-    with pytest.raises(typer.Exit):
+    with transfer_fails():
         upload(LOADER, tmp_path / "source", "data")
-    assert "is not what was sent" in capsys.readouterr().err
+    assert "was damaged in transit" in capsys.readouterr().err
     assert not (volume.root / "data" / NAME).exists()
 
 
@@ -182,9 +183,9 @@ def test_what_is_damaged_on_its_way_here_never_gets_its_name(
     """It is tried again, and then told."""
     make_big(volume.root / "data").write_bytes(b"x" * SIZE)
     volume.kubectl_does('case "$*" in *"digest &"*) pod "$@" | tr x y; exit;; esac; pod "$@"')
-    with pytest.raises(typer.Exit):
+    with transfer_fails():
         fetch(LOADER, "data", tmp_path / "target")
-    assert "is not what was sent" in capsys.readouterr().err
+    assert "was damaged in transit" in capsys.readouterr().err
     assert not (tmp_path / "target" / NAME).exists()
 
 
@@ -194,11 +195,11 @@ def test_a_full_volume_is_told_at_once(tmp_path: Path, volume: FakeVolume, capsy
     tries = tmp_path / "tries"
     words = "dd: error writing: No space left on device\\ncommand terminated with exit code 1"
     volume.kubectl_does(f'case "$*" in *truncate*) echo >> {tries}; printf "{words}" >&2; exit 1;; esac; pod "$@"')
-    with pytest.raises(typer.Exit):
+    with transfer_fails():
         upload(LOADER, tmp_path / "source", "data")
     said = capsys.readouterr().err
     assert "No space left on device" in said
-    assert "goes on from there" in said
+    assert "run the same command again to resume" in said
     assert tries.read_text() == "\n"
 
 
@@ -220,9 +221,9 @@ def test_a_source_that_is_written_to_is_told(
     """A mixture of two states gets no name."""
     source = make_big(tmp_path / "source")
     volume.kubectl_does(f'case "$*" in *truncate*) touch -d @1 "{source.parent}/"*;; esac; pod "$@"')
-    with pytest.raises(typer.Exit):
+    with transfer_fails():
         upload(LOADER, tmp_path / "source", "data")
-    assert "was changed while it was sent" in capsys.readouterr().err
+    assert "changed during the upload" in capsys.readouterr().err
     assert not (volume.root / "data" / NAME).exists()
 
 
@@ -233,7 +234,7 @@ def test_a_folder_that_appears_at_the_files_name_is_told(
     make_big(tmp_path / "source").rename(tmp_path / "source" / "model.pt")
     folder = volume.root / "data" / "model.pt"
     volume.kubectl_does(f'case "$*" in *truncate*) mkdir -p {folder};; esac; pod "$@"')
-    with pytest.raises(typer.Exit):
+    with transfer_fails():
         upload(LOADER, tmp_path / "source", "data")
     assert "is a folder on the volume" in capsys.readouterr().err
     assert list(folder.iterdir()) == []
@@ -272,7 +273,7 @@ def test_a_part_is_taken_from_the_dead_alone(
     monkeypatch.setattr(tries, "PAUSES_SECONDS", ())
     source = make_big(tmp_path / "source")
     cut_upload(volume, tmp_path)
-    with pytest.raises(typer.Exit):
+    with transfer_fails():
         upload(LOADER, tmp_path / "source", "data")
     (part,) = (volume.root / "data" / PARTIAL).iterdir()
     taken = part.rename(f"{part}.0a1b2c3d-1")
@@ -292,7 +293,7 @@ def test_a_part_that_another_takes_is_not_written_on(
     take = f'for each in {partial}/*; do mv "$each" {tmp_path}/taken; done'
     cut_once(volume, tmp_path, "truncate", f'{{ head -c {5 * CHUNK // 2}; {take}; cat; }} | pod "$@"; exit')
     upload(LOADER, tmp_path / "source", "data")
-    assert "the upload broke off" in capsys.readouterr().err
+    assert "the upload was interrupted" in capsys.readouterr().err
     assert (volume.root / "data" / NAME).read_bytes() == source.read_bytes()
 
 
@@ -305,12 +306,12 @@ def test_what_is_unfinished_of_a_file_goes_when_it_is_whole(
     monkeypatch.setattr(tries, "PAUSES_SECONDS", ())
     make_big(tmp_path / "source")
     cut_upload(volume, tmp_path)
-    with pytest.raises(typer.Exit):
+    with transfer_fails():
         upload(LOADER, tmp_path / "source", "data")
     (part,) = (volume.root / "data" / PARTIAL).iterdir()
     size = part.stat().st_size
-    listing(LOADER, ".")
-    assert f"{decimal(size)} of unfinished uploads are there, in ./data/{PARTIAL} for one" in capsys.readouterr().err
+    list_files(LOADER, ".")
+    assert f"{decimal(size)} of incomplete uploads exist, for example in ./data/{PARTIAL};" in capsys.readouterr().err
 
     another = part.with_name(f"{'0' * 32}-{'0' * 32}")
     dead, alive = (part.with_name(f"{part.name}.0a1b2c3d-{number}") for number in (1, 2))

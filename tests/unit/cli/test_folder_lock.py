@@ -13,13 +13,15 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.volume import LOADER, make_volume, write
+from trainstack.cli.transfers import TerminalProgress
 from trainstack.transfer import folder_lock
+from trainstack.transfer.fetch import fetch
 from trainstack.transfer.folder_lock import locked
-from trainstack.transfer.upload import fetch
 
 HOLD = (
-    "import sys; from pathlib import Path; from trainstack.transfer.folder_lock import locked\nwith "
-    "locked(Path(sys.argv[1])):\n"
+    "import sys; from pathlib import Path; from trainstack.cli.transfers import TerminalProgress\n"
+    "from trainstack.transfer.folder_lock import locked\n"
+    "with locked(Path(sys.argv[1]), TerminalProgress()):\n"
 )
 HOLD += "    print('held', flush=True); sys.stdin.read()"
 
@@ -36,7 +38,7 @@ def test_the_second_fetch_waits_for_the_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It names the process that it waits for, and fetches what the first one did not."""
-    monkeypatch.setattr(folder_lock, "_SILENT_SECONDS", 0)
+    monkeypatch.setattr(folder_lock, "_QUIET_SECONDS", 0)
     volume = make_volume(tmp_path, monkeypatch)
     folder = write(volume.root / "data", {"a": "x", "b": "y"})
     going, go = tmp_path / "going", tmp_path / "go"
@@ -77,7 +79,7 @@ def test_a_killed_command_holds_nothing(tmp_path: Path) -> None:
         taken: list[bool] = []
 
         def take() -> None:
-            with locked(tmp_path) as waited:
+            with locked(tmp_path, TerminalProgress()) as waited:
                 taken.append(waited)
 
         thread = threading.Thread(target=take)
@@ -86,5 +88,5 @@ def test_a_killed_command_holds_nothing(tmp_path: Path) -> None:
         thread.join(60)
     assert len(taken) == 1
     assert list(tmp_path.iterdir()) == []
-    with locked(tmp_path) as waited:
+    with locked(tmp_path, TerminalProgress()) as waited:
         assert not waited

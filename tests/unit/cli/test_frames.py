@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from trainstack.transfer.frames import END, FUNCTIONS, Frames, asked
-from trainstack.transfer.pod_script import BrokenConnectionError
+from trainstack.transfer.errors import BrokenConnectionError
+from trainstack.transfer.frames import END, FUNCTIONS, Frames, encode_names
 
 FIELDS = st.lists(st.binary(max_size=12).map(lambda field: field.replace(b"\0", b"")), min_size=1, max_size=4)
 NAME = st.one_of(
@@ -38,7 +38,7 @@ def test_an_answer_that_is_cut_off_anywhere_is_noticed(frames: list[list[bytes]]
     """Also between two frames, where nothing is missing from either."""
     whole = encoded(frames)
     cut = data.draw(st.integers(0, len(whole) - 1))
-    with pytest.raises(BrokenConnectionError, match="the answer was cut off"):
+    with pytest.raises(BrokenConnectionError, match="the answer was truncated"):
         list(Frames(io.BytesIO(whole[:cut]), "answer"))
 
 
@@ -59,7 +59,7 @@ def test_every_shell_reads_and_writes_every_name(shell: list[str], names: list[s
     if shutil.which(shell[0]) is None:
         pytest.skip(f"this machine has no {shell[0]}")
     script = f'{FUNCTIONS}\nwhile read_name; do frame name "$name"; done\n{END} 0'
-    done = subprocess.run([*shell, "-c", script], input=asked(names), capture_output=True, check=True)
+    done = subprocess.run([*shell, "-c", script], input=encode_names(names), capture_output=True, check=True)
     frames = Frames(io.BytesIO(done.stdout), "answer")
     assert list(frames) == [["name", name] for name in names]
     assert frames.end == ["0"]

@@ -6,12 +6,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-import typer
 
+from tests.unit.cli.volume import LOADER, transfer_fails
 from tests.unit.make import make_mount, make_run, make_settings
 from trainstack.cli import progress
 from trainstack.cli.progress import bar
-from trainstack.live.client import Answer
+from trainstack.cli.transfers import TerminalProgress
+from trainstack.live.client import Answer, ClusterError
 from trainstack.objects.labels import QUEUE
 from trainstack.settings.model import Cluster
 from trainstack.settings.model import Loader as LoaderSettings
@@ -19,10 +20,9 @@ from trainstack.settings.sections.workloads import Resources
 from trainstack.transfer import loader
 from trainstack.transfer.loader import (
     LOOK_SECONDS,
-    Loader,
-    _remove_abandoned,
+    _delete_abandoned,
+    _queue_reason,
     _running_pod,
-    _waits,
     data_loader,
     loader_job,
 )
@@ -87,7 +87,7 @@ def test_an_environment_says_what_its_loader_is() -> None:
 @pytest.mark.parametrize(
     ("conditions", "said"),
     [
-        ([], "queued in research: Kueue has not said why"),
+        ([], "queued in research: Kueue reports no reason yet"),
         (
             [{"type": "QuotaReserved", "status": "False", "message": "insufficient unused quota for cpu"}],
             "queued in research: insufficient unused quota for cpu",
@@ -95,22 +95,22 @@ def test_an_environment_says_what_its_loader_is() -> None:
         ([{"type": "QuotaReserved", "status": "True"}, {"type": "Admitted", "status": "True"}], ""),
     ],
 )
-def test_why_a_loader_waits_is_kueues_reason(conditions: list[dict[str, str]], said: str) -> None:
+def test_why_a_loader_queue_reason_is_kueues_reason(conditions: list[dict[str, str]], said: str) -> None:
     """And there is none once it is admitted."""
-    assert _waits([{"status": {"conditions": conditions}}], "research", suspended=True) == said
+    assert _queue_reason([{"status": {"conditions": conditions}}], "research", suspended=True) == said
 
 
 def test_a_loader_is_queued_only_where_kueue_has_to_do_with_it() -> None:
     """Not where there is no Workload, and nobody holds the Job back."""
-    assert _waits([], "research", suspended=False) == ""
-    assert _waits([], "research", suspended=True) == "queued in research: Kueue has not said why"
+    assert _queue_reason([], "research", suspended=False) == ""
+    assert _queue_reason([], "research", suspended=True) == "queued in research: Kueue reports no reason yet"
 
 
 @pytest.mark.parametrize("path", ["../other", "data/../../etc", "caf\udce9"])
 def test_a_path_is_text_and_stays_on_the_volume(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Else nothing is run."""
-    with pytest.raises(typer.Exit):
-        Loader("research", "loader-1", None).words("true", path)
+    with transfer_fails():
+        LOADER.command("true", path)
     assert "the path after the colon" in capsys.readouterr().err.replace("\n", " ")
 
 
@@ -131,10 +131,10 @@ def kubectl_says(monkeypatch: pytest.MonkeyPatch, error: str) -> list[str]:
         return subprocess.CompletedProcess((), 1, b"", error.encode())
 
     monkeypatch.setattr(loader, "kubectl", kubectl)
-    monkeypatch.setattr(loader, "command", lambda *words, **_: [*words])
+    monkeypatch.setattr(loader, "kubectl_command", lambda *words, **_: [*words])
     monkeypatch.setattr(loader, "set_guard", lambda words, kubeconfig: verbs.append("guard"))
     monkeypatch.setattr(loader, "program", lambda: "kubectl")
-    monkeypatch.setattr(loader, "private_copy", lambda context: "copy")
+    monkeypatch.setattr(loader, "new_copy", lambda context: "copy")
     monkeypatch.setattr(loader, "dismiss", lambda _: verbs.append("dismiss"))
     monkeypatch.setattr(loader, "read_loaders", lambda *_: [])
     return verbs
@@ -146,11 +146,12 @@ def test_a_cluster_that_cannot_be_reached_is_told_before_a_loader_is_made(
     """In our words; and nothing is said of a loader that could not be deleted, since there was none."""
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     verbs = kubectl_says(monkeypatch, "The connection to the server localhost:8080 was refused")
-    with pytest.raises(typer.Exit), data_loader(make_settings(), "research", "training"):
+    with (
+        pytest.raises(ClusterError, match="no kubeconfig at"),
+        data_loader(make_settings(), "research", "training", TerminalProgress()),
+    ):
         pass
-    said = capsys.readouterr().err
-    assert "no kubeconfig at" in said
-    assert "deleted" not in said
+    assert capsys.readouterr().err == ""
     assert verbs == []
 
 
@@ -168,10 +169,10 @@ def test_a_loader_is_removed_only_where_it_may_have_been_made(
     """And what may be left is told, and left to the guard."""
     monkeypatch.setattr(loader, "reach", lambda _: None)
     called = kubectl_says(monkeypatch, error)
-    with pytest.raises(typer.Exit), data_loader(make_settings(), "research", "training"):
+    with transfer_fails(), data_loader(make_settings(), "research", "training", TerminalProgress()):
         pass
     said = capsys.readouterr().err
-    assert f"no data loader can be started in research: {error}" in said
+    assert f"cannot create a data loader in research: {error}" in said
     assert ("could not be deleted" in said) == ("delete" in verbs)
     assert called == verbs
 
@@ -201,9 +202,9 @@ def test_a_loader_that_no_command_can_wait_for_is_removed(
     ]
     monkeypatch.setattr(loader, "kubectl", kubectl)
     monkeypatch.setattr(loader, "read_loaders", lambda *_: jobs)
-    _remove_abandoned(make_settings(), "research")
+    _delete_abandoned(make_settings(), "research", TerminalProgress())
     assert [words[:5] for words in calls] == [("delete", "job", "loader-25", "-n", "research")]
-    assert "removed data loader research/loader-25" in capsys.readouterr().err
+    assert "deleted data loader research/loader-25" in capsys.readouterr().err
 
 
 JOB = {"metadata": {"namespace": "research", "name": "loader-1", "uid": "1", "labels": {QUEUE: "research"}}}
@@ -222,9 +223,9 @@ def ends_with(
         return dict(zip(paths, (job, pods, Answer(200, {"items": []})), strict=True))
 
     monkeypatch.setattr(loader, "read", read)
-    monkeypatch.setattr(loader, "_PAUSE_SECONDS", 0)
-    with pytest.raises(typer.Exit):
-        _running_pod(JOB, "loader-1", None)
+    monkeypatch.setattr(loader, "_POLL_SECONDS", 0)
+    with transfer_fails():
+        _running_pod(JOB, "loader-1", None, TerminalProgress())
     assert left == []
     return capsys.readouterr().err
 
@@ -235,7 +236,7 @@ def test_a_loader_that_has_failed_is_not_waited_for(
     """The Job's reason is told, and what its pod was."""
     failed = Answer(200, {"status": {"conditions": [FAILED]}})
     said = ends_with(monkeypatch, capsys, (failed, Answer(200, {"items": [POD]})))
-    assert "Failed, BackoffLimitExceeded Job has reached its limit; its pod at last: loader-1-abc Failed" in said
+    assert "Failed, BackoffLimitExceeded Job has reached its limit; last state of its pod: loader-1-abc Failed" in said
 
 
 def test_a_loader_that_is_gone_is_not_waited_for(
@@ -244,7 +245,7 @@ def test_a_loader_that_is_gone_is_not_waited_for(
     """As one that failed is at once, by its TTL: the last that was seen of its pod is told."""
     there, gone = Answer(200, {}), Answer(404, {})
     said = ends_with(monkeypatch, capsys, (there, Answer(200, {"items": [POD]})), (gone, Answer(200, {"items": []})))
-    assert "has ended: deleted; its pod at last: loader-1-abc Failed" in said
+    assert "ended: deleted; last state of its pod: loader-1-abc Failed" in said
 
 
 def test_a_loader_whose_pods_may_not_be_seen_is_not_waited_for(

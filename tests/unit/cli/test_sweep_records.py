@@ -5,11 +5,9 @@ import os
 from pathlib import Path
 
 import pytest
-import typer
 
-from tests.unit.cli.volume import LOADER, FakeVolume, make_volume, write
+from tests.unit.cli.volume import LOADER, FakeVolume, make_volume, transfer_fails, write
 from trainstack.transfer import trial_records as sweep_records
-from trainstack.transfer.loader import Loader
 from trainstack.transfer.trial_records import LAST_LINES, Record, read_records
 
 METRICS = '{"epoch": 1, "val_accuracy": 0.5}\n{"epoch": 2, "val_accuracy": 0.75}\n'
@@ -130,7 +128,7 @@ def test_a_file_of_a_record_that_cannot_be_read_ends_the_command(
         # For root, whom the tests may be run by, no mode closes a file.
         closed = sweep_records._READ.replace("give() {", "content() { return 2; }\ngive() {")
         monkeypatch.setattr(sweep_records, "_READ", closed)
-    with pytest.raises(typer.Exit):
+    with transfer_fails():
         read_records(LOADER, "runs", ["digits-1"])
     assert "a file of runs/digits-1 on the volume cannot be read" in capsys.readouterr().err
 
@@ -158,7 +156,7 @@ def test_a_broken_connection_is_gone_on_from(volume: FakeVolume, tmp_path: Path)
 def test_a_fault_there_ends_the_command(volume: FakeVolume, capsys: pytest.CaptureFixture[str]) -> None:
     """With what was said."""
     volume.kubectl_does("cat >/dev/null; echo 'command terminated with exit code 2' >&2; exit 2")
-    with pytest.raises(typer.Exit):
+    with transfer_fails():
         read_records(LOADER, "runs", ["digits-1"])
     assert "the reading of records failed: command terminated with exit code 2" in capsys.readouterr().err
 
@@ -173,6 +171,6 @@ def test_many_records_are_one_stream(
     runs = [f"digits-{number:010x}" for number in range(250)]
     for run in runs:
         make_finished(volume, run)
-    found = read_records(Loader("research", "loader-1", None), "runs", runs)
+    found = read_records(LOADER, "runs", runs)
     assert [*found] == runs
     assert calls.read_text() == "call\n"

@@ -5,12 +5,13 @@ import signal
 from pathlib import Path
 
 import pytest
-import typer
 
-from tests.unit.cli.volume import LOADER, FakeVolume, make_volume, write
+from tests.unit.cli.volume import LOADER, FakeVolume, make_volume, transfer_fails, write
+from trainstack.transfer.fetch import fetch
 from trainstack.transfer.local_files import PARTIAL
-from trainstack.transfer.pod_script import running
-from trainstack.transfer.upload import fetch, listing, upload
+from trainstack.transfer.pod_script import run_script
+from trainstack.transfer.upload import upload
+from trainstack.transfer.volume_files import list_files
 
 RUN = {"_SUCCESS": "{}", "logs/rank-0.log": "epoch 1/1\n", "result/model.pt": "weights", "run.json": "{}"}
 
@@ -80,7 +81,7 @@ def test_every_name_survives_both_ways(tmp_path: Path, monkeypatch: pytest.Monke
 
     target = tmp_path / "target"
     assert fetch(LOADER, "data", target).sent == len(names) + len(deep) + 3
-    assert {os.fsencode(name) for name in listing(LOADER, "data")} == {
+    assert {os.fsencode(name) for name in list_files(LOADER, "data")} == {
         name for name, content in contents(source).items() if content is not None
     }
     assert contents(target) == contents(source)
@@ -111,7 +112,7 @@ def test_a_folder_that_cannot_be_read_is_told(
         return real(path)
 
     monkeypatch.setattr(os, "scandir", scan)
-    with pytest.raises(typer.Exit):
+    with transfer_fails():
         upload(LOADER, source, "data")
     assert "closed" in capsys.readouterr().err
     monkeypatch.undo()
@@ -132,7 +133,7 @@ def test_what_cannot_be_sent_is_told_before_anything_is(
             odd.symlink_to(tmp_path)
         case _:
             os.mkfifo(odd)
-    with pytest.raises(typer.Exit):
+    with transfer_fails():
         upload(LOADER, source, "data")
     assert "'odd" in capsys.readouterr().err
     assert contents(volume.root) == {}
@@ -146,11 +147,11 @@ def test_the_name_of_unfinished_files_is_refused_before_anything_is_sent(
     names = {"file": PARTIAL, "folder": f"{PARTIAL}/a", "folder below": f"deep/{PARTIAL}/a"}
     places = {"name on the volume": f"data/{PARTIAL}", "folder on the volume": f"{PARTIAL}/data"}
     source = write(tmp_path / "source", {"good": "x", names.get(what, "also"): "y"})
-    with pytest.raises(typer.Exit):
+    with transfer_fails():
         upload(LOADER, source / "good" if what in places else source, places.get(what, "data"))
     said = capsys.readouterr().err
     assert f"{PARTIAL} is reserved" in said
-    assert "nothing is sent" in said
+    assert "nothing was sent" in said
     assert contents(volume.root) == {}
 
 
@@ -169,7 +170,7 @@ def test_what_earlier_uploads_left_under_that_name_is_listed_and_fetched(tmp_pat
     parts = (part, f"{part}.0a1b2c3d-12")
     write(folder / PARTIAL, dict.fromkeys(parts, "unfinished"))
     write(folder / "alone" / PARTIAL, {part: "unfinished"})
-    assert listing(LOADER, "data").keys() == names
+    assert list_files(LOADER, "data").keys() == names
     target = write(tmp_path / "target", {f"{PARTIAL}/of mine": "stays", f"{PARTIAL}/{part}": "unfinished"})
     assert fetch(LOADER, "data", target).sent == len(names)
     found = {path.relative_to(target).as_posix() for path in target.rglob("*") if path.is_file()}
@@ -190,7 +191,7 @@ def test_a_list_that_lacks_files_is_not_taken_for_all(
         "stat": 'case "$*" in *"wc -c"*) echo 3 > {0}/d; pod "$@"; rm -f {0}/d; exit;; esac; pod "$@"',
     }[program]
     volume.kubectl_does(lose.format(volume.root / "data", tmp_path))
-    with pytest.raises(typer.Exit):
+    with transfer_fails():
         fetch(LOADER, "data", tmp_path / "target")
     said = capsys.readouterr().err
     assert "is not verified: its files are counted as" in said
@@ -217,13 +218,13 @@ def test_what_says_done_comes_last(tmp_path: Path, volume: FakeVolume) -> None:
     write(volume.root / "run", RUN)
     target = tmp_path / "target"
     volume.giving('grep -v model | pod "$@"; exit 1')
-    with pytest.raises(typer.Exit):
+    with transfer_fails():
         fetch(LOADER, "run", target)
     assert (target / "run.json").exists()
     assert not (target / "_SUCCESS").exists()
 
     write(target, {"_SUCCESS": "{}"})
-    with pytest.raises(typer.Exit):
+    with transfer_fails():
         fetch(LOADER, "run", target)
     assert not (target / "_SUCCESS").exists()
 
@@ -243,8 +244,8 @@ def test_a_list_that_is_not_whole_is_not_used(
     """Whatever kubectl's exit code says."""
     write(volume.root / "run", RUN)
     volume.kubectl_does(script)
-    with pytest.raises(typer.Exit):
-        listing(LOADER, "run")
+    with transfer_fails():
+        list_files(LOADER, "run")
     said = capsys.readouterr().err
     assert "list of the volume's files in run" in said
     assert "run the same command again" in said
@@ -259,7 +260,7 @@ def test_a_file_that_goes_while_it_is_listed_is_no_fault(tmp_path: Path, monkeyp
     stat.write_text(f'#!/bin/sh\nrm -f {volume.root}/run/result/model.pt\nexec {real} "$@"\n')
     stat.chmod(0o755)
     write(volume.root / "run", RUN)
-    assert sorted(listing(LOADER, "run")) == ["_SUCCESS", "logs/rank-0.log", "run.json"]
+    assert sorted(list_files(LOADER, "run")) == ["_SUCCESS", "logs/rank-0.log", "run.json"]
 
 
 def test_a_folder_of_the_volume_that_cannot_be_listed_is_told(
@@ -273,14 +274,14 @@ def test_a_folder_of_the_volume_that_cannot_be_listed_is_told(
     find.write_text(f'#!/bin/sh\n{real} "$@"\necho "find: ./logs: Permission denied" >&2\nexit 1\n')
     find.chmod(0o755)
     write(volume.root / "run", RUN)
-    with pytest.raises(typer.Exit):
-        listing(LOADER, "run")
-    assert "not all of run on the volume can be listed: find: ./logs: Permission denied" in capsys.readouterr().err
+    with transfer_fails():
+        list_files(LOADER, "run")
+    assert "cannot list all of run on the volume: find: ./logs: Permission denied" in capsys.readouterr().err
 
 
 def test_a_folder_that_is_not_there_has_no_files(volume: FakeVolume) -> None:
     """Which is no fault."""
-    assert listing(LOADER, "nowhere") == {}
+    assert list_files(LOADER, "nowhere") == {}
 
 
 def test_a_broken_stream_ends_a_process_that_does_not_end(
@@ -289,9 +290,9 @@ def test_a_broken_stream_ends_a_process_that_does_not_end(
     """It is killed: it might wait for ever to say what nobody reads any more."""
     write(volume.root / "run", {"model.pt": "x" * 100_000})
     volume.giving(f'echo $$ > {tmp_path}/pid; pod "$@" | head -c 50000; exec >&-; exec sleep 1000')
-    with pytest.raises(typer.Exit):
+    with transfer_fails():
         fetch(LOADER, "run", tmp_path / "target")
-    assert "the fetch broke off" in capsys.readouterr().err
+    assert "the fetch was interrupted" in capsys.readouterr().err
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
@@ -299,7 +300,7 @@ def test_a_broken_stream_ends_a_process_that_does_not_end(
 def test_an_interrupted_command_leaves_no_process(volume: FakeVolume) -> None:
     """Ctrl-C, for one."""
     volume.kubectl_does("exec sleep 1000")
-    with pytest.raises(KeyboardInterrupt), running(LOADER, "fetch", "true", "run", given=b"") as script:
+    with pytest.raises(KeyboardInterrupt), run_script(LOADER, "fetch", "true", "run", stdin=b"") as script:
         raise KeyboardInterrupt
     assert script.process.returncode == -signal.SIGKILL
 
@@ -310,9 +311,9 @@ def test_an_upload_that_breaks_off_says_why(
     """In the words of kubectl."""
     source = write(tmp_path / "source", {"big": "x" * 1_000_000})
     volume.kubectl_does('case "$*" in *"-xf"*) echo lost connection >&2; exit 1;; esac; pod "$@"')
-    with pytest.raises(typer.Exit):
+    with transfer_fails():
         upload(LOADER, source, "data")
-    assert "the upload broke off: lost connection" in capsys.readouterr().err
+    assert "the upload was interrupted: lost connection" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -332,7 +333,7 @@ def test_names_of_files_in_messages_do_not_decide_what_the_end_means(
     source = write(tmp_path / "source", {"a": "x"})
     count = tmp_path / "tries"
     volume.kubectl_does(f"""case "$*" in *"-xf"*) echo >> {count}; printf '{words}\\n' >&2; exit 1;; esac; pod "$@\"""")
-    with pytest.raises(typer.Exit):
+    with transfer_fails():
         upload(LOADER, source, "data")
     assert len(count.read_text().splitlines()) == tries
 
@@ -349,7 +350,7 @@ def test_a_log_that_grows_meanwhile_is_told_apart(
     assert (tmp_path / "active" / "result" / "model.pt").read_text() == "weights"
 
     write(volume.root / "run", {"_SUCCESS": "{}"})
-    with pytest.raises(typer.Exit):
+    with transfer_fails():
         fetch(LOADER, "run", tmp_path / "finished")
     assert "finished run were written to" in capsys.readouterr().err
     assert not (tmp_path / "finished" / "_SUCCESS").exists()
@@ -361,9 +362,9 @@ def test_what_was_damaged_on_its_way_is_no_change(
     """Also of a run that is active."""
     write(volume.root / "data", {"a": "content"})
     volume.giving('pod "$@" | sed s/content/CONTENT/')
-    with pytest.raises(typer.Exit):
+    with transfer_fails():
         fetch(LOADER, "data", tmp_path / "target")
-    assert "are not what was sent, 'a' for one" in capsys.readouterr().err
+    assert "were damaged in transit, for example 'a'" in capsys.readouterr().err
 
 
 def test_nothing_lands_outside_the_target(
@@ -373,7 +374,7 @@ def test_nothing_lands_outside_the_target(
     write(volume.root / "data", {"out/a": "x"})
     (tmp_path / "target").mkdir()
     (tmp_path / "target" / "out").symlink_to(tmp_path)
-    with pytest.raises(typer.Exit):
+    with transfer_fails():
         fetch(LOADER, "data", tmp_path / "target")
     assert "outside" in capsys.readouterr().err
     assert not (tmp_path / "a").exists()
@@ -412,9 +413,9 @@ def test_a_file_for_a_folder_is_told_before_anything_is_sent(
     source = write(tmp_path / "source", {"a": "x", "c": "y"})
     write(volume.root, {there: "before"})
     before = contents(volume.root)
-    with pytest.raises(typer.Exit):
+    with transfer_fails():
         upload(LOADER, source, "data")
-    assert "nothing is sent" in capsys.readouterr().err
+    assert "nothing was sent" in capsys.readouterr().err
     assert contents(volume.root) == before
 
 
@@ -447,17 +448,17 @@ def test_a_file_that_cannot_be_read_is_told(
     close_to_reading(volume, "model.pt")
     if grows:
         volume.giving(f'echo more >> {run}/result/model.pt; pod "$@"')
-    with pytest.raises(typer.Exit):
+    with transfer_fails():
         fetch(LOADER, "run", tmp_path / "target")
-    assert "1 files in run on the volume cannot be read, 'result/model.pt' for one" in capsys.readouterr().err
+    assert "1 files in run on the volume cannot be read, for example 'result/model.pt'" in capsys.readouterr().err
     assert sorted(path.name for path in (tmp_path / "target").rglob("*") if path.is_file()) == [
         "rank-0.log",
         "run.json",
     ]
 
-    with pytest.raises(typer.Exit):
-        listing(LOADER, "run")
-    assert "cannot be read, 'result/model.pt' for one" in capsys.readouterr().err
+    with transfer_fails():
+        list_files(LOADER, "run")
+    assert "cannot be read, for example 'result/model.pt'" in capsys.readouterr().err
 
 
 def test_a_file_that_is_gone_meanwhile_is_no_fault(tmp_path: Path, volume: FakeVolume) -> None:
@@ -467,7 +468,7 @@ def test_a_file_that_is_gone_meanwhile_is_no_fault(tmp_path: Path, volume: FakeV
     volume.kubectl_does(f'case "$*" in *sha256sum*) rm -f {run}/result/model.pt;; esac; pod "$@"')
     assert fetch(LOADER, "run", tmp_path / "target").changed == ("result/model.pt",)
     write(run, RUN)
-    assert sorted(listing(LOADER, "run")) == ["_SUCCESS", "logs/rank-0.log", "run.json"]
+    assert sorted(list_files(LOADER, "run")) == ["_SUCCESS", "logs/rank-0.log", "run.json"]
 
 
 def test_one_file_is_not_put_where_a_folder_of_its_name_is(
@@ -477,7 +478,7 @@ def test_one_file_is_not_put_where_a_folder_of_its_name_is(
     source = write(tmp_path, {"a.pt": "weights"}) / "a.pt"
     write(volume.root, {"models/a.pt/inner": "before"})
     before = contents(volume.root)
-    with pytest.raises(typer.Exit):
+    with transfer_fails():
         upload(LOADER, source, "models")
     assert "'a.pt' is a file on one side and a folder on the other" in capsys.readouterr().err
     assert contents(volume.root) == before
@@ -488,7 +489,7 @@ def test_a_source_that_is_neither_file_nor_folder_is_told(
 ) -> None:
     """It is not sent as an empty file."""
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(typer.Exit):
+    with transfer_fails():
         upload(LOADER, tmp_path / "pipe", "data/")
     assert "pipe is neither a file nor a folder" in capsys.readouterr().err
     assert contents(volume.root) == {}

@@ -1,17 +1,29 @@
 """A volume without a cluster: a folder, and a kubectl that runs what `exec` is told on this machine."""
 
 import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from trainstack.cli.transfers import TerminalProgress
 from trainstack.transfer import loader as loader_module
-from trainstack.transfer import pod_script as remote_module
-from trainstack.transfer import retry as tries_module
+from trainstack.transfer import pod_script, retry
+from trainstack.transfer.errors import TransferError
 from trainstack.transfer.loader import Loader
 
-LOADER = Loader("research", "loader-1", None)
+LOADER = Loader("research", "loader-1", None, TerminalProgress())
+
+
+@contextmanager
+def transfer_fails() -> Iterator[None]:
+    """Expect a TransferError, and print its message as a command does."""
+    with pytest.raises(TransferError) as caught:
+        yield
+    print(f"error: {caught.value}", file=sys.stderr)
 
 
 _PROGRAMS = (
@@ -56,10 +68,10 @@ def make_volume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, image: str = "b
     volume = FakeVolume(tmp_path / "volume", programs, tmp_path / "kubectl")
     volume.root.mkdir()
     volume.kubectl_does('pod "$@"')
-    monkeypatch.setattr(remote_module, "_LAST_WORDS_SECONDS", 0.5)
-    monkeypatch.setattr(tries_module, "PAUSES_SECONDS", (0, 0))
+    monkeypatch.setattr(pod_script, "_STDERR_SECONDS", 0.5)
+    monkeypatch.setattr(retry, "PAUSES_SECONDS", (0, 0))
     monkeypatch.setattr(loader_module, "MOUNT", str(volume.root))
-    monkeypatch.setattr(loader_module, "command", lambda *words, context: [str(volume.kubectl), *words])
+    monkeypatch.setattr(loader_module, "kubectl_command", lambda *words, context: [str(volume.kubectl), *words])
     return volume
 
 
