@@ -19,6 +19,7 @@ _EXPECTED = (
     ("trainstack.dev.toolchain.errors", "ToolchainError"),
     ("trainstack.live.registry_credentials", "RegistryError"),
     ("trainstack.transfer.errors", "TransferError"),
+    ("trainstack.onboarding.project_files", "ProjectFilesError"),
     ("trainstack.dev.image_tools", "ImageToolError"),
 )
 """Errors whose text is written for people, by module and class."""

@@ -14,8 +14,7 @@ from trainstack.cli.local_registry import asking, local_registry
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.declared.declared import Declared
 from trainstack.dev.cluster.errors import ClusterError
-from trainstack.live.code_commits import resolve, revisions
-from trainstack.live.git_remote import GitError
+from trainstack.live.code_commits import GitError, resolve, revisions
 from trainstack.live.registry import Registries
 from trainstack.live.registry_credentials import RegistryError, read_credentials
 from trainstack.onboarding import project_files as staging

@@ -1,7 +1,7 @@
-"""What a registry has under an image's name, asked by the OCI distribution API.
+"""Read images from registries through the OCI distribution API.
 
-Source: https://github.com/opencontainers/distribution-spec/blob/main/spec.md and, for the token that registries want
-first, https://distribution.github.io/distribution/spec/auth/token/
+Source: https://github.com/opencontainers/distribution-spec/blob/main/spec.md and, for tokens,
+https://distribution.github.io/distribution/spec/auth/token/
 """
 
 import base64
@@ -16,8 +16,8 @@ from urllib.request import parse_http_list, parse_keqv_list
 
 import httpx
 
-from trainstack.dev.cluster.images.registry import DEFAULT_HOST, host, target
 from trainstack.live.registry_credentials import API_OF_DEFAULT_HOST, Credentials, RegistryError, credentials_for, trust
+from trainstack.runs.images.references import DEFAULT_HOST, host, target
 
 _INDEXES = (
     "application/vnd.oci.image.index.v1+json",
@@ -28,31 +28,29 @@ _MANIFESTS = (
     "application/vnd.docker.distribution.manifest.v2+json",
 )
 _ACCEPTED = (*_INDEXES, *_MANIFESTS)
-"""The list of an image for each kind of machine comes first: its digest serves nodes of every kind."""
+"""Indexes are preferred: the digest of a multi-platform image applies to nodes of any platform."""
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _TIMEOUT_SECONDS = 30.0
 
 
 class ImageMissingError(RegistryError):
-    """The registry answers, and does not have the image."""
+    """The registry does not have the image."""
 
 
 @dataclass(frozen=True)
 class ServedImage:
-    """An image as its registry has it."""
+    """An image in a registry."""
 
     digest: str
     size_bytes: int | None
-    """Of the compressed layers; None for an image of several platforms."""
+    """Of the compressed layers; None for a multi-platform image."""
     platforms: tuple[str, ...]
     """Such as `linux/amd64`."""
     created: datetime | None
-    """None where the image does not have it, and for an image of several platforms."""
+    """None if the image does not specify it, and for a multi-platform image."""
 
 
 class Registries:
-    """The registries that serve a cluster."""
-
     def __init__(
         self,
         credentials: Credentials,
@@ -61,10 +59,10 @@ class Registries:
         tls: ssl.SSLContext | None = None,
         timeout_seconds: float = _TIMEOUT_SECONDS,
     ) -> None:
-        """Ask each image's own registry over https; or `mirror`, an address with scheme, for all of them.
+        """Read each image from its own registry, or all images from `mirror`, an address with scheme.
 
-        `tls` is what the mirror demands: its own authority, a certificate of the client. Other registries are trusted
-        as the image tools trust them.
+        `tls` has the mirror's authority and the client's certificate. Other registries are trusted as the image tools
+        trust them.
         """
         self.mirror = mirror
         self.credentials = credentials
@@ -74,48 +72,50 @@ class Registries:
         self.clients: dict[str, httpx.Client] = {}
 
     def digest(self, reference: str) -> str:
-        """The digest, `sha256:…`, of what the reference names now. Raises RegistryError."""
-        answer = self._ask("HEAD", reference, "manifests")
-        if "Docker-Content-Digest" not in answer.headers:
-            answer = self._ask("GET", reference, "manifests")
-        return _digest(reference, answer)
+        """The current digest, `sha256:…`, of a reference. Raises RegistryError."""
+        response = self._request("HEAD", reference, "manifests")
+        if "Docker-Content-Digest" not in response.headers:
+            response = self._request("GET", reference, "manifests")
+        return _digest(reference, response)
 
     def describe(self, reference: str) -> ServedImage:
-        """What the registry has under the reference. Raises RegistryError."""
-        answer = self._ask("GET", reference, "manifests")
-        digest, body = _digest(reference, answer), _json(reference, answer)
+        """The image of a reference. Raises RegistryError."""
+        response = self._request("GET", reference, "manifests")
+        digest, body = _digest(reference, response), _json(reference, response)
         if "manifests" in body:
-            # Attestations are listed too, for a platform that is none.
-            entries = [one for one in body["manifests"] if one.get("platform", {}).get("os") not in (None, "unknown")]
+            # Attestations are listed with an unknown platform.
+            entries = [
+                entry for entry in body["manifests"] if entry.get("platform", {}).get("os", "unknown") != "unknown"
+            ]
             if len(entries) != 1:
-                return ServedImage(digest, None, tuple(sorted(_platform(one["platform"]) for one in entries)), None)
-            body = _json(reference, self._ask("GET", reference, "manifests", entries[0]["digest"]))
-        config = _json(reference, self._ask("GET", reference, "blobs", body["config"]["digest"]))
+                return ServedImage(digest, None, tuple(sorted(_platform(entry["platform"]) for entry in entries)), None)
+            body = _json(reference, self._request("GET", reference, "manifests", entries[0]["digest"]))
+        config = _json(reference, self._request("GET", reference, "blobs", body["config"]["digest"]))
         created = config.get("created")
         return ServedImage(
             digest,
             sum(layer["size"] for layer in body["layers"]),
             (_platform(config),) if "os" in config else (),
-            # More digits than Python reads are cut.
+            # Python parses at most six digits.
             datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", created)) if created else None,
         )
 
-    def _ask(self, method: str, reference: str, kind: str, digest: str | None = None) -> httpx.Response:
-        """The answer about what the reference names, or about a part of that image by its digest."""
+    def _request(self, method: str, reference: str, kind: str, digest: str | None = None) -> httpx.Response:
+        """Request a manifest or blob of the reference's repository, by default the manifest of the reference."""
         name, _, own_digest = reference.partition("@")
         place, registry = target(name), host(name)
         api = API_OF_DEFAULT_HOST if registry == DEFAULT_HOST else registry
         url = f"{self.mirror or f'https://{api}'}/v2/{place.repository}/{kind}/{digest or own_digest or place.tag}"
-        # A mirror is not whom the credentials were given for.
-        given = None if self.mirror else credentials_for(self.credentials, registry, place.repository)
+        # The credentials are not for a mirror.
+        login = None if self.mirror else credentials_for(self.credentials, registry, place.repository)
         try:
-            answer = self._client(api).request(method, url, auth=_Challenged(given))
+            response = self._client(api).request(method, url, auth=_Challenged(login))
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise RegistryError(
-                f"{reference}: {self.mirror or registry} does not answer ({error}); is it the right registry?"
+                f"{reference}: {self.mirror or registry} does not respond ({error}); check the name and the network"
             ) from None
-        _raise_for(answer.status_code, reference, self.mirror or registry, given[0] if given else "")
-        return answer
+        _raise_for(response.status_code, reference, self.mirror or registry, login[0] if login else "")
+        return response
 
     def _client(self, registry: str) -> httpx.Client:
         if registry not in self.clients:
@@ -129,20 +129,24 @@ class Registries:
         return self.clients[registry]
 
 
-def _digest(reference: str, answer: httpx.Response) -> str:
-    found = str(answer.headers.get("Docker-Content-Digest") or f"sha256:{hashlib.sha256(answer.content).hexdigest()}")
-    if not _DIGEST.fullmatch(found):
+def _digest(reference: str, response: httpx.Response) -> str:
+    header = response.headers.get("Docker-Content-Digest")
+    digest = str(header or f"sha256:{hashlib.sha256(response.content).hexdigest()}")
+    if not _DIGEST.fullmatch(digest):
         raise RegistryError(
-            f"{reference}: {answer.url.host} calls it {found!r}, which is no sha256 digest; ask its owner"
+            f"{reference}: {response.url.host} returned {digest!r}, which is not a sha256 digest; report it to the "
+            "registry's administrator"
         )
-    return found
+    return digest
 
 
-def _json(reference: str, answer: httpx.Response) -> dict[str, Any]:
+def _json(reference: str, response: httpx.Response) -> dict[str, Any]:
     try:
-        return dict(answer.json())
+        return dict(response.json())
     except (ValueError, TypeError):
-        raise RegistryError(f"{reference}: {answer.url.host} answers what is no JSON; is it a registry?") from None
+        raise RegistryError(
+            f"{reference}: {response.url.host} did not return JSON; check that it is a registry"
+        ) from None
 
 
 def _platform(body: Mapping[str, Any]) -> str:
@@ -154,31 +158,31 @@ def _raise_for(status: int, reference: str, registry: str, user: str) -> None:
         raise ImageMissingError(f"{reference}: {registry} has no such image; push it, or correct the name")
     if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
         raise RegistryError(
-            f"{reference}: {registry} does not let {user or 'you'} read it, if it has it; log in with `buildah login`, "
-            f"`podman login` or `docker login {registry}`, where no credential helper keeps the password"
+            f"{reference}: {registry} denies access to {user or 'anonymous users'}, or has no such image; log in with "
+            f"`buildah login`, `podman login` or `docker login {registry}`, without a credential helper"
         )
     if status != httpx.codes.OK:
-        raise RegistryError(f"{reference}: {registry} answers {status}; try again later")
+        raise RegistryError(f"{reference}: {registry} returned status {status}; try again later")
 
 
 class _Challenged(httpx.Auth):
-    """Answers a registry's challenge: with a token that it names the giver of, or with user and password."""
+    """Answer a registry's challenge with a token from the service that it names, or with user and password."""
 
     def __init__(self, credentials: tuple[str, str] | None) -> None:
         self.basic = None if credentials is None else _basic(*credentials)
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        answer = yield request
-        if answer.status_code != httpx.codes.UNAUTHORIZED:
+        response = yield request
+        if response.status_code != httpx.codes.UNAUTHORIZED:
             return
-        challenges = dict(_challenge(each) for each in answer.headers.get_list("WWW-Authenticate"))
+        challenges = dict(_challenge(header) for header in response.headers.get_list("WWW-Authenticate"))
         bearer = challenges.get("bearer", {})
-        # Nobody but who is asked over https, or without it from the start, is told a password.
+        # The password is sent over https only, unless the registry itself is read without it.
         if "realm" in bearer and httpx.URL(bearer["realm"]).scheme in ("https", request.url.scheme):
-            wanted = httpx.QueryParams({key: bearer[key] for key in ("service", "scope") if key in bearer})
+            params = httpx.QueryParams({key: bearer[key] for key in ("service", "scope") if key in bearer})
             headers = {"Authorization": self.basic} if self.basic else {}
-            given = yield httpx.Request("GET", bearer["realm"], params=wanted, headers=headers)
-            token = _token(given)
+            token_response = yield httpx.Request("GET", bearer["realm"], params=params, headers=headers)
+            token = _token(token_response)
             if token is not None:
                 request.headers["Authorization"] = f"Bearer {token}"
                 yield request
@@ -186,7 +190,7 @@ class _Challenged(httpx.Auth):
             request.headers["Authorization"] = self.basic
             yield request
 
-    # The token is in the body of the answer.
+    # The token is in the body.
     requires_response_body = True
 
 
@@ -196,15 +200,15 @@ def _basic(user: str, password: str) -> str:
 
 def _challenge(header: str) -> tuple[str, dict[str, str]]:
     scheme, _, parameters = header.partition(" ")
-    return scheme.lower(), parse_keqv_list([each for each in parse_http_list(parameters) if "=" in each])
+    return scheme.lower(), parse_keqv_list([item for item in parse_http_list(parameters) if "=" in item])
 
 
-def _token(answer: httpx.Response) -> str | None:
-    """The token of an answer; None where it gives none: the registry's refusal then stands."""
-    if answer.status_code != httpx.codes.OK:
+def _token(response: httpx.Response) -> str | None:
+    """The token; None if the service refuses it."""
+    if response.status_code != httpx.codes.OK:
         return None
     try:
-        body = answer.json()
+        body = response.json()
         return str(body.get("token") or body["access_token"])
     except (ValueError, KeyError, AttributeError):
         return None

@@ -1,4 +1,4 @@
-"""What this account may ask a registry with: the credentials and certificates that the image tools have.
+"""The credentials and certificates for registries, as configured for the image tools.
 
 Source: https://github.com/containers/image/blob/main/docs/containers-auth.json.5.md and
 https://github.com/containers/image/blob/main/docs/containers-certs.d.5.md
@@ -14,26 +14,26 @@ from typing import Any
 
 import httpx
 
-from trainstack.dev.cluster.images.registry import DEFAULT_HOST
+from trainstack.runs.images.references import DEFAULT_HOST
 
 Credentials = Mapping[str, tuple[str, str]]
-"""User and password by the registry's host, or by host and the beginning of a repository."""
+"""User and password by the registry's host, or by the host and a prefix of the repository."""
 
 API_OF_DEFAULT_HOST = "registry-1.docker.io"
 _KEYS_OF_DEFAULT_HOST = ("index.docker.io", API_OF_DEFAULT_HOST)
-"""What Docker calls its registry in the file of credentials."""
+"""The names of Docker's registry in credential files."""
 _VERSIONS = ("/v1", "/v2")
-"""What old keys of Docker end with."""
+"""Suffixes of old keys of Docker."""
 
 
 class RegistryError(Exception):
-    """An image that a registry does not give. The message has the image, the reason and the remedy."""
+    """An image cannot be read from its registry. The message gives the image, the reason and the remedy."""
 
 
 def read_credentials() -> Credentials:
-    """What `buildah login`, `podman login` and `docker login` have written, where no credential helper keeps it.
+    """Read what `buildah login`, `podman login` and `docker login` have stored without a credential helper.
 
-    The first file with an entry for a registry counts. Raises RegistryError.
+    The first file with an entry for a registry applies. Raises RegistryError.
     """
     found: dict[str, tuple[str, str]] = {}
     for file in credential_files():
@@ -42,9 +42,9 @@ def read_credentials() -> Credentials:
 
 
 def credential_files() -> list[Path]:
-    """The files with credentials in the order in which buildah and podman read them; docker reads the last alone."""
-    if given := os.environ.get("REGISTRY_AUTH_FILE"):
-        return [Path(given)]
+    """The credential files in the order in which buildah and podman read them; docker reads the last one only."""
+    if file := os.environ.get("REGISTRY_AUTH_FILE"):
+        return [Path(file)]
     runtime, home = os.environ.get("XDG_RUNTIME_DIR"), Path.home()
     return [
         Path(runtime, "containers") / "auth.json" if runtime else Path(f"/run/containers/{os.getuid()}/auth.json"),
@@ -54,21 +54,21 @@ def credential_files() -> list[Path]:
 
 
 def credentials_for(credentials: Credentials, registry: str, repository: str) -> tuple[str, str] | None:
-    """The most specific ones: of the repository, of what it begins with, or of the whole registry."""
+    """The most specific credentials: of the repository, of a prefix, or of the registry."""
     parts = [registry, *repository.split("/")]
     keys = ("/".join(parts[:count]) for count in range(len(parts), 0, -1))
     return next((credentials[key] for key in keys if key in credentials), None)
 
 
 def trust(registry: str) -> ssl.SSLContext:
-    """TLS settings of a client of the registry: public authorities, this machine's, and those of its `certs.d` folder.
+    """A client's TLS settings: public authorities, this machine's, and those in the registry's `certs.d` folder.
 
-    Raises RegistryError where a certificate cannot be read.
+    Raises RegistryError if a certificate cannot be read.
     """
     context = httpx.create_ssl_context()
     context.load_default_certs()
     folders = [folder / registry for folder in certificate_folders()]
-    # Not Path.is_dir, which raises where a folder above it may not be read.
+    # Unlike os.path.isdir, Path.is_dir raises if a parent folder cannot be read.
     folder = next((folder for folder in folders if os.path.isdir(folder)), None)  # noqa: PTH112
     try:
         for file in sorted(folder.iterdir()) if folder else ():
@@ -77,12 +77,12 @@ def trust(registry: str) -> ssl.SSLContext:
             if file.suffix == ".cert":
                 context.load_cert_chain(file, file.with_suffix(".key"))
     except (OSError, ssl.SSLError) as error:
-        raise RegistryError(f"{folder}: a certificate cannot be read ({error}); correct or remove it") from None
+        raise RegistryError(f"{folder}: cannot read a certificate ({error}); correct or delete it") from None
     return context
 
 
 def certificate_folders() -> list[Path]:
-    """Where buildah and podman look for a registry's certificates, by its host; docker in the last alone."""
+    """The folders of registries' certificates of buildah and podman; docker reads the last one only."""
     return [
         Path.home() / ".config" / "containers" / "certs.d",
         Path("/etc/containers/certs.d"),
@@ -93,12 +93,14 @@ def certificate_folders() -> list[Path]:
 def _entries(file: Path) -> Iterator[tuple[str, tuple[str, str]]]:
     try:
         auths: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")).get("auths", {})
-        # An entry with a token in place of a password is docker's own affair.
+        # Entries with a token instead of a password are for docker only.
         entries = [_entry(key, entry) for key, entry in auths.items() if "auth" in entry or "password" in entry]
     except FileNotFoundError:
         return
     except (OSError, ValueError, AttributeError, TypeError) as error:
-        raise RegistryError(f"{file}: cannot be read ({error}); correct it, or log in again") from None
+        raise RegistryError(
+            f"{file}: cannot read the credentials ({error}); correct the file, or log in again"
+        ) from None
     yield from entries
 
 

@@ -1,4 +1,4 @@
-"""Changing files of the project all or none: looked at before, checked, and only then written."""
+"""Change several files of the project or none: preview, check and write them."""
 
 import os
 import shutil
@@ -8,32 +8,35 @@ from contextlib import contextmanager
 from difflib import unified_diff
 from pathlib import Path
 
-from trainstack.cli.console import fail
 from trainstack.preflight.preflight import check
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.files import read_text
 from trainstack.settings.loading.load import Loaded, load_with_places
 
 
+class ProjectFilesError(Exception):
+    """Files of the project cannot be written. The message gives the path and the remedy."""
+
+
 def faults(root: Path, files: Mapping[str, str], stack: str) -> list[str]:
-    """What would be wrong with an environment if the project had these files, each by its name in the root."""
-    with _staged(root, files) as there:
+    """The errors of an environment if the project had these files, by their names in the root."""
+    with _staged(root, files) as folder:
         try:
-            loaded = load_with_places(there, stack)
+            loaded = load_with_places(folder, stack)
         except SettingsError as error:
-            return [str(each) for each in error.findings]
-        found = check(loaded.settings, there, loaded.places)
-    return [str(each) for each in found if each.stops]
+            return [str(finding) for finding in error.findings]
+        findings = check(loaded.settings, folder, loaded.places)
+    return [str(finding) for finding in findings if finding.stops]
 
 
 def load(root: Path, files: Mapping[str, str], stack: str) -> Loaded:
-    """An environment as it would load if the project had these files. Raises SettingsError."""
-    with _staged(root, files) as there:
-        return load_with_places(there, stack)
+    """Load an environment as if the project had these files. Raises SettingsError."""
+    with _staged(root, files) as folder:
+        return load_with_places(folder, stack)
 
 
 def diff(root: Path, files: Mapping[str, str]) -> str:
-    """The change as a unified diff; empty when every file is as it would be."""
+    """The change as a unified diff; empty if there is none."""
     parts: list[str] = []
     for name, text in files.items():
         path = root / name
@@ -44,14 +47,14 @@ def diff(root: Path, files: Mapping[str, str]) -> str:
 
 
 def write(root: Path, files: Mapping[str, str]) -> None:
-    """Write all of the files, or none: each is made beside its place and then renamed. Ends the command if it fails."""
+    """Write all files, or none if one cannot be written. Raises ProjectFilesError."""
     before = {name: (root / name).read_bytes() if (root / name).is_file() else None for name in files}
-    made: dict[str, Path] = {}
+    temporary_files: dict[str, Path] = {}
     renamed: list[str] = []
     try:
         for name, text in files.items():
-            made[name] = _beside(root / name, text)
-        for name, temporary in made.items():
+            temporary_files[name] = _write_temporary(root / name, text)
+        for name, temporary in temporary_files.items():
             temporary.replace(root / name)
             renamed.append(name)
     except OSError as error:
@@ -61,12 +64,16 @@ def write(root: Path, files: Mapping[str, str]) -> None:
                 (root / name).unlink()
             else:
                 (root / name).write_bytes(old)
-        for temporary in made.values():
+        for temporary in temporary_files.values():
             temporary.unlink(missing_ok=True)
-        fail(f"nothing is changed: {error.filename or root}: {error.strerror or error}; see that it can be written to")
+        raise ProjectFilesError(
+            f"nothing was changed: {error.filename or root}: {error.strerror or error}; make the path writable and run "
+            "the command again"
+        ) from None
 
 
-def _beside(path: Path, text: str) -> Path:
+def _write_temporary(path: Path, text: str) -> Path:
+    """Write a file in the same folder, with the mode of the file that it will replace."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     temporary = Path(name)
     try:
@@ -86,12 +93,12 @@ def _beside(path: Path, text: str) -> Path:
 
 @contextmanager
 def _staged(root: Path, files: Mapping[str, str]) -> Iterator[Path]:
-    """A folder that has all that the project has, but these files as given."""
+    """Yield a folder with the content of the project and these files."""
     with tempfile.TemporaryDirectory(prefix="trainstack-") as folder:
-        there = Path(folder)
+        copy = Path(folder)
         for entry in root.iterdir():
             if entry.name not in files:
-                (there / entry.name).symlink_to(entry)
+                (copy / entry.name).symlink_to(entry)
         for name, text in files.items():
-            (there / name).write_text(text, encoding="utf-8", newline="")
-        yield there
+            (copy / name).write_text(text, encoding="utf-8", newline="")
+        yield copy

@@ -1,9 +1,8 @@
-"""Reading a folder of states: its locks, and what a kill may have left unfinished. Nothing is written."""
+"""Read a folder backend of the engine: its locks, and files that a killed process may have left incomplete."""
 
 import gzip
 import json
 import os
-import socket
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -13,13 +12,13 @@ from urllib.parse import unquote, urlsplit
 from trainstack.lifecycle.recovery.files import Lock, StateFiles
 
 _PROJECT = "trainstack"
-"""As Pulumi.yaml names it: the engine's folder for the project's stacks."""
+"""The name in Pulumi.yaml, and of the engine's folder for the project's stacks."""
 _ENGINE = "pulumi"
-"""The name of the engine's process."""
+"""The engine's process name."""
 
 
 def state_folder(url: str) -> Path | None:
-    """The folder that a backend's URL names; None for a backend that is no folder."""
+    """The folder of a backend's URL; None for any other backend."""
     if not url.startswith("file://"):
         return None
     parts = urlsplit(url)
@@ -27,10 +26,9 @@ def state_folder(url: str) -> Path | None:
 
 
 def read_state_files(folder: Path, stack: str) -> StateFiles:
-    """The files of one stack. What is not there is nothing to tell of."""
     base = folder / ".pulumi"
     stacks = base / "stacks" / _PROJECT
-    # The engine takes the newest of the forms that there are (state.go, stackPath).
+    # The engine uses the newest of the existing forms (state.go, stackPath).
     forms = [file for end in ("", ".gz") if (file := stacks / f"{stack}.json{end}").is_file()]
     checkpoint = max(forms, key=lambda file: file.stat().st_mtime, default=None)
     unreadable = checkpoint is not None and _json(checkpoint) is None
@@ -47,7 +45,7 @@ def read_state_files(folder: Path, stack: str) -> StateFiles:
 
 
 def _json(file: Path) -> Any:
-    """None where it is not there, or cannot be read."""
+    """The file's content; None if it is missing or invalid."""
     try:
         data = file.read_bytes()
         return json.loads(gzip.decompress(data) if file.name.removesuffix(".bak").endswith(".gz") else data)
@@ -57,29 +55,29 @@ def _json(file: Path) -> Any:
 
 def _locks(folder: Path) -> Iterator[Lock]:
     for file in sorted(folder.glob("*")) if folder.is_dir() else ():
-        told = _json(file)
+        lock = _json(file)
         if file.suffix == ".attrs" or not file.is_file():
             continue
         try:
-            pid, since = int(told["pid"]), datetime.fromisoformat(told["timestamp"])
-            alive = _alive(pid) if told["hostname"] == socket.gethostname() else None
-            yield Lock(str(file), pid, told["username"], told["hostname"], since, alive)
+            pid, since = int(lock["pid"]), datetime.fromisoformat(lock["timestamp"])
+            alive = _alive(pid) if lock["hostname"] == os.uname().nodename else None
+            yield Lock(str(file), pid, lock["username"], lock["hostname"], since, alive)
         except (KeyError, TypeError, ValueError):
             yield Lock(str(file))
 
 
 def _alive(pid: int) -> bool:
-    """Whether an engine of that number runs: of another program the number alone is the same."""
+    """Whether the process is a running engine: another program may have the same PID."""
     try:
-        # The state follows the name, which stands in parentheses and may hold any.
+        # The state follows the name, which is in parentheses and may contain any character.
         name, _, rest = Path(f"/proc/{pid}/stat").read_text().partition("(")[2].rpartition(")")
     except OSError:
-        return _answers(pid)
+        return _exists(pid)
     return name == _ENGINE and rest.split()[0] != "Z"
 
 
-def _answers(pid: int) -> bool:
-    """The same where /proc does not tell: any process of that number counts."""
+def _exists(pid: int) -> bool:
+    """Whether any process has the PID; used without /proc."""
     try:
         os.kill(pid, 0)
     except PermissionError:

@@ -15,39 +15,10 @@ from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.images import layout
 from trainstack.dev.cluster.images.layout import Blob
 from trainstack.dev.cluster.registry_access import RegistryAccess
+from trainstack.runs.images.references import Target, target
 
 TIMEOUT_SECONDS = 120.0
 """A registry that says nothing for so long hangs; it hashes 300 MB in a few seconds."""
-DEFAULT_HOST = "docker.io"
-
-
-@dataclass(frozen=True)
-class Target:
-    """Where a registry keeps an image: the path that a mirror of every host is asked for."""
-
-    repository: str
-    tag: str
-
-
-def target(name: str) -> Target:
-    """Place of an image name in a registry that stands in for all hosts.
-
-    `busybox` is `library/busybox:latest`, `registry.k8s.io/kueue/kueue:v0.15.2` is `kueue/kueue:v0.15.2`.
-    Raises ClusterError for a name with a digest: what is pushed has a digest of its own.
-    """
-    if "@" in name:
-        raise ClusterError(f"{name}: an image cannot be served under a digest of another; give a tag")
-    registry = host(name)
-    repository, colon, tag = name.removeprefix(f"{registry}/").partition(":")
-    if registry == DEFAULT_HOST and "/" not in repository:
-        repository = f"library/{repository}"
-    return Target(repository, tag if colon else "latest")
-
-
-def host(name: str) -> str:
-    """The host, with port, that an image name is of; DEFAULT_HOST where it names none."""
-    first, slash, _ = name.partition("/")
-    return first if slash and ("." in first or ":" in first or first == "localhost") else DEFAULT_HOST
 
 
 @dataclass(frozen=True)
