@@ -10,10 +10,9 @@ from pathlib import Path, PurePosixPath
 
 from trainstack.transfer.errors import BrokenConnectionError, TransferError
 from trainstack.transfer.frames import END, FUNCTIONS, Frames, encode_names
-from trainstack.transfer.loader import Loader
 from trainstack.transfer.local_files import SMALL, Stat, changed_error, path_inside, stat
 from trainstack.transfer.pod_script import run_script
-from trainstack.transfer.progress import Advance
+from trainstack.transfer.retry import Transfer
 
 _BLOCK_BYTES = 1 << 20
 _TAKE = f'{FUNCTIONS}\nmkdir -p "$1" && cd "$1" && tar -xf - && {END}'
@@ -35,19 +34,14 @@ if [ $# -gt 0 ]; then give "$@"; fi
 
 
 def send(
-    loader: Loader,
-    folder: str,
-    files: Mapping[str, Stat],
-    paths: Mapping[str, Path],
-    folders: Iterable[str],
-    advance: Advance,
+    transfer: Transfer, folder: str, files: Mapping[str, Stat], paths: Mapping[str, Path], folders: Iterable[str]
 ) -> dict[str, str]:
     """Send files and folders; return the sha256 of each file as sent.
 
     Raises TransferError if a file changes meanwhile, and BrokenConnectionError.
     """
     digests = {}
-    with run_script(loader, "upload", _TAKE, folder) as script:
+    with run_script(transfer.loader, "upload", _TAKE, folder) as script:
         archive = script.stdin
         for name in folders:
             archive.write(_header(name, tarfile.DIRTYPE, 0o755, 0, time.time()))
@@ -63,7 +57,7 @@ def send(
             if left or stat(path) != expected:
                 raise changed_error(path)
             archive.write(bytes(-expected.size % tarfile.BLOCKSIZE))
-            advance(expected.size)
+            transfer.add_sent(expected.size)
             digests[name] = digest.hexdigest()
         archive.write(bytes(2 * tarfile.BLOCKSIZE))
         archive.close()
@@ -72,7 +66,7 @@ def send(
     return digests
 
 
-def receive(loader: Loader, folder: str, target: Path, partial: Path, names: Collection[str], advance: Advance) -> None:
+def receive(transfer: Transfer, folder: str, target: Path, partial: Path, names: Collection[str]) -> None:
     """Fetch files of the volume; `partial` holds the file that is being written.
 
     Raises TransferError, BrokenConnectionError and OSError.
@@ -82,13 +76,13 @@ def receive(loader: Loader, folder: str, target: Path, partial: Path, names: Col
     requested = frozenset(names)
     partial.mkdir(parents=True, exist_ok=True)
     with (
-        run_script(loader, "fetch", _GIVE, folder, stdin=stdin) as script,
+        run_script(transfer.loader, "fetch", _GIVE, folder, stdin=stdin) as script,
         # Zeros separate the archives.
         tarfile.open(fileobj=script.stdout, mode="r|", ignore_zeros=True) as archive,
     ):
         for member in archive:
             _extract(archive, member, target, partial / SMALL, requested)
-            advance(member.size)
+            transfer.add_sent(member.size)
 
 
 def _header(name: str, kind: bytes, mode: int, size: int, mtime: float) -> bytes:

@@ -8,16 +8,15 @@ before it writes to it, so that others do not find it, and renames it back after
 import hashlib
 import os
 import re
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import IO
 
 from trainstack.transfer.errors import BrokenConnectionError
 from trainstack.transfer.frames import END, FUNCTIONS, Frames, encode_names
-from trainstack.transfer.loader import Loader
 from trainstack.transfer.local_files import PARTIAL, Stat, changed_error, path_inside, stat
 from trainstack.transfer.pod_script import KILLED, PodScript, run_script
+from trainstack.transfer.retry import Transfer
 
 BIG = 64 << 20
 """The minimum size, in bytes, of files that are sent in chunks; a smaller file is sent again as a whole."""
@@ -34,7 +33,7 @@ _LOOP = f"""{FUNCTIONS}
 for chunk; do :; done
 next() {{ count=$(($2 - $1)); if [ $count -gt $chunk ]; then count=$chunk; fi; }}
 read_() {{ dd if="$1" bs=1M iflag=skip_bytes,count_bytes,fullblock skip="$2" count="$3" status=none; }}
-sum() {{ told=$(read_ "$@" | sha256sum); frame sum "${{told%% *}}"; }}
+sum() {{ line=$(read_ "$@" | sha256sum); frame sum "${{line%% *}}"; }}
 set -e
 cd "$1"
 """
@@ -61,8 +60,8 @@ _CLAIM = f"""{_LOOP}
 if ! cd {PARTIAL} 2>/dev/null; then {END}; exit; fi
 name=$3.$4
 keep() {{ touch -c "$name"; }}
-for each in "$3" "$3.${{4%-*}}"-* $(find . -name "$3.*" -mmin +{_IDLE_MINUTES}); do
-  if [ -f "$each" ] && touch -c "$each" && mv "$each" "$name" 2>/dev/null; then break; fi
+for part in "$3" "$3.${{4%-*}}"-* $(find . -name "$3.*" -mmin +{_IDLE_MINUTES}); do
+  if [ -f "$part" ] && touch -c "$part" && mv "$part" "$name" 2>/dev/null; then break; fi
 done
 {_SUMS}"""
 # While a chunk arrives, the previous one is read back and hashed. `whole` is the sender's confirmation that all digests
@@ -76,28 +75,28 @@ read_name
 if [ "$offset" = 0 ]; then : > "$part"; fi
 truncate -c -s "$offset" "$part"
 inode=$(stat -c %i "$part") || exit {KILLED}
-ours() {{ if [ "$(stat -c %i "$part" 2>/dev/null)" != "$inode" ]; then exit {KILLED}; fi; }}
+ensure_owned() {{ if [ "$(stat -c %i "$part" 2>/dev/null)" != "$inode" ]; then exit {KILLED}; fi; }}
 trap 'if [ -f "$part" ] && [ ! -e "$free" ]; then mv "$part" "$free"; fi' EXIT
 while [ "$offset" -lt "$size" ]; do
   next "$offset" "$size"
-  ours
+  ensure_owned
   dd of="$part" bs=1M iflag=count_bytes,fullblock oflag=seek_bytes count=$count seek="$offset" conv=notrunc status=none
   wait
   sum "$part" "$offset" $count &
   offset=$((offset + count))
-  ours
+  ensure_owned
   if [ "$(stat -c %s "$part")" -lt "$offset" ]; then exit {KILLED}; fi
 done
 wait
-IFS= read -r said || true
-if [ "$said" != whole ]; then exit {KILLED}; fi
+IFS= read -r confirmation || true
+if [ "$confirmation" != whole ]; then exit {KILLED}; fi
 mkdir -p "${{name%/*}}"
 if [ -h "$name" ]; then rm -f "$name"; fi
 if [ -d "$name" ]; then echo "$name is a folder on the volume, so no file can be" >&2; exit 1; fi
-ours
+ensure_owned
 touch -d "@$time" "$part"
 mv -f "$part" "$name"
-for each in "${{free%-*}}"-*; do case $each in */*.*) ;; *) rm -f "$each";; esac; done
+for old in "${{free%-*}}"-*; do case $old in */*.*) ;; *) rm -f "$old";; esac; done
 find {PARTIAL} -name "${{4%-*}}-*" -mmin +{_IDLE_MINUTES} -exec rm -f {{}} + 2>/dev/null || true
 rmdir {PARTIAL} 2>/dev/null || true
 {END}
@@ -120,20 +119,6 @@ wait
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class Meter:
-    """Callbacks for the progress of a file."""
-
-    compared: Callable[[int], None]
-    """Receives the size of a chunk that is already complete and equal."""
-    resumed: Callable[[int], None]
-    """Receives the offset at which the file is resumed."""
-    sent: Callable[[int], None]
-    """Receives the number of bytes that passed through the connection."""
-    reached: Callable[[str, int], None]
-    """Receives the file's name and the offset up to which it is verified."""
-
-
 def part_name(name: str, state: Stat) -> str:
     digests = hashlib.sha256(os.fsencode(name)), hashlib.sha256(f"{state.size} {state.stamp}".encode())
     return "-".join(digest.hexdigest()[:32] for digest in digests)
@@ -145,7 +130,7 @@ def has_part(name: str, state: Stat, parts: Collection[str]) -> bool:
     return any(part == path or part.startswith(f"{path}.") for part in parts)
 
 
-def claim_part(loader: Loader, path: Path, folder: str, name: str, state: Stat, owner: str, meter: Meter) -> int:
+def claim_part(transfer: Transfer, path: Path, folder: str, name: str, state: Stat, owner: str) -> int:
     """Rename the volume's part of a file for an owner; return the number of leading bytes that equal the local file.
 
     `owner` is the id of the command, a dash, and the number of its attempt. Only the owner writes to the part.
@@ -155,21 +140,19 @@ def claim_part(loader: Loader, path: Path, folder: str, name: str, state: Stat, 
     arguments = (str(state.size), part_name(name, state), owner, str(CHUNK))
     with (
         path.open("rb") as file,
-        run_script(loader, _CHECK_OPERATION, _CLAIM, folder, *arguments, stdin=b"") as script,
+        run_script(transfer.loader, _CHECK_OPERATION, _CLAIM, folder, *arguments, stdin=b"") as script,
     ):
-        return _equal_bytes(file, script, state.size, meter)
+        return _equal_bytes(transfer, file, script, state.size)
 
 
-def send(
-    loader: Loader, path: Path, folder: str, name: str, state: Stat, owner: str, offset: int, meter: Meter
-) -> None:
+def send(transfer: Transfer, path: Path, folder: str, name: str, state: Stat, owner: str, offset: int) -> None:
     """Send a file from an offset; the volume renames the owner's part to `name` when all chunks are verified.
 
     Raises TransferError if the file changes meanwhile, and BrokenConnectionError.
     """
     modified = str(int(path.stat().st_mtime))
     arguments = (str(state.size), str(offset), part_name(name, state), owner, modified, str(CHUNK))
-    with path.open("rb") as file, run_script(loader, "upload", _TAKE, folder, *arguments) as script:
+    with path.open("rb") as file, run_script(transfer.loader, "upload", _TAKE, folder, *arguments) as script:
         file.seek(offset)
         stdin, frames = script.stdin, Frames(script.stdout, "response to the upload")
         stdin.write(encode_names([f"./{name}"]))
@@ -179,11 +162,11 @@ def send(
             for data in _blocks(file, count):
                 digest.update(data)
                 stdin.write(data)
-                meter.sent(len(data))
+                transfer.add_sent(len(data))
             stdin.flush()
             if expected:
                 _expect_digest(frames, expected, name)
-                meter.reached(name, offset)
+                transfer.add_reached(name, offset)
             expected, offset = digest.hexdigest(), offset + count
         if expected:
             _expect_digest(frames, expected, name)
@@ -195,7 +178,7 @@ def send(
             raise BrokenConnectionError(f"the loader sent {frame} after the last chunk")
 
 
-def receive(loader: Loader, folder: str, target: Path, partial: Path, name: str, state: Stat, meter: Meter) -> None:
+def receive(transfer: Transfer, folder: str, target: Path, partial: Path, name: str, state: Stat) -> None:
     """Fetch a file of the volume; `partial` holds its part until the file is complete.
 
     Raises TransferError, BrokenConnectionError and OSError.
@@ -209,11 +192,14 @@ def receive(loader: Loader, folder: str, target: Path, partial: Path, name: str,
         end = present if present == state.size else present // CHUNK * CHUNK
         with (
             part.open("rb") as file,
-            run_script(loader, _CHECK_OPERATION, _CHECK, folder, str(end), str(CHUNK), stdin=stdin) as script,
+            run_script(transfer.loader, _CHECK_OPERATION, _CHECK, folder, str(end), str(CHUNK), stdin=stdin) as script,
         ):
-            offset = _equal_bytes(file, script, state.size, meter)
+            offset = _equal_bytes(transfer, file, script, state.size)
     arguments = (str(state.size), str(offset), str(CHUNK))
-    with part.open("r+b") as file, run_script(loader, "fetch", _GIVE, folder, *arguments, stdin=stdin) as script:
+    with (
+        part.open("r+b") as file,
+        run_script(transfer.loader, "fetch", _GIVE, folder, *arguments, stdin=stdin) as script,
+    ):
         file.seek(offset)
         digests = []
         for count in _chunk_sizes(offset, state.size):
@@ -221,10 +207,10 @@ def receive(loader: Loader, folder: str, target: Path, partial: Path, name: str,
             for data in _blocks(script.stdout, count):
                 digest.update(data)
                 file.write(data)
-                meter.sent(len(data))
+                transfer.add_sent(len(data))
             digests.append(digest.hexdigest())
             offset += count
-            meter.reached(name, offset)
+            transfer.add_reached(name, offset)
         file.truncate()
         # stderr is complete when kubectl exits.
         script.process.wait()
@@ -260,13 +246,13 @@ def _damaged_error(name: str) -> BrokenConnectionError:
     return BrokenConnectionError(f"a chunk of {name!r} was damaged in transit")
 
 
-def _equal_bytes(file: IO[bytes], script: PodScript, size: int, meter: Meter) -> int:
+def _equal_bytes(transfer: Transfer, file: IO[bytes], script: PodScript, size: int) -> int:
     """The number of leading bytes of a local file whose chunks have the digests that the loader sends."""
     offset = 0
     for count, frame in zip(_chunk_sizes(0, size), Frames(script.stdout, _CHECK_OPERATION), strict=False):
         if ["sum", hashlib.sha256(file.read(count)).hexdigest()] != frame:
             break
         offset += count
-        meter.compared(count)
-    meter.resumed(offset)
+        transfer.advance(count)
+    transfer.add_resumed(offset)
     return offset

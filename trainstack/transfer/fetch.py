@@ -11,7 +11,7 @@ from trainstack.transfer.errors import TransferError
 from trainstack.transfer.folder_lock import locked
 from trainstack.transfer.loader import Loader
 from trainstack.transfer.local_files import Stat, Tree, discard_parts, local_digests, partial_folder, path_inside
-from trainstack.transfer.retry import Transfer, TransferResult, retried
+from trainstack.transfer.retry import Transfer, TransferResult
 from trainstack.transfer.volume_files import (
     damaged_error,
     differing,
@@ -41,7 +41,7 @@ def fetch(loader: Loader, path: str, target: Path | None = None) -> TransferResu
     try:
         with ExitStack() as stack:
             transfer = _Fetch(loader=loader, path=path, target=target, stack=stack)
-            return retried(loader, transfer.attempt, lambda: transfer.verified_total)
+            return transfer.run()
     except OSError as error:
         remedy = "free some space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "fix the cause"
         raise TransferError(f"{error}. Complete files are kept; {remedy}, and run the same command again") from error
@@ -69,7 +69,6 @@ class _Fetch(Transfer):
     warned: bool = False
 
     def attempt(self) -> TransferResult:
-        """Fetch the missing files. Raises TransferError, BrokenConnectionError and OSError."""
         tree = self._tree()
         target = self.target or Path("" if tree.kind == "file" else PurePosixPath(self.path).name)
         if self._lock(target):
@@ -131,14 +130,13 @@ class _Fetch(Transfer):
         # A small file without a digest was deleted meanwhile, or cannot be read.
         small = {name: digests[name] for name, state in files.items() if state.size < chunks.BIG and name in digests}
         big = {name: state for name, state in files.items() if state.size >= chunks.BIG}
-        partial, progress = partial_folder(target, tree), self.loader.progress
-        with progress.bar(f"fetching {len(files)} files", sum(state.size for state in files.values())) as advance:
-            meter = self.meter(advance)
+        partial = partial_folder(target, tree)
+        with self.bar(f"fetching {len(files)} files", files):
             if small:
-                archive.receive(self.loader, folder, target, partial, small, meter.sent)
+                archive.receive(self, folder, target, partial, small)
             for name, state in big.items():
-                chunks.receive(self.loader, folder, target, partial, name, state, meter)
-        wrong = differing(small, local_digests({name: target / name for name in small}, progress))
+                chunks.receive(self, folder, target, partial, name, state)
+        wrong = differing(small, local_digests({name: target / name for name in small}, self.loader.progress))
         without_digest = [name for name in files if name not in small and name not in big]
         suspect = [*wrong, *big, *without_digest]
         now = volume_tree(self.loader, self.path).files if suspect else {}

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, cast
 
 from trainstack.transfer.errors import BrokenConnectionError, TransferError
 from trainstack.transfer.loader import Loader
@@ -34,20 +34,10 @@ class PodScript:
     """A script that runs in a loader's pod."""
 
     process: "subprocess.Popen[bytes]"
+    stdin: IO[bytes]
+    stdout: IO[bytes]
     stderr: IO[bytes]
     """A temporary file."""
-
-    @property
-    def stdin(self) -> IO[bytes]:
-        if self.process.stdin is None:
-            raise AssertionError
-        return self.process.stdin
-
-    @property
-    def stdout(self) -> IO[bytes]:
-        if self.process.stdout is None:
-            raise AssertionError
-        return self.process.stdout
 
 
 @contextmanager
@@ -56,8 +46,8 @@ def run_script(
 ) -> Iterator[PodScript]:
     """Run a script in the loader's pod; its $1 is the path of a folder of the volume, followed by the arguments.
 
-    If `stdin` is None, the block writes the script's input. The rest of the script's output is discarded after the
-    block. If the block fails, the script is killed: it may wait forever to write output that is not read.
+    Without `stdin`, the block writes the script's input. The rest of the script's output is discarded after the block.
+    If the block fails, the script is killed: it may wait forever to write output that is not read.
 
     Raises TransferError if the script failed, and BrokenConnectionError.
     """
@@ -72,13 +62,12 @@ def run_script(
             stderr=stderr,
             pipesize=_BLOCK_BYTES,
         )
-        pod_script = PodScript(process=process, stderr=stderr)
+        stdin_stream, stdout = process.stdin or stdin_file, cast("IO[bytes]", process.stdout)
         broken = ""
         try:
-            yield pod_script
-            if process.stdin:
-                process.stdin.close()
-            while pod_script.stdout.read(_BLOCK_BYTES):
+            yield PodScript(process=process, stdin=stdin_stream, stdout=stdout, stderr=stderr)
+            stdin_stream.close()
+            while stdout.read(_BLOCK_BYTES):
                 pass
         except (tarfile.TarError, BrokenPipeError, BrokenConnectionError) as error:
             broken = "kubectl stopped reading" if isinstance(error, BrokenPipeError) else str(error)
@@ -89,9 +78,9 @@ def run_script(
             process.kill()
             raise
         finally:
-            for pipe in filter(None, (process.stdin, process.stdout)):
+            for stream in (stdin_stream, stdout):
                 with suppress(OSError):
-                    pipe.close()
+                    stream.close()
             process.wait()
         if process.returncode or broken:
             stderr.seek(0)

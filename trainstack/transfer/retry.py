@@ -1,11 +1,11 @@
-"""The attempts of a transfer: each resumes where the previous one was interrupted, as long as they make progress."""
+"""A transfer's state across its attempts: each resumes where the previous one was interrupted."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from trainstack.transfer.chunks import Meter
 from trainstack.transfer.errors import BrokenConnectionError, TransferError
 from trainstack.transfer.loader import Loader
 from trainstack.transfer.local_files import Stat
@@ -24,7 +24,6 @@ class TransferResult:
     where: str = ""
     """The folder of the files, on the volume or on this machine."""
     files: int = 0
-    """The number of all files."""
     sent: int = 0
     """The number of files that were transferred."""
     sent_bytes: int = 0
@@ -67,25 +66,33 @@ class Transfer:
     """Files that any attempt had to transfer."""
     reached: dict[str, int] = field(default_factory=dict)
     """The highest verified offset of each large file: restarting a file that is being written is not progress."""
+    advance: Advance = lambda _: None
+    """Moves the current progress bar."""
+    first_attempt: bool = True
 
-    @property
-    def verified_total(self) -> int:
-        """Grows whenever another file or chunk is verified."""
-        return len({name for name, _ in self.verified}) + sum(self.reached.values())
+    def attempt(self) -> TransferResult:
+        """Transfer the missing files. Raises TransferError, BrokenConnectionError and OSError."""
+        raise NotImplementedError
 
-    def meter(self, advance: Advance) -> Meter:
-        """Callbacks that update the result and a progress bar."""
-        first_attempt = not self.result.sent_bytes
+    def run(self) -> TransferResult:
+        return retried(
+            self.loader, self.attempt, lambda: len({name for name, _ in self.verified}) + sum(self.reached.values())
+        )
 
-        def sent(size: int) -> None:
-            self.result.sent_bytes += size
-            advance(size)
+    @contextmanager
+    def bar(self, description: str, files: Mapping[str, Stat]) -> Iterator[None]:
+        """Show a progress bar over files."""
+        self.first_attempt = not self.result.sent_bytes
+        with self.loader.progress.bar(description, sum(state.size for state in files.values())) as self.advance:
+            yield
 
-        def resumed(size: int) -> None:
-            # A later attempt resumes what this command has sent.
-            self.result.resumed_bytes += size if first_attempt else 0
+    def add_sent(self, size: int) -> None:
+        self.result.sent_bytes += size
+        self.advance(size)
 
-        def reached(name: str, offset: int) -> None:
-            self.reached[name] = max(offset, self.reached.get(name, 0))
+    def add_resumed(self, size: int) -> None:
+        # A later attempt resumes what this command has sent.
+        self.result.resumed_bytes += size if self.first_attempt else 0
 
-        return Meter(compared=advance, resumed=resumed, sent=sent, reached=reached)
+    def add_reached(self, name: str, offset: int) -> None:
+        self.reached[name] = max(offset, self.reached.get(name, 0))

@@ -5,8 +5,9 @@ A data loader's pod reads them, so the trials' pods and objects are not required
 
 import base64
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from trainstack.transfer.errors import BrokenConnectionError, TransferError
@@ -97,24 +98,18 @@ class Record:
     If the trial has metrics and logs were not requested: the end of the newest log, or "" once it is finished."""
 
 
-@dataclass
-class _Parts:
-    finished: bool
-    attempts: int
-    texts: dict[str, str] = field(default_factory=dict)
-    logs: list[str] = field(default_factory=list)
-
-    def record(self) -> Record:
-        facts = _json_object(self.texts.get("facts", ""))
-        return Record(
-            finished=self.finished,
-            attempts=int(facts.get("attempts") or 1) if self.finished else self.attempts,
-            facts=facts,
-            metrics=self.texts.get("metrics", ""),
-            failure=_json_object(self.texts.get("failure", "")),
-            last_lines=() if self.finished or not self.logs else last_lines(self.logs[-1]),
-            log="\n".join(self.logs),
-        )
+def _record(state: str, attempts: int, texts: Mapping[str, Sequence[str]]) -> Record:
+    finished, logs = state == "finished", texts.get("log", ())
+    facts = _json_object(texts.get("facts", ()))
+    return Record(
+        finished=finished,
+        attempts=int(facts.get("attempts") or 1) if finished else attempts,
+        facts=facts,
+        metrics="".join(texts.get("metrics", ())),
+        failure=_json_object(texts.get("failure", ())),
+        last_lines=() if finished or not logs else last_lines(logs[-1]),
+        log="\n".join(logs),
+    )
 
 
 def last_lines(log: str) -> tuple[str, ...]:
@@ -125,7 +120,7 @@ def last_lines(log: str) -> tuple[str, ...]:
 
 
 def read_records(loader: Loader, folder: str, run_ids: Sequence[str], *, with_logs: bool = False) -> dict[str, Record]:
-    """Read the existing records of these runs in a folder of the volume; return them by run id.
+    """Read the runs' existing records in a folder of the volume; return them by run id.
 
     `with_logs` requests the logs of trials that have metrics too. Raises TransferError.
     """
@@ -154,20 +149,22 @@ def _read(
     logs = "logs" if with_logs else ""
     with run_script(loader, operation, _READ, folder, logs, stdin=encode_names(run_ids)) as script:
         frames = Frames(script.stdout, operation)
-        run_id, parts = "", _Parts(finished=False, attempts=0)
+        run_id = state = ""
+        attempts, texts = 0, defaultdict[str, list[str]](list)
+
+        def complete() -> None:
+            if run_id:
+                records[run_id] = _record(state, attempts, texts)
+                advance(1)
+
         for frame in frames:
             match frame:
-                case ["finished" | "begun" as state, name, attempts]:
-                    if run_id:
-                        records[run_id] = parts.record()
-                        advance(1)
-                    run_id, parts = name, _Parts(finished=state == "finished", attempts=int(attempts))
+                case ["finished" | "begun", _, count]:
+                    complete()
+                    state, run_id = frame[:2]
+                    attempts, texts = int(count), defaultdict(list)
                 case [kind, content, "0"]:
-                    text = base64.b64decode(content).decode(errors="replace")
-                    if kind == "log":
-                        parts.logs.append(text)
-                    else:
-                        parts.texts[kind] = text
+                    texts[kind].append(base64.b64decode(content).decode(errors="replace"))
                 case _:
                     raise TransferError(
                         f"a file of {folder}/{run_id} on the volume cannot be read: {frame[0]} {frame[-1]}. Make it "
@@ -175,14 +172,12 @@ def _read(
                     )
         if frames.end != [str(len(run_ids))]:
             raise BrokenConnectionError(f"the {operation} ended after {frames.end} of {len(run_ids)} run ids")
-        if run_id:
-            records[run_id] = parts.record()
-            advance(1)
+        complete()
 
 
-def _json_object(text: str) -> dict[str, Any]:
+def _json_object(texts: Sequence[str]) -> dict[str, Any]:
     try:
-        value = json.loads(text)
+        value = json.loads("".join(texts))
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}

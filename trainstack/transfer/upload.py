@@ -14,7 +14,7 @@ from trainstack.transfer import archive, chunks
 from trainstack.transfer.errors import TransferError
 from trainstack.transfer.loader import Loader
 from trainstack.transfer.local_files import PARTIAL, Stat, Tree, local_digests, local_tree
-from trainstack.transfer.retry import Transfer, TransferResult, retried
+from trainstack.transfer.retry import Transfer, TransferResult
 from trainstack.transfer.volume_files import damaged_error, differing, parent, volume_digests, volume_tree
 
 
@@ -32,8 +32,7 @@ def upload(loader: Loader, source: Path, folder: str, last: str | None = None) -
 
     """
     try:
-        transfer = _Upload(loader=loader, source=source, folder=folder, last=last)
-        return retried(loader, transfer.attempt, lambda: transfer.verified_total)
+        return _Upload(loader=loader, source=source, folder=folder, last=last).run()
     except OSError as error:
         raise TransferError(
             f"cannot read {source}: {error}. Fix the cause and run the same command again when nothing writes to it"
@@ -50,7 +49,6 @@ class _Upload(Transfer):
     attempts: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def attempt(self) -> TransferResult:
-        """Send the missing files. Raises TransferError, BrokenConnectionError and OSError."""
         tree = local_tree(self.source)
         folder, remote, files, paths = self._destination(tree)
         self._validate(tree, files, folder, remote)
@@ -123,9 +121,8 @@ class _Upload(Transfer):
     ) -> None:
         if not files and not folders:
             return
-        total = sum(state.size for state in files.values())
-        with self.loader.progress.bar(f"sending {len(files)} files", total) as advance:
-            sent = archive.send(self.loader, folder, files, paths, folders, self.meter(advance).sent)
+        with self.bar(f"sending {len(files)} files", files):
+            sent = archive.send(self, folder, files, paths, folders)
         wrong = differing(sent, volume_digests(self.loader, folder, files))
         self.verified.update((name, files[name]) for name in files if name not in wrong)
         if wrong:
@@ -134,12 +131,10 @@ class _Upload(Transfer):
     def _send_big(self, folder: str, files: Mapping[str, Stat], paths: Mapping[str, Path], remote: Tree) -> None:
         if not files:
             return
-        total = sum(state.size for state in files.values())
-        with self.loader.progress.bar(f"sending {len(files)} big files", total) as advance:
-            meter = self.meter(advance)
+        with self.bar(f"sending {len(files)} big files", files):
             for name, state in files.items():
                 offset, owner = 0, f"{self.command_id}-{next(self.attempts)}"
                 if chunks.has_part(name, state, remote.parts):
-                    offset = chunks.claim_part(self.loader, paths[name], folder, name, state, owner, meter)
-                chunks.send(self.loader, paths[name], folder, name, state, owner, offset, meter)
+                    offset = chunks.claim_part(self, paths[name], folder, name, state, owner)
+                chunks.send(self, paths[name], folder, name, state, owner, offset)
                 self.verified.add((name, state))

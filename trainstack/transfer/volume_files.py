@@ -1,10 +1,10 @@
 """The files of a volume, as scripts in a data loader's pod list, count and hash them."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Literal, TypeVar
+from typing import Literal
 
 from rich.filesize import decimal
 
@@ -15,9 +15,9 @@ from trainstack.transfer.local_files import PARTIAL, Stat, Tree, is_part
 from trainstack.transfer.pod_script import KILLED, run_script
 from trainstack.transfer.retry import retried
 
-T = TypeVar("T")
 LOST = "lost+found"
-_STAT_LINE = re.compile(r"(?P<size>[0-9]+) (?P<stamp>[0-9]+,-?[0-9]+,-?[0-9]+)")
+_STAT_LINE = re.compile(r"(?P<size>[0-9]+) (?P<stamp>[0-9]+,-?[0-9]+,-?[0-9]+)\Z")
+# GNU sha256sum starts a line with a backslash if it escapes the name.
 _SUM_LINE = re.compile(r"\\?(?P<digest>[0-9a-f]{64}) ")
 
 # lost+found at the root of some volumes is readable by root only; if it is readable, it is an ordinary folder.
@@ -31,9 +31,9 @@ _STAT = "%s %i,%Y,%Z"
 # A frame has the lines that `stat` prints for a batch of names, then the names. If `stat` fails, it runs for each name
 # alone. Names start with `./`, so that none is mistaken for an option.
 _FILES = f"""{FUNCTIONS}
-if told=$(stat -c "{_STAT}" "$@" 2>/dev/null); then frame files "$told" "$@"; exit; fi
-for each; do
-  if told=$(stat -c "{_STAT}" "$each" 2>&1); then frame files "$told" "$each"; else frame fault "$told"; fi
+if lines=$(stat -c "{_STAT}" "$@" 2>/dev/null); then frame files "$lines" "$@"; exit; fi
+for file; do
+  if lines=$(stat -c "{_STAT}" "$file" 2>&1); then frame files "$lines" "$file"; else frame fault "$lines"; fi
 done
 """
 _NAMES = f"""{FUNCTIONS}
@@ -58,8 +58,8 @@ if [ -d "$1" ]; then
 elif [ -f "$1" ]; then
   cd "${{1%/*}}" || exit
   frame file
-  told=$(stat -c "{_STAT}" "./${{1##*/}}") || exit
-  frame files "$told" "./${{1##*/}}"
+  lines=$(stat -c "{_STAT}" "./${{1##*/}}") || exit
+  frame files "$lines" "./${{1##*/}}"
 fi
 {END}
 """
@@ -86,24 +86,24 @@ _LARGE = 16 << 20
 # A file that was deleted meanwhile or cannot be read has no digest.
 _HASH = f"""{FUNCTIONS}
 cd "$1" || exit
-batch=$2 asked=0
+batch=$2 count=0
 sums() {{
-  if told=$(sha256sum "$@" </dev/null 2>/dev/null); then frame "$told" "$@"; return; fi
-  for each; do if told=$(sha256sum "$each" </dev/null); then frame "$told" "$each"; fi; done
+  if lines=$(sha256sum "$@" </dev/null 2>/dev/null); then frame "$lines" "$@"; return; fi
+  for file; do if lines=$(sha256sum "$file" </dev/null); then frame "$lines" "$file"; fi; done
 }}
 set --
 while read_name; do
-  asked=$((asked + 1))
+  count=$((count + 1))
   if [ ! -f "$name" ]; then continue; fi
   case $name in
     *"
-"*) if told=$(sha256sum <"$name"); then frame "$told" "$name"; fi;;
+"*) if lines=$(sha256sum <"$name"); then frame "$lines" "$name"; fi;;
     *) set -- "$@" "$name";;
   esac
   if [ $# -ge "$batch" ]; then sums "$@"; set --; fi
 done
 if [ $# -gt 0 ]; then sums "$@"; fi
-{END} "$asked"
+{END} "$count"
 """
 
 
@@ -124,7 +124,8 @@ class _Listing:
             case "folder" | "file":
                 self.kind = "folder" if frame_type == "folder" else "file"
             case "files":
-                self.files.update(_parse_batch(fields, _parse_stat))
+                for name, match in _matched(fields, _STAT_LINE):
+                    self.files[name] = Stat(size=int(match["size"]), stamp=match["stamp"])
             case "folders":
                 self.folders += [_relative(name) for name in fields if name != "."]
             case "others":
@@ -202,16 +203,16 @@ def volume_digests(loader: Loader, folder: str, files: Mapping[str, Stat]) -> di
             with run_script(loader, operation, _HASH, folder, str(batch_size), stdin=stdin) as script:
                 frames = Frames(script.stdout, operation)
                 for frame in frames:
-                    batch = _parse_batch(frame, _parse_digest)
-                    digests.update(batch)
-                    advance(sum(files[name].size for name in batch))
+                    for name, match in _matched(frame, _SUM_LINE):
+                        digests[name] = match["digest"]
+                        advance(files[name].size)
             if frames.end != [str(len(names))]:
                 raise BrokenConnectionError(f"the {operation} ended after {frames.end} of {len(names)} names")
     return digests
 
 
 def raise_for_unreadable(loader: Loader, folder: str, files: Mapping[str, Stat]) -> None:
-    """Raise TransferError if one of these files, which exist but have no digest, cannot be read."""
+    """Raise TransferError if one of the files, which exist but have no digest, cannot be read."""
     digests = volume_digests(loader, folder, files)
     if names := [name for name in files if name not in digests]:
         raise TransferError(
@@ -266,26 +267,15 @@ def _relative(name: str) -> str:
     return name.removeprefix("./")
 
 
-def _parse_batch(frame: Sequence[str], parse: Callable[[str], T]) -> dict[str, T]:
-    """Parse the lines that a program printed for several names; the names follow the lines."""
+def _matched(frame: Sequence[str], pattern: re.Pattern[str]) -> Iterator[tuple[str, re.Match[str]]]:
+    """Yield each name of a frame with the match of its line; the lines precede the names."""
     lines, names = frame[0].split("\n"), frame[1:]
     if len(lines) != len(names):
         raise BrokenConnectionError(
             f"received {len(lines)} lines for {len(names)} files of the volume, for example {names[:1]}"
         )
-    return {_relative(name): parse(line) for name, line in zip(names, lines, strict=True)}
-
-
-def _parse_stat(line: str) -> Stat:
-    match = _STAT_LINE.fullmatch(line)
-    if match is None:
-        raise BrokenConnectionError(f"the loader's stat printed {line!r}")
-    return Stat(size=int(match["size"]), stamp=match["stamp"])
-
-
-def _parse_digest(line: str) -> str:
-    # GNU sha256sum starts a line with a backslash if it escapes the name.
-    match = _SUM_LINE.match(line)
-    if match is None:
-        raise BrokenConnectionError(f"the loader's sha256sum printed {line!r}")
-    return match["digest"]
+    for name, line in zip(names, lines, strict=True):
+        match = pattern.match(line)
+        if match is None:
+            raise BrokenConnectionError(f"the data loader printed {line!r} for {name!r}")
+        yield _relative(name), match
