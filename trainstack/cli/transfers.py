@@ -1,5 +1,6 @@
 """Data loaders of commands: their progress is printed, and a signal ends the command."""
 
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -8,7 +9,6 @@ import typer
 from trainstack.cli import console, progress
 from trainstack.settings.model import Settings
 from trainstack.transfer import loader
-from trainstack.transfer.errors import TransferInterruptedError
 
 
 class TerminalProgress:
@@ -30,8 +30,10 @@ class TerminalProgress:
 @contextmanager
 def data_loader(settings: Settings, namespace: str, volume: str) -> Iterator[loader.Loader]:
     """Run a data loader for the duration of the block. Raises the errors of `loader.data_loader`."""
+    reporter = TerminalProgress()
     try:
-        with loader.data_loader(settings, namespace, volume, TerminalProgress()) as running:
+        with loader.data_loader(settings, namespace, volume, reporter) as running:
             yield running
-    except TransferInterruptedError as error:
-        raise typer.Exit(128 + error.signal_number) from None
+    except KeyboardInterrupt as interrupt:
+        reporter.warn("interrupted; complete data is kept, and the same command resumes the transfer")
+        raise typer.Exit(128 + (interrupt.args or (signal.SIGINT,))[0]) from None

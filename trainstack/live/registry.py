@@ -4,12 +4,11 @@ Source: https://github.com/opencontainers/distribution-spec/blob/main/spec.md an
 https://distribution.github.io/distribution/spec/auth/token/
 """
 
-import base64
 import hashlib
 import re
 import ssl
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from urllib.request import parse_http_list, parse_keqv_list
@@ -19,18 +18,14 @@ import httpx
 from trainstack.live.registry_credentials import API_OF_DEFAULT_HOST, Credentials, RegistryError, credentials_for, trust
 from trainstack.runs.images.references import DEFAULT_HOST, host, target
 
-_INDEXES = (
+_ACCEPTED = (
     "application/vnd.oci.image.index.v1+json",
     "application/vnd.docker.distribution.manifest.list.v2+json",
-)
-_MANIFESTS = (
     "application/vnd.oci.image.manifest.v1+json",
     "application/vnd.docker.distribution.manifest.v2+json",
 )
-_ACCEPTED = (*_INDEXES, *_MANIFESTS)
 """Indexes are preferred: the digest of a multi-platform image applies to nodes of any platform."""
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-_TIMEOUT_SECONDS = 30.0
 
 
 class ImageMissingError(RegistryError):
@@ -50,26 +45,18 @@ class ServedImage:
     """None if the image does not specify it, and for a multi-platform image."""
 
 
+@dataclass
 class Registries:
-    def __init__(
-        self,
-        credentials: Credentials,
-        mirror: str | None = None,
-        transport: httpx.BaseTransport | None = None,
-        tls: ssl.SSLContext | None = None,
-        timeout_seconds: float = _TIMEOUT_SECONDS,
-    ) -> None:
-        """Read each image from its own registry, or all images from `mirror`, an address with scheme.
+    """A client of the registries of images."""
 
-        `tls` has the mirror's authority and the client's certificate. Other registries are trusted as the image tools
-        trust them.
-        """
-        self.mirror = mirror
-        self.credentials = credentials
-        self.transport = transport
-        self.tls = tls
-        self.timeout_seconds = timeout_seconds
-        self.clients: dict[str, httpx.Client] = {}
+    credentials: Credentials
+    mirror: str | None = None
+    """An address, with scheme, from which all images are read; None reads each image from its own registry."""
+    transport: httpx.BaseTransport | None = None
+    tls: ssl.SSLContext | None = None
+    """For the mirror. Other registries are trusted as the image tools trust them."""
+    timeout_seconds: float = 30.0
+    clients: dict[str, httpx.Client] = field(default_factory=dict)
 
     def digest(self, reference: str) -> str:
         """The current digest, `sha256:…`, of a reference. Raises RegistryError."""
@@ -85,7 +72,7 @@ class Registries:
         if "manifests" in body:
             # Attestations are listed with an unknown platform.
             entries = [
-                entry for entry in body["manifests"] if entry.get("platform", {}).get("os", "unknown") != "unknown"
+                entry for entry in body["manifests"] if entry.get("platform", {}).get("os") not in (None, "unknown")
             ]
             if len(entries) != 1:
                 return ServedImage(digest, None, tuple(sorted(_platform(entry["platform"]) for entry in entries)), None)
@@ -96,8 +83,7 @@ class Registries:
             digest,
             sum(layer["size"] for layer in body["layers"]),
             (_platform(config),) if "os" in config else (),
-            # Python parses at most six digits.
-            datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", created)) if created else None,
+            datetime.fromisoformat(created) if created else None,
         )
 
     def _request(self, method: str, reference: str, kind: str, digest: str | None = None) -> httpx.Response:
@@ -169,7 +155,7 @@ class _Challenged(httpx.Auth):
     """Answer a registry's challenge with a token from the service that it names, or with user and password."""
 
     def __init__(self, credentials: tuple[str, str] | None) -> None:
-        self.basic = None if credentials is None else _basic(*credentials)
+        self.basic = None if credentials is None else httpx.BasicAuth(*credentials)
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         response = yield request
@@ -180,22 +166,18 @@ class _Challenged(httpx.Auth):
         # The password is sent over https only, unless the registry itself is read without it.
         if "realm" in bearer and httpx.URL(bearer["realm"]).scheme in ("https", request.url.scheme):
             params = httpx.QueryParams({key: bearer[key] for key in ("service", "scope") if key in bearer})
-            headers = {"Authorization": self.basic} if self.basic else {}
-            token_response = yield httpx.Request("GET", bearer["realm"], params=params, headers=headers)
-            token = _token(token_response)
+            token_request = httpx.Request("GET", bearer["realm"], params=params)
+            if self.basic:
+                token_request = next(self.basic.auth_flow(token_request))
+            token = _token((yield token_request))
             if token is not None:
                 request.headers["Authorization"] = f"Bearer {token}"
                 yield request
         elif "basic" in challenges and self.basic:
-            request.headers["Authorization"] = self.basic
-            yield request
+            yield from self.basic.auth_flow(request)
 
     # The token is in the body.
     requires_response_body = True
-
-
-def _basic(user: str, password: str) -> str:
-    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
 def _challenge(header: str) -> tuple[str, dict[str, str]]:

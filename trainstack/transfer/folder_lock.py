@@ -23,26 +23,26 @@ def locked(folder: Path, progress: Progress) -> Iterator[bool]:
 
     Reports the process that holds the lock after a second. Raises OSError if the folder cannot be opened.
     """
+    started, reported, waited = time.monotonic(), False, False
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        yield _lock(handle, folder, progress)
+        while not _try_lock(handle):
+            waited = True
+            if not reported and time.monotonic() - started > _QUIET_SECONDS:
+                progress.info(f"waiting for {_holder(handle)}, which is also fetching into {str(folder)!r}")
+                reported = True
+            time.sleep(_PAUSE_SECONDS)
+        yield waited
     finally:
         os.close(handle)
 
 
-def _lock(handle: int, folder: Path, progress: Progress) -> bool:
-    started, reported, waited = time.monotonic(), False, False
-    while True:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            waited = True
-        else:
-            return waited
-        if not reported and time.monotonic() - started > _QUIET_SECONDS:
-            progress.info(f"waiting for {_holder(handle)}, which is also fetching into {str(folder)!r}")
-            reported = True
-        time.sleep(_PAUSE_SECONDS)
+def _try_lock(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _holder(handle: int) -> str:

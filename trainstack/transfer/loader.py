@@ -29,8 +29,9 @@ from trainstack.runs.launch import Launch
 from trainstack.runs.launches import utc_now
 from trainstack.runs.manifests.build import manifest
 from trainstack.runs.manifests.data_loader import CONTAINER, temporary_loader
+from trainstack.runs.status.waiting import conditions
 from trainstack.settings.model import Settings
-from trainstack.transfer.errors import TransferError, TransferInterruptedError
+from trainstack.transfer.errors import TransferError
 from trainstack.transfer.kubectl import kubectl, kubectl_command, program
 from trainstack.transfer.loader_guard import Guard, dismiss, set_guard
 from trainstack.transfer.progress import Progress
@@ -116,8 +117,8 @@ class Loader:
 def data_loader(settings: Settings, namespace: str, volume: str, progress: Progress) -> Iterator[Loader]:
     """Run a data loader, with the volume at MOUNT, for the duration of the block.
 
-    Raises ClusterError if the cluster cannot be reached, TransferError if no loader starts, and
-    TransferInterruptedError on SIGINT, SIGTERM and SIGHUP.
+    Raises ClusterError if the cluster cannot be reached, TransferError if no loader starts, and KeyboardInterrupt, with
+    the signal's number, on SIGTERM and SIGHUP.
     """
     context = settings.cluster.context
     reach(context)
@@ -143,9 +144,6 @@ def data_loader(settings: Settings, namespace: str, volume: str, progress: Progr
     with _signals_interrupt():
         try:
             yield Loader(namespace, create(), context, progress, restart=create)
-        except KeyboardInterrupt as interrupt:
-            progress.warn("interrupted; complete data is kept, and the same command resumes the transfer")
-            raise TransferInterruptedError((interrupt.args or (signal.SIGINT,))[0]) from None
         finally:
             _delete(namespace, guards, context, progress)
 
@@ -277,20 +275,16 @@ def _is_running(pod: Mapping[str, Any]) -> bool:
 
 def _end_reason(job: Mapping[str, Any]) -> str:
     """Why a Job has ended, as its controller reports it; "" if it has not."""
-    for condition in job.get("status", {}).get("conditions", ()):
-        if condition["type"] in ("Failed", "Complete") and condition["status"] == "True":
+    for condition in map(conditions(job).get, ("Failed", "Complete")):
+        if condition and condition["status"] == "True":
             return f"{condition['type']}, {condition.get('reason', '')} {condition.get('message', '')}".strip(", ")
     return ""
 
 
 def _queue_reason(workloads: Sequence[Mapping[str, Any]], queue: str | None, *, suspended: bool) -> str:
     """Why Kueue does not admit the loader, as it reports it; "" if the loader is admitted or not managed by Kueue."""
-    conditions = {
-        condition["type"]: condition
-        for workload in workloads
-        for condition in workload.get("status", {}).get("conditions", ())
-    }
-    if queue is None or not (workloads or suspended) or conditions.get("Admitted", {}).get("status") == "True":
+    found = {name: condition for workload in workloads for name, condition in conditions(workload).items()}
+    if queue is None or not (workloads or suspended) or found.get("Admitted", {}).get("status") == "True":
         return ""
-    reason = conditions.get("QuotaReserved", {}).get("message", "Kueue reports no reason yet")
+    reason = found.get("QuotaReserved", {}).get("message", "Kueue reports no reason yet")
     return f"queued in {queue}: {reason}"

@@ -14,7 +14,6 @@ from trainstack.transfer.errors import BrokenConnectionError, TransferError
 from trainstack.transfer.frames import END, FUNCTIONS, Frames, encode_names
 from trainstack.transfer.loader import Loader
 from trainstack.transfer.pod_script import run_script
-from trainstack.transfer.progress import Advance
 from trainstack.transfer.retry import retried
 
 LAST_LINES = 20
@@ -125,54 +124,40 @@ def read_records(loader: Loader, folder: str, run_ids: Sequence[str], *, with_lo
     `with_logs` requests the logs of trials that have metrics too. Raises TransferError.
     """
     records: dict[str, Record] = {}
+    operation, logs = "reading of records", "logs" if with_logs else ""
+
+    def attempt() -> None:
+        missing = [run_id for run_id in run_ids if run_id not in records]
+        with run_script(loader, operation, _READ, folder, logs, stdin=encode_names(missing)) as script:
+            frames = Frames(script.stdout, operation)
+            run_id = state = ""
+            attempts, texts = 0, defaultdict[str, list[str]](list)
+
+            def complete() -> None:
+                if run_id:
+                    records[run_id] = _record(state, attempts, texts)
+                    advance(1)
+
+            for frame in frames:
+                match frame:
+                    case ["finished" | "begun", _, number]:
+                        complete()
+                        state, run_id = frame[:2]
+                        attempts, texts = int(number), defaultdict(list)
+                    case [kind, content, "0"]:
+                        texts[kind].append(base64.b64decode(content).decode(errors="replace"))
+                    case _:
+                        raise TransferError(
+                            f"a file of {folder}/{run_id} on the volume cannot be read: {frame[0]} {frame[-1]}. Make "
+                            "it readable for the data loader's user, or check the disk, and run the same command again"
+                        )
+            if frames.end != [str(len(missing))]:
+                raise BrokenConnectionError(f"the {operation} ended after {frames.end} of {len(missing)} run ids")
+            complete()
+
     with loader.progress.count(f"reading the records of {len(run_ids)} trials", len(run_ids)) as advance:
-
-        def attempt() -> None:
-            missing = [run_id for run_id in run_ids if run_id not in records]
-            _read(loader, folder, missing, records, advance, with_logs=with_logs)
-
         retried(loader, attempt, lambda: len(records))
     return records
-
-
-def _read(
-    loader: Loader,
-    folder: str,
-    run_ids: Sequence[str],
-    records: dict[str, Record],
-    advance: Advance,
-    *,
-    with_logs: bool,
-) -> None:
-    """Add complete records to `records`, also if the connection breaks. Raises BrokenConnectionError."""
-    operation = "reading of records"
-    logs = "logs" if with_logs else ""
-    with run_script(loader, operation, _READ, folder, logs, stdin=encode_names(run_ids)) as script:
-        frames = Frames(script.stdout, operation)
-        run_id = state = ""
-        attempts, texts = 0, defaultdict[str, list[str]](list)
-
-        def complete() -> None:
-            if run_id:
-                records[run_id] = _record(state, attempts, texts)
-                advance(1)
-
-        for frame in frames:
-            match frame:
-                case ["finished" | "begun", _, count]:
-                    complete()
-                    state, run_id = frame[:2]
-                    attempts, texts = int(count), defaultdict(list)
-                case [kind, content, "0"]:
-                    texts[kind].append(base64.b64decode(content).decode(errors="replace"))
-                case _:
-                    raise TransferError(
-                        f"a file of {folder}/{run_id} on the volume cannot be read: {frame[0]} {frame[-1]}. Make it "
-                        "readable for the data loader's user, or check the disk, and run the same command again"
-                    )
-        if frames.end != [str(len(run_ids))]:
-            raise BrokenConnectionError(f"the {operation} ended after {frames.end} of {len(run_ids)} run ids")
-        complete()
 
 
 def _json_object(texts: Sequence[str]) -> dict[str, Any]:

@@ -1,10 +1,9 @@
 """The files of a volume, as scripts in a data loader's pod list, count and hash them."""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Literal
 
 from rich.filesize import decimal
 
@@ -107,62 +106,43 @@ if [ $# -gt 0 ]; then sums "$@"; fi
 """
 
 
-@dataclass(kw_only=True)
-class _Listing:
-    """The content of the frames of a list."""
-
-    kind: Literal["folder", "file", "nothing"] = "nothing"
-    files: dict[str, Stat] = field(default_factory=dict)
-    folders: list[str] = field(default_factory=list)
-    others: list[str] = field(default_factory=list)
-    faults: list[str] = field(default_factory=list)
-    """Error messages, without those about files that were deleted meanwhile."""
-
-    def add(self, frame_type: str, fields: Sequence[str]) -> None:
-        """Add a frame. Raises BrokenConnectionError for an unknown type."""
-        match frame_type:
-            case "folder" | "file":
-                self.kind = "folder" if frame_type == "folder" else "file"
-            case "files":
-                for name, match in _matched(fields, _STAT_LINE):
-                    self.files[name] = Stat(size=int(match["size"]), stamp=match["stamp"])
-            case "folders":
-                self.folders += [_relative(name) for name in fields if name != "."]
-            case "others":
-                self.others += map(_relative, fields)
-            case "fault":
-                self.faults += [message for message in fields if not message.endswith(_GONE)]
-            case "faults":
-                lines = [line for message in fields for line in message.split("\n")]
-                self.faults += [line for line in lines if not line.endswith(_GONE)]
-            case _:
-                raise BrokenConnectionError(f"the list of the volume's files contains an unknown frame, {frame_type!r}")
-
-    def tree(self) -> Tree:
-        parts = {name: state.size for name, state in self.files.items() if is_part(name)}
-        files = {name: state for name, state in self.files.items() if name not in parts}
-        folders = self.folders
-        if only_parts := {name for name in folders if name.rpartition("/")[2] == PARTIAL}:
-            # A folder that contains only parts is not one of the user's.
-            only_parts -= {str(folder) for name in (*files, *self.others) for folder in PurePosixPath(name).parents}
-            folders = [name for name in folders if name not in only_parts]
-        return Tree(files=files, folders=tuple(folders), others=tuple(self.others), parts=parts, kind=self.kind)
-
-
 def volume_tree(loader: Loader, folder: str) -> Tree:
     """The content of a folder of the volume; empty if it does not exist. Files that are deleted meanwhile may be in it.
 
     Raises TransferError if something cannot be listed, and BrokenConnectionError.
     """
-    operation, listing = f"list of the volume's files in {folder}", _Listing()
+    operation = f"list of the volume's files in {folder}"
+    found: dict[str, Stat] = {}
+    frames = defaultdict[str, list[str]](list)
     with run_script(loader, operation, _LIST, folder, _normalized(folder), stdin=b"") as script:
         for frame_type, *fields in Frames(script.stdout, operation):
-            listing.add(frame_type, fields)
-    if listing.faults:
+            match frame_type:
+                case "files":
+                    for name, match in _matched(fields, _STAT_LINE):
+                        found[name] = Stat(size=int(match["size"]), stamp=match["stamp"])
+                case "folder" | "file" | "folders" | "others" | "fault" | "faults":
+                    frames[frame_type] += fields
+                case _:
+                    raise BrokenConnectionError(f"the {operation} contains an unknown frame, {frame_type!r}")
+    messages = [*frames["fault"], *(line for message in frames["faults"] for line in message.split("\n"))]
+    if faults := [message for message in messages if not message.endswith(_GONE)]:
         raise TransferError(
-            f"cannot list all of {folder} on the volume: {listing.faults[0]}. Fix the cause and run the command again"
+            f"cannot list all of {folder} on the volume: {faults[0]}. Fix the cause and run the command again"
         )
-    return listing.tree()
+    parts = {name: state.size for name, state in found.items() if is_part(name)}
+    files = {name: state for name, state in found.items() if name not in parts}
+    others = tuple(map(_relative, frames["others"]))
+    folders = [_relative(name) for name in frames["folders"] if name != "."]
+    # A folder that contains only parts is not one of the user's.
+    only_parts = {name for name in folders if PurePosixPath(name).name == PARTIAL}
+    only_parts -= {str(parent) for name in (*files, *others) for parent in PurePosixPath(name).parents}
+    return Tree(
+        files=files,
+        folders=tuple(name for name in folders if name not in only_parts),
+        others=others,
+        parts=parts,
+        kind="folder" if "folder" in frames else "file" if "file" in frames else "nothing",
+    )
 
 
 def volume_total(loader: Loader, folder: str) -> tuple[int, int]:
