@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import typer
 
-from tests.unit.cli.volume import LOADER, FakeVolume, make_volume, write
+from tests.unit.transfer.volume import LOADER, FakeVolume, make_volume, write
 from trainstack.cli import deploy, files
 from trainstack.cli.session import Session
 from trainstack.runs.records import Ledger

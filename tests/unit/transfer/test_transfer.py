@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.volume import LOADER, FakeVolume, make_volume, transfer_fails, write
+from tests.unit.transfer.volume import LOADER, FakeVolume, make_volume, transfer_fails, write
 from trainstack.transfer.fetch import fetch
 from trainstack.transfer.local_files import PARTIAL
 from trainstack.transfer.pod_script import run_script

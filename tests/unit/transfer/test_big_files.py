@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.filesize import decimal
 
-from tests.unit.cli.volume import LOADER, FakeVolume, make_volume, transfer_fails, write
+from tests.unit.transfer.volume import LOADER, FakeVolume, make_volume, transfer_fails, write
 from trainstack.cli import progress
 from trainstack.transfer import chunks as parts
 from trainstack.transfer import retry as tries

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.volume import LOADER, make_volume, write
+from tests.unit.transfer.volume import LOADER, make_volume, write
 from trainstack.cli.transfers import TerminalProgress
 from trainstack.transfer import folder_lock
 from trainstack.transfer.fetch import fetch

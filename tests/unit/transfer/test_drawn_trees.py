@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from tests.unit.cli.volume import LOADER, FakeVolume, make_volume, transfer_fails
+from tests.unit.transfer.volume import LOADER, FakeVolume, make_volume, transfer_fails
 from trainstack.transfer import chunks as parts
 from trainstack.transfer.fetch import fetch
 from trainstack.transfer.local_files import PARTIAL

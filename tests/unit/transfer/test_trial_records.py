@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.volume import LOADER, FakeVolume, make_volume, transfer_fails, write
+from tests.unit.transfer.volume import LOADER, FakeVolume, make_volume, transfer_fails, write
 from trainstack.transfer import trial_records as sweep_records
 from trainstack.transfer.trial_records import LAST_LINES, Record, read_records
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.volume import LOADER, transfer_fails
 from tests.unit.make import make_mount, make_run, make_settings
+from tests.unit.transfer.volume import LOADER, transfer_fails
 from trainstack.cli import progress
 from trainstack.cli.progress import bar
 from trainstack.cli.transfers import TerminalProgress
