@@ -51,7 +51,7 @@ def build(root: Path, image: RunImage, build_args: Mapping[str, str], report: Re
     if not image.by_content:
         if declared == "required" and "BASE" not in build_args:
             raise WorkloadError(
-                f"{image.folder}/Dockerfile: ARG BASE has no value; give `trainstack image build` the option "
+                f"{image.folder}/Dockerfile: ARG BASE has no value; run `trainstack image build` with "
                 "`--build-arg BASE=<image with Python and torch>`"
             )
         find_tool().build(image.reference, folder, build_args)

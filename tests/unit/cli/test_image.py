@@ -141,7 +141,7 @@ def test_build_arguments_go_to_the_tool(root: Path) -> None:
     (folder / "Dockerfile").write_text("ARG BASE\nFROM ${BASE}\n")
     done = run("build", "hello")
     assert done.exit_code == 1
-    assert "workloads/hello/Dockerfile: ARG BASE has no value; give `trainstack image build` the option" in done.output
+    assert "workloads/hello/Dockerfile: ARG BASE has no value; run `trainstack image build` with" in done.output
     assert not (root / "calls").exists()
     done = run("build", "hello", "--build-arg", "BASE=python:3", "--build-arg", "A=1")
     assert (done.exit_code, done.stdout) == (0, f"{HELLO}\n")
