@@ -248,7 +248,7 @@ def test_a_branch_that_cannot_be_resolved_leaves_the_pins(team: Project, server:
         done = team.trainstack("pin", "--code")
         assert (done.code, done.out) == (1, "")
         assert f"nothing is written:\n{setting}fatal: unable to access" in done.err
-        assert f"see that `git ls-remote {server.url('mnist')}` works without a prompt" in done.err
+        assert f"make sure that `git ls-remote {server.url('mnist')}` works without a prompt" in done.err
     finally:
         forge.answer(team, yes=True)
     assert pins(team).read_bytes() == before

@@ -14,10 +14,10 @@ from tests.cluster.registries import free_port, make_access, served
 from trainstack.dev.cluster import config
 from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.images import Recipe, Registry, Storage, ensure_images, helpers
-from trainstack.dev.cluster.images.registry import target
 from trainstack.dev.cluster.images.storage import OWN_MOUNTS
 from trainstack.dev.cluster.processes import wait_until
 from trainstack.dev.cluster.registry_access import RegistryAccess
+from trainstack.runs.images.references import target
 
 pytestmark = pytest.mark.cluster
 

@@ -24,7 +24,7 @@ from tests.cluster.lab import (
 from tests.cluster.project import Project
 from trainstack.dev.cluster.cluster import Cluster
 from trainstack.dev.cluster.images import Registry, ensure_images, helpers
-from trainstack.dev.cluster.images.registry import target
+from trainstack.runs.images.references import target
 
 pytestmark = pytest.mark.cluster
 

@@ -10,7 +10,6 @@ from trainstack.cli.check_cluster import declared_manifests
 from trainstack.cli.console import err, fail, out, show_json
 from trainstack.cli.engine import environment, export
 from trainstack.cli.session import JsonOption, Session, StackOption
-from trainstack.cli.state_files import read_state_files, state_folder
 from trainstack.declared.inputs import FAULTS
 from trainstack.dev.toolchain.errors import ToolchainError
 from trainstack.lifecycle.recovery.diagnosis import Diagnosis, diagnose, diagnose_files
@@ -18,6 +17,7 @@ from trainstack.lifecycle.recovery.loaders import WaitingLoader, waiting_loaders
 from trainstack.lifecycle.recovery.objects import Seen
 from trainstack.lifecycle.recovery.problem import RecoveryCommands, Trouble
 from trainstack.lifecycle.recovery.state import State, read_state
+from trainstack.lifecycle.recovery.state_files import read_state_files, state_folder
 from trainstack.live.client import ClusterError
 from trainstack.live.loaders import read_loaders
 from trainstack.live.marked import read_marked

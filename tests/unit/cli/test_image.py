@@ -17,10 +17,10 @@ from typer.testing import CliRunner, Result
 from trainstack.cli import console, unserved_images
 from trainstack.cli import image as command
 from trainstack.cli.app import app
-from trainstack.cli.registry import Registries
 from trainstack.cli.session import Session
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import read_inputs
+from trainstack.live.registry import Registries
 from trainstack.runs.images.images import workload_reference
 
 DIGEST = f"sha256:{'1' * 64}"
@@ -141,7 +141,7 @@ def test_build_arguments_go_to_the_tool(root: Path) -> None:
     (folder / "Dockerfile").write_text("ARG BASE\nFROM ${BASE}\n")
     done = run("build", "hello")
     assert done.exit_code == 1
-    assert "workloads/hello/Dockerfile: ARG BASE has no value; give `trainstack image build` the option" in done.output
+    assert "workloads/hello/Dockerfile: ARG BASE has no value; run `trainstack image build` with" in done.output
     assert not (root / "calls").exists()
     done = run("build", "hello", "--build-arg", "BASE=python:3", "--build-arg", "A=1")
     assert (done.exit_code, done.stdout) == (0, f"{HELLO}\n")
@@ -175,7 +175,7 @@ def test_the_base_of_this_project_needs_buildah(root: Path) -> None:
     (root / "workloads" / "built" / "Dockerfile").write_text("ARG BASE\nFROM ${BASE}\n")
     done = run("build", "built")
     assert done.exit_code == 1
-    assert "ARG BASE is this project's base image, which buildah makes; install it, or write `FROM" in done.output
+    assert "ARG BASE is this project's base image, which requires buildah; install it, or write `FROM" in done.output
 
 
 @pytest.mark.parametrize(
@@ -183,15 +183,15 @@ def test_the_base_of_this_project_needs_buildah(root: Path) -> None:
     [
         (
             "unauthorized: authentication required",
-            "r.example.org refused the credentials, or there are none for it; run `docker login r.example.org`",
+            "r.example.org rejected the credentials, or none are stored for it; run `docker login r.example.org`",
         ),
         (
             'Get "https://r.example.org/v2/": dial tcp 192.0.2.1:443: connect: connection refused',
-            "r.example.org does not answer; is it the right registry?",
+            "r.example.org does not respond; check the name and the network",
         ),
         (
             'Get "https://r.example.org/v2/": dial tcp: lookup r.example.org on 192.0.2.2:53: no such host',
-            "r.example.org does not answer; is it the right registry?",
+            "r.example.org does not respond; check the name and the network",
         ),
     ],
 )
@@ -203,7 +203,7 @@ def test_a_failed_push_is_explained(root: Path, monkeypatch: pytest.MonkeyPatch,
     done = run("push", "hello")
     assert (done.exit_code, done.stdout) == (1, "")
     assert printed in done.stderr
-    assert f"error: `docker push {HELLO}` ended with 125: {reason}\n" in done.stderr
+    assert f"error: `docker push {HELLO}` exited with 125: {reason}\n" in done.stderr
 
 
 def test_a_workload_that_cannot_be_built_is_named(root: Path) -> None:
@@ -325,4 +325,4 @@ def test_an_image_of_the_local_cluster_needs_that_cluster(root: Path) -> None:
     file.write_text(file.read_text().replace("  trainstack:cluster: {registry: r.example.org}\n", ""))
     done = run("push", "built")
     assert done.exit_code == 1
-    assert "run `trainstack cluster up`, or name your registry: `trainstack:cluster: {registry: …}`" in done.output
+    assert "run `trainstack cluster up`, or set your registry: `trainstack:cluster: {registry: …}`" in done.output

@@ -8,7 +8,7 @@ from typer.testing import CliRunner, Result
 
 from trainstack.cli import pin as command
 from trainstack.cli.app import app
-from trainstack.cli.registry_access import RegistryError
+from trainstack.live.registry_credentials import RegistryError
 from trainstack.settings.loading.load import load
 
 ENVIRONMENT = """\

@@ -11,10 +11,11 @@ import pytest
 
 from trainstack.dev.cluster import certificates
 from trainstack.dev.cluster.errors import ClusterError
-from trainstack.dev.cluster.images.registry import Registry, target
+from trainstack.dev.cluster.images.registry import Registry
 from trainstack.dev.cluster.layout import Layout
 from trainstack.dev.cluster.network import Slot
 from trainstack.dev.cluster.registry_access import RegistryAccess
+from trainstack.runs.images.references import target
 
 
 class Answers(BaseHTTPRequestHandler):

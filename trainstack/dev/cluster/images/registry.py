@@ -15,41 +15,11 @@ from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.images import layout
 from trainstack.dev.cluster.images.layout import Blob
 from trainstack.dev.cluster.registry_access import RegistryAccess
+from trainstack.runs.images.references import Target, target
 
 TIMEOUT_SECONDS = 120.0
 """A registry hashes 300 MB in a few seconds; one silent for this long hangs."""
-DEFAULT_HOST = "docker.io"
-
 _ACCEPTED = "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json"
-
-
-@dataclass(frozen=True)
-class Target:
-    """An image's repository and tag in a registry that mirrors all hosts."""
-
-    repository: str
-    tag: str
-
-
-def target(name: str) -> Target:
-    """Return an image name's place in a registry that mirrors all hosts.
-
-    `busybox` is `library/busybox:latest`, `registry.k8s.io/kueue/kueue:v0.15.2` is `kueue/kueue:v0.15.2`. A name with a
-    digest is a ClusterError: the pushed image has a digest of its own.
-    """
-    if "@" in name:
-        raise ClusterError(f"{name}: an image cannot be served under another image's digest; use a tag")
-    registry = host(name)
-    repository, colon, tag = name.removeprefix(f"{registry}/").partition(":")
-    if registry == DEFAULT_HOST and "/" not in repository:
-        repository = f"library/{repository}"
-    return Target(repository, tag if colon else "latest")
-
-
-def host(name: str) -> str:
-    """Return an image name's host, with port; DEFAULT_HOST if it has none."""
-    first, slash, _ = name.partition("/")
-    return first if slash and ("." in first or ":" in first or first == "localhost") else DEFAULT_HOST
 
 
 @dataclass(frozen=True)
