@@ -106,7 +106,7 @@ def read_namespace(name: str, context: str | None) -> tuple[Body, ...]:
 
 
 def read_instances(definition: str, context: str | None) -> tuple[Body, ...]:
-    """Every object of a definition's kind, whole; none where the kind is not served. Raises as `read_live_stack` does."""
+    """Return all objects of a definition's kind; none if it is not served. Raises like `read_live_stack`."""
 
     async def look() -> tuple[Body, ...]:
         api = await connect(context)
