@@ -95,7 +95,7 @@ def is_built(image: RunImage) -> bool:
 
 
 def require_local(local: RegistryAccess | None) -> RegistryAccess:
-    """Return the local cluster's registry. Raises ClusterError if there is none."""
+    """Return the local cluster's registry. Raises ClusterError if no local cluster is running."""
     if local is None:
         raise ClusterError(
             f"{Cluster().registry} is the registry of the local cluster, which is not running, or KUBECONFIG names "
