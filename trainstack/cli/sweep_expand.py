@@ -10,8 +10,8 @@ import typer
 from trainstack.cli.console import err, fail, out, show_json, step
 from trainstack.cli.session import JsonOption, checkout
 from trainstack.settings.errors import SettingsError
-from trainstack.settings.search_space.hyperparams import SETS_FILE, ParameterSet, folder, text_of
-from trainstack.settings.search_space.space import Space
+from trainstack.settings.search_space.hyperparams import SETS_FILE, folder, text_of
+from trainstack.settings.search_space.space import ParameterSet, Space
 from trainstack.settings.search_space.spaces import LoadedSpace, load_space, read_sets, sweeps
 from trainstack.sweeps.search.expand import SpaceError
 from trainstack.sweeps.search.expand import expand as expanded

@@ -15,7 +15,8 @@ from trainstack.onboarding.editing import Entry, with_added
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.files import read_text
 from trainstack.settings.loading.templates import format_value
-from trainstack.settings.search_space.hyperparams import SPACE_FILE, ParameterSet, folder
+from trainstack.settings.search_space.hyperparams import SPACE_FILE, folder
+from trainstack.settings.search_space.space import ParameterSet
 from trainstack.settings.search_space.spaces import LoadedSpace, load_space
 from trainstack.sweeps.search.expand import SpaceError
 from trainstack.sweeps.search.results import TrialResult, from_json

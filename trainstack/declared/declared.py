@@ -148,7 +148,7 @@ class Declared:
             shared = self.facts(sweep.run)
             planned = []
             for trial in trials_of(sweep):
-                own = replace(shared, parameters=trial.parameters)
+                own = replace(shared, parameter_set=trial.parameter_set)
                 planned.append(PlannedTrial(trial=trial, run_id=run_id(trial.workload, own), facts=own))
             result[sweep.name] = tuple(planned)
         return result

@@ -2,13 +2,12 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trainstack.objects.labels import Manifest
 from trainstack.runs import names
 from trainstack.runs.pods import Pod, pods
-from trainstack.settings.search_space.constraints import Value
+from trainstack.settings.search_space.space import ParameterSet
 from trainstack.settings.sections.workloads import Workload
 
 
@@ -23,7 +22,7 @@ class Facts:
     """The sha256 of the data's committed manifest; None for a workload without `data`."""
     wrapper: str
     """The name of the ConfigMap with the wrapper."""
-    parameters: Mapping[str, Value] | None = None
+    parameter_set: ParameterSet | None = None
     """The parameter set of a trial; None for a run. The program may read it from a file, in which case its arguments do
     not contain it."""
     git_image: str | None = None
@@ -85,8 +84,8 @@ def identity(workload: Workload, facts: Facts) -> Manifest:
         result["secretEnv"] = {name: [value.secret, value.key] for name, value in workload.secret_env.items()}
     if workload.code is not None:
         result["code"] = {"git": workload.code.repository, "revision": workload.code.revision}
-    if facts.parameters is not None:
-        result["parameters"] = dict(facts.parameters)
+    if facts.parameter_set is not None:
+        result["parameters"] = dict(facts.parameter_set.parameters)
     if workload.elastic is not None:
         result["elastic"] = [workload.elastic.min_replicas, workload.elastic.max_replicas]
     if workload.nproc_per_node is not None:

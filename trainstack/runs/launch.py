@@ -20,9 +20,8 @@ class InSweep:
 
     @property
     def unnumbered(self) -> "InSweep":
-        """A copy without the fields that change when other sets are added or removed: the file and the trial's
-        number."""
-        return replace(self, file="", trial=None if self.trial is None else replace(self.trial, number=0))
+        """A copy without what changes when other sets are added or removed: the file and the trial's number."""
+        return replace(self, file="", trial=self.trial and self.trial.with_number(0))
 
 
 @dataclass(frozen=True, kw_only=True)

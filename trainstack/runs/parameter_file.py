@@ -14,7 +14,8 @@ from trainstack.runs.manifests.launched_pods import launched_pods, mounted
 from trainstack.runs.manifests.trial_names import Trial, trials
 from trainstack.runs.manifests.trial_pod import NUMBER, SWEEP_VOLUME, TRIALS_FILE
 from trainstack.runs.names import RUN_DIGITS, run_id, sweep_file_name
-from trainstack.settings.search_space.hyperparams import SETS_FILE, ParameterSet, text_of
+from trainstack.settings.search_space.hyperparams import SETS_FILE, text_of
+from trainstack.settings.search_space.space import ParameterSet
 from trainstack.settings.sections.sweeps import Sweep
 
 WITHDRAWN_FILE, STOPPED_FILE = "withdrawn.json", "stopped.json"
@@ -120,8 +121,8 @@ def _entry(run_id: str, trial: Trial) -> Manifest:
         "number": trial.number,
         "id": trial.set_id,
         "parameters": dict(trial.parameters),
-        "args": list(trial.args),
-        "env": dict(trial.env),
+        "args": list(trial.overrides.args),
+        "env": dict(trial.overrides.env),
     }
 
 

@@ -55,7 +55,7 @@ class PlannedSweep:
 
         """
         planned = self.trials[run_id]
-        trial = planned.trial if number is None else replace(planned.trial, number=number)
+        trial = planned.trial if number is None else planned.trial.with_number(number)
         place = self._place(file if file is not None else next(iter(self.file), ""))
         workload, stack = trial.workload, self.stack
         launch = plan(workload, stack, planned.facts, replace(place, trial=trial))

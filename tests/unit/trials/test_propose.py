@@ -8,8 +8,8 @@ import pytest
 from tests.unit.trials.spaces import make
 from tests.unit.trials.test_expand import MIXED
 from trainstack.settings.search_space.constraints import Value
-from trainstack.settings.search_space.hyperparams import ParameterSet, numbered, set_id
-from trainstack.settings.search_space.space import FloatRange, IntRange, Parameter
+from trainstack.settings.search_space.hyperparams import numbered, set_id
+from trainstack.settings.search_space.space import FloatRange, IntRange, Parameter, ParameterSet
 from trainstack.settings.search_space.space_values import active, contains
 from trainstack.sweeps.search.expand import SpaceError, expand
 from trainstack.sweeps.search.propose import propose

@@ -6,7 +6,7 @@ from tests.unit.make import make_distributed, make_expansion, make_run, make_set
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import Inputs
 from trainstack.runs.identity import identity
-from trainstack.runs.manifests.trial_names import trials
+from trainstack.runs.manifests.trial_names import Overrides, trials
 from trainstack.settings.model import Settings
 from trainstack.settings.search_space.constraints import Value
 from trainstack.settings.search_space.space import Parameter
@@ -34,12 +34,11 @@ def test_a_set_becomes_arguments_and_variables() -> None:
     """After those of the workload and over them; what names a parameter that the set lacks is left out."""
     run = make_run(name="search", args=("--epochs=1",), env={"A": "own", "B": "own"})
     first, second = trials(make_sweep(run=run, space=TWO, expansion=SETS))
-    assert (first.number, first.args, first.env) == (
-        1,
-        ("--optimizer=sgd", "--momentum=0.9", "--fixed"),
-        {"MOMENTUM": "0.9", "A": "sgd"},
+    assert [trial.number for trial in (first, second)] == [1, 2]
+    assert first.overrides == Overrides(
+        args=("--optimizer=sgd", "--momentum=0.9", "--fixed"), env={"MOMENTUM": "0.9", "A": "sgd"}
     )
-    assert (second.number, second.args, second.env) == (2, ("--optimizer=adam", "--fixed"), {"A": "adam"})
+    assert second.overrides == Overrides(args=("--optimizer=adam", "--fixed"), env={"A": "adam"})
     assert second.workload == make_run(
         name="search", args=("--epochs=1", "--optimizer=adam", "--fixed"), env={"A": "adam", "B": "own"}
     )
@@ -83,4 +82,4 @@ def test_a_run_has_no_parameters_in_its_identity() -> None:
     """So the runs that there were before there were sweeps keep their ids."""
     (first, *_) = Declared(make_settings(sweeps=Sweeps(sweeps=(make_sweep(),))), Inputs()).trials["search"]
     assert identity(first.trial.workload, first.facts)["parameters"] == {"batch_size": 32}
-    assert "parameters" not in identity(first.trial.workload, replace(first.facts, parameters=None))
+    assert "parameters" not in identity(first.trial.workload, replace(first.facts, parameter_set=None))

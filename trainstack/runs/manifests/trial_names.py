@@ -1,12 +1,13 @@
 """The trials of a sweep, each with its workload."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from trainstack.runs.identity import Facts
 from trainstack.settings.loading import templates
 from trainstack.settings.search_space.constraints import Value
+from trainstack.settings.search_space.space import ParameterSet
 from trainstack.settings.sections.sweeps import Sweep
 from trainstack.settings.sections.workloads import PodOverrides, Workload
 
@@ -14,20 +15,38 @@ R = TypeVar("R", bound=PodOverrides)
 
 
 @dataclass(frozen=True, kw_only=True)
+class Overrides:
+    """What a parameter set adds to the workload of its sweep."""
+
+    args: tuple[str, ...]
+    env: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Trial:
     """A parameter set of a sweep and the workload that runs it."""
 
     sweep: str
-    number: int
-    """The set's place in hyperparams.yml, from 1: JOB_ID."""
-    set_id: str
-    parameters: Mapping[str, Value]
-    args: tuple[str, ...]
-    """The arguments that the set adds to the workload's."""
-    env: Mapping[str, str]
-    """The variables that the set lays over the workload's."""
+    parameter_set: ParameterSet
+    """Its number, the position in hyperparams.yml from 1, is the variable JOB_ID."""
+    overrides: Overrides
     workload: Workload
-    """The sweep's `run` with both."""
+    """The sweep's `run` with the overrides."""
+
+    @property
+    def number(self) -> int:
+        return self.parameter_set.number
+
+    @property
+    def set_id(self) -> str:
+        return self.parameter_set.id
+
+    @property
+    def parameters(self) -> Mapping[str, Value]:
+        return self.parameter_set.parameters
+
+    def with_number(self, number: int) -> "Trial":
+        return replace(self, parameter_set=self.parameter_set.model_copy(update={"number": number}))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,43 +61,41 @@ class PlannedTrial:
 def trials(sweep: Sweep) -> tuple[Trial, ...]:
     """The trials in the order of their numbers; none of a sweep that is not expanded."""
     result = []
-    for each in sweep.expansion.sets if sweep.expansion else ():
-        args = tuple(text for word in sweep.space.args if (text := templates.filled(word, each.parameters)) is not None)
-        env = {
-            name: text
-            for name, word in sweep.space.env.items()
-            if (text := templates.filled(word, each.parameters)) is not None
-        }
+    for parameter_set in sweep.expansion.sets if sweep.expansion else ():
+        overrides = overrides_of(sweep, parameter_set)
+        workload = with_overrides(sweep.run, overrides)
         result.append(
-            Trial(
-                sweep=sweep.name,
-                number=each.number,
-                set_id=each.id,
-                parameters=each.parameters,
-                args=args,
-                env=env,
-                workload=with_set(sweep.run, args, env),
-            )
+            Trial(sweep=sweep.name, parameter_set=parameter_set, overrides=overrides, workload=workload),
         )
     return tuple(result)
 
 
-def with_set(run: Workload, args: tuple[str, ...], env: Mapping[str, str]) -> Workload:
+def overrides_of(sweep: Sweep, parameter_set: ParameterSet) -> Overrides:
+    """The sweep's `args` and `env` with a set's values; without those that refer to a parameter which the set lacks."""
+    args = (templates.filled(template, parameter_set.parameters) for template in sweep.space.args)
+    env = {name: templates.filled(template, parameter_set.parameters) for name, template in sweep.space.env.items()}
+    return Overrides(
+        args=tuple(text for text in args if text is not None),
+        env={name: text for name, text in env.items() if text is not None},
+    )
+
+
+def with_overrides(run: Workload, overrides: Overrides) -> Workload:
     """A sweep's `run` with a set's arguments after its own and the set's variables over them, in every role."""
     return run.model_copy(
         update={
-            "args": (*run.args, *args),
-            "env": {**run.env, **env},
-            "roles": {name: _role(role, args, env) for name, role in run.roles.items()},
-            "replicated_jobs": tuple(_role(job, args, env) for job in run.replicated_jobs),
+            "args": (*run.args, *overrides.args),
+            "env": {**run.env, **overrides.env},
+            "roles": {name: _role(role, overrides) for name, role in run.roles.items()},
+            "replicated_jobs": tuple(_role(job, overrides) for job in run.replicated_jobs),
         }
     )
 
 
-def _role(role: R, args: tuple[str, ...], env: Mapping[str, str]) -> R:
+def _role(role: R, overrides: Overrides) -> R:
     return role.model_copy(
         update={
-            "args": None if role.args is None else (*role.args, *args),
-            "env": None if role.env is None else {**role.env, **env},
+            "args": None if role.args is None else (*role.args, *overrides.args),
+            "env": None if role.env is None else {**role.env, **overrides.env},
         }
     )

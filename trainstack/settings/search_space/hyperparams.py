@@ -11,11 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
-from pydantic import Field
 
 from trainstack.settings.base import Section, Sha256
 from trainstack.settings.search_space.constraints import Value
-from trainstack.settings.search_space.space import Single, Space
+from trainstack.settings.search_space.space import ParameterSet, Space
 
 ID_DIGITS = 10
 """Hexadecimal digits of a set's id: among a million sets, two ids collide with a probability of 1 in 2."""
@@ -26,16 +25,6 @@ _DIGEST = re.compile(r"^# space: sha256:(?P<digest>[0-9a-f]{64})$", re.MULTILINE
 _NOT_SETS = ("objective", "args", "env", "file")
 """The keys of a space that do not affect the sets."""
 _DUMPER: Any = type("_Dumper", (getattr(yaml, "CSafeDumper", yaml.SafeDumper),), {})
-
-
-class ParameterSet(Section):
-    """One set of parameters."""
-
-    number: int = Field(ge=1)
-    """The position in the list, from 1. It may change when sets are added or reordered."""
-    id: str = Field(pattern=r"^[0-9a-f]{10}$")
-    """A hash of the parameters, whatever the set's position."""
-    parameters: dict[str, Single] = Field(alias="hyperparam_set")
 
 
 class Expansion(Section):

@@ -149,6 +149,11 @@ class Parameter(Section):
         """The listed values, if any."""
         return self.values or self.categorical or ()
 
+    @property
+    def texts(self) -> dict[int, str]:
+        """The listed values that are strings, by position."""
+        return {index: value for index, value in enumerate(self.choices) if isinstance(value, str)}
+
     @cached_property
     def typed_choices(self) -> frozenset[tuple[type, Value]]:
         """The listed values with their types: 1 is neither 1.0 nor true."""
@@ -211,6 +216,16 @@ class Space(Section):
     file: str | None = Field(None, pattern="^/")
     """The path of hyperparams.yml for the program; a trial's set is the element JOB_ID, counted from 1. None: the file
     is not mounted."""
+
+
+class ParameterSet(Section):
+    """One set of parameters."""
+
+    number: int = Field(ge=1)
+    """The position in the list, from 1. It may change when sets are added or reordered."""
+    id: str = Field(pattern=r"^[0-9a-f]{10}$")
+    """A hash of the parameters, whatever the set's position."""
+    parameters: dict[str, Single] = Field(alias="hyperparam_set")
 
 
 def _reach(normal: Normal) -> float:

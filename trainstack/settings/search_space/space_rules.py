@@ -227,10 +227,10 @@ def _expanded(space: Space, steps: tuple[str | int, ...], text: str) -> Iterator
         where, expanded = f"args[{steps[1]}]", "$(…), $$ and $TRAINSTACK_…"
     for name in sorted(names & space.parameters.keys()):
         key = "values" if space.parameters[name].values else "categorical"
-        for index, value in enumerate(space.parameters[name].choices):
+        for index, value in space.parameters[name].texts.items():
             # The bracket represents another parameter's value, which must not follow `$`.
             filled = templates.filled(text, {**dict.fromkeys(names, "("), name: value}) or ""
-            if isinstance(value, str) and (_KUBERNETES.search(filled) or (in_args and "$TRAINSTACK_" in value)):
+            if _KUBERNETES.search(filled) or (in_args and "$TRAINSTACK_" in value):
                 message = f"{value} would be changed in {where}, where {expanded} are expanded"
                 remedy = "write it without them, or set file to the program's path of hyperparams.yml"
                 yield Fault(("parameters", name, key, index), message, remedy)

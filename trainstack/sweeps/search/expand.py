@@ -5,8 +5,8 @@ from itertools import islice, product
 from math import prod
 
 from trainstack.settings.search_space.constraints import ConstraintError, Value, holds
-from trainstack.settings.search_space.hyperparams import ParameterSet, numbered, set_id
-from trainstack.settings.search_space.space import Parameter, Space
+from trainstack.settings.search_space.hyperparams import numbered, set_id
+from trainstack.settings.search_space.space import Parameter, ParameterSet, Space
 from trainstack.settings.search_space.space_values import active, count, points
 
 _DRAWS_PER_SET = 50

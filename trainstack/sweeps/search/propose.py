@@ -9,8 +9,8 @@ from optuna.samplers import TPESampler
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from trainstack.settings.search_space.constraints import Value
-from trainstack.settings.search_space.hyperparams import ParameterSet, set_id
-from trainstack.settings.search_space.space import Space
+from trainstack.settings.search_space.hyperparams import set_id
+from trainstack.settings.search_space.space import ParameterSet, Space
 from trainstack.settings.search_space.space_values import active, contains
 from trainstack.sweeps.search.expand import SpaceError, allowed, in_order
 from trainstack.sweeps.search.results import TrialResult, objective_value
