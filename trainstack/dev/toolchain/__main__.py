@@ -26,9 +26,8 @@ def main(arguments: list[str] | None = None) -> int:
         # The reader of a pipe has exited, as in `make versions | head`.
         return 0
     except ToolchainError as error:
-        Console(stderr=True, markup=False, emoji=False).print(
-            f"error: {error}", style="red", markup=False, highlight=False
-        )
+        console = Console(stderr=True, markup=False, emoji=False)
+        console.print(f"error: {error}", style="red", soft_wrap=True, highlight=False)
         return 1
 
 
