@@ -1,4 +1,4 @@
-"""The cluster's programs, with their arguments and order, from templates/components.yaml; pure."""
+"""The cluster's programs, with their arguments and order, from templates/components.yaml."""
 
 import sys
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The components' configuration files and the cluster's first objects, filled in from templates/; pure.
+"""The components' configuration files and the cluster's first objects, from templates/.
 
 - containerd: `restrict_oom_score_adj`, since otherwise root without CAP_SYS_RESOURCE could not start a pod.
 - registries/_default/hosts.toml sends pulls of every registry name to the cluster's own registry. The settings occur
