@@ -1,4 +1,4 @@
-"""The Pulumi program: load, check, assemble, export; or, where a command of ours ends the stack, that alone."""
+"""The Pulumi program: load, check, assemble, export. During a teardown, it declares only the teardown's hooks."""
 
 from pathlib import Path
 
@@ -12,43 +12,43 @@ from trainstack.stacks.assemble import assemble
 from trainstack.stacks.engine_state import own_state, read_engine_state
 from trainstack.stacks.plan_change import Refused, decide
 from trainstack.stacks.teardown import end
-from trainstack.stacks.teardown_mode import EndingError, ending
+from trainstack.stacks.teardown_mode import TeardownModeError, teardown_mode
 
-# The engine's own view wins over the file: `--config`, `--config-file` and decrypted secrets are in it.
+# The engine's configuration includes `--config`, `--config-file` and decrypted secrets, and overrides the file.
 config = pulumi.Config()
 sections = [section for section in SECTIONS if section != SECRETS]
 if secret := [section for section in sections if pulumi.runtime.is_config_secret(config.full_key(section))]:
-    # The objects that come of a section hold its values as they are, and so would the state and every preview.
+    # The objects of a section contain its values, and so would the state and every preview.
     raise pulumi.RunError(
-        f"{', '.join(map(config.full_key, secret))}: holds a secret, which would be written into objects in plain "
-        f"text; put the value under {config.full_key(SECRETS)}, and take it out of this section"
+        f"{', '.join(map(config.full_key, secret))}: contains a secret, which would be written into objects in plain "
+        f"text; move the value to {config.full_key(SECRETS)}"
     )
 values = {config.full_key(section): config.get(section) for section in sections}
 engine = {key: value for key, value in values.items() if value is not None}
 
 root, stack = Path(__file__).parent, pulumi.get_stack()
 try:
-    if way := ending(root, stack):
-        end(root, stack, way)
+    if mode := teardown_mode(root, stack):
+        end(root, stack, mode)
         program = None
     else:
         state = read_engine_state()
         program = decide(root, stack, engine, own_state(state), recorded_launches(stack, state))
-except (SettingsError, Refused, ClusterError, EndingError, ValueError) as error:
+except (SettingsError, Refused, ClusterError, TeardownModeError, ValueError) as error:
     raise pulumi.RunError(str(error)) from error
 
 if program is not None:
     if program.settings.secrets.secrets and not pulumi.runtime.is_config_secret(config.full_key(SECRETS)):
         raise pulumi.RunError(
-            f"{config.full_key(SECRETS)}: the engine was given other values than the stack's file has, in plain text; "
-            "leave `--config` and `--config-file` out for this section"
+            f"{config.full_key(SECRETS)}: the engine's values differ from the stack's file and are in plain text; "
+            "do not set this section with `--config` or `--config-file`"
         )
 
     for note in program.notes:
         pulumi.log.warn(note)
 
     if program.verdicts and pulumi.runtime.is_dry_run():
-        pulumi.log.info("\n".join(["whether the runs would be admitted, on an idle cluster:", *program.verdicts]))
+        pulumi.log.info("\n".join(["admission of the runs on an idle cluster:", *program.verdicts]))
 
     for name, value in assemble(program, config.get_secret_object(SECRETS)).items():
         pulumi.export(name, value)

@@ -22,10 +22,12 @@ from typing import Annotated, Any
 import typer
 
 from bench.telling import tell
-from trainstack.cli.kubectl import command
-from trainstack.cli.loader import MOUNT, Loader, data_loader
 from trainstack.cli.session import Session, StackOption
-from trainstack.cli.transfer import fetch, upload
+from trainstack.cli.transfers import data_loader
+from trainstack.transfer.fetch import fetch
+from trainstack.transfer.kubectl import kubectl_command
+from trainstack.transfer.loader import MOUNT, Loader
+from trainstack.transfer.upload import upload
 
 _FOLDER = ".trainstack-bench"
 _SLICE = 64 << 20
@@ -33,7 +35,7 @@ _SLICE = 64 << 20
 
 def kubectl(loader: Loader, *words: str) -> None:
     """Run kubectl; ends the program, with what it said, when it fails."""
-    done = subprocess.run(command(*words, context=loader.context), capture_output=True, text=True, check=False)
+    done = subprocess.run(kubectl_command(*words, context=loader.context), capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"`kubectl {' '.join(words)}` ended with {done.returncode}:\n{done.stdout}{done.stderr}")
 

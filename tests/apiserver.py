@@ -28,10 +28,10 @@ from trainstack.dev.cluster import certificates
 from trainstack.dev.cluster.certificates import embedded
 from trainstack.dev.cluster.components import components
 from trainstack.dev.cluster.errors import ClusterError
+from trainstack.dev.cluster.launch import find
 from trainstack.dev.cluster.layout import Layout
 from trainstack.dev.cluster.network import Slot
 from trainstack.dev.cluster.plan import Component
-from trainstack.dev.cluster.programs import find
 from trainstack.dev.cluster.spec import ClusterSpec
 
 ADMIN = "trainstack-admin"

@@ -55,3 +55,32 @@ def dev(checkout: Project, before: frozenset[Name]) -> Project:
     assert done.code == 0, done.text
     (checkout.root / "up.log").write_text(done.text)
     return checkout
+
+
+GROUPS = {"cluster": "dev", "sites": "sites", "own": "outages", "servers": "stateful"}
+"""Expensive fixtures of a session, and the group of the tests that share one."""
+
+
+def group_of(item: pytest.Item) -> str:
+    """The group of a test that needs a cluster: that of its shared fixture, else its folder or file."""
+    if item.path.parent.name == "admission":
+        return "admission"
+    fixtures = getattr(item, "fixturenames", ())
+    return next((group for name, group in GROUPS.items() if name in fixtures), item.path.stem)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Group the tests that need a cluster: with `-n N --dist loadgroup`, one process runs a whole group.
+
+    The large groups start first. Tests that take their environment down are the last of their group.
+    """
+    large = [*GROUPS.values(), "admission"]
+    ranks: dict[pytest.Item, int] = {}
+    for item in items:
+        if item.path.is_relative_to(ROOT / "tests" / "unit"):
+            continue
+        group = group_of(item)
+        item.add_marker(pytest.mark.xdist_group(group))
+        ranks[item] = large.index(group) if group in large else len(large)
+    items.sort(key=lambda item: (ranks.get(item, -1), item.get_closest_marker("last") is not None))

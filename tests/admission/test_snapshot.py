@@ -21,7 +21,7 @@ from trainstack.kueue.workloads import declared_workloads
 from trainstack.live import admission
 from trainstack.live.environment import read_environment
 from trainstack.platform import queues, tenants
-from trainstack.preflight.live_context import LiveScene
+from trainstack.preflight.live_context import LiveContext
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment, Namespace
 from trainstack.settings.sections.operators import Operators
@@ -118,7 +118,7 @@ def researcher(cluster: Cluster, site: Bench, tmp_path: Path, monkeypatch: pytes
 
 def read_snapshot(settings: Settings) -> Snapshot:
     """What `check --cluster` judges by."""
-    return LiveScene(settings, read_environment(settings, ()), {}).snapshot
+    return LiveContext(Declared(settings), read_environment(settings, ()), {}).snapshot
 
 
 def judged(snapshot: Snapshot, settings: Settings) -> Verdict:

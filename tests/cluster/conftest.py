@@ -93,8 +93,3 @@ def tenant(sites: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Person:
 def _sites_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
     kept = os.environ.get("TRAINSTACK_TEST_CLUSTER")
     return Path(f"{kept}-sites") if kept else tmp_path_factory.getbasetemp() / "sites"
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tests that take the dev environment down come after all others."""
-    items.sort(key=lambda item: item.get_closest_marker("last") is not None)

@@ -15,10 +15,10 @@ import yaml
 from trainstack.dev.cluster import certificates
 from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.images import Registry, helpers
-from trainstack.dev.cluster.images.registry import target
 from trainstack.dev.cluster.processes import wait_until
 from trainstack.dev.cluster.registry_access import SERVER, RegistryAccess
 from trainstack.dev.toolchain.places import cache_root
+from trainstack.runs.images.references import target
 
 START_SECONDS = 20.0
 USER, PASSWORD = "ann", "secret"
@@ -83,7 +83,7 @@ def answers(registry: RegistryAccess) -> bool:
     try:
         Registry(registry).digest(target("nothing"))
     except ClusterError as error:
-        return "answered 401" in str(error)
+        return "returned 401" in str(error)
     return True
 
 

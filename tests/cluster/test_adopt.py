@@ -150,7 +150,7 @@ def test_a_namespace_made_by_hand_is_taken_over_as_it_is(dev: Project, made_by_h
         assert set(json.loads(planned.out)["changeSummary"]) - {"read"} == {"create"}
         done = project.up()
         assert done.code == 0, done.text
-        assert "is there already and is taken over (adopt: true): the same object stays" in done.text
+        assert "exists and is adopted (adopt: true); it is not re-created" in done.text
         after = {key: look(project, *key) for key in TAKEN | LEFT}
         for key in TAKEN:
             assert after[key]["metadata"]["labels"]["trainstack.dev/stack"] == NAME

@@ -132,7 +132,7 @@ def team(lab: Project, server: Forge, tmp_path_factory: pytest.TempPathFactory) 
     try:
         done = project.up()
         assert done.code != 0, done.text
-        assert "run `trainstack pin -s code --code`, and commit what it writes" in done.text
+        assert "run `trainstack pin -s code --code`, and commit the file" in done.text
         done = project.trainstack("pin", "--code")
         assert done.code == 0, done.text
         done = project.up()
@@ -248,7 +248,7 @@ def test_a_branch_that_cannot_be_resolved_leaves_the_pins(team: Project, server:
         done = team.trainstack("pin", "--code")
         assert (done.code, done.out) == (1, "")
         assert f"nothing is written:\n{setting}fatal: unable to access" in done.err
-        assert f"see that `git ls-remote {server.url('mnist')}` works without a prompt" in done.err
+        assert f"make sure that `git ls-remote {server.url('mnist')}` works without a prompt" in done.err
     finally:
         forge.answer(team, yes=True)
     assert pins(team).read_bytes() == before

@@ -26,7 +26,7 @@ def test_ten_lines_make_a_queue_and_train_in_it(lab: Project) -> None:
     (folder / "Pulumi.yaml").write_text(
         yaml.safe_dump({"name": "another", "runtime": {"name": "python", "options": options}})
     )
-    (folder / "__main__.py").write_text(f"{example('Queues')}\n{example('A training run')}")
+    (folder / "__main__.py").write_text("\n".join(map(example, ("Queues", "A training run", "A sweep"))))
     project = Project(folder, lab.kubeconfig, "plain", {**lab.variables, "PYTHONPATH": str(lab.root)})
     done = project.run(["pulumi", "stack", "init", "plain", "--non-interactive"])
     assert done.code == 0, done.text
@@ -36,16 +36,11 @@ def test_ten_lines_make_a_queue_and_train_in_it(lab: Project) -> None:
         queue = project.get("clusterqueue", NAMESPACE)
         (flavor,) = queue["spec"]["resourceGroups"][0]["flavors"]
         assert [quota["nominalQuota"] for quota in flavor["resources"]] == ["4", "8Gi"]
-        (job,) = project.select("job", "trainstack.dev/stack=plain", NAMESPACE)
-        words = (
-            "wait",
-            "--for=condition=Complete",
-            f"job/{job['metadata']['name']}",
-            "-n",
-            NAMESPACE,
-            "--timeout=120s",
-        )
-        done = project.kubectl(*words)
+        jobs = [job["metadata"]["name"] for job in project.select("job", "trainstack.dev/stack=plain", NAMESPACE)]
+        trials = [name for name in jobs if name.startswith("search-")]
+        assert (len(jobs), len(trials)) == (3, 2)
+        targets = [f"job/{name}" for name in jobs]
+        done = project.kubectl("wait", "--for=condition=Complete", *targets, "-n", NAMESPACE, "--timeout=120s")
         assert done.code == 0, done.text
         assert project.changes() == {}
     finally:

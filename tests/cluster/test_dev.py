@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.image_runs import run_in_image
 from tests.cluster.project import ROOT, Project
 from trainstack.dev.cluster.cluster import Cluster
-from trainstack.dev.cluster.images import run_in_image
 from trainstack.runs.images.images import base_reference
 
 pytestmark = pytest.mark.cluster

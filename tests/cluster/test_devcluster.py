@@ -147,7 +147,7 @@ def test_the_registrys_files_are_the_owners(running: Cluster) -> None:
     assert running.registry.client_pair[1].stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize(("name", "said"), [("thesis.tex", r"holds thesis\.tex"), ("log", r"has no spec\.json")])
+@pytest.mark.parametrize(("name", "said"), [("thesis.tex", r"contains thesis\.tex"), ("log", r"has no spec\.json")])
 def test_a_folder_that_is_not_a_clusters_is_not_removed(tmp_path: Path, name: str, said: str) -> None:
     """Whoever mistypes --state loses nothing."""
     (tmp_path / name).write_text("years of work")

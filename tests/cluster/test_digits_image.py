@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from trainstack.dev.cluster.images import run_in_image, workload
+from tests.cluster.image_runs import run_in_image
+from trainstack.dev.cluster.images import workload
 from workloads.digits.prepare import write_dataset
 
 pytestmark = pytest.mark.cluster

@@ -98,7 +98,7 @@ def test_what_another_stack_made_is_refused_with_its_name(dev: Project) -> None:
     try:
         done = twin.up()
         assert done.code != 0
-        assert "Namespace research exists and belongs to stack 'dev'; it is left as it is" in done.text
+        assert "Namespace research exists and belongs to stack 'dev'; nothing was changed" in done.text
         assert dev.changes("--refresh") == {}
     finally:
         twin.take_down()
@@ -145,7 +145,7 @@ def refused(done: Done, names: Collection[tuple[str, str, str]]) -> None:
     """The command named these objects, and no others, as somebody else's."""
     assert done.code != 0, done.text
     assert "Traceback" not in done.text
-    pattern = r"^(?:error: )?(\w+) (?:(\S+)/)?(\S+) exists and was made by somebody else; it is left as it is"
+    pattern = r"^(?:error: )?(\w+) (?:(\S+)/)?(\S+) exists and was created by another owner; nothing was changed"
     told = {match.groups("") for line in done.text.splitlines() if (match := re.match(pattern, line.strip()))}
     assert told == set(names)
     assert done.text.count("Choose another name") >= len(names)

@@ -149,9 +149,9 @@ def test_a_stack_stays_on_the_cluster_of_its_first_up_even_if_that_failed(guarde
         for done in commands:
             refused(
                 done,
-                f"stack '{NAME}' was made on another cluster (UID of namespace kube-system: {own})",
+                f"stack '{NAME}' was created on another cluster (UID of namespace kube-system: {own})",
                 "the kubeconfig's context 'trainstack-local' (https://",
-                f"(UID of namespace kube-system: {other}). Nothing is changed; take the kubeconfig",
+                f"(UID of namespace kube-system: {other}). Nothing was changed; use the kubeconfig",
                 f"Pulumi.{NAME}.yaml, `trainstack:cluster: {{identity: {other}}}`",
             )
         assert (state(guarded), in_state(guarded)) == (before, known)
@@ -194,11 +194,11 @@ def test_a_claim_with_data_goes_only_by_name_and_not_under_a_pod(guarded: Projec
         guarded.pulumi("preview"),
         f"Pulumi.{NAME}.yaml:",
         f"storage.volumes[data].accessModes: PersistentVolumeClaim {NAME}/data has accessModes ReadWriteMany, and "
-        "ReadWriteOnce is declared: no claim can be edited so, and this change would replace it with an empty one",
+        "ReadWriteOnce is declared: the field is immutable, and this change would replace the claim with an empty one",
         f"trainstack:storage: discard: [{NAME}/data]",
     )
     edit_storage(guarded, lambda storage: storage.update({"volumes": []}))
-    gone = f"PersistentVolumeClaim {NAME}/data is no longer named, and this change would delete it with its data"
+    gone = f"PersistentVolumeClaim {NAME}/data is no longer declared, and this change would delete it with its data"
     refused(guarded.up(), gone, f"trainstack:storage: discard: [{NAME}/data]")
 
     edit_storage(guarded, lambda storage: storage.update({"discard": [f"{NAME}/data"]}))
@@ -228,7 +228,7 @@ def test_what_another_field_manager_has_set_is_never_overwritten_unsaid(guarded:
     live = state(guarded)
     told = (
         f"Namespace {NAME}: metadata.labels.team is \"theirs\", set by 'kubectl-patch' (",
-        ', and "ours" is declared; take that value into the settings, or set it back there, or,',
+        ', and "ours" is declared; declare that value in the settings, restore the declared value in the cluster,',
         f"PersistentVolumeClaim {NAME}/data: metadata.labels.for is \"theirs\", set by 'kubectl-client-side-apply' (",
         f"PersistentVolume {NAME}: metadata.labels.of is \"theirs\", set by 'kubectl' (",
         f"StorageClass {NAME}: allowVolumeExpansion is true, set by 'controller' (",

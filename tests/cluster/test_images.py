@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.image_runs import run_in_image
 from tests.cluster.registries import free_port, make_access, served
 from trainstack.dev.cluster import config
 from trainstack.dev.cluster.errors import ClusterError
-from trainstack.dev.cluster.images import Recipe, Registry, Storage, ensure_images, helpers, run_in_image
-from trainstack.dev.cluster.images.registry import target
+from trainstack.dev.cluster.images import Recipe, Registry, Storage, ensure_images, helpers
 from trainstack.dev.cluster.images.storage import OWN_MOUNTS
 from trainstack.dev.cluster.processes import wait_until
 from trainstack.dev.cluster.registry_access import RegistryAccess
+from trainstack.runs.images.references import target
 
 pytestmark = pytest.mark.cluster
 
@@ -136,12 +137,12 @@ def test_two_at_once_build_once(tmp_path: Path, storage: Storage, registry: Regi
         assert wait_until(lambda: bool(second), 10.0, 0.01)
     other.join()
     ensure_images([recipe], registry, first.append, storage)
-    assert second[0] == "another process is building images; waiting for it"
+    assert second[0] == "waiting for another process that is building images"
     assert first == ["the registry has all 1 images"]
 
 
 def test_a_registry_that_does_not_answer_is_named(tmp_path: Path, storage: Storage, registry: RegistryAccess) -> None:
     """Address and remedy, no traceback of a socket."""
     silent = replace(registry, address=f"127.0.0.1:{free_port()}")
-    with pytest.raises(ClusterError, match=f"The registry at {silent.address} does not answer.*cluster status"):
+    with pytest.raises(ClusterError, match=f"The registry at {silent.address} does not respond.*cluster status"):
         ensure_images([make_recipe(tmp_path / "tiny")], silent, print, storage)

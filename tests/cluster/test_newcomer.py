@@ -131,10 +131,10 @@ def test_names_that_name_nothing_are_told_at_once(newcomer: Project) -> None:
     refused(
         newcomer,
         f"{line_of(newcomer, 'reserch')}: workloads.runs[digits].queue: ",
-        "no local queue of namespace research is reserch",
+        "local queue 'reserch' is not declared in namespace research",
         "did you mean research?",
         f"{line_of(newcomer, 'trainstack/runs/wrapper')}: workloads.runs[digits].image.build: "
-        "there is no trainstack/runs/wrapper/Dockerfile",
+        "file trainstack/runs/wrapper/Dockerfile does not exist",
         "image: {name: ",
     )
 
@@ -163,7 +163,7 @@ def test_an_unreachable_cluster_leaves_the_state_of_what_runs_there(dev: Project
     environment = {"KUBECONFIG": str(unreachable(dev.kubeconfig, tmp_path / "unreachable"))}
     before = declared(dev)
     assert before
-    told = ("cannot reach the cluster at", "is it up", "trainstack cluster up")
+    told = ("cannot reach the cluster at", "check that it is running", "trainstack cluster up")
     refused(dev, *told, environment=environment)
     for command in (["status"], ["destroy", "--yes"], ["teardown", "--yes"]):
         says(dev.run([*command, "-s", "dev"], trainstack=True, environment=environment), *told)

@@ -24,7 +24,7 @@ from tests.cluster.lab import (
 from tests.cluster.project import Project
 from trainstack.dev.cluster.cluster import Cluster
 from trainstack.dev.cluster.images import Registry, ensure_images, helpers
-from trainstack.dev.cluster.images.registry import target
+from trainstack.runs.images.references import target
 
 pytestmark = pytest.mark.cluster
 
@@ -79,7 +79,7 @@ def refused_without_pins(project: Project) -> None:
     done = project.up()
     assert done.code != 0
     for image in (IMAGE, "busybox:1.35"):
-        assert f"the image {image} has no digest, and none in pins/pinned.yaml" in done.text
+        assert f"image {image} has no digest, and pins/pinned.yaml does not pin it" in done.text
     assert "run `trainstack pin -s pinned`" in done.text
     assert launches(project) == []
 

@@ -23,11 +23,11 @@ from tests.cluster.registries import (
     write_dockerfile,
 )
 from trainstack.cli.app import app
-from trainstack.cli.image_builds import OWN_BASE
-from trainstack.cli.image_tools import ImageTool
 from trainstack.dev.cluster.cluster import Cluster
 from trainstack.dev.cluster.images import Recipe, Storage, ensure_built
 from trainstack.dev.cluster.registry_access import RegistryAccess
+from trainstack.dev.image_builds import OWN_BASE
+from trainstack.dev.image_tools import ImageTool
 
 pytestmark = pytest.mark.cluster
 
@@ -104,11 +104,13 @@ def test_a_users_image_is_built_pushed_listed_and_pinned(
     log_in(tmp_path, guarded, "wrong")
     done = trainstack("image", "push", TRAINING)
     assert done.exit_code == 1
-    assert f"{guarded} refused the credentials, or there are none for it; run `buildah login {guarded}`" in done.stderr
+    assert (
+        f"{guarded} rejected the credentials, or none are stored for it; run `buildah login {guarded}`" in done.stderr
+    )
     assert "unauthorized: authentication required" in done.stderr
     before = listed()[TRAINING]
     assert (before["built"], before["registry"]) == (True, "unknown")
-    assert f"{guarded} does not let ann read it" in before["problem"]
+    assert f"{guarded} denies access to ann" in before["problem"]
 
     buildah_login(guarded)
     assert {line["registry"] for line in listed().values()} == {"missing"}
@@ -134,7 +136,7 @@ def test_an_unknown_authority_is_explained(tmp_path: Path, guarded: str, monkeyp
     shutil.rmtree(tmp_path / "home")
     done = trainstack("image", "push", TRAINING)
     assert done.exit_code == 1
-    assert f"put that one's into /etc/containers/certs.d/{guarded}/ca.crt" in done.stderr
+    assert f"copy the authority's certificate to /etc/containers/certs.d/{guarded}/ca.crt" in done.stderr
     assert "certificate verify failed" in listed()[TRAINING]["problem"]
 
 
@@ -175,11 +177,11 @@ def test_up_names_the_command_for_an_image_that_is_missing(
     """Nothing is launched before; the command, copied, builds and pushes; then the nodes pull it and the run trains."""
     project, access = person
     reference = f"{access.address}/lab/hello:1"
-    unknown = f"workloads.runs[hello].image: whether the registry has {reference} is not known: {reference}: "
+    unknown = f"workloads.runs[hello].image: whether the registry has {reference} is unknown: {reference}: "
     with served_with_password(tmp_path, access):
         log_in(tmp_path, access.address, "wrong")
         done = project.trainstack("check", "--cluster")
-        assert f"{unknown}{access.address} does not let ann read it, if it has it; log in with" in done.out
+        assert f"{unknown}{access.address} denies access to ann, or has no such image; log in with" in done.out
         assert "0 errors" in done.err
         buildah_login(access.address)
 
@@ -205,16 +207,16 @@ def test_up_names_the_command_for_an_image_that_is_missing(
     # The registry is away. A run that was launched needs its image no more.
     done = project.trainstack("up", "--no-wait")
     assert done.code == 0, done.text
-    assert f"{unknown}{access.address} does not answer" in done.err
+    assert f"{unknown}{access.address} does not respond" in done.err
     assert uids(project) == {hello["metadata"]["name"]: uid(hello)}
     done = project.run(["/bin/sh", "-c", command])
     assert (done.code, done.out) == (1, "")
-    assert f"{access.address} does not answer; is it the right registry?" in done.err
+    assert f"{access.address} does not respond; check the name and the network" in done.err
 
 
 def refused_for_the_image(project: Project, reference: str) -> str:
     """The command that `up` and `check --cluster` both print; neither has made anything."""
-    refusal = f"workloads.runs[hello].image: {reference} is not in its registry; run `"
+    refusal = f"workloads.runs[hello].image: the registry does not have {reference}; run `"
     found = set()
     for words in (("check", "--cluster"), ("up", "--no-wait")):
         done = project.trainstack(*words)

@@ -290,7 +290,7 @@ def test_what_comes_back_waits_until_its_namesake_is_gone(lab: Project) -> None:
             done = project.pulumi("preview")
             assert done.code == 0, done.text
             for each in (first, claim):
-                assert f"{shown(each)} is being deleted: what takes its place waits" in done.text
+                assert f"{shown(each)} is being deleted; its replacement" in done.text
 
             with ThreadPoolExecutor() as pool:
                 up = pool.submit(project.up)

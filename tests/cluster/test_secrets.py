@@ -150,7 +150,7 @@ def test_a_value_in_plain_text_is_refused_without_being_said(sealed: Project) ->
     sealed.edit_stack(spell_out)
     for done in (sealed.trainstack("check"), sealed.up()):
         assert done.code != 0
-        assert "secrets.secrets[git].values.password: a secret stands in plain text" in done.text
+        assert "secrets.secrets[git].values.password: the secret is in plain text" in done.text
         assert "pulumi config set --secret --path 'trainstack:secrets.secrets[1].values.password'" in done.text
         assert leaks(done.text.encode(), [value]) == []
     assert sealed.get("secret", "git", NAMESPACE) == {}

@@ -62,7 +62,7 @@ def test_a_service_account_that_does_not_exist_is_told(sites: Cluster) -> None:
     """With those that do."""
     done = cluster_command("kubeconfig", "--state", str(sites.state), "--as", f"{NAMESPACE}/nobody")
     assert done.code == 1
-    assert f"no service account nobody in namespace {NAMESPACE}; there are: default, researcher" in done.err
+    assert f"no service account nobody in namespace {NAMESPACE}; existing ones: default, researcher" in done.err
 
 
 def test_the_training_operator_of_a_stateful_set_is_recognized(sites: Cluster, owner: Person, tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_the_training_operator_of_a_stateful_set_is_recognized(sites: Cluster, o
     assert operator_findings(second) == [("operator-duplicate", "error", "operators.trainingOperator")]
     done = second.up()
     assert done.code != 0
-    assert "CustomResourceDefinition pytorchjobs.kubeflow.org exists and was made by somebody else" in done.text
+    assert "CustomResourceDefinition pytorchjobs.kubeflow.org exists and was created by another owner" in done.text
     assert owner.get("deployment", "training-operator", "-n", "kubeflow") == {}
     assert owner.get("pod", "training-operator-0", "-n", "kubeflow")["metadata"]["uid"] == pod["metadata"]["uid"]
 

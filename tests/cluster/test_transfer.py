@@ -18,12 +18,7 @@ import pytest
 
 from bench.transfer import measure
 from tests.cluster.project import ROOT, eventually
-from trainstack.cli import loader as loader_module
-from trainstack.cli.chunks import CHUNK
-from trainstack.cli.kubectl import kubectl
-from trainstack.cli.listing import PARTIAL
-from trainstack.cli.loader import Loader, data_loader, loader_job
-from trainstack.cli.transfer import fetch, listing, upload
+from trainstack.cli.transfers import data_loader
 from trainstack.dev.cluster.cluster import Cluster
 from trainstack.lifecycle.recovery.loaders import loader_troubles, waiting_loaders
 from trainstack.live.loaders import read_loaders
@@ -32,6 +27,14 @@ from trainstack.settings.model import Cluster as ClusterSection
 from trainstack.settings.model import Loader as LoaderSection
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.workloads import Resources
+from trainstack.transfer import loader as loader_module
+from trainstack.transfer.chunks import CHUNK
+from trainstack.transfer.fetch import fetch
+from trainstack.transfer.kubectl import kubectl
+from trainstack.transfer.loader import Loader, loader_job
+from trainstack.transfer.local_files import PARTIAL
+from trainstack.transfer.upload import upload
+from trainstack.transfer.volume_files import list_files
 
 pytestmark = pytest.mark.cluster
 
@@ -218,8 +221,8 @@ def test_files_survive_both_ways(loader: Loader, volume: Path, tmp_path: Path) -
     assert fetch(loader, "data", target).sent == 1_016
     assert contents(target) == contents(source)
     (volume / "lost+found").mkdir(mode=0o700)
-    assert "data/empty" in listing(loader, ".")
-    assert listing(loader, "nowhere") == {}
+    assert "data/empty" in list_files(loader, ".")
+    assert list_files(loader, "nowhere") == {}
 
 
 def test_hard_links_and_a_log_that_is_written_to(loader: Loader, volume: Path, tmp_path: Path) -> None:
@@ -300,7 +303,7 @@ def test_a_command_that_is_stopped_leaves_no_loader_and_the_next_goes_on(
         assert process.stderr is not None
         said = process.stderr.read()
         assert process.wait(30) == 128 + stop, said
-    assert "the same command goes on from there" in said
+    assert "the same command resumes the transfer" in said
     eventually("no loader of it", lambda: len(jobs()) == started)
 
     done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
@@ -338,7 +341,7 @@ def test_a_loader_that_is_told_to_end_lets_what_runs_in_it_finish(volume: Path) 
     """For a few seconds: what gives back its part of a file has to come to that."""
     with data_loader(SMALL, NAMESPACE, "data") as ending:
         script = 'cd "$1"; : > begun; while [ ! -e told ]; do sleep 0.1; done; sleep 2; : > finished'
-        with subprocess.Popen(ending.words(script, ".")) as process:
+        with subprocess.Popen(ending.command(script, ".")) as process:
             eventually("a program in it", (volume / "begun").exists)
             run("delete", "pod", "-n", NAMESPACE, ending.pod, "--wait=false")
             (volume / "told").touch()

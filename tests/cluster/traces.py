@@ -1,12 +1,14 @@
 """What a local cluster could leave on this machine, to compare before and after."""
 
+import json
 import os
 import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainstack.dev.cluster.layout import Layout
+from trainstack.dev.cluster import cgroups
+from trainstack.dev.cluster.layout import HIDDEN_MARK, Layout
 from trainstack.dev.cluster.processes import start_time
 
 SYSCTLS = (
@@ -86,21 +88,40 @@ def inside_of(pid: int) -> Inside:
     return Inside(frozenset(str(Path(f"/proc/{pid}/ns/{kind}").readlink()) for kind in ("pid", "net")), now)
 
 
+def _others(layout: Layout) -> set[str]:
+    """The other clusters that run on this machine, by the names of their cgroups."""
+    return {*cgroups.clusters(cgroups.hierarchies())} - {layout.cgroup}
+
+
+def _links(others: set[str]) -> frozenset[str]:
+    """The names of this machine's links, but for those that other running clusters own."""
+    links = json.loads(subprocess.run(["ip", "-json", "link"], capture_output=True, text=True, check=True).stdout)
+    return frozenset(link["ifname"] for link in links if link.get("ifalias") not in others)
+
+
+def _covered(folder: Path, others: set[str]) -> bool:
+    """Whether another running cluster made this folder, to cover it with its own."""
+    return not {f"{HIDDEN_MARK}.{name}" for name in others}.isdisjoint(os.listxattr(folder))
+
+
 def look(state: Path, inside: Inside = NOTHING) -> Traces:
-    """What is there now; `inside` is known while the cluster runs."""
+    """Return what is on this machine now; `inside` is known while the cluster runs."""
     layout = Layout.of(state)
+    others = _others(layout)
     mounts = Path("/proc/self/mountinfo").read_text().splitlines()
-    links = subprocess.run(["ip", "-oneline", "link"], capture_output=True, text=True, check=True).stdout
     firewall = subprocess.run(["iptables-save"], capture_output=True, text=True, check=True).stdout
     values = [Path("/proc/sys", name) for name in SYSCTLS]
     return Traces(
         processes=_processes(layout, inside),
         mounts=frozenset(line for line in mounts if str(layout.state) in line or "trainstack" in line),
-        links=frozenset(line.split(":")[1].strip() for line in links.splitlines()),
+        links=_links(others),
         cgroups=frozenset(str(path) for path in Path("/sys/fs/cgroup").rglob(layout.cgroup)),
         firewall="\n".join(line for line in firewall.splitlines() if not line.startswith("#")),
         sysctls=tuple(f"{path}={path.read_text().strip()}" for path in values if path.exists()),
         paths=frozenset(
-            str(path) for fixed in map(Path, FIXED_PATHS) if fixed.is_dir() for path in (fixed, *fixed.iterdir())
+            str(path)
+            for fixed in map(Path, FIXED_PATHS)
+            if fixed.is_dir() and not _covered(fixed, others)
+            for path in (fixed, *fixed.iterdir())
         ),
     )

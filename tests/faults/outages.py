@@ -22,9 +22,8 @@ from tests.cluster.lab import (
 )
 from tests.cluster.people import Person, make_job, make_pytorchjob
 from tests.cluster.project import Done, Project, eventually
-from tests.faults import engine
+from tests.faults import engine, injection
 from tests.faults.rivals import TRAINS, undisturbed
-from trainstack.dev.cluster import faults
 from trainstack.dev.cluster.cluster import Cluster
 
 EPOCHS, EPOCH_SECONDS = 60, 0.25
@@ -190,7 +189,7 @@ class Record:
 
     def __init__(self, project: Project, cluster: Cluster, claim: str = "lab") -> None:
         run = run_id(launch(project, "trains"))
-        self.folder = faults.seen(cluster, f"{volume_folder(project, claim)}/runs/{run}")
+        self.folder = injection.host_path(cluster, f"{volume_folder(project, claim)}/runs/{run}")
 
     def epochs(self) -> list[int]:
         """Those that were begun."""
@@ -214,23 +213,23 @@ class Record:
         assert len(self.epochs()) <= EPOCHS + self.attempts() - 1
 
 
-def controllers(project: Project, cluster: Cluster) -> faults.Find:
+def controllers(project: Project, cluster: Cluster) -> injection.Find:
     """Gives the processes of the platform's controllers."""
     pods = [
         each["metadata"]["uid"]
         for namespace in ("kueue-system", "kubeflow")
         for each in project.get("pods", namespace=namespace)["items"]
     ]
-    return lambda: [process for uid in pods for process in faults.pod(cluster, uid)]
+    return lambda: [process for uid in pods for process in injection.pod(cluster, uid)]
 
 
 def restart_node(project: Project, cluster: Cluster) -> None:
     """What a restart does: kubelet, containerd and every process of every pod end, and the first two come back."""
     uids_ = [each["metadata"]["uid"] for each in project.get("pods")["items"]]
-    found = [process for uid in uids_ for process in faults.pod(cluster, uid)]
-    faults.kill([*faults.components(cluster, "kubelet", "containerd"), *found])
+    found = [process for uid in uids_ for process in injection.pod(cluster, uid)]
+    injection.kill([*injection.components(cluster, "kubelet", "containerd"), *found])
 
 
 def api_away(cluster: Cluster, seconds: float) -> None:
     """Nobody answers at the API server's address for so long."""
-    faults.keep_away(lambda: faults.components(cluster, "apiserver"), seconds)
+    injection.keep_away(lambda: injection.components(cluster, "apiserver"), seconds)

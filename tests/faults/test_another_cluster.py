@@ -17,7 +17,7 @@ from tests.cluster.project import Done, Project
 from tests.faults.clusters import own_cluster
 from tests.faults.places import RESEARCHER, write_kubeconfig
 from trainstack.dev.cluster.cluster import Cluster
-from trainstack.dev.cluster.objects import IDENTITY
+from trainstack.objects.labels import LOCAL_CLUSTER
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -60,7 +60,7 @@ def given(cluster: Cluster, folder: Path) -> Path:
     admin = Person(cluster.kubeconfig)
     # By this the local cluster stays the same when it is made anew; other clusters have no such mark.
     for words in (
-        ("annotate", "namespace", "kube-system", f"{IDENTITY}-"),
+        ("annotate", "namespace", "kube-system", f"{LOCAL_CLUSTER}-"),
         ("create", "namespace", TEAM),
         ("create", "serviceaccount", RESEARCHER, "-n", TEAM),
         (
@@ -130,8 +130,8 @@ def refused(done: Done, stack: str) -> None:
     """The command says that it is another cluster, and how to go on."""
     told = " ".join(done.text.split())
     assert done.code != 0, told
-    assert f"stack '{stack}' was made on another cluster" in told
-    assert "Nothing is changed" in told
+    assert f"stack '{stack}' was created on another cluster" in told
+    assert "Nothing was changed" in told
     assert "Traceback" not in told
 
 

@@ -24,7 +24,7 @@ from tests.seeds import chosen_seed
 from trainstack.dev.cluster.cluster import Cluster
 from trainstack.dev.cluster.images import helpers, operators
 from trainstack.guards.states import MEMORY
-from trainstack.lifecycle.recovery.problem import Mending
+from trainstack.lifecycle.recovery.problem import RecoveryCommands
 from trainstack.objects.labels import STACK, STATE
 
 pytestmark = pytest.mark.cluster
@@ -127,7 +127,7 @@ def test_a_state_in_an_object_store_is_mended_likewise(
             print(f"{told}: {commands}")
             assert len(commands) <= 3, f"{told}: {commands}"
             # Whoever else dies, the engine takes its lock away.
-            assert (commands[0] == Mending(project.stack).cancel) == (part == "cli")
+            assert (commands[0] == RecoveryCommands(project.stack).cancel) == (part == "cli")
             whole(project, not_looked_at=1)
             assert alive.items() <= kills.runs(kills.marked(project)).items(), told
         finally:
@@ -234,8 +234,8 @@ def doctor(victim: Project) -> dict[str, Any]:
 
 def again(victim: Project, operation: Operation) -> str:
     """What was interrupted, as the doctor writes it."""
-    mending = Mending(victim.stack)
-    return mending.up if operation == "up" else mending.destroy
+    recovery = RecoveryCommands(victim.stack)
+    return recovery.up if operation == "up" else recovery.destroy
 
 
 def ready(victim: Project, operation: Operation) -> None:
@@ -261,7 +261,7 @@ def mend(victim: Project, interrupted: Operation) -> list[str]:
         if done.code and told["not_looked_at"] and not ran:
             assert "the stack is currently locked by 1 lock" in done.text
             assert "pulumi cancel" in done.text
-            commands.insert(0, Mending(victim.stack).cancel)
+            commands.insert(0, RecoveryCommands(victim.stack).cancel)
             done = victim.run(["sh", "-c", commands[0]])
         assert done.code == 0, f"{commands[0]}: {done.text}; doctor said {told}"
         ran.append(commands.pop(0))

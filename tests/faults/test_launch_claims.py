@@ -180,7 +180,7 @@ def test_an_active_launch_is_found_without_its_label(server: ApiServer, checkout
             said = " ".join(done.text.split())
             assert done.code != 0, said
             assert f"kubectl label --overwrite job -n {NAMESPACE} {job['metadata']['name']}" in said
-            assert "made by somebody else" not in said
+            assert "created by another owner" not in said
             live = server.get(job_path(job))
             assert live is not None
             assert live["metadata"]["uid"] == job["metadata"]["uid"]

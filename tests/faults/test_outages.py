@@ -11,10 +11,9 @@ import pytest
 
 from tests.cluster.lab import await_end, uids
 from tests.cluster.project import Project, eventually
-from tests.faults import outages
+from tests.faults import injection, outages
 from tests.faults.outages import MOST_MOMENTS, Record
 from tests.seeds import chosen_seed
-from trainstack.dev.cluster import faults
 from trainstack.dev.cluster.cluster import Cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -27,12 +26,12 @@ Fault = Callable[[Project, Cluster], None]
 
 def control_plane_killed(_: Project, cluster: Cluster) -> None:
     """API server and etcd die together."""
-    faults.kill(faults.components(cluster, "apiserver", "etcd"))
+    injection.kill(injection.components(cluster, "apiserver", "etcd"))
 
 
 def api_server_restarted(_: Project, cluster: Cluster) -> None:
     """It dies alone."""
-    faults.kill(faults.components(cluster, "apiserver"))
+    injection.kill(injection.components(cluster, "apiserver"))
 
 
 def api_server_away(_: Project, cluster: Cluster) -> None:
@@ -42,18 +41,18 @@ def api_server_away(_: Project, cluster: Cluster) -> None:
 
 def api_server_hangs(_: Project, cluster: Cluster) -> None:
     """Connections stand, and nobody answers."""
-    with faults.held(faults.components(cluster, "apiserver")):
+    with injection.paused(injection.components(cluster, "apiserver")):
         time.sleep(AWAY_SECONDS)
 
 
 def etcd_killed(_: Project, cluster: Cluster) -> None:
     """It comes back with what it had written."""
-    faults.kill(faults.components(cluster, "etcd"))
+    injection.kill(injection.components(cluster, "etcd"))
 
 
 def controllers_away(project: Project, cluster: Cluster) -> None:
     """Kueue and the training operator, and with them the webhooks."""
-    faults.keep_away(outages.controllers(project, cluster), AWAY_SECONDS)
+    injection.keep_away(outages.controllers(project, cluster), AWAY_SECONDS)
 
 
 def node_restarted(project: Project, cluster: Cluster) -> None:
@@ -125,7 +124,7 @@ def test_a_run_whose_disk_is_full_resumes_when_there_is_room(platform: Project, 
         assert done.code == 0, done.text
         folder = outages.volume_folder(project, claim)
         await_end(project, "first", "Complete")
-        with faults.small_disk(own, folder, 8 << 20) as disk:
+        with injection.small_disk(own, folder, 8 << 20) as disk:
             project = outages.team(platform, claim)
             done = project.up(seconds=outages.SECONDS)
             assert done.code == 0, done.text

@@ -55,8 +55,8 @@ def refused_as_older(project: Project, operator: str, version: str) -> None:
         for words in (("up", "--yes", "--skip-preview"), ("preview",)):
             done = project.pulumi(*words)
             assert done.code != 0
-            assert f"this change would go back to {version}: an older controller does not know" in done.text
-            assert f"declare operators.{operator}.manifest of {NOW[operator].version} or a later release" in done.text
+            assert f"this change would downgrade it to {version}: an older controller may not understand" in done.text
+            assert f"set operators.{operator}.manifest to {NOW[operator].version} or a later release" in done.text
             assert "Traceback" not in done.text
     finally:
         file.write_text(settings)

@@ -32,7 +32,7 @@ from trainstack.settings.sections.sweeps import Sweeps
 from trainstack.settings.sections.tenants import Team, Tenants
 from trainstack.settings.values.stack_name import stacks
 from trainstack.stacks.plan_change import Program
-from trainstack.stacks.run_decision import Decided, runs_and_sweeps
+from trainstack.stacks.run_decision import RunDecision, runs_and_sweeps
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Cluster({"kube-system": "here"}, "lab", "https://lab:6443")
@@ -103,7 +103,7 @@ def of_one_half(half: str) -> tuple[Settings, Inputs]:
     return settings.model_copy(update={"environment": environment}), inputs
 
 
-def decide(settings: Settings, inputs: Inputs) -> Decided:
+def decide(settings: Settings, inputs: Inputs) -> RunDecision:
     """What becomes of runs and sweeps on a cluster that has none of them."""
     return runs_and_sweeps(Declared(settings, inputs), EMPTY_CLUSTER)
 
@@ -117,7 +117,7 @@ def make_program(settings: Settings, inputs: Inputs) -> Program:
         declared=declared,
         decided=runs_and_sweeps(declared, EMPTY_CLUSTER),
         recorded=(),
-        departing={},
+        replacements={},
         taken=(),
         notes=(),
         verdicts=(),

@@ -9,7 +9,7 @@ import pulumi
 import pytest
 
 from trainstack.components import claims
-from trainstack.components.await_deletion import after_those
+from trainstack.components.await_deletion import await_deletion
 from trainstack.components.claims import Claim, claim_hooks
 from trainstack.live.client import Answer, ClusterError
 from trainstack.objects.labels import LAUNCH, LEDGER, STACK, with_state
@@ -176,7 +176,7 @@ def test_a_launch_is_claimed_when_its_place_is_free(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
     monkeypatch.setattr(pulumi, "ResourceHook", lambda name, _: name)
     monkeypatch.setattr(pulumi, "ErrorHook", lambda name, _: name)
-    after_those({"u0": NAMED}, lambda _: None)
+    await_deletion({"u0": NAMED}, lambda _: None)
     claimed = pulumi.ResourceOptions(hooks=claim_hooks(Claim(ledger=RECORD, version=None), NAMED, None))
     props = {**NAMED, "metadata": {**NAMED["metadata"], "annotations": {}}}
     args: Any = pulumi.ResourceTransformationArgs(

@@ -283,7 +283,7 @@ def test_an_environment_to_be_pinned_lacks_its_pins_alone(stack: str) -> None:
     assert {each.id for each in found} == {"image-unpinned"}
     assert {each.path for each in found if not each.path.startswith("operators.")} == {each.path for each in used}
     digest = f"sha256:{'0' * 64}"
-    pins = {each.message.split()[2]: digest for each in found}
+    pins = {each.message.split()[1]: digest for each in found}
     pinned = settings.model_copy(update={"pins": pins})
     assert [str(each) for each in check(pinned, ROOT) if not needs_tools(each)] == []
 

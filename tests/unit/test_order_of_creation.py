@@ -10,7 +10,7 @@ import pytest
 from tests.registrations.recorder import Echo, record
 from tests.unit.environments import COMMITTED, committed, decide, decrypted, make_program, of_one_half, whole
 from trainstack.components import operators
-from trainstack.components.objects import called
+from trainstack.components.objects import type_and_name
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import Inputs
 from trainstack.settings.model import Settings
@@ -46,12 +46,12 @@ def declared(settings: Settings, inputs: Inputs) -> list[tuple[str, str]]:
 
 def rendered(settings: Settings, inputs: Inputs) -> list[tuple[str, str]]:
     """Type and name of every object that `render` prints, in its order."""
-    return [called(each) for each in Declared(settings, inputs).manifests()]
+    return [type_and_name(each) for each in Declared(settings, inputs).manifests()]
 
 
 def guarded(settings: Settings, inputs: Inputs) -> list[tuple[str, str]]:
     """Type and name of every object that the guards look at before the first write, in their order."""
-    return [called(each) for each in Declared(settings, inputs).manifests(decide(settings, inputs).groups)]
+    return [type_and_name(each) for each in Declared(settings, inputs).manifests(decide(settings, inputs).groups)]
 
 
 @pytest.mark.parametrize("stack", COMMITTED)

@@ -25,6 +25,6 @@ def test_a_section_that_holds_a_secret_is_refused() -> None:
     with pytest.raises(pulumi.RunError) as caught:
         runpy.run_path(str(ROOT / "__main__.py"))
     assert str(caught.value) == (
-        "trainstack:queues: holds a secret, which would be written into objects in plain text; put the value under "
-        "trainstack:secrets, and take it out of this section"
+        "trainstack:queues: contains a secret, which would be written into objects in plain text; move the value to "
+        "trainstack:secrets"
     )

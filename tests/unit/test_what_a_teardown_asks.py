@@ -12,7 +12,7 @@ import pytest
 from tests.unit.make import make_settings
 from trainstack.components.removal import delete, hold_and_drain, until
 from trainstack.live.client import ClusterError, RightsError
-from trainstack.live.teardown import read_ours, read_scene
+from trainstack.live.teardown import read_live_stack, read_own
 from trainstack.objects.labels import with_state
 from trainstack.settings.sections.environment import Environment, Namespace
 from trainstack.stacks import teardown
@@ -139,13 +139,13 @@ def names(bodies: Any) -> list[tuple[str, str, str]]:
 
 def test_everything_that_the_server_has_is_looked_at(server: Server) -> None:
     """In the version that it prefers; not what others own, what controllers derive, or a server that is away."""
-    scene = read_scene(make_settings(), retained=())
-    assert names(scene.ours) == [
+    scene = read_live_stack(make_settings(), retained=())
+    assert names(scene.own) == [
         ("kueue.x-k8s.io/v1beta2", "ClusterQueue", "q"),
         ("v1", "ConfigMap", "a"),
         ("v1", "Namespace", "research"),
     ]
-    assert [each["metadata"]["name"] for each in scene.beside] == ["a", "theirs"]
+    assert [each["metadata"]["name"] for each in scene.in_namespaces] == ["a", "theirs"]
     assert names(scene.all("ClusterQueue")) == [("kueue.x-k8s.io/v1beta2", "ClusterQueue", "q")]
     assert "/api/v1/events" not in server.asked
     assert server.sent == []
@@ -155,17 +155,17 @@ def test_what_an_owner_may_not_read_stops_it(server: Server) -> None:
     """What is there would not be known."""
     server.status["/api/v1/configmaps"] = 403
     with pytest.raises(RightsError, match="the cluster answered 403 to list /api/v1/configmaps"):
-        read_ours(make_settings())
+        read_own(make_settings())
 
 
 def test_a_tenant_asks_for_its_own_namespace_alone(server: Server) -> None:
     """What it may not read there is not its own."""
     tenant = Environment(profile="tenant", namespaces=(Namespace(name="research"),))
     settings = make_settings(environment=tenant)
-    assert names(read_ours(settings)) == [("v1", "ConfigMap", "a")]
+    assert names(read_own(settings)) == [("v1", "ConfigMap", "a")]
     assert not {"/api/v1/configmaps", "/api/v1/namespaces", QUEUES} & {*server.asked}
     server.status[CONFIG_MAPS] = 403
-    assert read_ours(settings) == ()
+    assert read_own(settings) == ()
 
 
 QUEUE = {
@@ -194,7 +194,7 @@ def test_a_queue_is_held_by_its_own_field_manager(server: Server) -> None:
 def test_a_queue_that_cannot_be_held_is_told(server: Server) -> None:
     """Kueue's webhook may be away."""
     server.status["PATCH"] = 500
-    with pytest.raises(ClusterError, match=r"ClusterQueue q cannot be held \(500: so it says\); is Kueue running"):
+    with pytest.raises(ClusterError, match=r"ClusterQueue q cannot be held \(500: so it says\); check that Kueue"):
         hold_and_drain(QUEUE, None)
 
 

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from trainstack.cli import staging
 from trainstack.cli.console import err, fail, out, show_json, step
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.live.client import ClusterError
 from trainstack.live.existing import read_existing
+from trainstack.onboarding import project_files as staging
 from trainstack.onboarding.adopt.entries import PRIORITY_CLASS
 from trainstack.onboarding.adopt.found import Found
 from trainstack.onboarding.adopt.plan import Adoption, operators

@@ -12,7 +12,6 @@ from typer.core import TyperGroup
 
 from trainstack.cli.console import fail
 from trainstack.cli.foreseen import foreseen
-from trainstack.settings.errors import SettingsError
 
 _WHERE: Mapping[str, str] = {
     "up": "deploy",
@@ -107,8 +106,4 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    try:
-        import_module("workloads")
-    except SettingsError as error:
-        sys.exit(f"error: {error}")
     app()

@@ -17,7 +17,8 @@ from trainstack.platform import probes
 from trainstack.preflight import against_cluster
 from trainstack.preflight.against_cluster import CLUSTER_UNREACHABLE, MANIFESTS_UNBUILT
 from trainstack.preflight.finding import Checked, Finding
-from trainstack.preflight.live_context import OPERATORS, LiveScene, declared
+from trainstack.preflight.live_context import LiveContext, declared
+from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.preflight.rule import Violation
 from trainstack.runs.status.kinds import KINDS
 from trainstack.settings.loading.load import Loaded
@@ -68,8 +69,8 @@ def _on_cluster(session: Session, loaded: Loaded, in_files: Sequence[Finding]) -
         if name is not None
     }
     live = replace(live, unserved_images=unserved_images(session))
-    scene = LiveScene(settings, live, _images(manifests), launches)
-    found = against_cluster.examine(scene, loaded.places, in_files)
+    context = LiveContext(Declared(settings), live, _images(manifests), launches)
+    found = against_cluster.examine(context, loaded.places, in_files)
     placed = [replace(finding, where=loaded.where(finding.path)) for finding in unbuilt]
     return Checked([*placed, *found.findings], found.verdicts)
 

@@ -114,11 +114,11 @@ def up(
         "simulated_product": simulated_product,
     }
     chosen = {name: value for name, value in given.items() if value is not None}
-    spec = dataclasses.replace(install.chosen(saved, site or ()), **chosen)
+    spec = dataclasses.replace(install.with_sites(saved, site or ()), **chosen)
     running = cluster.up(folder, spec, _report)
     _sites(running, spec)
     if as_json:
-        show_json(running.shown())
+        show_json(running.to_dict())
     else:
         out.print(f"The local cluster runs: {running.server}\nexport KUBECONFIG={running.kubeconfig}", markup=False)
 
@@ -174,7 +174,7 @@ def status(*, state: StateOption = None, as_json: JsonOption = False) -> None:
     if as_json:
         shown = dataclasses.asdict(current)
         if current.cluster is not None:
-            shown["cluster"] = current.cluster.shown()
+            shown["cluster"] = current.cluster.to_dict()
         show_json(shown)
     elif current.cluster is None:
         out.print(f"The local cluster does not run: {current.problem}.", markup=False)

@@ -11,13 +11,12 @@ import typer
 from trainstack.cli.console import err, fail, out, step
 from trainstack.cli.engine import ensure_stack, environment, outputs, pulumi
 from trainstack.cli.files import fetch_run
-from trainstack.cli.loader import data_loader
 from trainstack.cli.runs import follow, launch_bodies
 from trainstack.cli.same_cluster import ensure_own_objects, ensure_same_cluster
 from trainstack.cli.session import Session, StackOption
 from trainstack.cli.sweep_logs import TrialLogs
 from trainstack.cli.sweep_slots import await_place
-from trainstack.cli.transfer import upload as upload_folder
+from trainstack.cli.transfers import data_loader
 from trainstack.cli.unserved_images import ensure_pushed
 from trainstack.dev.cluster import cluster
 from trainstack.dev.cluster.errors import ClusterError as LocalClusterError
@@ -35,6 +34,7 @@ from trainstack.runs.launches import live_launch
 from trainstack.settings.sections.workloads import Workload
 from trainstack.stacks.teardown_mode import permission
 from trainstack.sweeps.status import live_trials
+from trainstack.transfer.upload import upload as upload_folder
 
 _TRAINING_SECONDS = 24 * 3600
 _MANIFEST = "manifest.json"

@@ -10,14 +10,14 @@ from trainstack.cli.check_cluster import declared_manifests
 from trainstack.cli.console import err, fail, out, show_json
 from trainstack.cli.engine import environment, export
 from trainstack.cli.session import JsonOption, Session, StackOption
-from trainstack.cli.state_files import read_state_files, state_folder
 from trainstack.declared.inputs import FAULTS
 from trainstack.dev.toolchain.errors import ToolchainError
-from trainstack.lifecycle.recovery.diagnosis import Diagnosis, diagnose, first_look
+from trainstack.lifecycle.recovery.diagnosis import Diagnosis, diagnose, diagnose_files
 from trainstack.lifecycle.recovery.loaders import WaitingLoader, waiting_loaders
 from trainstack.lifecycle.recovery.objects import Seen
-from trainstack.lifecycle.recovery.problem import Mending, Trouble
+from trainstack.lifecycle.recovery.problem import RecoveryCommands, Trouble
 from trainstack.lifecycle.recovery.state import State, read_state
+from trainstack.lifecycle.recovery.state_files import read_state_files, state_folder
 from trainstack.live.client import ClusterError
 from trainstack.live.loaders import read_loaders
 from trainstack.live.marked import read_marked
@@ -60,7 +60,7 @@ def _look(session: Session) -> tuple[Diagnosis, list[str]]:
     folder = state_folder(environment(session)["PULUMI_BACKEND_URL"])
     files = read_state_files(session.root / folder, session.stack) if folder is not None else None
     unseen = [] if folder is not None else [_LOCKS_ELSEWHERE]
-    if stops := first_look(files, session.stack):
+    if stops := diagnose_files(files, session.stack):
         return stops, [*unseen, "the state and the cluster: when this is mended, run the same command again"]
     state = _state(session)
     seen: Seen | None = None
@@ -123,7 +123,7 @@ def _show(stack: str, found: Diagnosis, unseen: list[str]) -> None:
         out.print(f'\nTo mend it, in this order, after eval "$(trainstack env -s {stack})":\n', markup=False)
         for command in found.commands:
             out.print(f"  {command}", markup=False)
-        mending = Mending(stack)
-        if mending.up in found.commands:
-            out.print(f"\nIf a destroy was interrupted, its end instead of `up`:\n\n  {mending.destroy}", markup=False)
+        recovery = RecoveryCommands(stack)
+        if recovery.up in found.commands:
+            out.print(f"\nIf a destroy was interrupted, its end instead of `up`:\n\n  {recovery.destroy}", markup=False)
     err.print(f"{stack}: {len(found.troubles) or 'no'} troubles")

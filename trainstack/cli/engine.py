@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from trainstack.cli import frozen
 from trainstack.cli.console import err, fail
 from trainstack.cli.session import Session
 from trainstack.dev.toolchain import tools
+from trainstack.live import private_kubeconfig
 
 _LOCKED = ("the stack is currently locked by", "another update is currently in progress")
 """The engine's messages about a locked state, in lower case: in a folder or bucket, and in a service."""
@@ -37,7 +37,7 @@ def pulumi(
     then.
     """
     command = [str(tools.engine(session.root).pulumi), *words, "--stack", session.stack, "--non-interactive"]
-    cluster = frozen.variables(session.settings.cluster.context)
+    cluster = private_kubeconfig.variables(session.settings.cluster.context)
     env = {**os.environ, **environment(session), **cluster, **(variables or {})}
     to = sys.stderr if aside else None
     with subprocess.Popen(command, cwd=session.root, env=env, stdout=to, stderr=subprocess.PIPE, text=True) as process:

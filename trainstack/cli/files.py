@@ -9,15 +9,15 @@ import typer
 from rich.filesize import decimal
 
 from trainstack.cli.console import err, fail, out, show_json
-from trainstack.cli.fetching import DONE
-from trainstack.cli.loader import data_loader
-from trainstack.cli.retry import Brought
 from trainstack.cli.session import JsonOption, Session, StackOption
-from trainstack.cli.transfer import fetch as fetch_files
-from trainstack.cli.transfer import listing
-from trainstack.cli.transfer import upload as upload_files
+from trainstack.cli.transfers import data_loader
 from trainstack.runs.records import Ledger
 from trainstack.settings.sections.storage import Volume
+from trainstack.transfer.fetch import DONE
+from trainstack.transfer.fetch import fetch as fetch_files
+from trainstack.transfer.retry import TransferResult
+from trainstack.transfer.upload import upload as upload_files
+from trainstack.transfer.volume_files import list_files
 
 PlaceArgument = Annotated[
     str, typer.Argument(metavar="VOLUME:PATH", help="A claim of the environment and a folder, or file, on it.")
@@ -64,7 +64,7 @@ def ls(place: PlaceArgument, stack: StackOption = "dev", *, as_json: JsonOption 
     session = Session.open(stack)
     volume, path = _place(session, place)
     with data_loader(session.settings, volume.namespace, volume.name) as loader:
-        found = listing(loader, path)
+        found = list_files(loader, path)
     if as_json:
         show_json(found)
         return
@@ -153,12 +153,12 @@ def _place(session: Session, place: str) -> tuple[Volume, str]:
     return volumes[0], folder or "."
 
 
-def _count(brought: Brought) -> str:
+def _count(brought: TransferResult) -> str:
     resumed = f", {decimal(brought.resumed_bytes)} were there already" if brought.resumed_bytes else ""
     return f"{brought.sent} of {brought.files} files ({decimal(brought.sent_bytes)}{resumed})"
 
 
-def _tell_changed(fetched: Brought) -> None:
+def _tell_changed(fetched: TransferResult) -> None:
     if fetched.changed:
         err.print(
             f"{len(fetched.changed)} files were written to while they were fetched: {', '.join(fetched.changed)!r}. "

@@ -18,8 +18,10 @@ _EXPECTED = (
     ("trainstack.review.errors", "ReviewError"),
     ("trainstack.dev.cluster.errors", "ClusterError"),
     ("trainstack.dev.toolchain.errors", "ToolchainError"),
-    ("trainstack.cli.registry_access", "RegistryError"),
-    ("trainstack.cli.image_tools", "ImageToolError"),
+    ("trainstack.live.registry_credentials", "RegistryError"),
+    ("trainstack.transfer.errors", "TransferError"),
+    ("trainstack.onboarding.project_files", "ProjectFilesError"),
+    ("trainstack.dev.image_tools", "ImageToolError"),
 )
 """Errors whose text is written for people, by module and class."""
 

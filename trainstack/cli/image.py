@@ -11,15 +11,15 @@ from rich.table import Table
 from rich.text import Text
 
 from trainstack.cli.console import age, err, fail, out, show, show_json, step
-from trainstack.cli.image_builds import build as build_image
-from trainstack.cli.image_builds import is_built, require_local
-from trainstack.cli.image_builds import push as push_image
-from trainstack.cli.image_tools import ImageToolError
 from trainstack.cli.local_registry import asking, local_registry
-from trainstack.cli.registry import ImageMissingError, Registries, ServedImage
-from trainstack.cli.registry_access import RegistryError, read_credentials
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.dev.cluster.errors import ClusterError
+from trainstack.dev.image_builds import build as build_image
+from trainstack.dev.image_builds import is_built, require_local
+from trainstack.dev.image_builds import push as push_image
+from trainstack.dev.image_tools import ImageToolError
+from trainstack.live.registry import ImageMissingError, Registries, ServedImage
+from trainstack.live.registry_credentials import RegistryError, read_credentials
 from trainstack.runs.images.run_images import RunImage, run_images
 from trainstack.settings.errors import nearest
 
@@ -60,7 +60,7 @@ def build(
     arguments = _build_args(build_arg or ())
     for image in _chosen(session, workloads):
         with step(f"building {image.reference} from {image.folder}"):
-            build_image(session.root, image, arguments)
+            build_image(session.root, image, arguments, _report)
         out.print(image.reference)
 
 
@@ -81,7 +81,7 @@ def push(workloads: WorkloadsArgument = None, *, stack: StackOption = "dev") -> 
     digests = {}
     for image in images:
         with step(f"pushing {image.reference}"):
-            pushed = push_image(session.root, image, registries, local)
+            pushed = push_image(session.root, image, registries, local, _report)
         if pushed.kept:
             err.print(f"  {image.reference} is in its registry already")
         digests[image.reference] = pushed.digest
@@ -127,6 +127,10 @@ def list_images(*, stack: StackOption = "dev", as_json: JsonOption = False) -> N
     for line in listed:
         if line.state == "missing" and line.image.folders:
             err.print(f"to push it: trainstack image push {line.image.workloads[0]} -s {stack}")
+
+
+def _report(line: str) -> None:
+    err.print(f"  {line}", markup=False)
 
 
 def _chosen(session: Session, names: Sequence[str] | None) -> list[RunImage]:

@@ -1,9 +1,9 @@
 """The local cluster's registry, which serves that cluster every image."""
 
-from trainstack.cli.registry import Registries
 from trainstack.cli.session import Session
 from trainstack.dev.cluster import cluster
 from trainstack.dev.cluster.registry_access import RegistryAccess
+from trainstack.live.registry import Registries
 
 
 def local_registry(session: Session) -> RegistryAccess | None:

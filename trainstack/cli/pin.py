@@ -9,16 +9,15 @@ from typing import Annotated, Any, Literal
 import typer
 import yaml
 
-from trainstack.cli import staging
-from trainstack.cli.code_commits import resolve, revisions
 from trainstack.cli.console import err, fail, out, show_json, step
-from trainstack.cli.git_remote import GitError
 from trainstack.cli.local_registry import asking, local_registry
-from trainstack.cli.registry import Registries
-from trainstack.cli.registry_access import RegistryError, read_credentials
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.declared.declared import Declared
 from trainstack.dev.cluster.errors import ClusterError
+from trainstack.live.code_commits import GitError, resolve, revisions
+from trainstack.live.registry import Registries
+from trainstack.live.registry_credentials import RegistryError, read_credentials
+from trainstack.onboarding import project_files as staging
 from trainstack.preflight.preflight import check as preflight
 from trainstack.preflight.rules.images import image_unpinned
 from trainstack.preflight.used_images import UsedImage, used_images

@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import quote
 
 from trainstack.cli.console import fail, step
-from trainstack.cli.fetching import DONE
 from trainstack.cli.files import fetch_run
 from trainstack.cli.session import Session
 from trainstack.live.client import ClusterError, read, read_text
@@ -18,6 +17,7 @@ from trainstack.reports.runs import Definition, Run, from_logs, from_record, wit
 from trainstack.runs.launches import utc_now
 from trainstack.runs.records import Ledger
 from trainstack.runs.status.attempts import main_container, main_status, previous_attempt
+from trainstack.transfer.fetch import DONE
 
 _INDEX = "batch.kubernetes.io/job-completion-index"
 Pod = Mapping[str, Any]

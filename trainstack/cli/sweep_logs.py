@@ -8,15 +8,15 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from trainstack.cli.console import err
-from trainstack.cli.kubectl import kubectl
 from trainstack.cli.session import Session
-from trainstack.cli.sweep_records import last_lines
 from trainstack.live.sweeps import read_trial_logs
 from trainstack.objects.labels import OUTCOME
 from trainstack.runs.logs.metrics_collector import collect
 from trainstack.settings.sections.sweeps import Sweep
 from trainstack.sweeps.search.ranking import thinned
 from trainstack.sweeps.status import LiveTrial, SweepObjects, trial_pods
+from trainstack.transfer.kubectl import kubectl
+from trainstack.transfer.trial_records import last_lines
 
 _MOST_METRICS, _MOST_FIGURES, _MOST_CHARACTERS = 100, 16, 48
 """Lines of a trial's metrics that are kept, figures of a line, and characters of a figure's name: each command that

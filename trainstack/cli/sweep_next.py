@@ -14,7 +14,7 @@ from trainstack.cli.sweep_read import SweepArgument, read_results, sweep_of
 from trainstack.onboarding.editing import Entry, with_added
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.files import read_text
-from trainstack.settings.loading.templates import worded
+from trainstack.settings.loading.templates import format_value
 from trainstack.settings.search_space.hyperparams import SPACE_FILE, ParameterSet, folder
 from trainstack.settings.search_space.spaces import LoadedSpace, load_space
 from trainstack.sweeps.search.expand import SpaceError
@@ -59,7 +59,7 @@ def next_sets(
         show_json([each.model_dump(by_alias=True) for each in added])
         return
     for each in added:
-        values = ", ".join(f"{key} {worded(value)}" for key, value in each.parameters.items())
+        values = ", ".join(f"{key} {format_value(value)}" for key, value in each.parameters.items())
         out.print(f"{each.number}  {each.id}  {values}", markup=False)
     err.print(f"{len(added)} sets added to {folder(name)}: look at them, commit, and `up` launches them")
 

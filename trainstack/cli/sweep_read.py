@@ -8,10 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from trainstack.cli.console import fail, step
-from trainstack.cli.loader import data_loader
 from trainstack.cli.session import Session
 from trainstack.cli.sweep_logs import Outcome, TrialLogs
-from trainstack.cli.sweep_records import LAST_LINES, Record, read_records
+from trainstack.cli.transfers import data_loader
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import InputsError
 from trainstack.live.client import ClusterError
@@ -26,6 +25,7 @@ from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.sweeps import Sweep
 from trainstack.sweeps.search.results import State, TrialResult
 from trainstack.sweeps.status import LiveTrial, live_trials
+from trainstack.transfer.trial_records import LAST_LINES, Record, read_records
 
 SweepArgument = Annotated[str, typer.Argument(metavar="NAME", help="The sweep.")]
 _LOG_GONE = "its pod is gone, or its log may not be read, and nothing of it was kept"

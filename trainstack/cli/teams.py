@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from trainstack.cli import staging
 from trainstack.cli.console import err, fail, out, show_json
 from trainstack.cli.session import JsonOption, StackOption, checkout
+from trainstack.onboarding import project_files as staging
 from trainstack.onboarding.editing import with_entries
 from trainstack.onboarding.new_team import Plan, plan
 from trainstack.onboarding.team_request import Request, TeamError

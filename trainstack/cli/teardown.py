@@ -15,7 +15,7 @@ from trainstack.lifecycle.teardown.context import Body
 from trainstack.lifecycle.teardown.leftovers import explained, left
 from trainstack.lifecycle.teardown.plan import Plan, decide
 from trainstack.live.client import ClusterError, reach
-from trainstack.live.teardown import read_ours, read_scene
+from trainstack.live.teardown import read_live_stack, read_own
 from trainstack.objects.ownership import Identity, shown
 from trainstack.runs.launches import utc_now
 from trainstack.runs.recorded import recorded_launches, state_resource
@@ -55,7 +55,7 @@ def teardown(
         ensure_own_objects(session)
         state = resources(session)
         with step("reading the cluster", "5 s"):
-            scene = read_scene(
+            scene = read_live_stack(
                 session.settings,
                 retained=_identities(each for each in state if each.get("retainOnDelete")),
                 protected=sorted(map(shown, _identities(each for each in state if each.get("protect")))),
@@ -72,7 +72,7 @@ def teardown(
             fail("nothing was deleted:\n" + "\n".join(plan.refusals))
         if as_json and not yes:
             return
-        if not plan.going and not _identities(state):
+        if not plan.deleted and not _identities(state):
             out.print(f"there is nothing to delete; `pulumi stack rm {stack}` forgets its state too")
             return
         if not yes:
@@ -110,7 +110,7 @@ def _await_gone(session: Session, plan: Plan, deadline_seconds: float) -> list[B
     """What is left at the end, after waiting; how much it is is said as it changes."""
     end, said = time.monotonic() + deadline_seconds, -1
     while True:
-        rest = left(read_ours(session.settings), plan.stays)
+        rest = left(read_own(session.settings), plan.stays)
         if not rest or time.monotonic() >= end:
             return rest
         if len(rest) != said:
@@ -131,21 +131,21 @@ def _identities(state: Iterable[Mapping[str, Any]]) -> frozenset[Identity]:
 
 
 def _show(stack: str, plan: Plan) -> None:
-    for stage, several in plan.goes.items():
+    for stage, several in plan.stages.items():
         if several:
             out.print(f"goes: {stage}: {', '.join(map(shown, several))}", markup=False)
     for who, why in sorted(plan.stays.items(), key=str):
         out.print(f"stays: {shown(who)}: {why}", markup=False)
     if plan.active and not plan.refusals:
         out.print(f"stops: {', '.join(plan.active)}", style="yellow", markup=False)
-    if not plan.going:
+    if not plan.deleted:
         out.print(f"nothing of {stack} goes", markup=False)
 
 
 def _told(stack: str, plan: Plan, rest: Iterable[str]) -> dict[str, Any]:
     return {
         "stack": stack,
-        "goes": {stage: list(map(shown, several)) for stage, several in plan.goes.items()},
+        "goes": {stage: list(map(shown, several)) for stage, several in plan.stages.items()},
         "stays": {shown(who): why for who, why in plan.stays.items()},
         "stops": list(plan.active),
         "refusals": list(plan.refusals),

@@ -6,14 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 import typer
 
 from trainstack.cli.console import err, step
-from trainstack.cli.image_builds import require_local
 from trainstack.cli.local_registry import asking, local_registry
-from trainstack.cli.registry import ImageMissingError, Registries
-from trainstack.cli.registry_access import RegistryError, read_credentials
 from trainstack.cli.session import Session
 from trainstack.declared.declared import Declared
 from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.registry_access import RegistryAccess
+from trainstack.dev.image_builds import require_local
+from trainstack.live.registry import ImageMissingError, Registries
+from trainstack.live.registry_credentials import RegistryError, read_credentials
 from trainstack.live.snapshot import read_runs
 from trainstack.preflight import silences
 from trainstack.preflight.finding import Finding

@@ -1,32 +1,34 @@
-"""What takes the place of an object that is being deleted waits until that one is gone.
+"""Creation of an object that replaces a terminating object of the same name.
 
-Server-side apply would edit the old one instead, and the new one would be gone with it: a run that nobody trains.
+Server-side apply would edit the terminating object, whose deletion would delete the new run too.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pulumi
 
-from trainstack.components.objects import called, not_tried
-from trainstack.components.removal import in_a_thread
+from trainstack.components.objects import type_and_name, with_unknown_label
 from trainstack.objects.labels import AFTER, LAUNCH
 
 _AFTER = f'metadata.annotations["{AFTER}"]'
 
 
-def after_those(departing: Mapping[str, Mapping[str, Any]], gone: Callable[[Mapping[str, Any]], None]) -> None:
-    """Have the engine wait before it makes one of these objects. Comes before they are declared.
+def await_deletion(
+    replacements: Mapping[str, Mapping[str, Any]], wait_until_deleted: Callable[[Mapping[str, Any]], None]
+) -> None:
+    """Make the engine wait for terminating objects before it creates their replacements. Call it before they exist.
 
-    A launch is made anew also where the state still holds the old one, as it does after an interruption; what else the
-    state holds is left to the next `up --refresh`.
+    A launch is replaced even if the state still holds the old object, as it does after an interruption. Other objects
+    in the state need an `up --refresh`.
 
     Args:
-        departing: manifests of objects whose namesakes are being deleted, by the UIDs of these.
-        gone: returns once the namesake of one is gone; raises when it does not go.
+        replacements: manifests by the UID of the terminating object that has the same name.
+        wait_until_deleted: returns once that object is deleted; raises after its deadline.
 
     """
-    waiting = {called(manifest): (uid, manifest) for uid, manifest in departing.items()}
+    waiting = {type_and_name(manifest): (uid, manifest) for uid, manifest in replacements.items()}
 
     def wait(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
         if (args.type_, args.name) not in waiting:
@@ -34,7 +36,7 @@ def after_those(departing: Mapping[str, Mapping[str, Any]], gone: Callable[[Mapp
         uid, manifest = waiting[args.type_, args.name]
 
         async def until_gone(_: pulumi.ResourceHookArgs) -> None:
-            await in_a_thread(lambda: gone(manifest))
+            await asyncio.to_thread(lambda: wait_until_deleted(manifest))
 
         hook = pulumi.ResourceHook(f"{args.type_}::{args.name}-is-gone", until_gone)
         opts = pulumi.ResourceOptions(hooks=pulumi.ResourceHookBinding(before_create=[hook]))
@@ -44,9 +46,9 @@ def after_those(departing: Mapping[str, Mapping[str, Any]], gone: Callable[[Mapp
             metadata["annotations"] = {**metadata["annotations"], AFTER: uid}
             opts.replace_on_changes, opts.delete_before_replace = [_AFTER], True
         if pulumi.runtime.is_dry_run():
-            metadata = not_tried(metadata)
+            metadata = with_unknown_label(metadata)
         props = {**args.props, "metadata": metadata}
-        # First this hook, then the object's own: a launch is claimed when its place is free.
+        # This hook precedes the object's own hooks: a launch is claimed once its name is free.
         return pulumi.ResourceTransformationResult(props, pulumi.ResourceOptions.merge(opts, args.opts))
 
     if waiting:

@@ -1,4 +1,4 @@
-"""The claim to a launch: taken in the cluster before the launch is made, in one step that only one `up` can win."""
+"""The claim of a launch: one request before the launch is created, which only one of two concurrent `up`s completes."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ import pulumi
 from trainstack.components.removal import send
 from trainstack.live import paths
 from trainstack.live.client import NOT_FOUND, ClusterError, connect, get, run
-from trainstack.live.webhooks import said
+from trainstack.live.webhooks import status_message
 from trainstack.objects.labels import FIELD_MANAGER, LAUNCH, LEDGER, STACK
 from trainstack.runs.launches import utc_now
 from trainstack.runs.records import LAUNCHED, claim_config_map
@@ -22,24 +22,15 @@ from trainstack.runs.records import LAUNCHED, claim_config_map
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A claim that `up` takes when it comes to make the launch."""
-
     ledger: Mapping[str, Any]
     """The ledger that completes the claim after the launch."""
     version: str | None
-    """The resource version of the ledger that is in the cluster already: of an earlier launch, or of a claim that was
-    never completed. None: there is none."""
+    """The resource version of the live ledger: of an earlier launch, or of a claim that was never completed. None if
+    the cluster has no ledger."""
 
 
 def claim_hooks(claim: Claim, launch: Mapping[str, Any], context: str | None) -> pulumi.ResourceHookBinding:
-    """Claim a launch before the engine creates it, and give the claim up where the cluster refuses the launch.
-
-    Args:
-        claim: what is claimed.
-        launch: the object that will be created.
-        context: the kubeconfig's context.
-
-    """
+    """Claim a launch before the engine creates it; release the claim if the cluster refuses the launch."""
     metadata = launch["metadata"]
     name = f"{metadata['namespace']}/{metadata['labels'][LAUNCH]}"
     taken: list[Mapping[str, str]] = []
@@ -62,7 +53,7 @@ def claim_hooks(claim: Claim, launch: Mapping[str, Any], context: str | None) ->
 
 
 async def _take(claim: Claim, context: str | None) -> Mapping[str, str]:
-    """Write the claim; its UID and resource version, by which it is told from any other."""
+    """Write the claim. Return its UID and resource version, which identify it."""
     api, path = await connect(context), paths.location(claim.ledger)
     body = claim_config_map(claim.ledger, utc_now())
     query = f"?fieldManager={body['metadata']['annotations'][FIELD_MANAGER]}"
@@ -70,7 +61,7 @@ async def _take(claim: Claim, context: str | None) -> Mapping[str, str]:
         status, text = await send(api, "POST", path.rpartition("/")[0] + query, body, "application/json")
     else:
         body["metadata"] = {**body["metadata"], "resourceVersion": claim.version}
-        # A merge patch removes what is null.
+        # A merge patch deletes keys whose value is null.
         body["data"] = {**body["data"], LAUNCHED: None}
         status, text = await send(api, "PATCH", path + query, body, "application/merge-patch+json")
     name = claim.ledger["metadata"]["name"]
@@ -83,16 +74,16 @@ async def _take(claim: Claim, context: str | None) -> Mapping[str, str]:
         )
     if status not in (httpx.codes.OK, httpx.codes.CREATED):
         raise ClusterError(
-            f"the launch of {claim.ledger['data']['run']} cannot be claimed ({status}: {said(text)}), so it is not "
-            f"launched; ConfigMap {name} would record it"
+            f"the launch of {claim.ledger['data']['run']} cannot be claimed ({status}: {status_message(text)}); it was "
+            f"not launched (the claim is ConfigMap {name})"
         )
     metadata = json.loads(text)["metadata"]
     return {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
 
 
 async def _release(claim: Claim, launch: Mapping[str, Any], taken: Mapping[str, str], context: str | None) -> None:
-    """Delete the claim that was taken for a launch that was not made. One in an earlier ledger's place stays."""
-    if claim.version is not None:
+    """Delete the claim of a launch that was not created."""
+    if claim.version is not None:  # it overwrote the ledger of an earlier launch
         return
     api, metadata = await connect(context), launch["metadata"]
     collection = paths.collection(launch["apiVersion"], launch["kind"], metadata["namespace"])

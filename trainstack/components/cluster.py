@@ -1,4 +1,4 @@
-"""What a stack remembers, and the gate that all its objects come after: its own state, on its own cluster."""
+"""The identity of a stack's state and of its cluster, which every object depends on."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -14,73 +14,66 @@ from trainstack.objects.labels import with_state
 _OBJECTS = "kubernetes:"
 
 
-def remember(here: Cluster, state: str, stack: str, profile: str, *, expected: bool) -> pulumi.Output[pulumi.Resource]:
-    """Keep in the engine's state its own identity, then which cluster this is; return what all objects come after.
+def remember(live: Cluster, state: str, stack: str, profile: str, *, expected: bool) -> pulumi.Output[pulumi.Resource]:
+    """Store the identity of the state and of the cluster in the engine's state; return the dependency of all objects.
 
-    They are the first things that the state holds, so an `up` that fails later has remembered them. On another cluster
-    it fails, in previews too, and whatever comes after it is not made.
+    These are the first resources, so an `up` that fails later has stored them. On another cluster the program fails,
+    in previews too, before any object that depends on the result.
 
     Args:
-        here: the cluster before us.
-        state: the identity of the state, as it holds it already, or a new one.
-        stack: this stack.
-        profile: who asks, an owner or a tenant.
-        expected: the environment names this cluster, so it is remembered from now on in place of any other.
+        live: the cluster that the program reads.
+        state: the identity that the state has, or a new one.
+        stack: the stack's name.
+        profile: `owner` or `tenant`.
+        expected: whether the environment names this cluster, which then replaces the stored one.
 
     """
-    # The engine hands out the value of the first `up` as `output`, whatever it is given later, until it is replaced.
+    # `output` of a Stash is the input of the first `up`, until the Stash is replaced.
     own = pulumi.Stash(states.MEMORY, input=state, opts=pulumi.ResourceOptions(ignore_changes=["input"]))
     memory = pulumi.Stash(
         memory_name(profile),
-        input=dict(here.facts),
+        input=dict(live.facts),
         opts=pulumi.ResourceOptions(
             replace_on_changes=["input"], ignore_changes=[] if expected else ["input"], depends_on=[own]
         ),
     )
-    return memory.output.apply(partial(_same, memory, here, stack, expected=expected))
+    return memory.output.apply(partial(_same, memory, live, stack, expected=expected))
 
 
 def _same(
-    memory: pulumi.Resource, here: Cluster, stack: str, remembered: Mapping[str, str] | None, *, expected: bool
+    memory: pulumi.Resource, live: Cluster, stack: str, remembered: Mapping[str, str] | None, *, expected: bool
 ) -> pulumi.Resource:
-    # A `destroy` that runs the program makes no memory where the state has none.
-    if not expected and (refusal := another(remembered or {}, here, stack)):
+    # A `destroy` that runs the program does not create a Stash that the state does not have.
+    if not expected and (refusal := another(remembered or {}, live, stack)):
         raise pulumi.RunError(refusal)
     return memory
 
 
-def prove(provider: pulumi.ProviderResource, name: str, here: Cluster) -> pulumi.Output[pulumi.Resource] | None:
-    """Have a provider read a namespace of the cluster, and return what all its objects come after.
+def prove(provider: pulumi.ProviderResource, name: str, live: Cluster) -> pulumi.Output[pulumi.Resource] | None:
+    """Compare the cluster that a provider reaches with the one that the program read; return its objects' dependency.
 
-    The provider reads the kubeconfig by itself, later than the program, and keeps one client from then on. Where it
-    reaches another cluster the program fails, in previews too, before the provider writes or deletes.
-
-    Args:
-        provider: the provider.
-        name: its Pulumi name.
-        here: the cluster that the program read.
-
-    Returns None for a tenant who may read no namespace: nothing can be compared.
-
+    The provider reads the kubeconfig separately, after the program, and keeps its client. If it reaches another
+    cluster, the program fails, in previews too, before the provider writes or deletes. Returns None for a tenant
+    without the right to read a namespace, since there is nothing to compare.
     """
-    if here.namespace is None:
+    if live.namespace is None:
         return None
-    # A read: the engine never changes or deletes it.
-    opts = pulumi.ResourceOptions(id=here.namespace, provider=provider, version=PROVIDER_VERSION)
-    manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": here.namespace}}
+    # The engine never changes or deletes a resource that it only reads.
+    opts = pulumi.ResourceOptions(id=live.namespace, provider=provider, version=PROVIDER_VERSION)
+    manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": live.namespace}}
     read = pulumi.CustomResource("kubernetes:core/v1:Namespace", f"{name}-identity", manifest, opts)
     metadata: pulumi.Output[Mapping[str, Any]] = pulumi.Output.from_input(getattr(read, "metadata"))  # noqa: B009
-    return metadata.apply(lambda found: _proven(read, here, found))
+    return metadata.apply(partial(_proven, read, live))
 
 
-def _proven(read: pulumi.Resource, here: Cluster, metadata: Mapping[str, Any]) -> pulumi.Resource:
-    if refusal := elsewhere(here, fact_of(metadata)):
+def _proven(read: pulumi.Resource, live: Cluster, metadata: Mapping[str, Any]) -> pulumi.Resource:
+    if refusal := elsewhere(live, fact_of(metadata)):
         raise pulumi.RunError(refusal)
     return read
 
 
 def mark_and_order(state: str, gates: Sequence[pulumi.Input[pulumi.Resource]]) -> None:
-    """Add the state's identity to all objects that are declared from now on, and make them depend on these gates."""
+    """Add the state's identity and the dependencies `gates` to all objects that are declared after this call."""
 
     def mark(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
         if not args.type_.startswith(_OBJECTS) or args.opts.id is not None:

@@ -1,22 +1,23 @@
-"""Transfers an object's fields from another state to this one, before the engine writes the object.
+"""Transfer of an object's fields from another state to this one, before the engine writes the object.
 
-Each state is a field manager of its own, so the API server refuses the engine's server-side apply to an object of
-another state. The transfer is one request, which only one of two concurrent `up`s can complete.
+Each state has its own field manager, so the API server refuses the engine's server-side apply to an object of another
+state. The transfer is one request, which only one of two concurrent `up`s can complete.
 """
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import httpx
 import pulumi
 
-from trainstack.components.objects import called, not_tried
-from trainstack.components.removal import in_a_thread, send
+from trainstack.components.objects import type_and_name, with_unknown_label
+from trainstack.components.removal import send
 from trainstack.guards.field_managers import inherited, of_other_states
 from trainstack.guards.states import owner_of
 from trainstack.live import paths
 from trainstack.live.client import NOT_FOUND, ClusterError, connect, get, run
-from trainstack.live.webhooks import said
+from trainstack.live.webhooks import status_message
 from trainstack.objects.labels import STATE, field_manager
 from trainstack.objects.ownership import identity, shown
 
@@ -27,17 +28,17 @@ _TRIES = 10
 def take_fields_over(
     taken: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]], state: str, context: str | None
 ) -> None:
-    """Transfer the fields of these objects before the engine creates or updates them. Call it before they are declared.
+    """Transfer the fields of objects before the engine creates or updates them. Call it before they are declared.
 
-    In a preview the API server is not asked to try the change: it would report the conflict that `up` resolves.
+    A preview skips the API server's dry run, which would report the conflict that `up` resolves.
 
     Args:
-        taken: the manifests, each with the metadata of the live object as this change was decided upon.
+        taken: the manifests, with the live metadata that the decision is based on.
         state: the identity of this state.
         context: the kubeconfig's context.
 
     """
-    waiting = {called(manifest): (manifest, owner_of(metadata)) for manifest, metadata in taken}
+    waiting = {type_and_name(manifest): (manifest, owner_of(metadata)) for manifest, metadata in taken}
 
     def transfer(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
         if (args.type_, args.name) not in waiting:
@@ -45,15 +46,15 @@ def take_fields_over(
         manifest, owner = waiting[args.type_, args.name]
 
         async def before(_: pulumi.ResourceHookArgs) -> None:
-            await in_a_thread(lambda: run(_transfer(manifest, owner, state, context)))
+            await asyncio.to_thread(lambda: run(_transfer(manifest, owner, state, context)))
 
         hook = pulumi.ResourceHook(f"{args.type_}::{args.name}-fields", before)
         binding = pulumi.ResourceHookBinding(before_create=[hook], before_update=[hook])
         given: Any = args.props["metadata"]
-        metadata = not_tried(given) if pulumi.runtime.is_dry_run() else given
+        metadata = with_unknown_label(given) if pulumi.runtime.is_dry_run() else given
         return pulumi.ResourceTransformationResult(
             {**args.props, "metadata": metadata},
-            # Last: the object's own hooks may wait until another one of its name is gone.
+            # This hook is the last: the object's own hooks may wait for the deletion of another object of its name.
             pulumi.ResourceOptions.merge(args.opts, pulumi.ResourceOptions(hooks=binding)),
         )
 
@@ -90,5 +91,5 @@ async def _transfer(manifest: Mapping[str, Any], owner: str, state: str, context
         if status in (httpx.codes.OK, NOT_FOUND):
             return
         if status != httpx.codes.CONFLICT:
-            raise ClusterError(f"{name} cannot be taken over ({status}: {said(text)})")
+            raise ClusterError(f"{name} cannot be taken over ({status}: {status_message(text)})")
     raise ClusterError(f"{name} changed {_TRIES} times while this `up` tried to take it over; run `up` again")

@@ -1,5 +1,6 @@
-"""Launches: the objects that train, whichever of runs or sweeps they are of, and the ledgers that remember them."""
+"""The launched objects of runs and sweeps, and the ledgers that record them."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -7,8 +8,7 @@ from typing import Any
 import pulumi
 
 from trainstack.components.claims import Claim, claim_hooks
-from trainstack.components.objects import Object, declare, not_tried
-from trainstack.components.removal import in_a_thread
+from trainstack.components.objects import Object, declare, with_unknown_label
 from trainstack.declared.launches import LaunchGroup
 from trainstack.live.names import wait_until_free
 from trainstack.live.webhooks import wait_until_runtime_is_seen
@@ -20,16 +20,17 @@ _LAUNCH_LABEL = f'metadata.labels["{LAUNCH}"]'
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchOptions:
-    """How launches are created on a cluster that may have some of them already."""
-
     context: str | None = None
     """The kubeconfig's context; None: the current one."""
     live: Mapping[str, str] = field(default_factory=dict)
-    """By launch name: the object that the cluster has, as `<namespace>/<name>`."""
+    """The live objects as `<namespace>/<name>`, by launch name."""
+    immutable: bool = False
+    """Ignore changes of launches with derived names, for programs that do not read the cluster. A change of the sets
+    may renumber a trial, which is not in its name, and must not replace its object."""
     claims: Mapping[str, Claim] = field(default_factory=dict)
-    """By launch name: what is claimed in the cluster before the object is created."""
+    """The claims that precede the creation of the objects, by launch name."""
     generating: pulumi.ProviderResource | None = None
-    """For objects whose names the API server chooses, which server-side apply cannot create."""
+    """The provider of objects with generated names, which server-side apply cannot create."""
 
 
 def declare_launches(
@@ -41,15 +42,15 @@ def declare_launches(
     """
     launched: dict[str, Object] = {}
     names: list[pulumi.Input[str]] = []
-    for each in group.launches:
-        metadata, launch = each.launch["metadata"], each.launch_name
-        companions = _companions(each, options.context, parent)
-        manifest = _not_tried_over_another(each.launch, options.live)
-        resource_options = _options(each.launch, options)
+    for ledger in group.launches:
+        metadata, launch = ledger.launch["metadata"], ledger.launch_name
+        companions = _companions(ledger, options.context, parent)
+        manifest = _without_dry_run_over_another(ledger.launch, options.live)
+        resource_options = _options(ledger.launch, options)
         (launched[launch],) = declare([manifest], parent, [*after, *companions], resource_options)
         names.append(f"{metadata['namespace']}/{metadata['name']}" if "name" in metadata else launched[launch].id)
-    for launch, ledger in group.config_maps.items():
-        declare([ledger], parent, [launched[launch]] if launch in launched else [])
+    for launch, config_map in group.config_maps.items():
+        declare([config_map], parent, [launched[launch]] if launch in launched else [])
     return pulumi.Output.all(*names)
 
 
@@ -57,35 +58,28 @@ def _companions(ledger: Ledger, context: str | None, parent: pulumi.Resource) ->
     if not ledger.companions:
         return []
     name = f"{ledger.namespace}/{ledger.launch_name}-seen"
-    # Webhooks look for what a launch refers to in a copy of their own, which is a moment behind the cluster.
+    # The caches in which webhooks look up a launch's references are briefly behind the cluster.
     hook = pulumi.ResourceHook(name, lambda _: wait_until_runtime_is_seen(ledger.launch, context))
     opts = pulumi.ResourceOptions(hooks=pulumi.ResourceHookBinding(after_create=[hook]))
     return declare(ledger.companions, parent, opts=opts)
 
 
-def _not_tried_over_another(manifest: Mapping[str, Any], live: Mapping[str, str]) -> Mapping[str, Any]:
-    """The object, in a preview with an unknown label where it replaces another launch of its name.
-
-    A preview does not delete, so the other one is still there.
-    """
+def _without_dry_run_over_another(manifest: Mapping[str, Any], live: Mapping[str, str]) -> Mapping[str, Any]:
+    # In a preview, the launch that this one replaces still has its name.
     metadata = manifest["metadata"]
-    place = f"{metadata['namespace']}/{metadata.get('name')}"
-    if not pulumi.runtime.is_dry_run() or live.get(metadata["labels"][LAUNCH]) == place or place not in live.values():
+    name = f"{metadata['namespace']}/{metadata.get('name')}"
+    if not pulumi.runtime.is_dry_run() or live.get(metadata["labels"][LAUNCH]) == name or name not in live.values():
         return manifest
-    return {**manifest, "metadata": not_tried(metadata)}
+    return {**manifest, "metadata": with_unknown_label(metadata)}
 
 
 def _options(manifest: Mapping[str, Any], args: LaunchOptions) -> pulumi.ResourceOptions:
-    """How a launch is made, by how it is named.
-
-    A derived name carries every field, so another launch is another object; it never waits for its predecessor, whose
-    quota it may need.
-    """
     metadata = manifest["metadata"]
     launch = metadata["labels"][LAUNCH]
-    # A launch is never edited. The commit that it is recorded with is not in its name: where no ledger tells the old
-    # one, an edit of that alone would replace an active Job.
-    kept = ["metadata", "spec"] if launch in args.live else []
+    # A launch is never edited. Its name does not depend on the recorded commit: without a ledger of the old commit, a
+    # change of the commit alone would replace an active Job.
+    final = launch in args.live or (args.immutable and metadata.get("name") == launch)
+    kept = ["metadata", "spec"] if final else []
     naming = _naming_options(manifest, args, kept)
     if launch not in args.claims:
         return naming
@@ -97,14 +91,16 @@ def _naming_options(manifest: Mapping[str, Any], args: LaunchOptions, kept: Sequ
     metadata = manifest["metadata"]
     launch = metadata["labels"][LAUNCH]
     if "generateName" in metadata:
-        # What an interrupted `up` made and did not write down is taken over by its label; of what is in the state it is
-        # the same object, and no import.
+        # An object that an interrupted `up` created but did not record is imported. The import of an object that is in
+        # the state has no effect.
         return pulumi.ResourceOptions(provider=args.generating, import_=args.live.get(launch), ignore_changes=[*kept])
     if metadata["name"] == launch:
+        # A derived name has a hash of all fields: another launch is another object, and does not wait for this one,
+        # whose quota it may need.
         return pulumi.ResourceOptions(ignore_changes=[*kept])
 
     async def until_free(_: pulumi.ResourceHookArgs) -> None:
-        await in_a_thread(lambda: wait_until_free(manifest, args.context))
+        await asyncio.to_thread(lambda: wait_until_free(manifest, args.context))
 
     hook = pulumi.ResourceHook(f"{metadata['namespace']}/{launch}-name-is-free", until_free)
     return pulumi.ResourceOptions(

@@ -7,14 +7,14 @@ import pulumi
 
 from trainstack.components.objects import declare_component
 from trainstack.components.sections import label, validated
-from trainstack.components.teardown import GONE_IN_TIME
+from trainstack.components.teardown import DELETE_TIMEOUT
 from trainstack.declared import platform
 from trainstack.declared.component import Component
 from trainstack.settings.sections.environment import Namespace
 
 
 class Namespaces(pulumi.ComponentResource):
-    """Namespaces that admit restricted pods alone, with the NetworkPolicies that isolate them."""
+    """Namespaces that admit only restricted pods, with the NetworkPolicies that isolate them."""
 
     names: pulumi.Output[list[str]]
     """The names of the namespaces, once they exist."""
@@ -38,7 +38,7 @@ class Namespaces(pulumi.ComponentResource):
         """
         super().__init__("trainstack:platform:Namespaces", name, {}, opts)
         if not isinstance(args, Component):
-            args = platform.namespaces([validated(Namespace, each) for each in args], label(stack))
-        declare_component(args, self, {"Namespace": GONE_IN_TIME})
-        self.names = pulumi.Output.from_input([each["metadata"]["name"] for each in args.of_kind("Namespace")])
+            args = platform.namespaces([validated(Namespace, item) for item in args], label(stack))
+        declare_component(args, self, {"Namespace": DELETE_TIMEOUT})
+        self.names = pulumi.Output.from_input([manifest["metadata"]["name"] for manifest in args.of_kind("Namespace")])
         self.register_outputs({"names": self.names})

@@ -1,8 +1,8 @@
-"""One Kubernetes object as a Pulumi resource, from the manifest that a builder made.
+"""Kubernetes objects as Pulumi resources.
 
-Every kind goes this way, so that a manifest means the same to `render`, to a test and to the engine. The resource's
-type token is the generated SDK's (`kubernetes:batch/v1:Job`); that SDK's classes would add no check that the API
-server's own dry run does not make, and turn each manifest into another form first.
+A resource has the manifest unchanged, so that `render`, the tests and the engine have the same objects. Its type token
+is the generated SDK's (`kubernetes:batch/v1:Job`). The classes of that SDK would convert each manifest, and add no
+check to the API server's dry run.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,32 +19,28 @@ PROVIDER_VERSION = "4.25.0"
 
 
 class Object(pulumi.CustomResource):
-    """A Kubernetes object. Its Pulumi name is `<namespace>/<name>`, or `<name>` where it has no namespace.
+    """A Kubernetes object. Its Pulumi name is `<namespace>/<name>`, or `<name>` without a namespace.
 
-    One whose name the API server chooses is called by its launch instead.
+    An object whose name the API server generates has the name of its launch instead.
     """
 
     def __init__(self, manifest: Mapping[str, Any], opts: pulumi.ResourceOptions | None = None) -> None:
-        """Declare it."""
-        super().__init__(
-            *called(manifest),
-            {**manifest},
-            pulumi.ResourceOptions.merge(pulumi.ResourceOptions(version=PROVIDER_VERSION), opts),
-        )
+        opts = pulumi.ResourceOptions.merge(pulumi.ResourceOptions(version=PROVIDER_VERSION), opts)
+        super().__init__(*type_and_name(manifest), {**manifest}, opts)
 
 
-def called(manifest: Mapping[str, Any]) -> tuple[str, str]:
-    """The type and the name by which the engine knows an object."""
+def type_and_name(manifest: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the Pulumi type token and the Pulumi name of an object."""
     metadata = manifest["metadata"]
     last = metadata["labels"][LAUNCH] if "generateName" in metadata else metadata["name"]
     name = "/".join(part for part in (metadata.get("namespace"), last) if part)
     return type_token(manifest["apiVersion"], manifest["kind"]), name
 
 
-def not_tried(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """An object's metadata with an unknown label, for a preview that the server is not to try.
+def with_unknown_label(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metadata with an unknown label, so that a preview skips the API server's dry run.
 
-    Its dry run of what is wholly known would be an edit of the object that has the name, which takes few.
+    The dry run would edit the live object of the same name, many fields of which are immutable.
     """
     return {**metadata, "labels": {**metadata["labels"], MANAGED_BY: pulumi.Output.from_input(pulumi.UNKNOWN)}}
 
@@ -55,7 +51,6 @@ def declare(
     depends_on: Iterable[pulumi.Resource] = (),
     opts: pulumi.ResourceOptions | None = None,
 ) -> list[Object]:
-    """Declare several objects under one parent, all after the same ones."""
     base = pulumi.ResourceOptions(parent=parent, depends_on=list(depends_on))
     return [Object(manifest, pulumi.ResourceOptions.merge(base, opts)) for manifest in manifests]
 
@@ -71,8 +66,8 @@ def declare_component(
     Args:
         component: the objects.
         parent: the component's resource.
-        options: by kind, what the engine does with its objects. They do not apply to objects that are retained.
-        change: from a manifest to what the engine receives, which may have outputs of other resources.
+        options: options by kind. They do not apply to retained objects.
+        change: converts a manifest into the resource's inputs, which may contain outputs of other resources.
 
     """
     resources: dict[int, Object] = {}

@@ -1,4 +1,4 @@
-"""Installs of operators: Kueue first, then those whose pods Kueue's webhooks would otherwise block."""
+"""Installs of operators: Kueue first, since its webhooks would block the pods of the others until it runs."""
 
 import asyncio
 from collections.abc import Mapping
@@ -22,55 +22,52 @@ from trainstack.settings.sections.operators import Operators as OperatorsSetting
 
 @dataclass(frozen=True, kw_only=True)
 class OperatorArgs:
-    """What `Operator` declares."""
-
     version: str
     objects: Component
-    """All objects but the definitions: namespaces, setup, controllers, extensions."""
+    """All objects except the definitions: namespaces, setup, controllers, extensions."""
     probe: Mapping[str, Any]
-    """An object that only the operator's webhooks can admit, for a dry run."""
+    """An object for a dry run, which the operator's webhooks admit."""
     context: str | None
     """The kubeconfig's context; None: the current one."""
 
     def wait(self) -> None:
-        """Return once the operator's webhooks admit objects. Raises ClusterError when they do not in time."""
+        """Return once the operator's webhooks admit objects. Raises ClusterError after a deadline."""
         wait_until_accepted(self.probe, self.context)
 
 
 class Definitions(pulumi.ComponentResource):
     """The CustomResourceDefinitions of all operators, before the first operator.
 
-    The engine never deletes them: that would delete every object of their kinds, those of other teams included.
+    The engine never deletes them, since that would delete every object of their kinds, also of other teams.
     """
 
     kinds: pulumi.Output[list[str]]
     """The names of the definitions, `<plural>.<group>`, once they exist."""
 
     def __init__(self, name: str, args: Component, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Declare definitions."""
         super().__init__("trainstack:platform:Definitions", name, {}, opts)
         declare_component(args, self)
-        self.kinds = pulumi.Output.from_input([each["metadata"]["name"] for each in args.manifests])
+        self.kinds = pulumi.Output.from_input([manifest["metadata"]["name"] for manifest in args.manifests])
         self.register_outputs({"kinds": self.kinds})
 
 
 class Operator(pulumi.ComponentResource):
-    """One operator without its definitions, up to the moment its webhooks answer."""
+    """One operator without its definitions."""
 
     version: pulumi.Output[str]
-    """The release, once its webhooks answer; in a preview known only where its controller exists."""
+    """The release, once its webhooks are available; in a preview known only if its controller exists."""
 
     def __init__(self, name: str, args: OperatorArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Declare permissions, configuration and Services, then the controller."""
         super().__init__("trainstack:platform:Operator", name, {}, opts)
-        # Ready is not enough: until the node's rules lead to the pod, a first object is refused. The hook runs
-        # where the controller was created or changed, and what it waits for is part of that.
+        # A ready controller is not enough: until the nodes route the Service to the pod, objects are refused.
         hook = pulumi.ResourceHook(f"{name}-answers", lambda _: args.wait())
         binding = pulumi.ResourceHookBinding(after_create=[hook], after_update=[hook])
         resources = declare_component(args.objects, self, {"Deployment": pulumi.ResourceOptions(hooks=binding)})
         pairs = zip(args.objects.manifests, resources, strict=True)
         controllers = [resource for manifest, resource in pairs if manifest["kind"] == "Deployment"]
-        self.version = pulumi.Output.all(*(each.id for each in controllers)).apply(lambda _: _answering(args))
+        self.version = pulumi.Output.all(*(controller.id for controller in controllers)).apply(
+            lambda _: _version_once_available(args)
+        )
         self.register_outputs({"version": self.version})
 
 
@@ -78,7 +75,7 @@ class Operators(pulumi.ComponentResource):
     """Kueue, the Kubeflow training operator, JobSet and Trainer, from the manifests of their releases."""
 
     versions: Mapping[str, pulumi.Output[str]]
-    """By operator, its release, once its webhooks answer."""
+    """The releases by operator, once their webhooks are available."""
 
     def __init__(
         self,
@@ -100,7 +97,7 @@ class Operators(pulumi.ComponentResource):
             stack: the stack that the objects are labelled with; by default the Pulumi stack.
             context: the kubeconfig's context that `opts.provider` uses; None: the current one.
 
-        Raises ReleaseError where a release manifest is missing or has another sha256.
+        Raises ReleaseError if a release manifest is missing or has another sha256.
 
         """
         super().__init__("trainstack:platform:Operators", name, {}, opts)
@@ -128,12 +125,8 @@ class Operators(pulumi.ComponentResource):
         self.register_outputs({"versions": versions})
 
 
-async def _answering(args: OperatorArgs) -> str:
-    """The release, once its webhooks answer.
-
-    The hook is not enough: where the program was killed while it waited, the controller is in the state, and the next
-    `up` finds nothing to do about it.
-    """
+async def _version_once_available(args: OperatorArgs) -> str:
+    # If the program was killed during the hook, the controller is in the state, and the next `up` runs no hook.
     if not pulumi.runtime.is_dry_run():
         try:
             await asyncio.to_thread(args.wait)

@@ -1,4 +1,4 @@
-"""Kueue's objects. Each follows what it refers to, and is deleted before it."""
+"""Kueue's objects. Each depends on the objects that it refers to, and is deleted before them."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -8,15 +8,15 @@ import pulumi
 
 from trainstack.components.objects import declare_component
 from trainstack.components.sections import label, validated
-from trainstack.components.teardown import GONE_IN_TIME
+from trainstack.components.teardown import DELETE_TIMEOUT
 from trainstack.declared import platform
 from trainstack.declared.component import Component
 from trainstack.objects.labels import MANAGED_BY, OWNER
 from trainstack.settings.sections.queues import Queues as QueuesSettings
 
 _OPTIONS = {
-    "ResourceFlavor": GONE_IN_TIME,
-    "ClusterQueue": GONE_IN_TIME,
+    "ResourceFlavor": DELETE_TIMEOUT,
+    "ClusterQueue": DELETE_TIMEOUT,
     # The API server refuses an edit of a LocalQueue's clusterQueue.
     "LocalQueue": pulumi.ResourceOptions(replace_on_changes=["spec.clusterQueue"], delete_before_replace=True),
 }
@@ -55,20 +55,17 @@ class Queues(pulumi.ComponentResource):
             args = platform.queues(validated(QueuesSettings, args), label(stack))
         # A flavor in use cannot be deleted, so each kind is deleted before what it refers to.
         declare_component(args, self, _OPTIONS, partial(_after, kueue))
-        local = [each["metadata"] for each in args.of_kind("LocalQueue")]
+        local = [queue["metadata"] for queue in args.of_kind("LocalQueue")]
         self.cluster_queues = pulumi.Output.from_input(
-            [each["metadata"]["name"] for each in args.of_kind("ClusterQueue")]
+            [queue["metadata"]["name"] for queue in args.of_kind("ClusterQueue")]
         )
         self.local_queues = pulumi.Output.from_input([f"{queue['namespace']}/{queue['name']}" for queue in local])
         self.register_outputs({"cluster_queues": self.cluster_queues, "local_queues": self.local_queues})
 
 
 def _after(kueue: pulumi.Output[str] | None, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The object, in a preview with an unknown label until Kueue's controller exists.
-
-    The definitions outlive a destroyed stack, and with them the address of a webhook that does not answer: the
-    server's dry run of an object that is wholly known would fail on it.
-    """
+    # The definitions of a destroyed stack remain, with the address of a webhook that is no longer available. The API
+    # server's dry run would fail, so a preview has an unknown label until Kueue's controller exists.
     if kueue is None:
         return manifest
     meta = manifest["metadata"]

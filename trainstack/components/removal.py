@@ -1,6 +1,5 @@
-"""What a teardown does to the cluster beside the engine's own deletions. No finalizer is ever taken away."""
+"""Writes of a teardown in addition to the engine's own deletions. No finalizer is ever removed."""
 
-import asyncio
 import json
 import time
 from collections.abc import Callable, Mapping
@@ -12,22 +11,17 @@ from kr8s.asyncio import Api
 
 from trainstack.live import paths
 from trainstack.live.client import NOT_FOUND, ClusterError, connect, get, run
-from trainstack.live.webhooks import said
+from trainstack.live.webhooks import status_message
 from trainstack.objects.labels import FIELD_MANAGER
 
 _PAUSE_SECONDS = 0.5
 
 
 def hold_and_drain(queue: Mapping[str, Any], context: str | None) -> None:
-    """Have Kueue admit nothing more to a ClusterQueue, and evict what holds its quota. One that is gone is left so.
+    """Set a ClusterQueue's stopPolicy to HoldAndDrain; do nothing if it no longer exists.
 
-    Args:
-        queue: the ClusterQueue as it was declared. It is declared again, by the same field manager, so that a later
-            `up` finds no field of another owner.
-        context: the kubeconfig's context.
-
-    Raises ClusterError where the cluster or Kueue's webhook refuses.
-
+    The declared manifest `queue` is applied with its own field manager, so that a later `up` finds no field of another
+    owner. Raises ClusterError if the cluster or Kueue's webhook refuses.
     """
     run(_hold_and_drain(queue, context))
 
@@ -37,45 +31,45 @@ async def _hold_and_drain(queue: Mapping[str, Any], context: str | None) -> None
     live = await get(api, path)
     if live.status == NOT_FOUND:
         return
-    # With the uid it is an edit of this very object, and never the making of another.
+    # With the UID, the request cannot create another object.
     metadata = {**queue["metadata"], "uid": live.body["metadata"]["uid"]}
-    wanted = {
+    drained = {
         "apiVersion": queue["apiVersion"],
         "kind": queue["kind"],
         "metadata": metadata,
         "spec": {**queue["spec"], "stopPolicy": "HoldAndDrain"},
     }
     query = f"?fieldManager={metadata['annotations'][FIELD_MANAGER]}&force=true"
-    status, text = await send(api, "PATCH", path + query, _whole_numbers(wanted), "application/apply-patch+yaml")
+    status, text = await send(api, "PATCH", path + query, _whole_numbers(drained), "application/apply-patch+yaml")
     if status not in (httpx.codes.OK, NOT_FOUND):
         raise ClusterError(
-            f"ClusterQueue {queue['metadata']['name']} cannot be held ({status}: {said(text)}); is Kueue running? Only "
-            "Kueue lets its queues go"
+            f"ClusterQueue {queue['metadata']['name']} cannot be held ({status}: {status_message(text)}); check that "
+            "Kueue is running, since only Kueue removes the finalizers of its queues"
         )
 
 
 def delete(path: str, uid: str, context: str | None, deadline_seconds: float) -> None:
-    """Delete one object, by its uid, and return once it is gone. Raises ClusterError when it is not in time."""
+    """Delete the object with this UID, and wait for its deletion. Raises ClusterError after the deadline."""
     run(_delete(path, uid, context))
 
-    def gone() -> str:
+    def blocked_by() -> str:
         metadata = read_metadata(path, context)
         if metadata is None or metadata["uid"] != uid:
             return ""
-        return f"held by {', '.join(metadata.get('finalizers') or ['what is in it'])}"
+        return f"held by {', '.join(metadata.get('finalizers') or ['its contents'])}"
 
-    until(f"{path} is gone", gone, deadline_seconds)
+    until(f"{path} is deleted", blocked_by, deadline_seconds)
 
 
 async def _delete(path: str, uid: str, context: str | None) -> None:
     options = {"propagationPolicy": "Foreground", "preconditions": {"uid": uid}}
     status, text = await send(await connect(context), "DELETE", path, options, "application/json")
     if status not in (httpx.codes.OK, httpx.codes.ACCEPTED, NOT_FOUND):
-        raise ClusterError(f"{path} cannot be deleted ({status}: {said(text)})")
+        raise ClusterError(f"{path} cannot be deleted ({status}: {status_message(text)})")
 
 
 def read_metadata(path: str, context: str | None) -> dict[str, Any] | None:
-    """An object's metadata; None where there is none. Raises ClusterError where it cannot be read."""
+    """Return an object's metadata, or None if the object does not exist. Raises ClusterError if it cannot be read."""
 
     async def read() -> dict[str, Any] | None:
         answer = await get(await connect(context), path, metadata_only=True)
@@ -88,26 +82,19 @@ def read_metadata(path: str, context: str | None) -> dict[str, Any] | None:
     return run(read())
 
 
-def until(what: str, holds: Callable[[], str], deadline_seconds: float) -> None:
-    """Return once `holds` says nothing any more. Raises ClusterError with what it says when that is not in time."""
+def until(condition: str, blocked_by: Callable[[], str], deadline_seconds: float) -> None:
+    """Return once `blocked_by` returns an empty string. Raises ClusterError with its last result after the deadline."""
     end = time.monotonic() + deadline_seconds
-    while said_last := holds():
+    while reason := blocked_by():
         if time.monotonic() >= end:
-            raise ClusterError(f"not within {deadline_seconds:.0f} s: {what}; {said_last}")
+            raise ClusterError(f"not within {deadline_seconds:.0f} s: {condition}; {reason}")
         time.sleep(_PAUSE_SECONDS)
 
 
-async def send(api: Api, verb: str, path: str, body: Mapping[str, Any], kind: str) -> tuple[int, str]:
-    """Write to the cluster; the status and the text of its answer.
+async def send(api: Api, verb: str, path: str, body: Mapping[str, Any], media_type: str) -> tuple[int, str]:
+    """Write to the cluster. Return the response's status and text; raise ClusterError if there is no response.
 
-    Args:
-        api: the client.
-        verb: the HTTP method.
-        path: an absolute API path, with its query.
-        body: what is sent.
-        kind: its media type.
-
-    Raises ClusterError where the cluster does not answer.
+    `path` is an absolute API path with its query.
     """
     base, _, last = path.rpartition("/")
     try:
@@ -117,7 +104,7 @@ async def send(api: Api, verb: str, path: str, body: Mapping[str, Any], kind: st
             version="",
             url=last,
             raise_for_status=False,
-            headers={"Content-Type": kind},
+            headers={"Content-Type": media_type},
             content=json.dumps(body),
         ) as response:
             return response.status_code, response.text
@@ -128,14 +115,9 @@ async def send(api: Api, verb: str, path: str, body: Mapping[str, Any], kind: st
 
 
 def _whole_numbers(value: Any) -> Any:
-    """The engine hands every number over as a fraction."""
+    """Undo the engine's conversion of integers to floats."""
     if isinstance(value, Mapping):
-        return {str(key): _whole_numbers(each) for key, each in value.items()}
+        return {str(key): _whole_numbers(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_whole_numbers(each) for each in value]
+        return [_whole_numbers(item) for item in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-async def in_a_thread(work: Callable[[], None]) -> None:
-    """Do what waits beside the program's event loop, which other hooks need meanwhile."""
-    await asyncio.to_thread(work)

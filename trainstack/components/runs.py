@@ -1,16 +1,13 @@
-"""Training runs: their launches, and the wrapper that managed runs start in."""
+"""Training runs: their launches, and the wrapper of managed runs."""
 
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from typing import Any
 
 import pulumi
 
 from trainstack.components.launches import LaunchOptions, declare_launches
 from trainstack.components.objects import Object, declare
-from trainstack.components.sections import label, validated
-from trainstack.declared.declared import Declared
-from trainstack.declared.inputs import Inputs
+from trainstack.components.sections import label, launch_groups, refuse_checkout, validated
 from trainstack.declared.launches import LaunchGroup
 from trainstack.runs.recorded import RUNS
 from trainstack.settings.model import Settings
@@ -23,12 +20,11 @@ class Runs(pulumi.ComponentResource):
     launches: pulumi.Output[list[str]]
     """The launched objects, as `<namespace>/<name>`."""
     wrappers: Sequence[Object]
-    """The ConfigMaps that managed launches mount."""
+    """The ConfigMaps with the wrapper, which managed launches mount."""
 
     def __init__(
         self, name: str, group: LaunchGroup, launching: LaunchOptions, opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        """Declare the wrappers, then launches and ledgers."""
         super().__init__(RUNS, name, {}, opts)
         self.wrappers = declare(group.files, self)
         self.launches = declare_launches(group, launching, self, self.wrappers)
@@ -60,25 +56,20 @@ class TrainingRun(pulumi.ComponentResource):
 
         Args:
             name: the Pulumi name.
-            args: the run, with the keys of `workloads/<name>/workload.yaml`; its image is given by `image.name`.
+            args: the run, with the keys of `workloads/<name>/workload.yaml` and the image in `image.name`.
             opts: the options of the component.
             stack: the stack that the objects are labelled with; by default the Pulumi stack.
             context: the kubeconfig's context that `opts.provider` uses; None: the current one.
 
-        Raises RunError where the run cannot be built.
+        Raises RunError if the run cannot be built.
 
         """
         super().__init__("trainstack:training:TrainingRun", name, {}, opts)
         run = validated(Workload, args)
-        if run.image.name is None or run.data is not None or run.depends_on:
-            raise pulumi.RunError(
-                f"run {run.name}: TrainingRun takes `image.name`, and neither `image.build`, `data` nor `dependsOn`, "
-                "which need a checkout and the launches of a stack"
-            )
-        settings = Settings(stack=label(stack), workloads=Workloads(runs=(run,)))
-        wrapper = files("trainstack.runs.wrapper").joinpath("run.py").read_text(encoding="utf-8")
-        (group,) = Declared(settings, Inputs(wrapper=wrapper)).launches
+        refuse_checkout(run)
+        (group,) = launch_groups(Settings(stack=label(stack), workloads=Workloads(runs=(run,))))
         self.run_id = group.launches[0].run_id
-        launches = declare_launches(group, LaunchOptions(context=context), self, declare(group.files, self))
+        launching = LaunchOptions(context=context, immutable=True)
+        launches = declare_launches(group, launching, self, declare(group.files, self))
         self.launch = launches.apply(lambda names: names[0])
         self.register_outputs({"launch": self.launch, "run_id": self.run_id})

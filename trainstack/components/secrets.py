@@ -1,4 +1,4 @@
-"""Kubernetes Secrets, of values that only the engine has seen before."""
+"""Kubernetes Secrets, whose values only the engine can decrypt."""
 
 import base64
 from collections.abc import Mapping
@@ -16,13 +16,11 @@ from trainstack.settings.sections.secrets import Secrets as SecretsSettings
 
 @dataclass(frozen=True, kw_only=True)
 class SecretsArgs:
-    """What `Secrets` declares."""
-
     secrets: SecretsSettings
     objects: Component
     """The Secrets without their values, in the same order."""
     values: pulumi.Output[Any]
-    """The section as the engine decrypts it: a secret output, and so is what is made of it."""
+    """The decrypted section, a secret output."""
 
 
 class Secrets(pulumi.ComponentResource):
@@ -32,24 +30,25 @@ class Secrets(pulumi.ComponentResource):
     """The Secrets, as `<namespace>/<name>`."""
 
     def __init__(self, name: str, args: SecretsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Declare them. State and previews hold what the engine encrypted; logs and outputs nothing."""
+        """Declare the Secrets. Their values are encrypted in state and previews, and absent from logs and outputs."""
         super().__init__("trainstack:platform:Secrets", name, {}, opts)
-        hidden = pulumi.ResourceOptions(parent=self, additional_secret_outputs=["data", "stringData"])
-        for each, manifest in zip(args.secrets.secrets, args.objects.manifests, strict=True):
+        encrypted = pulumi.ResourceOptions(parent=self, additional_secret_outputs=["data", "stringData"])
+        for secret, manifest in zip(args.secrets.secrets, args.objects.manifests, strict=True):
             data: dict[str, pulumi.Output[str]] = {
-                key: args.values.apply(partial(_data, each, key)) for key in each.values
+                key: args.values.apply(partial(_data, secret, key)) for key in secret.values
             }
-            Object({**manifest, "data": data}, hidden)
-        self.names = pulumi.Output.from_input([f"{each.namespace}/{each.name}" for each in args.secrets.secrets])
+            Object({**manifest, "data": data}, encrypted)
+        self.names = pulumi.Output.from_input([f"{secret.namespace}/{secret.name}" for secret in args.secrets.secrets])
         self.register_outputs({"names": self.names})
 
 
 def _data(declared: Secret, key: str, section: Mapping[str, Any]) -> str:
-    """One value as Kubernetes stores it. Raises RunError where the engine was given another section than the file's."""
-    for each in section.get("secrets", ()):
-        if (each.get("name"), each.get("namespace")) == (declared.name, declared.namespace) and key in each["values"]:
-            return base64.b64encode(str(each["values"][key]).encode()).decode()
+    """Return a value in base64. Raises RunError if the engine's configuration does not have the file's value."""
+    for secret in section.get("secrets", ()):
+        is_declared = (secret.get("name"), secret.get("namespace")) == (declared.name, declared.namespace)
+        if is_declared and key in secret["values"]:
+            return base64.b64encode(str(secret["values"][key]).encode()).decode()
     raise pulumi.RunError(
-        f"trainstack:secrets: the engine's configuration has no {key} for {declared.namespace}/{declared.name}, which "
-        "the stack's file has: leave `--config` and `--config-file` out for this section"
+        f"trainstack:secrets: the engine's configuration has no {key} for {declared.namespace}/{declared.name}, but "
+        "the stack's file has it: do not set this section with `--config` or `--config-file`"
     )

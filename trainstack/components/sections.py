@@ -1,24 +1,29 @@
-"""What a component of any Pulumi program takes: a section of the settings, a dict of the same form, or its objects."""
+"""The arguments of components in any Pulumi program: a section of the settings, or a dict of the same form."""
 
 from collections.abc import Mapping
+from importlib.resources import files
 from typing import Any, TypeVar
 
 import pulumi
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 
+from trainstack.declared.declared import Declared
+from trainstack.declared.inputs import Inputs
+from trainstack.declared.launches import LaunchGroup
+from trainstack.runs.errors import WorkloadError
+from trainstack.settings.model import Settings
+from trainstack.settings.sections.workloads import Workload
+
 Section = TypeVar("Section", bound=BaseModel)
 
 
 def validated(model: type[Section], args: Section | Mapping[str, Any]) -> Section:
-    """A section from its form as a dict, with keys in camelCase as in the files.
-
-    Raises RunError with every fault: its path, and why the value is refused.
-    """
+    """Convert a dict, with keys in camelCase as in the files, to a section. Raises RunError with all faults."""
     if isinstance(args, model):
         return args
     try:
-        # As JSON, in which a list is a sequence of any type.
+        # Strict validation accepts a list for a tuple only in JSON.
         return model.model_validate_json(to_json(args, by_alias=True))
     except ValidationError as error:
         faults = (f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
@@ -26,5 +31,23 @@ def validated(model: type[Section], args: Section | Mapping[str, Any]) -> Sectio
 
 
 def label(stack: str | None) -> str:
-    """The stack that the objects are labelled with: this one, or the Pulumi stack."""
     return stack if stack is not None else pulumi.get_stack()
+
+
+def refuse_checkout(run: Workload) -> None:
+    """Raise RunError if a run needs files of a checkout or the launches of a stack."""
+    needs = {"image.build": run.image.name is None, "data": run.data is not None, "dependsOn": bool(run.depends_on)}
+    if refused := ", ".join(key for key, needed in needs.items() if needed):
+        raise pulumi.RunError(
+            f"run {run.name}: {refused} requires a checkout of the trainstack project; set image.name, and leave out "
+            "data and dependsOn"
+        )
+
+
+def launch_groups(settings: Settings) -> tuple[LaunchGroup, ...]:
+    """Return the launches of the runs, then those of each sweep. Raises RunError if a launch cannot be built."""
+    wrapper = files("trainstack.runs.wrapper").joinpath("run.py").read_text(encoding="utf-8")
+    try:
+        return Declared(settings, Inputs(wrapper=wrapper)).launches
+    except WorkloadError as error:
+        raise pulumi.RunError(str(error)) from error

@@ -40,7 +40,7 @@ class StorageClasses(pulumi.ComponentResource):
             storage = validated(StorageSettings, args)
             args = platform.storage_classes(storage.classes, storage.persistent_volumes, label(stack))
         declare_component(args, self)
-        self.classes = pulumi.Output.from_input([each["metadata"]["name"] for each in args.of_kind("StorageClass")])
+        self.classes = pulumi.Output.from_input([item["metadata"]["name"] for item in args.of_kind("StorageClass")])
         self.register_outputs({"classes": self.classes})
 
 
@@ -58,7 +58,7 @@ class Volumes(pulumi.ComponentResource):
         *,
         stack: str | None = None,
     ) -> None:
-        """Declare claims. Deleting a claim deletes its data, so each declares `retain` and `protect`.
+        """Declare claims. Deleting a claim deletes its data, which `retain` and `protect` prevent.
 
         Args:
             name: the Pulumi name.
@@ -71,6 +71,6 @@ class Volumes(pulumi.ComponentResource):
         if not isinstance(args, Component):
             args = platform.claims(validated(StorageSettings, args).volumes, label(stack))
         declare_component(args, self)
-        claims = [each["metadata"] for each in args.manifests]
+        claims = [claim["metadata"] for claim in args.manifests]
         self.volumes = pulumi.Output.from_input([f"{claim['namespace']}/{claim['name']}" for claim in claims])
         self.register_outputs({"volumes": self.volumes})

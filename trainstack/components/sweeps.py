@@ -1,24 +1,95 @@
 """A sweep: the launches of its trials, and the parameter files that they mount."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import pulumi
 
 from trainstack.components.launches import LaunchOptions, declare_launches
 from trainstack.components.objects import declare
+from trainstack.components.sections import label, launch_groups, refuse_checkout, validated
 from trainstack.declared.launches import LaunchGroup
+from trainstack.preflight.rules.sweeps import gpu_hours
 from trainstack.runs.recorded import SWEEP
+from trainstack.settings.model import Settings
+from trainstack.settings.search_space.hyperparams import Expansion, space_digest, text_of
+from trainstack.settings.search_space.space_rules import faults
+from trainstack.settings.sections.sweeps import Sweep as SweepSettings
+from trainstack.settings.sections.sweeps import Sweeps
+from trainstack.sweeps.search.expand import SpaceError, expand
 
 
 class Sweep(pulumi.ComponentResource):
-    """One sweep: form `indexed` has one Job, one file and one ledger for any number of new trials."""
+    """The trials of one sweep: a launch for each trial, or with form `indexed` one Job for all of them.
+
+    Each trial is named after everything that would change its result. An unchanged trial is therefore never launched
+    again. With form `indexed`, other trials are another Job.
+    """
 
     launches: pulumi.Output[list[str]]
-    """The launched objects, as `<namespace>/<name>`."""
+    """The launched objects, as `<namespace>/<name>`, once they exist."""
 
     def __init__(
-        self, name: str, group: LaunchGroup, launching: LaunchOptions, opts: pulumi.ResourceOptions | None = None
+        self,
+        name: str,
+        args: SweepSettings | Mapping[str, Any] | LaunchGroup,
+        opts: pulumi.ResourceOptions | None = None,
+        *,
+        stack: str | None = None,
+        context: str | None = None,
+        launching: LaunchOptions | None = None,
     ) -> None:
-        """Declare the files, then launches and ledgers."""
+        """Launch the trials of a sweep.
+
+        Args:
+            name: the Pulumi name.
+            args: the sweep, as in section `trainstack:sweeps` of an environment's file; `run` has all keys of
+                `workloads/<name>/workload.yaml`, with `image.name`, and `space` those of `sweeps/<name>/space.yaml`.
+            opts: the options of the component.
+            stack: the stack that the objects are labelled with; by default the Pulumi stack.
+            context: the kubeconfig's context that `opts.provider` uses; None: the current one.
+            launching: how a stack with guards creates the launches.
+
+        Raises RunError if the sweep cannot be built.
+
+        """
         super().__init__(SWEEP, name, {}, opts)
-        parameter_files = declare(group.files, self)
-        self.launches = declare_launches(group, launching, self, parameter_files)
+        mounted: list[pulumi.Resource] = []
+        if not isinstance(args, LaunchGroup):
+            settings = Settings(stack=label(stack), sweeps=Sweeps(sweeps=(_expanded(args),)))
+            runs, args = launch_groups(settings)
+            mounted += declare(runs.files, self)  # the wrapper of managed trials
+        mounted += declare(args.files, self)
+        launching = launching or LaunchOptions(context=context, immutable=True)
+        self.launches = declare_launches(args, launching, self, mounted)
         self.register_outputs({"launches": self.launches})
+
+
+def _expanded(args: SweepSettings | Mapping[str, Any]) -> SweepSettings:
+    """The sweep with the sets of its space. Raises RunError."""
+    if isinstance(args, Mapping) and isinstance(args.get("run"), Mapping):
+        # In an environment's file, the run has the sweep's name.
+        args = {**args, "run": {"name": args.get("name"), **args["run"]}}
+    sweep = validated(SweepSettings, args)
+    refuse_checkout(sweep.run)
+    if sweep.run.name != sweep.name:
+        raise pulumi.RunError(f"sweep {sweep.name}: run.name is {sweep.run.name}; leave it out")
+    problems = [
+        f"space.{'.'.join(map(str, fault.steps))}: {fault.message}: {fault.remedy}" for fault in faults(sweep.space)
+    ]
+    if problems:
+        raise pulumi.RunError(f"sweep {sweep.name}: {'; '.join(problems)}")
+    if sweep.expansion is None:
+        try:
+            sets = expand(sweep.space)
+        except SpaceError as error:
+            raise pulumi.RunError(f"sweep {sweep.name}: space.{error.path}: {error}") from error
+        expansion = Expansion(space=space_digest(sweep.space), sets=sets)
+        text = text_of(sweep.name, sweep.space, sets)
+        sweep = sweep.model_copy(update={"expansion": expansion, "sets_text": text})
+    if sweep.max_gpu_hours is not None and gpu_hours(sweep) > sweep.max_gpu_hours:
+        raise pulumi.RunError(
+            f"sweep {sweep.name}: the trials may take {float(gpu_hours(sweep)):.1f} GPU hours, more than maxGpuHours "
+            f"({sweep.max_gpu_hours:g}); lower run.activeDeadlineSeconds, remove sets, or raise maxGpuHours"
+        )
+    return sweep

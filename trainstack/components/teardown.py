@@ -1,40 +1,39 @@
-"""The hooks by which `pulumi destroy --run-program` takes a stack down in drain order."""
+"""The hooks with which `pulumi destroy --run-program` deletes a stack in drain order."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pulumi
 
-from trainstack.components.removal import in_a_thread
-
-GONE_IN_TIME = pulumi.ResourceOptions(custom_timeouts=pulumi.CustomTimeouts(delete="3m"))
-"""For what a finalizer may hold for ever: the engine says so then, and not after its 10 minutes."""
+DELETE_TIMEOUT = pulumi.ResourceOptions(custom_timeouts=pulumi.CustomTimeouts(delete="3m"))
+"""For objects that a finalizer may block: the engine's own timeout is 10 minutes."""
 
 Work = Callable[[Mapping[str, Any]], None]
-"""Takes the manifest of what is about to be deleted; raises where that must not be."""
+"""Receives the manifest of an object before its deletion; raises to prevent it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Teardown:
-    """One hook a kind. Their names never change: the state of a stack names them, also for what is not declared now."""
+    """The hooks. Their names must not change: a stack's state has them, also for resources that are not declared."""
 
     guard: pulumi.ResourceHook
-    """Before anything: is anybody in the way?"""
+    """Before all deletions: refuses the destroy."""
     queue: pulumi.ResourceHook
-    """Before a ClusterQueue goes: it is held and drained."""
+    """Before a ClusterQueue is deleted: holds and drains it."""
     controller: pulumi.ResourceHook
-    """Before an operator's controller goes: what only it can let go is gone."""
+    """Before an operator's controller is deleted: waits for the objects whose finalizers only it removes."""
     definition: pulumi.ResourceHook
-    """Before the engine forgets a definition: it is deleted where nobody else has objects of its kind."""
+    """Before a retained CustomResourceDefinition leaves the state: deletes it unless other owners have such objects."""
     namespace: pulumi.ResourceHook
-    """Before the engine forgets a namespace: it is deleted where nobody else has anything in it."""
+    """Before a retained namespace leaves the state: deletes it unless it has objects of other owners."""
 
 
 def register(
     *, guard: Callable[[], None], queue: Work, controller: Work, definition: Work, namespace: Work
 ) -> Teardown:
-    """Make the hooks known to the engine."""
+    """Register the hooks with the engine."""
     return Teardown(
         guard=_hook("guard", lambda _: guard(), on_dry_run=True),
         queue=_hook("queue", queue),
@@ -45,10 +44,7 @@ def register(
 
 
 def attach(teardown: Teardown) -> None:
-    """Add the hooks to all objects that are declared from now on: cluster queues, controllers, definitions, namespaces.
-
-    The namespaces are those that the engine only forgets. It deletes others itself.
-    """
+    """Add the hooks to all ClusterQueues, controllers, definitions and retained namespaces declared after this call."""
     hooks = {
         "ClusterQueue": teardown.queue,
         "Deployment": teardown.controller,
@@ -70,21 +66,21 @@ def _hook(name: str, work: Work, *, on_dry_run: bool = False) -> pulumi.Resource
     async def run(args: pulumi.ResourceHookArgs) -> None:
         inputs = args.old_inputs or {}
         if "kind" in inputs or on_dry_run:
-            await in_a_thread(lambda: work(inputs))
+            await asyncio.to_thread(lambda: work(inputs))
 
     return pulumi.ResourceHook(f"teardown-{name}", run, pulumi.ResourceHookOptions(on_dry_run=on_dry_run))
 
 
 class Guard(pulumi.ComponentResource):
-    """Nothing in the cluster. It depends on all that is, so a destroy comes to it first.
+    """A resource without an object. It depends on all others, so a destroy deletes it first, and ends if a hook raises.
 
-    If its hook raises, the destroy goes no further.
+    It binds all hooks, so that the program does not end before they are registered.
     """
 
     def __init__(self, name: str, hooks: Teardown, after: Sequence[pulumi.Resource]) -> None:
-        """Declare it after everything else. It has all hooks: a program does not end before the engine knows them."""
-        every = [hooks.guard, hooks.queue, hooks.controller, hooks.definition, hooks.namespace]
-        binding = pulumi.ResourceHookBinding(before_delete=every)
+        binding = pulumi.ResourceHookBinding(
+            before_delete=[hooks.guard, hooks.queue, hooks.controller, hooks.definition, hooks.namespace]
+        )
         opts = pulumi.ResourceOptions(depends_on=[*after], hooks=binding)
         super().__init__("trainstack:teardown:Guard", name, {}, opts)
         self.register_outputs({})

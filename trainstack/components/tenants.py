@@ -14,7 +14,7 @@ from trainstack.settings.sections.tenants import Team
 
 
 class Tenants(pulumi.ComponentResource):
-    """A Role, a RoleBinding and, where it is named, a ServiceAccount for each team, in the team's namespace."""
+    """A Role, a RoleBinding and, if it is named, a ServiceAccount for each team, in the team's namespace."""
 
     teams: pulumi.Output[list[str]]
     """The names of the teams, once they have their rights."""
@@ -38,9 +38,9 @@ class Tenants(pulumi.ComponentResource):
         """
         super().__init__("trainstack:platform:Tenants", name, {}, opts)
         if not isinstance(args, Component):
-            args = platform.tenants([validated(Team, each) for each in args], label(stack))
+            args = platform.tenants([validated(Team, item) for item in args], label(stack))
         declare_component(args, self)
         self.teams = pulumi.Output.from_input(
-            [each["metadata"]["name"].removeprefix(TENANT) for each in args.of_kind("Role")]
+            [role["metadata"]["name"].removeprefix(TENANT) for role in args.of_kind("Role")]
         )
         self.register_outputs({"teams": self.teams})

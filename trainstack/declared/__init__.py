@@ -1,1 +1,1 @@
-"""Everything that an environment declares: each object once, with its component, in the order of creation."""
+"""The objects of an environment, each built once, by component and in the order of creation."""

@@ -1,6 +1,6 @@
-"""Everything that an environment declares. Pure, but for `Declared.from_files`.
+"""The objects that an environment declares. Pure, except for `Declared.from_files`.
 
-Components, `render`, guards, preflight, review and rights read one `Declared`, so that each object is built once.
+Components, `render`, guards, preflight, review and rights share one `Declared`, so that each object is built once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ from trainstack.sweeps.launches import PlannedSweep
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedRun:
-    """A workload with the launch that it has now."""
+    """A workload with its current launch."""
 
     workload: Workload
     launch: Launch
@@ -38,7 +38,7 @@ class PlannedRun:
 
     @property
     def ledger(self) -> Ledger:
-        """The record of the run once it is launched."""
+        """The ledger of the launched run."""
         return Ledger(
             run_id=self.launch.run_id,
             workload=self.workload.name,
@@ -51,21 +51,13 @@ class PlannedRun:
 
 
 class Declared:
-    """The objects of an environment by component.
+    """The objects of an environment by component, built lazily and cached.
 
-    Everything is built when it is first read, and kept. Whatever is built raises OperatorError or WorkloadError where
-    the settings contradict a release or a kind of workload.
+    Building raises OperatorError or WorkloadError if the settings contradict a release or a kind of workload. Without
+    `inputs`, only `namespaces`, `queues` and `queued` are available.
     """
 
     def __init__(self, settings: Settings, inputs: Inputs | None = None) -> None:
-        """Describe an environment.
-
-        Args:
-            settings: the environment.
-            inputs: the files that the manifests depend on. None: not read, so that images, data and releases are
-                unknown. Then only `namespaces`, `queues` and `queued` can be read.
-
-        """
         self.settings = settings
         self._inputs = inputs
         self._planned: dict[tuple[str, str], PlannedRun] = {}
@@ -73,100 +65,84 @@ class Declared:
 
     @classmethod
     def from_files(cls, settings: Settings, root: Path, *, commit: str = "", cached: bool = True) -> Self:
-        """An environment with its inputs.
+        """Read the inputs of an environment of the project at `root`.
 
-        Args:
-            settings: the environment.
-            root: the project's folder.
-            commit: the commit that runs are recorded with.
-            cached: whether parsed releases are kept below `root`.
-
-        Raises InputsError or ReleaseError.
-
+        `commit` is recorded with runs; `cached` keeps parsed releases below `root`. Raises InputsError or ReleaseError.
         """
         return cls(settings, read_inputs(settings, root, commit=commit, cache=root / CACHE if cached else None))
 
     @property
     def has_inputs(self) -> bool:
-        """Whether the inputs are known."""
         return self._inputs is not None
 
     @property
     def inputs(self) -> Inputs:
-        """The files that the manifests depend on."""
         if self._inputs is None:
-            raise AssertionError("this part of an environment is known only with its inputs")
+            raise AssertionError("this part of an environment requires its inputs")
         return self._inputs
 
     @cached_property
     def namespaces(self) -> Component:
         """Namespaces and their NetworkPolicies."""
-        kept = {each.name for each in retained(self.settings) if each.kind == "Namespace"}
+        kept = {item.name for item in retained(self.settings) if item.kind == "Namespace"}
         return platform.namespaces(self.settings.environment.namespaces, self.settings.stack, kept)
 
     @cached_property
     def tenants(self) -> Component:
-        """The rights of teams."""
         return platform.tenants(self.settings.tenants.teams, self.settings.stack)
 
     @cached_property
     def storage_classes(self) -> Component:
-        """Storage classes and persistent volumes."""
         storage = self.settings.storage
         return platform.storage_classes(storage.classes, storage.persistent_volumes, self.settings.stack)
 
     @cached_property
     def secrets(self) -> Component:
-        """Secrets without their values."""
         return platform.secrets(self.settings.secrets.secrets, self.settings.stack)
 
     @cached_property
     def unpinned_operators(self) -> Mapping[str, OperatorManifests]:
-        """The operators by name, in the order of their installation, with the images that the settings name."""
+        """The operators by name, in the order of their installation, with the images of the settings."""
         settings = self.settings
         names = [namespace.name for namespace in settings.environment.namespaces]
         return platform.operators(settings.operators, self.inputs.releases, settings.stack, names, settings.pinned)
 
     @cached_property
     def operators(self) -> Mapping[str, OperatorManifests]:
-        """The operators by name, in the order of their installation; their images have digests where there are pins."""
+        """The operators by name, in the order of their installation, with pinned images."""
         pin = self.settings.pinned
         return {name: pinned(manifests, pin) for name, manifests in self.unpinned_operators.items()}
 
     @cached_property
     def definitions(self) -> Component:
-        """The CustomResourceDefinitions of all operators."""
         return platform.definitions(self.operators)
 
     @cached_property
     def installs(self) -> Mapping[str, Component]:
-        """By operator, in the order of their installation: its objects but the definitions."""
-        kept = {each.name for each in self.retained if each.kind == "Namespace"}
+        """The objects of each operator except its CRDs, in the order of their installation."""
+        kept = {item.name for item in self.retained if item.kind == "Namespace"}
         return {name: platform.operator(manifests, kept) for name, manifests in self.operators.items()}
 
     @cached_property
     def retained(self) -> tuple[Retained, ...]:
-        """The objects that stay in the cluster when the stack is destroyed."""
         return tuple(retained(self.settings, in_order(self.operators.values())))
 
     @cached_property
     def queues(self) -> Component:
-        """Kueue's objects."""
         return platform.queues(self.settings.queues, self.settings.stack)
 
     @cached_property
     def volumes(self) -> Component:
-        """Persistent volume claims."""
         return platform.claims(self.settings.storage.volumes, self.settings.stack)
 
     @cached_property
     def runs(self) -> tuple[PlannedRun, ...]:
-        """The runs as they would be launched now."""
+        """The runs with the launches that they would have now."""
         return tuple(map(self._plan, self.settings.workloads.runs))
 
     @cached_property
     def trials(self) -> Mapping[str, tuple[PlannedTrial, ...]]:
-        """By sweep: its trials, in the order of their numbers."""
+        """The trials of each sweep in the order of their numbers."""
         result = {}
         for sweep in self.settings.sweeps.sweeps:
             shared = self.facts(sweep.run)
@@ -179,7 +155,7 @@ class Declared:
 
     @cached_property
     def sweeps(self) -> tuple[PlannedSweep, ...]:
-        """The sweeps as they would be launched now."""
+        """The sweeps with the launches that they would have now."""
         return tuple(
             PlannedSweep(sweep, self.settings.stack, self.facts(sweep.run), self.trials[sweep.name])
             for sweep in self.settings.sweeps.sweeps
@@ -187,7 +163,7 @@ class Declared:
 
     @cached_property
     def launches(self) -> tuple[LaunchGroup, ...]:
-        """The launches of an environment of which the cluster has none yet: the runs, then each sweep."""
+        """The launches in a cluster without any: the runs, then each sweep."""
         stack, ledgers = self.settings.stack, tuple(run.ledger for run in self.runs)
         used = sorted({workload.namespace for _, workload in self.settings.trained() if workload.managed})
         wrappers = tuple(wrapper_config_map(namespace, stack, self.inputs.wrapper) for namespace in used)
@@ -196,7 +172,7 @@ class Declared:
 
     @property
     def platform(self) -> tuple[Component, ...]:
-        """The components of the platform, in the order of creation; none where another stack has the platform."""
+        """The components of the platform in the order of creation; empty if another stack declares the platform."""
         if "platform" not in self.settings.environment.halves:
             return ()
         return (
@@ -211,21 +187,13 @@ class Declared:
 
     @property
     def before_launches(self) -> tuple[Component, ...]:
-        """All components that no launch is part of, in the order of creation.
-
-        A stack without the platform declares the Secrets itself.
-        """
+        """All components without launches, in the order of creation."""
         halves = self.settings.environment.halves
-        alone = () if "platform" in halves else (self.secrets,)
-        return (*self.platform, *alone, *((self.volumes,) if "training" in halves else ()))
+        own_secrets = () if "platform" in halves else (self.secrets,)
+        return (*self.platform, *own_secrets, *((self.volumes,) if "training" in halves else ()))
 
     def manifests(self, launches: Sequence[LaunchGroup] | None = None) -> list[Manifest]:
-        """All objects of the stack in the order of creation.
-
-        Args:
-            launches: those of runs and sweeps; None: as if the cluster had none yet.
-
-        """
+        """Return all objects of the stack in the order of creation. `launches`: by default those of a new cluster."""
         if launches is None:
             launches = self.launches if "training" in self.settings.environment.halves else ()
         return [
@@ -234,9 +202,9 @@ class Declared:
         ]
 
     def queued(self, workload: Workload) -> tuple[Manifest, tuple[Manifest, ...]]:
-        """The object that Kueue admits for a run, or for one trial of a sweep, and the objects that it refers to.
+        """Return the object that Kueue admits for a run, or for a trial, and the objects that it refers to.
 
-        An admission depends on no input. Raises WorkloadError where the object cannot be built.
+        Admission does not depend on the inputs. Raises WorkloadError.
         """
         key = workload.namespace, workload.name
         if key not in self._queued:
@@ -244,7 +212,7 @@ class Declared:
         return self._queued[key]
 
     def facts(self, workload: Workload) -> Facts:
-        """What a workload's launch depends on beside its own settings. Images have digests where there are pins."""
+        """Return what a workload's launch depends on in addition to its settings, with pinned images."""
         settings, inputs = self.settings, self.inputs
         return Facts(
             image=settings.pinned(self.image(workload)),
@@ -255,7 +223,7 @@ class Declared:
         )
 
     def image(self, workload: Workload) -> str:
-        """The reference of a workload's image: a name of the settings, or the tag for its folder's content."""
+        """Return the reference of a workload's image: its name, or the tag for its folder's content."""
         return workload.image.name or self.inputs.images[workload.image.build or ""]
 
     def _plan(self, workload: Workload) -> PlannedRun:

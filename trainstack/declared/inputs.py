@@ -1,8 +1,8 @@
-"""The files that an environment's manifests depend on. `read_inputs` is the edge; everything else here is data."""
+"""The files that an environment's manifests depend on."""
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 
 from trainstack.objects.labels import Manifest
@@ -18,73 +18,63 @@ WRAPPER = Path("trainstack/runs/wrapper/run.py")
 CACHE = Path(".trainstack/cache")
 """Parsed releases, relative to the project."""
 DOWNLOADS = Path(".trainstack/manifests")
-"""Where the releases that are given by URL are kept, named by their sha256, relative to the project."""
+"""Downloaded releases, named by their sha256, relative to the project."""
 
 
 class InputsError(ValueError):
-    """Files that the environment names and that are not there: all of them, sorted."""
+    """All missing files that the environment refers to, sorted."""
 
 
 FAULTS = (InputsError, ReleaseError, OperatorError, WorkloadError)
-"""What `read_inputs` and `everything` raise where files or settings are wrong. Any other error is a bug."""
+"""The errors of invalid files or settings. Any other error is a bug."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """What the manifests depend on beside the settings."""
+    """What manifests depend on in addition to the settings."""
 
     releases: Mapping[str, tuple[Manifest, ...]] = field(default_factory=dict)
-    """The objects of the releases of the operators that are installed from here, by the operator's name."""
+    """The objects of the operators' releases, by the operator's name."""
     images: Mapping[str, str] = field(default_factory=dict)
-    """From a folder of this repository to the reference of the image that it makes."""
+    """References of images by the folder that they are built from."""
     data_digests: Mapping[str, str] = field(default_factory=dict)
-    """From a data manifest of this repository to its sha256."""
+    """The sha256 of data manifests by path."""
     wrapper: str = ""
-    """The wrapper's source; empty when no workload is managed."""
+    """The wrapper's source; empty if no workload is managed."""
     commit: str = ""
-    """The commit that runs are recorded with; empty where none is known."""
+    """The commit that runs are recorded with; empty if it is unknown."""
 
 
 def read_inputs(settings: Settings, root: Path, *, commit: str, cache: Path | None = None) -> Inputs:
-    """Read what the manifests of an environment depend on.
+    """Read the inputs of an environment of the project at `root`. `cache`: as in `read_release`.
 
-    Args:
-        settings: the environment.
-        root: the project's folder.
-        commit: what runs are recorded with.
-        cache: as in `read_release`.
-
-    Raises InputsError with everything that is missing, or ReleaseError.
-
+    Raises InputsError or ReleaseError.
     """
     faults: list[str] = []
-    wanted = [workload for _, workload in settings.trained()]
-    builds = {workload.image.build for workload in wanted if workload.image.build is not None}
-    manifests = {workload.data.manifest for workload in wanted if workload.data is not None}
+    workloads = [workload for _, workload in settings.trained()]
+    builds = {workload.image.build for workload in workloads if workload.image.build is not None}
+    manifests = {workload.data.manifest for workload in workloads if workload.data is not None}
     images = _collect(
         builds, lambda build: workload_reference(root / build, settings.cluster.registry), "image.build", faults
     )
-    data = _collect(manifests, lambda name: _sha256(root / name), "data.manifest", faults)
+    data = _collect(manifests, lambda name: sha256((root / name).read_bytes()).hexdigest(), "data.manifest", faults)
     if faults:
         raise InputsError("\n".join(sorted(faults)))
     return Inputs(
         releases={
-            name: _release(install.manifest, root, cache) for name, install in settings.operators.installs.items()
+            name: tuple(read_release(release_path(install.manifest, root), install.manifest.sha256, cache))
+            for name, install in settings.operators.installs.items()
         },
         images=images,
         data_digests=data,
-        wrapper=(root / WRAPPER).read_text(encoding="utf-8") if any(each.managed for each in wanted) else "",
+        wrapper=(root / WRAPPER).read_text(encoding="utf-8") if any(workload.managed for workload in workloads) else "",
         commit=commit,
     )
 
 
 def release_path(release: ReleaseManifest, root: Path) -> Path:
-    """The file of a release: the given one, or the place of a download."""
+    """Return the path of a release manifest, given or downloaded."""
     return root / (release.path if release.path is not None else DOWNLOADS / f"{release.sha256}.yaml")
-
-
-def _release(release: ReleaseManifest, root: Path, cache: Path | None) -> tuple[Manifest, ...]:
-    return tuple(read_release(release_path(release, root), release.sha256, cache))
 
 
 def _collect(names: Iterable[str], read: Callable[[str], str], setting: str, faults: list[str]) -> dict[str, str]:
@@ -95,7 +85,3 @@ def _collect(names: Iterable[str], read: Callable[[str], str], setting: str, fau
         except OSError as error:
             faults.append(f"trainstack:workloads: {setting}: {name}: {error.strerror or error}; correct the path")
     return found
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

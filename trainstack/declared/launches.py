@@ -1,4 +1,4 @@
-"""The launches of all runs, or of one sweep, with the ConfigMaps that they mount and that record them. Pure."""
+"""The launches of all runs, or of one sweep, with their ConfigMaps and ledgers. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,31 +12,31 @@ from trainstack.sweeps.launches import PlannedSweep
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchGroup:
-    """What one component of runs or trials declares."""
+    """The objects of a component of runs or trials."""
 
     stack: str
     sweep: str | None = None
     """The sweep's name; None for the runs."""
     files: tuple[Manifest, ...] = ()
-    """The ConfigMaps that launches mount: run wrappers, or parameter files of a sweep."""
+    """The ConfigMaps that launches mount: wrappers, or parameter files of a sweep."""
     launches: tuple[Ledger, ...] = ()
     ledgers: tuple[Ledger, ...] = ()
-    """The records to keep, those of earlier launches included."""
+    """The ledgers to keep, including those of earlier launches."""
 
     @cached_property
     def config_maps(self) -> Mapping[str, Manifest]:
-        """The ledgers as ConfigMaps, by launch name."""
+        """The ledgers' ConfigMaps by launch name."""
         return {ledger.launch_name: ledger_config_map(self.stack, ledger) for ledger in self.ledgers}
 
     @property
     def manifests(self) -> tuple[Manifest, ...]:
-        """All objects in the order of creation: a ledger follows its launch."""
+        """All objects in the order of creation; a launch precedes its ledger."""
         launched = (dict(manifest) for launch in self.launches for manifest in launch.objects)
         return (*self.files, *launched, *self.config_maps.values())
 
 
 def first_launches(planned: PlannedSweep) -> LaunchGroup:
-    """All trials of a sweep, as if none were launched yet and none had to wait for another. Raises WorkloadError."""
+    """Return all launches of a sweep in a cluster without any, regardless of dependencies. Raises WorkloadError."""
     run_ids, files, stack = tuple(planned.trials), planned.file, planned.stack
     name, namespace = planned.sweep.name, planned.sweep.run.namespace
     if not run_ids:

@@ -1,4 +1,4 @@
-"""The components of the platform, from the sections of the settings. Pure."""
+"""Build the components of the platform from the sections of the settings. Pure."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
@@ -23,7 +23,7 @@ from trainstack.settings.sections.tenants import Team
 
 
 def namespaces(namespaces: Iterable[Namespace], stack: str, retained: Collection[str] = ()) -> Component:
-    """Each namespace, then its NetworkPolicies. `retained`: the names of those that stay in the cluster."""
+    """Each namespace, then its NetworkPolicies. `retained`: the names of namespaces that remain in the cluster."""
     objects: list[DeclaredObject] = []
     for namespace in namespaces:
         manifest = build_namespaces.namespace(namespace, stack)
@@ -33,12 +33,10 @@ def namespaces(namespaces: Iterable[Namespace], stack: str, retained: Collection
 
 
 def tenants(teams: Iterable[Team], stack: str) -> Component:
-    """The role, the binding and the ServiceAccount of each team."""
     return staged(manifest for team in teams for manifest in build_tenants.rights(team, stack))
 
 
 def storage_classes(classes: Iterable[StorageClass], volumes: Iterable[PersistentVolume], stack: str) -> Component:
-    """Storage classes, then the persistent volumes that use them."""
     return staged(
         (build_storage.storage_class(storage_class, stack) for storage_class in classes),
         (build_storage.persistent_volume(volume, stack) for volume in volumes),
@@ -47,12 +45,10 @@ def storage_classes(classes: Iterable[StorageClass], volumes: Iterable[Persisten
 
 
 def secrets(secrets: Iterable[Secret], stack: str) -> Component:
-    """The Secrets, without their values."""
     return staged(build_secrets.secret(secret, stack) for secret in secrets)
 
 
 def claims(volumes: Iterable[Volume], stack: str) -> Component:
-    """The persistent volume claims."""
     return Component(
         tuple(
             DeclaredObject(build_storage.claim(volume, stack), retain=volume.retain, protect=volume.protect)
@@ -62,7 +58,7 @@ def claims(volumes: Iterable[Volume], stack: str) -> Component:
 
 
 def queues(queues: Queues, stack: str) -> Component:
-    """Kueue's objects, in the order in which they refer to each other."""
+    """Kueue's objects in the order of their references."""
     priority_classes = [build_queues.priority_class(priority, stack) for priority in queues.priority_classes]
     cohorts = [build_queues.cohort(cohort, stack) for cohort in queues.cohorts]
     flavors = [build_queues.resource_flavor(flavor, stack) for flavor in queues.flavors]
@@ -75,16 +71,16 @@ def queues(queues: Queues, stack: str) -> Component:
 
 
 def definitions(operators: Mapping[str, OperatorManifests]) -> Component:
-    """The CustomResourceDefinitions of all operators: Kueue looks for the kinds that it manages when it starts."""
+    """The CRDs of all operators: Kueue looks for the kinds that it manages when it starts."""
     crds = (definition for operator in operators.values() for definition in operator.crds)
     return staged(crds, retained=("CustomResourceDefinition",))
 
 
 def operator(manifests: OperatorManifests, retained: Collection[str] = ()) -> Component:
-    """All objects of one operator but the definitions. `retained`: the names of namespaces that stay in the cluster."""
+    """The objects of an operator except its CRDs. `retained`: the names of namespaces that remain in the cluster."""
     created = [manifest for manifest in manifests.setup if manifest["kind"] == "Namespace"]
     rest = [manifest for manifest in manifests.setup if manifest["kind"] != "Namespace"]
-    first = (DeclaredObject(each, retain=each["metadata"]["name"] in retained) for each in created)
+    first = (DeclaredObject(namespace, retain=namespace["metadata"]["name"] in retained) for namespace in created)
     return Component(
         (*first, *staged(created, rest, manifests.deployments, manifests.extensions).objects[len(created) :])
     )
@@ -97,19 +93,12 @@ def operators(
     declared: Collection[str] = (),
     pin: Callable[[str], str] = str,
 ) -> dict[str, OperatorManifests]:
-    """The operators by name, in the order of their installation, with the images that the settings name.
+    """The operators by name, in the order of their installation.
 
-    Kueue is the first, since its webhooks act on what the other operators create.
+    Kueue is first, since its webhooks act on objects of the other operators. `declared`: namespaces that other
+    components declare. `pin` adds a digest to the image of init containers, which is an argument of the operator.
 
-    Args:
-        installs: what to install.
-        releases: the objects of each release, by the operator's name.
-        stack: the stack, for labels.
-        declared: namespaces that other components declare.
-        pin: from an image to its reference with a digest; for the image of init containers, which is an argument.
-
-    Raises OperatorError where a release does not hold what the install needs.
-
+    Raises OperatorError if a release lacks an object that the install needs.
     """
     result = {}
     if installs.kueue is not None:

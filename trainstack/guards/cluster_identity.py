@@ -1,7 +1,4 @@
-"""Is this the cluster that the stack was made on? Asked before anything is written.
-
-Pure: from what a stack remembers of its cluster, and what is known of the one before us, to a refusal.
-"""
+"""Refusals of a cluster other than the one that the stack was created on. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,18 +8,18 @@ from trainstack.objects.labels import LOCAL_CLUSTER
 from trainstack.settings.errors import Place
 
 CA = "CA"
-"""The fact that is no namespace: sha256 of the certificate authority in the kubeconfig. No namespace has capitals."""
+"""The key of the sha256 of the kubeconfig's certificate authority. Names of namespaces have no capital letters."""
 
 MEMORY = "pulumi:index:Stash"
-"""The type of the resource by which the engine's state remembers the cluster; its `output` are the facts."""
+"""The type of the resource that stores the cluster's facts in the engine's state, as its `output`."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """What tells one cluster from another, and how we came to it."""
+    """The facts that identify a cluster, and its entry in the kubeconfig."""
 
     facts: Mapping[str, str]
-    """UIDs by the name of their namespace, and the sha256 of the CA under `CA`: as far as they may be read."""
+    """UIDs by namespace, and the sha256 of the CA under `CA`, as far as the user may read them."""
     context: str
     """The kubeconfig's context."""
     server: str
@@ -30,74 +27,60 @@ class Cluster:
 
     @property
     def namespace(self) -> str | None:
-        """A namespace by which the cluster can be recognised; None for a tenant who may read none."""
+        """A namespace that identifies the cluster; None for a tenant without the right to read one."""
         return min((key for key in self.facts if key != CA), default=None)
 
 
 def fact_of(namespace: Mapping[str, Any]) -> str:
-    """The identity of a cluster in a namespace's metadata: its UID, or the local cluster's substitute for it."""
+    """Return the namespace's UID, or the local cluster's substitute for it."""
     return str((namespace.get("annotations") or {}).get(LOCAL_CLUSTER) or namespace["uid"])
 
 
 def memory_name(profile: str) -> str:
-    """What that resource is called: an owner and a tenant tell clusters apart by different facts."""
+    """Return the resource's Pulumi name, which depends on the profile, as the facts that a user may read do."""
     return f"cluster-of-{profile}"
 
 
-def unexpected(here: Cluster, stack: str, expected: str | None, where: Place | None) -> str:
-    """Say that the environment names another cluster (`cluster.identity`); empty where it names this one, or none.
-
-    Args:
-        here: the cluster before us.
-        stack: this stack.
-        expected: what the environment says.
-        where: the place that says it.
-
-    """
-    if expected is None or expected in here.facts.values():
+def unexpected(live: Cluster, stack: str, expected: str | None, where: Place | None) -> str:
+    """Return an error if the environment names another cluster in `cluster.identity`, at the place `where`."""
+    if expected is None or expected in live.facts.values():
         return ""
     place = f"{where}: " if where else ""
-    known = ", ".join(_fact(key, value) for key, value in sorted(here.facts.items())) or "nothing that may be read"
+    known = ", ".join(_fact(key, value) for key, value in sorted(live.facts.items())) or "its identity is not readable"
     return (
-        f"{place}cluster.identity: stack {stack!r} is for cluster {expected}, and {_way(here)} leads to another one "
-        f"({known}). Nothing is changed; {_back()}, or correct the entry"
+        f"{place}cluster.identity: stack {stack!r} is for cluster {expected}, and {_entry(live)} leads to another one "
+        f"({known}). Nothing was changed; {_REMEDY}, or correct the entry"
     )
 
 
-def another(remembered: Mapping[str, str], here: Cluster, stack: str) -> str:
-    """Say that the stack was made on another cluster than this one; empty where nothing shows that.
+def another(remembered: Mapping[str, str], live: Cluster, stack: str) -> str:
+    """Return an error if the stack was created on another cluster.
 
-    A namespace's UID belongs to one cluster for ever, so one in common decides; a CA may be renewed, and decides only
-    where no UID can be compared.
+    A namespace's UID never changes, so one common namespace decides. A CA may be renewed, and decides only if the facts
+    have no common namespace.
     """
-    namespaces = sorted(key for key in remembered.keys() & here.facts.keys() if key != CA)
-    compared = namespaces or sorted({CA} & remembered.keys() & here.facts.keys())
+    namespaces = sorted(key for key in remembered.keys() & live.facts.keys() if key != CA)
+    compared = namespaces or sorted({CA} & remembered.keys() & live.facts.keys())
     for key in compared:
-        old, new = remembered[key], here.facts[key]
+        old, new = remembered[key], live.facts[key]
         if old != new:
             return (
-                f"stack {stack!r} was made on another cluster ({_fact(key, old)}) than the one that {_way(here)} leads "
-                f"to ({_fact(key, new)}). Nothing is changed; {_back()}. If the stack's own cluster is gone for good "
-                f"and it is to go on here, say so in Pulumi.{stack}.yaml, `trainstack:cluster: {{identity: {new}}}`, "
-                f"and run `trainstack up -s {stack}` (or `pulumi up --refresh`)"
+                f"stack {stack!r} was created on another cluster ({_fact(key, old)}) than the one that {_entry(live)} "
+                f"leads to ({_fact(key, new)}). Nothing was changed; {_REMEDY}. If the stack's own cluster no longer "
+                f"exists, move the stack to this one: set `trainstack:cluster: {{identity: {new}}}` in "
+                f"Pulumi.{stack}.yaml, and run `trainstack up -s {stack}` (or `pulumi up --refresh`)"
             )
     return ""
 
 
-def elsewhere(here: Cluster, found: str) -> str:
-    """The error if the provider works on another cluster than the one that was read; empty if it is the same.
-
-    Args:
-        here: the cluster that was read.
-        found: the fact of `here.namespace` as the provider reads it.
-
-    """
-    name = here.namespace
-    if name is None or here.facts[name] == found:
+def elsewhere(live: Cluster, found: str) -> str:
+    """Return an error if the provider's fact of `live.namespace` is not that of the cluster that the program read."""
+    name = live.namespace
+    if name is None or live.facts[name] == found:
         return ""
     return (
         f"the Kubernetes provider reached another cluster ({_fact(name, found)}) than the one that was checked "
-        f"({_fact(name, here.facts[name])}, {_way(here)}): the kubeconfig changed in between. Nothing was changed; "
+        f"({_fact(name, live.facts[name])}, {_entry(live)}): the kubeconfig changed in between. Nothing was changed; "
         "run the command again with the kubeconfig and the context of the stack's own cluster"
     )
 
@@ -106,9 +89,8 @@ def _fact(key: str, value: str) -> str:
     return f"sha256 of its CA: {value}" if key == CA else f"UID of namespace {key}: {value}"
 
 
-def _way(here: Cluster) -> str:
-    return f"the kubeconfig's context {here.context!r} ({here.server})"
+def _entry(cluster: Cluster) -> str:
+    return f"the kubeconfig's context {cluster.context!r} ({cluster.server})"
 
 
-def _back() -> str:
-    return "take the kubeconfig or the context of the stack's own cluster (KUBECONFIG, `trainstack:cluster: context`)"
+_REMEDY = "use the kubeconfig or the context of the stack's own cluster (KUBECONFIG, `trainstack:cluster: context`)"

@@ -1,8 +1,7 @@
-"""Fields of our objects that somebody else has set: told before they are overwritten.
+"""Fields of declared objects that another manager has set, reported before they are overwritten. Pure.
 
-The API server keeps who set which field last (`metadata.managedFields`). The engine's provider takes over what kubectl
-has set before it applies ours, so that nothing conflicts and nothing is said; other managers' fields it would only come
-upon in the middle of an `up`. Pure: from manifests and live objects to what differs.
+The API server records the manager of each field in `metadata.managedFields`. The engine's provider silently takes over
+fields of kubectl, and reports a conflict with another manager only in the middle of an `up`.
 
 Source: https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management
 """
@@ -18,90 +17,79 @@ from trainstack.runs.status.kinds import KINDS
 from trainstack.settings.values.quantities import amount
 
 Step = str | int | tuple[tuple[str, Any], ...]
-"""A key of a map, an index of a list, or what tells an element of a list from the others."""
+"""A key of a map, an index of a list, or the keys that identify an element of a list."""
 Path = tuple[Step, ...]
-_MOST = 60
-"""Characters of a value in a message."""
+_MAX_CHARACTERS = 60
+"""The length of a value in a message."""
 
 
 @dataclass(frozen=True)
 class Held:
-    """A field that we declare and somebody else owns."""
+    """A declared field that another manager owns."""
 
     manager: str
     since: str
-    """When that manager last set anything of the object."""
+    """When that manager last set a field of the object."""
     path: Path
 
 
 def held(manifest: Mapping[str, Any], metadata: Mapping[str, Any]) -> tuple[Held, ...]:
-    """The declared fields that others own, whatever their values are.
+    """Return the declared fields that others own, whatever their values.
 
-    None of a launch, which is never edited. None of a status, which nobody declares.
-
-    Args:
-        manifest: the object as it would be declared.
-        metadata: the live one's.
-
+    A launch, which is never edited, has none. `metadata` is that of the live object.
     """
     if manifest["kind"] in KINDS and LAUNCH in (manifest["metadata"].get("labels") or {}):
         return ()
     return tuple(
         Held(entry["manager"], entry.get("time", ""), path)
         for entry in metadata.get("managedFields") or ()
-        if not _ours(entry["manager"]) and entry.get("subresource") != "status"
+        if not _own(entry["manager"]) and entry.get("subresource") != "status"
         for path in _owned(entry.get("fieldsV1") or {}, manifest, ())
     )
 
 
 def overwritten(manifest: Mapping[str, Any], live: Mapping[str, Any], fields: Sequence[Held]) -> tuple[str, ...]:
-    """Say of each of these fields whose live value is another one what applying the manifest would do to it."""
+    """Describe the fields whose live values differ from the declared ones."""
     kind, namespace, name = identity(manifest)
-    place = f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
+    subject = f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
     return tuple(
-        f"{place}: {_words(each.path)} is {_shown(kind, there)}, set by {each.manager!r}"
-        f"{f' ({each.since})' if each.since else ''}, and {_shown(kind, here)} is declared"
-        for each in fields
-        for here, there in [(_at(manifest, each.path), _at(live, each.path))]
-        if there is not None and not _agrees(here, there)
+        f"{subject}: {_path(field.path)} is {_formatted(kind, value)}, set by {field.manager!r}"
+        f"{f' ({field.since})' if field.since else ''}, and {_formatted(kind, declared)} is declared"
+        for field in fields
+        for declared, value in [(_at(manifest, field.path), _at(live, field.path))]
+        if value is not None and not _agrees(declared, value)
     )
 
 
 def inherited(fields: Sequence[Mapping[str, Any]], manager: str) -> list[Mapping[str, Any]]:
     """Return `managedFields` with the fields of all other states transferred to this state.
 
-    The latest set that another state applied becomes this state's own, so that a later change removes what it no longer
-    declares. Sets that were not applied are dropped: nothing removes their fields anyway. The last one is kept: to the
-    API server, an empty list means that a client that it does not know set all fields.
-
-    Args:
-        fields: as they are.
-        manager: the field manager of this state.
-
+    The latest set that another state applied becomes this state's own, so that a later change removes fields that are
+    no longer declared. Sets that were not applied are dropped, since nothing removes their fields, except for the last
+    one: an empty list means to the API server that an unknown client set all fields.
     """
-    of_others = [each for each in fields if is_field_manager(each["manager"]) and each["manager"] != manager]
-    kept = [each for each in fields if each not in of_others]
-    if any(each["manager"] == manager and each["operation"] == "Apply" for each in kept):
+    of_others = [entry for entry in fields if is_field_manager(entry["manager"]) and entry["manager"] != manager]
+    kept = [entry for entry in fields if entry not in of_others]
+    if any(entry["manager"] == manager and entry["operation"] == "Apply" for entry in kept):
         return kept
-    applied = [each for each in of_others if each["operation"] == "Apply"]
+    applied = [entry for entry in of_others if entry["operation"] == "Apply"]
     candidates = applied or ([] if kept else of_others)
-    latest = sorted(candidates, key=lambda each: str(each.get("time", "")))[-1:]
-    return [*kept, *({**each, "manager": manager} for each in latest)]
+    latest = sorted(candidates, key=lambda entry: str(entry.get("time", "")))[-1:]
+    return [*kept, *({**entry, "manager": manager} for entry in latest)]
 
 
 def of_other_states(metadata: Mapping[str, Any], manager: str) -> bool:
-    """Whether another state than the one with this field manager has set fields of a live object."""
+    """Whether a state with another field manager has set fields of a live object."""
     fields = metadata.get("managedFields") or ()
-    return any(is_field_manager(each["manager"]) and each["manager"] != manager for each in fields)
+    return any(is_field_manager(entry["manager"]) and entry["manager"] != manager for entry in fields)
 
 
-def _ours(manager: str) -> bool:
-    """Whether it is a state of ours, or the engine's provider under one of its own names."""
+def _own(manager: str) -> bool:
     return is_field_manager(manager) or manager.startswith("pulumi-")
 
 
 def _owned(fields: Mapping[str, Any], declared: object, path: Path) -> Iterator[Path]:
-    """The paths in a manager's set of fields that are declared; of what is declared as a whole, that whole."""
+    """Return the declared paths in a manager's set of fields; an atomic value is one path."""
     for key, below in fields.items():
         step = _step(key)
         if step is None or _at(declared, (step,)) is None:
@@ -113,17 +101,16 @@ def _owned(fields: Mapping[str, Any], declared: object, path: Path) -> Iterator[
 
 
 def _step(key: str) -> Step | None:
-    """A key of `fieldsV1`; None of one that holds no value of its own: `.`, and `v:`, which is its own value."""
-    what, _, rest = key.partition(":")
-    if what == "f":
+    """Parse a key of `fieldsV1`. Return None for `.` and `v:`, which have no value below them."""
+    kind, _, rest = key.partition(":")
+    if kind == "f":
         return rest
-    if what == "i":
+    if kind == "i":
         return int(rest)
-    return tuple(sorted(json.loads(rest).items())) if what == "k" else None
+    return tuple(sorted(json.loads(rest).items())) if kind == "k" else None
 
 
 def _at(data: Any, path: Path) -> Any:
-    """The value at a path; None where there is none."""
     for step in path:
         if isinstance(step, str):
             data = data.get(step) if isinstance(data, Mapping) else None
@@ -132,40 +119,39 @@ def _at(data: Any, path: Path) -> Any:
         elif isinstance(step, int):
             data = data[step] if step < len(data) else None
         else:
-            same = (each for each in data if isinstance(each, Mapping) and dict(step).items() <= each.items())
+            same = (item for item in data if isinstance(item, Mapping) and dict(step).items() <= item.items())
             data = next(same, None)
     return data
 
 
-def _agrees(here: Any, there: Any) -> bool:
-    """Whether a live value is what is declared, and perhaps more: the API server fills in defaults."""
-    if isinstance(here, Mapping):
-        return isinstance(there, Mapping) and all(_agrees(each, there.get(key)) for key, each in here.items())
-    if isinstance(here, list):
-        return isinstance(there, list) and len(here) == len(there) and all(map(_agrees, here, there))
-    if str(here) == str(there):
+def _agrees(declared: Any, live: Any) -> bool:
+    """Whether a live value is the declared one, to which the API server may have added defaults."""
+    if isinstance(declared, Mapping):
+        return isinstance(live, Mapping) and all(_agrees(value, live.get(key)) for key, value in declared.items())
+    if isinstance(declared, list):
+        return isinstance(live, list) and len(declared) == len(live) and all(map(_agrees, declared, live))
+    if str(declared) == str(live):
         return True
     try:
-        return amount(str(here)) == amount(str(there))
+        return amount(str(declared)) == amount(str(live))
     except ValueError:
         return False
 
 
-def _words(path: Path) -> str:
-    words = ""
+def _path(path: Path) -> str:
+    text = ""
     for step in path:
         if isinstance(step, str):
-            words += f".{step}" if "." not in step and "/" not in step else f'["{step}"]'
+            text += f".{step}" if "." not in step and "/" not in step else f'["{step}"]'
         elif isinstance(step, int):
-            words += f"[{step}]"
+            text += f"[{step}]"
         else:
-            words += f"[{', '.join(f'{key}={value}' for key, value in step)}]"
-    return words.lstrip(".")
+            text += f"[{', '.join(f'{key}={value}' for key, value in step)}]"
+    return text.lstrip(".")
 
 
-def _shown(kind: str, value: Any) -> str:
-    """A value for people; of a Secret none."""
+def _formatted(kind: str, value: Any) -> str:
     if kind == "Secret":
         return "a secret value"
     text = json.dumps(value, ensure_ascii=False, sort_keys=True)
-    return text if len(text) <= _MOST else f"{text[: _MOST - 1]}…"
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[: _MAX_CHARACTERS - 1]}…"

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from trainstack.live import paths
 from trainstack.live.client import NOT_FOUND, Answer
-from trainstack.preflight.live_context import OperatorFacts
+from trainstack.preflight.operator_facts import OperatorFacts
 
 Body = Mapping[str, Any]
 DEPLOYMENTS = "/apis/apps/v1/deployments"

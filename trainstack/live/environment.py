@@ -13,11 +13,12 @@ from trainstack.live import paths
 from trainstack.live.admission import grows, read_lists
 from trainstack.live.client import NOT_FOUND, Answer, ClusterError, connect, get_all, run
 from trainstack.live.controllers import LISTS, Controller, Controllers, controllers
-from trainstack.live.webhooks import dry_run, said
+from trainstack.live.webhooks import dry_run, status_message
 from trainstack.objects.labels import RELEASE
 from trainstack.platform import queues
 from trainstack.platform.operators.kueue import CONFIG_KEY
-from trainstack.preflight.live_context import CLUSTER_SCOPED, OPERATORS, DryRun, Live, Operator
+from trainstack.preflight.live_context import CLUSTER_SCOPED, DryRun, Live, Operator
+from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.runs.status.kinds import KINDS, launched_as
 from trainstack.runs.status.pods import problems
 from trainstack.settings.model import Settings
@@ -42,7 +43,7 @@ def read_environment(settings: Settings, asked: Sequence[tuple[str, Body]]) -> L
     live = run(_read(settings))
     answers = run(dry_run([manifest for _, manifest in asked], settings.cluster.context))
     told = tuple(
-        DryRun(path, manifest["kind"], manifest["metadata"].get("namespace", ""), status, said(text))
+        DryRun(path, manifest["kind"], manifest["metadata"].get("namespace", ""), status, status_message(text))
         for (path, manifest), (status, text) in zip(asked, answers, strict=True)
     )
     return replace(live, dry_runs=told)

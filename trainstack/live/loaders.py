@@ -1,4 +1,4 @@
-"""The Jobs of a stack's data loaders, those of commands, as the API server has them."""
+"""Reads of the Jobs of commands' data loaders."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,11 +10,11 @@ from trainstack.objects.labels import LAUNCH, RUN, STACK
 
 
 def read_loaders(stack: str, namespaces: Sequence[str | None], context: str | None) -> list[dict[str, Any]]:
-    """The loaders in some namespaces (None: in all); none where Jobs may not be listed.
+    """Return the loaders in some namespaces (None: in all); none if the user may not list Jobs.
 
     Raises ClusterError as `client.read` does.
     """
-    # A loader has a launch's label but no run's label: it is not a run.
+    # A loader has the label of a launch, but not of a run.
     selector = quote(f"{STACK}={stack},{LAUNCH},!{RUN}")
-    asked = [f"{paths.collection('batch/v1', 'Job', each)}?labelSelector={selector}" for each in namespaces]
-    return [job for answer in read(asked, context).values() for job in answer.body.get("items") or ()]
+    lists = [f"{paths.collection('batch/v1', 'Job', name)}?labelSelector={selector}" for name in namespaces]
+    return [job for answer in read(lists, context).values() for job in answer.body.get("items") or ()]

@@ -1,4 +1,4 @@
-"""Is a name free? Asked before an object is created whose namesake may be there, or is still going."""
+"""Waits for the deletion of an object whose name a new object needs."""
 
 import time
 from collections.abc import Mapping
@@ -15,14 +15,12 @@ from trainstack.runs.launches import utc_now
 _PAUSE_SECONDS = 0.5
 
 
-def wait_until_gone(
-    manifest: Mapping[str, Any], context: str | None, deadline_seconds: float = 180
+def _wait_for_deletion(
+    manifest: Mapping[str, Any], context: str | None, deadline_seconds: float
 ) -> Mapping[str, Any] | None:
-    """Return once nothing that is being deleted has this object's name: the metadata of what has it, None if nothing.
+    """Wait while a terminating object has this name. Return the metadata of the object that has it then, or None.
 
-    A launch that was deleted may still be stopping its pods.
-
-    Raises ClusterError when it is not gone in time, or may not be read.
+    Raises ClusterError after the deadline, or if the object cannot be read.
     """
     path = paths.location(manifest)
     end = time.monotonic() + deadline_seconds
@@ -35,38 +33,37 @@ def wait_until_gone(
             return metadata
         if time.monotonic() >= end:
             raise ClusterError(
-                f"{explained({**manifest, 'metadata': metadata}, utc_now())}, and was waited for; run `up` again when "
-                "it is gone"
+                f"{explained({**manifest, 'metadata': metadata}, utc_now())}; `up` stopped waiting. Run `up` again "
+                "after its deletion"
             )
         time.sleep(_PAUSE_SECONDS)
 
 
 def wait_until_replaceable(manifest: Mapping[str, Any], context: str | None, deadline_seconds: float = 180) -> None:
-    """Return once what is being deleted under this object's name is gone, and no other stack's is there instead.
+    """Wait for the deletion of the terminating object that has this object's name.
 
-    Raises ClusterError when it is not gone in time, may not be read, or somebody else was faster.
+    Raises ClusterError after the deadline, if the object cannot be read, or if another owner re-created it.
     """
-    found = wait_until_gone(manifest, context, deadline_seconds)
+    found = _wait_for_deletion(manifest, context, deadline_seconds)
     if found is not None and (found.get("labels") or {}).get(STACK) != manifest["metadata"]["labels"][STACK]:
         raise ClusterError(
-            f"{shown(identity(manifest))} went, and somebody else has made another one, which is left as it is; `up` "
-            "says what to do"
+            f"{shown(identity(manifest))} was deleted and has been re-created by another owner; nothing was changed. "
+            "Run `up` again to see the remedies"
         )
 
 
 def wait_until_free(manifest: Mapping[str, Any], context: str | None, deadline_seconds: float = 180) -> None:
-    """Return once no other launch has this object's name.
+    """Wait until no other launch has this object's name.
 
-    The object itself may be there: an interrupted `up` left it, and the next one takes it over.
-
-    Raises ClusterError when the other one is not being deleted, is not gone in time, or may not be read.
+    The object itself may exist: an interrupted `up` created it, and the next one takes it over. Raises ClusterError
+    after the deadline, if the object cannot be read, or if it belongs to another launch and is not terminating.
     """
     metadata = manifest["metadata"]
-    found = wait_until_gone(manifest, context, deadline_seconds)
+    found = _wait_for_deletion(manifest, context, deadline_seconds)
     if found is None or found.get("labels", {}).get(LAUNCH) == metadata["labels"][LAUNCH]:
         return
     delete = f"kubectl delete {manifest['kind'].lower()} -n {metadata['namespace']} {metadata['name']}"
     raise ClusterError(
-        f"{shown(identity(manifest))} is another launch, which this stack's state does not know, so it is not "
-        f"replaced; if it may go, delete it ({delete}) and run `up` again"
+        f"{shown(identity(manifest))} is another launch that is not in this stack's state, so it is not replaced; if "
+        f"it is not needed, delete it ({delete}) and run `up` again"
     )

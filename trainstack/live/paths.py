@@ -1,4 +1,4 @@
-"""Where the API server keeps each kind that this project declares or looks at."""
+"""The API paths of the kinds that this project declares or reads."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -44,10 +44,7 @@ _NAMESPACED = {
 
 
 def collection(api_version: str, kind: str, namespace: str | None) -> str:
-    """The path of a kind's list: `/apis/batch/v1/namespaces/research/jobs`; without a namespace, that of all of them.
-
-    Raises KeyError for any other kind.
-    """
+    """Return the path of a list, `/apis/batch/v1/namespaces/research/jobs`. Raises KeyError for an unknown kind."""
     root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
     if kind in _CLUSTER_SCOPED:
         return f"{root}/{_CLUSTER_SCOPED[kind]}"
@@ -56,6 +53,5 @@ def collection(api_version: str, kind: str, namespace: str | None) -> str:
 
 
 def location(manifest: Mapping[str, Any]) -> str:
-    """The path of one object, from its manifest."""
     metadata = manifest["metadata"]
     return f"{collection(manifest['apiVersion'], manifest['kind'], metadata.get('namespace'))}/{metadata['name']}"

@@ -1,7 +1,4 @@
-"""What the kubeconfig's user may do, asked of the API server before anything is declared.
-
-Everybody may ask this of themselves (the role `system:basic-user`), also those who have rights in one namespace only.
-"""
+"""The rights of the kubeconfig's user, which every user may review (the role `system:basic-user`)."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -13,81 +10,77 @@ from trainstack.live import paths
 from trainstack.live.client import connect, post, run
 
 _REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-_WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-_Question = tuple[str, str, str, str, str]
+_SELF = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+_Right = tuple[str, str, str, str, str]
 """Verb, API group, resource, namespace; and the object's name, "" for any."""
 
 
 def lacking(manifests: Iterable[Mapping[str, Any]], context: str | None) -> tuple[str, ...]:
-    """Name every right that is missing to declare these namespaced objects, with who can give it.
+    """Return errors about missing rights to declare namespaced objects.
 
-    A cluster that does not answer the question counts as one that allows it: the change itself will tell.
+    A cluster that does not support the review counts as one that allows the change, which will report a missing right.
     Raises ClusterError as `client.read` does.
     """
-    return run(_lacking({each for manifest in manifests for each in _questions(manifest)}, context))
+    return run(_lacking({right for manifest in manifests for right in _rights(manifest)}, context))
 
 
 def uncreatable(namespaces: Iterable[str], stack: str, context: str | None) -> tuple[str, ...]:
-    """Name each of these missing namespaces of a stack that the user may not create, with who can.
-
-    Raises ClusterError as `client.read` does.
-    """
-    asked = {("create", "", "namespaces", "", name) for name in namespaces}
-    return run(_uncreatable(asked, stack, context)) if asked else ()
+    """Return errors about missing namespaces that the user may not create. Raises as `client.read` does."""
+    rights = {("create", "", "namespaces", "", name) for name in namespaces}
+    return run(_uncreatable(rights, stack, context)) if rights else ()
 
 
-async def _uncreatable(asked: set[_Question], stack: str, context: str | None) -> tuple[str, ...]:
+async def _uncreatable(rights: set[_Right], stack: str, context: str | None) -> tuple[str, ...]:
     api = await connect(context)
-    denied = sorted(name for *_, name in await _denied(api, asked))
-    who = await _who(api) if denied else ""
+    denied = sorted(name for *_, name in await _denied(api, rights))
+    user = await _user(api) if denied else ""
     return tuple(
-        f"namespace {name} does not exist, and {who} may not create it; an administrator of the cluster creates "
+        f"namespace {name} does not exist, and {user} may not create it; ask an administrator of the cluster to create "
         f"it with the roles of the environment: kubectl apply -f rights/{stack}.yaml"
         for name in denied
     )
 
 
-def _questions(manifest: Mapping[str, Any]) -> Iterable[_Question]:
+def _rights(manifest: Mapping[str, Any]) -> Iterable[_Right]:
     group = manifest["apiVersion"].rpartition("/")[0].partition("/")[0]
     metadata = manifest["metadata"]
     namespace, name = metadata["namespace"], metadata.get("name", "")
     resource = paths.collection(manifest["apiVersion"], manifest["kind"], namespace).rpartition("/")[2]
-    # A name that the server makes up is no server-side apply, which is what needs `patch`.
+    # Server-side apply, which needs `patch`, requires a name.
     for verb in ("create", "patch") if name else ("create",):
         yield verb, group, resource, namespace, name
 
 
-async def _lacking(objects: set[_Question], context: str | None) -> tuple[str, ...]:
+async def _lacking(rights: set[_Right], context: str | None) -> tuple[str, ...]:
     api = await connect(context)
-    # Of any object first: there may be thousands of a kind. A role may also name those that it is for.
-    kinds = await _denied(api, {_of_any(each) for each in objects})
-    denied = await _denied(api, {each for each in objects if _of_any(each) in kinds})
+    # First for all objects of a kind, since there may be thousands. A role may also be restricted to names.
+    kinds = await _denied(api, {_without_name(right) for right in rights})
+    denied = await _denied(api, {right for right in rights if _without_name(right) in kinds})
     verbs: dict[tuple[str, str, str], list[str]] = {}
-    for verb, group, resource, namespace, _ in sorted({_of_any(each) for each in denied}):
+    for verb, group, resource, namespace, _ in sorted({_without_name(right) for right in denied}):
         verbs.setdefault((group, resource, namespace), []).append(verb)
     if not verbs:
         return ()
-    who = await _who(api)
+    user = await _user(api)
     return tuple(
-        f"{who} may not {' or '.join(missing)} {f'{resource}.{group}'.strip('.')} in namespace {namespace}; the "
+        f"{user} may not {' or '.join(missing)} {f'{resource}.{group}'.strip('.')} in namespace {namespace}; the "
         "platform's owner gives a team all rights that it needs (`trainstack:tenants` in the platform's environment)"
         for (group, resource, namespace), missing in verbs.items()
     )
 
 
-def _of_any(question: _Question) -> _Question:
-    verb, group, resource, namespace, _ = question
-    return verb, group, resource, namespace, ""
+def _without_name(right: _Right) -> _Right:
+    return (*right[:4], "")
 
 
-async def _denied(api: kr8s.asyncio.Api, questions: set[_Question]) -> set[_Question]:
-    asked = sorted(questions)
-    answers = await asyncio.gather(*(_may(api, each) for each in asked))
-    return {question for question, allowed in zip(asked, answers, strict=True) if not allowed}
+async def _denied(api: kr8s.asyncio.Api, rights: set[_Right]) -> set[_Right]:
+    reviewed = sorted(rights)
+    answers = await asyncio.gather(*(_may(api, right) for right in reviewed))
+    return {right for right, allowed in zip(reviewed, answers, strict=True) if not allowed}
 
 
-async def _may(api: kr8s.asyncio.Api, question: _Question) -> bool:
-    verb, group, resource, namespace, name = question
+async def _may(api: kr8s.asyncio.Api, right: _Right) -> bool:
+    verb, group, resource, namespace, name = right
     attributes = {"verb": verb, "group": group, "resource": resource, "namespace": namespace, "name": name}
     body = {
         "apiVersion": "authorization.k8s.io/v1",
@@ -98,7 +91,7 @@ async def _may(api: kr8s.asyncio.Api, question: _Question) -> bool:
     return not answer.found or bool(answer.body.get("status", {}).get("allowed", True))
 
 
-async def _who(api: kr8s.asyncio.Api) -> str:
-    answer = await post(api, _WHO, {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
+async def _user(api: kr8s.asyncio.Api) -> str:
+    answer = await post(api, _SELF, {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
     name = answer.body.get("status", {}).get("userInfo", {}).get("username")
     return str(name) if name else "the kubeconfig's user"

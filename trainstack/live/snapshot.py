@@ -8,7 +8,7 @@ from urllib.parse import quote
 from trainstack.live import paths
 from trainstack.live.client import FORBIDDEN, NOT_FOUND, PAGE, Answer, ClusterError, RightsError, read, read_lists
 from trainstack.objects import labels
-from trainstack.objects.ownership import Identity, identity
+from trainstack.objects.ownership import Identity, identity, listed
 from trainstack.runs.launches import LiveLaunch, live_launch
 from trainstack.runs.names import ledger_name
 from trainstack.runs.parameter_file import Data
@@ -22,8 +22,6 @@ LAUNCH_KINDS = tuple((facts.api_version, kind) for kind, facts in KINDS.items())
 _ONE_BY_ONE = 20
 """Recorded launches of one kind in one namespace that are read one by one. If there are more, a list tells first which
 of them still exist."""
-_NAMED_AT_ONCE = 5
-"""Ledgers that a message lists before it counts the rest."""
 _ASK_FOR_RIGHT = (
     "ask the platform's owner for that right (`trainstack:tenants` in the platform's environment gives a team all that "
     "it needs, and so do the roles of `trainstack rights`), or take another kubeconfig"
@@ -284,12 +282,7 @@ def _unknown(launches: Iterable[RecordedLaunch]) -> RightsError:
         "\n".join(
             f"the cluster answered 403 to list {resource} in namespace {namespace}, so it cannot be determined "
             f"which of the {kind} objects recorded in its ledgers still exist, and nothing is changed; "
-            f"{_ASK_FOR_RIGHT}. The ledgers: {_several(sorted(names))}"
+            f"{_ASK_FOR_RIGHT}. The ledgers: {listed(sorted(names))}"
             for (resource, namespace, kind), names in sorted(ledgers.items())
         )
     )
-
-
-def _several(names: Sequence[str]) -> str:
-    more = len(names) - _NAMED_AT_ONCE
-    return ", ".join(names[:_NAMED_AT_ONCE]) + (f" and {more} more" if more > 0 else "")

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from kr8s.asyncio import Api
 
-from trainstack.lifecycle.teardown.context import Body, Scene, is_ours, owners
+from trainstack.lifecycle.teardown.context import Body, LiveStack, has_label_of, owners
 from trainstack.live import paths
 from trainstack.live.client import Answer, ClusterError, connect, get_all, read, run
 from trainstack.live.snapshot import launch_namespaces, read_launches, read_unlabelled, run_namespaces, there
@@ -47,7 +47,7 @@ class ServedKind:
         return f"{root}{within}/{self.plural}"
 
 
-def read_scene(
+def read_live_stack(
     settings: Settings,
     *,
     retained: Iterable[Identity],
@@ -55,7 +55,7 @@ def read_scene(
     stop: Iterable[str] = (),
     known: Iterable[Identity] | None = None,
     recorded: Sequence[RecordedLaunch] = (),
-) -> Scene:
+) -> LiveStack:
     """Read what `lifecycle.teardown.plan` decides upon. Nothing is written.
 
     Args:
@@ -74,7 +74,7 @@ def read_scene(
     launches = read_launches(settings.stack, namespaces, context)
     unlabelled = read_unlabelled(recorded, launches, context)
     parts = run(_read(settings.stack, namespaces, context))
-    return Scene(
+    return LiveStack(
         stack=settings.stack,
         launches=(*map(live_launch, launches), *unlabelled),
         retained=frozenset(retained),
@@ -85,28 +85,28 @@ def read_scene(
     )
 
 
-def read_ours(settings: Settings) -> tuple[Body, ...]:
-    """The metadata of everything that bears the stack's mark. Raises ClusterError as `read_scene` does."""
+def read_own(settings: Settings) -> tuple[Body, ...]:
+    """The metadata of everything that bears the stack's mark. Raises ClusterError as `read_live_stack` does."""
 
     async def look() -> tuple[Body, ...]:
         api = await connect(settings.cluster.context)
-        return await _ours(api, await served_kinds(api), settings.stack, run_namespaces(settings))
+        return await _own(api, await served_kinds(api), settings.stack, run_namespaces(settings))
 
     return run(look())
 
 
 def read_namespace(name: str, context: str | None) -> tuple[Body, ...]:
-    """The metadata of everything in one namespace. Raises ClusterError as `read_scene` does."""
+    """The metadata of everything in one namespace. Raises ClusterError as `read_live_stack` does."""
 
     async def look() -> tuple[Body, ...]:
         api = await connect(context)
-        return await _beside(api, await served_kinds(api), [name])
+        return await _in_namespaces(api, await served_kinds(api), [name])
 
     return run(look())
 
 
 def read_instances(definition: str, context: str | None) -> tuple[Body, ...]:
-    """Every object of a definition's kind, whole; none where the kind is not served. Raises as `read_scene` does."""
+    """Return all objects of a definition's kind; none if it is not served. Raises like `read_live_stack`."""
 
     async def look() -> tuple[Body, ...]:
         api = await connect(context)
@@ -116,7 +116,7 @@ def read_instances(definition: str, context: str | None) -> tuple[Body, ...]:
 
 
 def read_kind(api_version: str, kind: str, context: str | None) -> tuple[Body, ...]:
-    """Every object of a kind, in all namespaces, whole. Raises ClusterError as `read_scene` does."""
+    """Every object of a kind, in all namespaces, whole. Raises ClusterError as `read_live_stack` does."""
     path = paths.collection(api_version, kind, None)
     answer = read([path], context)[path]
     found = (answer.body.get("items") or ()) if there(path, answer) else []
@@ -126,13 +126,13 @@ def read_kind(api_version: str, kind: str, context: str | None) -> tuple[Body, .
 async def _read(stack: str, namespaces: Sequence[str | None], context: str | None) -> dict[str, Any]:
     api = await connect(context)
     kinds = await served_kinds(api)
-    ours = await _ours(api, kinds, stack, namespaces)
-    mine = [str(body["metadata"]["name"]) for body in ours if body["kind"] == "Namespace"]
-    crds = [str(body["metadata"]["name"]) for body in ours if body["kind"] == "CustomResourceDefinition"]
-    beside, instances, lists = await asyncio.gather(
-        _beside(api, kinds, mine), _instances(api, kinds, crds), _whole(api, kinds, _WHOLE, namespaces)
+    own = await _own(api, kinds, stack, namespaces)
+    mine = [str(body["metadata"]["name"]) for body in own if body["kind"] == "Namespace"]
+    crds = [str(body["metadata"]["name"]) for body in own if body["kind"] == "CustomResourceDefinition"]
+    in_namespaces, instances, lists = await asyncio.gather(
+        _in_namespaces(api, kinds, mine), _instances(api, kinds, crds), _whole(api, kinds, _WHOLE, namespaces)
     )
-    return {"ours": ours, "beside": beside, "instances": instances, "lists": lists}
+    return {"own": own, "in_namespaces": in_namespaces, "instances": instances, "lists": lists}
 
 
 async def served_kinds(api: Api) -> list[ServedKind]:
@@ -163,19 +163,19 @@ async def _if_well(api: Api, path: str) -> Answer | None:
         return None
 
 
-async def _ours(
-    api: Api, kinds: Sequence[ServedKind], stack: str, namespaces: Sequence[str | None]
-) -> tuple[Body, ...]:
+async def _own(api: Api, kinds: Sequence[ServedKind], stack: str, namespaces: Sequence[str | None]) -> tuple[Body, ...]:
     selector = f"?labelSelector={quote(f'{STACK}={stack}')}"
     asked = _asked(kinds, namespaces, selector)
     found = await _list(api, asked, metadata_only=True, all_or_error=None in namespaces)
     # What another object controls is that one's, whichever labels it was given.
     return tuple(
-        each for each in found if is_ours(each, stack) and not any(owner.get("controller") for owner in owners(each))
+        each
+        for each in found
+        if has_label_of(each, stack) and not any(owner.get("controller") for owner in owners(each))
     )
 
 
-async def _beside(api: Api, kinds: Sequence[ServedKind], namespaces: Sequence[str]) -> tuple[Body, ...]:
+async def _in_namespaces(api: Api, kinds: Sequence[ServedKind], namespaces: Sequence[str]) -> tuple[Body, ...]:
     asked = _asked([each for each in kinds if each.namespaced], namespaces) if namespaces else {}
     return await _list(api, asked, metadata_only=True, all_or_error=True)
 

@@ -1,4 +1,4 @@
-"""Reading the volumes of a stack, and who mounts them."""
+"""Reads of a stack's volumes and of the pods that mount them."""
 
 from collections.abc import Collection
 from typing import Any
@@ -16,39 +16,40 @@ Body = dict[str, Any]
 
 
 def read_volumes(settings: Settings) -> tuple[tuple[Body, ...], tuple[Body, ...]]:
-    """The live claims that are declared or bear the stack's mark, and the persistent volumes that are declared.
+    """Return the live claims that are declared or have the stack's label, and the declared persistent volumes.
 
-    Raises ClusterError where the cluster cannot be read.
+    Raises ClusterError if the cluster cannot be read.
     """
-    stack, halves = settings.stack, settings.environment.halves
-    marked = [
+    stack, layers = settings.stack, settings.environment.halves
+    lists = [
         f"{paths.collection('v1', 'PersistentVolumeClaim', namespace)}?labelSelector={quote(f'{STACK}={stack}')}"
         for namespace in run_namespaces(settings)
     ]
-    claims = [storage.claim(one, stack) for one in settings.storage.volumes if "training" in halves]
+    claims = [storage.claim(volume, stack) for volume in settings.storage.volumes if "training" in layers]
     volumes = [
-        storage.persistent_volume(one, stack) for one in settings.storage.persistent_volumes if "platform" in halves
+        storage.persistent_volume(volume, stack)
+        for volume in settings.storage.persistent_volumes
+        if "platform" in layers
     ]
-    one_by_one = [paths.location(each) for each in (*claims, *volumes)]
     found: dict[str, Body] = {}
-    held: list[Body] = []
-    for path, answer in read([*marked, *one_by_one], settings.cluster.context).items():
+    persistent: list[Body] = []
+    for path, answer in read([*lists, *map(paths.location, (*claims, *volumes))], settings.cluster.context).items():
         if not there(path, answer):
             continue
-        if path in marked:
-            found |= {each["metadata"]["uid"]: each for each in answer.body["items"]}
+        if path in lists:
+            found |= {claim["metadata"]["uid"]: claim for claim in answer.body["items"]}
         elif answer.body["metadata"].get("namespace"):
             found[answer.body["metadata"]["uid"]] = answer.body
         else:
-            held.append(answer.body)
-    return tuple(sorted(found.values(), key=lambda each: str(each["metadata"]["name"]))), tuple(held)
+            persistent.append(answer.body)
+    return tuple(sorted(found.values(), key=lambda claim: str(claim["metadata"]["name"]))), tuple(persistent)
 
 
 def read_mounts(namespaces: Collection[str], context: str | None) -> dict[str, tuple[str, ...]]:
-    """The pods that mount each claim of these namespaces, by the claim's `<namespace>/<name>`.
+    """Return the pods that mount the claims of the given namespaces, by the claim's `<namespace>/<name>`.
 
-    Raises ClusterError where the cluster cannot be read.
+    Raises ClusterError if the cluster cannot be read.
     """
-    asked = [paths.collection("v1", "Pod", namespace) for namespace in sorted(namespaces)]
-    answers = read(asked, context) if asked else {}
+    lists = [paths.collection("v1", "Pod", namespace) for namespace in sorted(namespaces)]
+    answers = read(lists, context) if lists else {}
     return mounting([pod for path, answer in answers.items() if there(path, answer) for pod in answer.body["items"]])

@@ -1,4 +1,4 @@
-"""Do an operator's webhooks answer? Asked with a dry run, which the API server stores nowhere."""
+"""Dry runs that check whether an operator's webhooks are available."""
 
 import asyncio
 import json
@@ -20,32 +20,28 @@ _TIMEOUT_SECONDS = 35
 
 
 def wait_until_accepted(manifest: Mapping[str, Any], context: str | None, deadline_seconds: float = 180) -> None:
-    """Return once the API server, and every webhook on the way, takes this object in a dry run.
+    """Return once the API server and all webhooks accept a dry run of this object.
 
-    Raises ClusterError, with the last answer, when that does not happen in time.
+    Raises ClusterError with the last response after the deadline.
     """
     run(_wait(manifest, context, deadline_seconds, _accepted))
 
 
 async def dry_run(manifests: Sequence[Mapping[str, Any]], context: str | None) -> list[tuple[int, str]]:
-    """Send each object as a dry run; the answers' statuses and messages, in their order.
+    """Send each object as a dry run. Return the responses' statuses and texts in the same order; status 0: a timeout.
 
-    Status 0 stands for no answer in time. Raises ClusterError when there is no cluster.
+    Raises ClusterError if the cluster cannot be reached.
     """
     api = await connect(context)
     api.timeout = _TIMEOUT_SECONDS
-    return list(await asyncio.gather(*(_create(api, each) for each in manifests)))
+    return list(await asyncio.gather(*(_create(api, manifest) for manifest in manifests)))
 
 
 async def _create(api: Api, manifest: Mapping[str, Any]) -> tuple[int, str]:
-    """Create an object as a dry run.
-
-    A probe is applied, not posted: the API server checks the right to create an object by its name only in an apply, so
-    a role can grant that one name.
-    """
     metadata = manifest["metadata"]
     verb, query, headers = "POST", "dryRun=All", {}
     path = paths.collection(manifest["apiVersion"], manifest["kind"], metadata.get("namespace"))
+    # RBAC restricts `create` to a name only for server-side apply, so a role can grant the name of the probe alone.
     if metadata.get("name") == probes.NAME:
         verb, query, path = "PATCH", f"{query}&fieldManager={OWNER}", f"{path}/{probes.NAME}"
         headers = {"Content-Type": "application/apply-patch+yaml"}
@@ -65,8 +61,8 @@ async def _create(api: Api, manifest: Mapping[str, Any]) -> tuple[int, str]:
         return 0, str(error) or type(error).__name__
 
 
-def said(text: str) -> str:
-    """The message of an API server's answer."""
+def status_message(text: str) -> str:
+    """Return the message of an API server's response."""
     try:
         body = json.loads(text)
     except ValueError:
@@ -75,43 +71,40 @@ def said(text: str) -> str:
 
 
 def wait_until_runtime_is_seen(trainjob: Mapping[str, Any], context: str | None, deadline_seconds: float = 180) -> None:
-    """Return once Trainer's webhook and Kueue's know the runtime of this TrainJob, which has just been made.
+    """Return once the webhooks of Trainer and Kueue find the new runtime of this TrainJob.
 
-    They look for it in copies of their own, which are behind the cluster for a moment; and Kueue, where it was started
-    before Trainer was installed, notices TrainJobs after up to two minutes. A TrainJob that is refused for another
-    reason is for whoever creates it to report.
-
-    Raises ClusterError as `wait_until_accepted` does.
+    Their caches are behind the API server for a moment; and a Kueue that was started before Trainer was installed finds
+    TrainJobs after up to two minutes. A refusal for another reason is reported when the TrainJob is created. Raises
+    ClusterError as `wait_until_accepted` does.
     """
-    run(_wait(trainjob, context, deadline_seconds, _judged))
+    run(_wait(trainjob, context, deadline_seconds, _runtime_found))
 
 
 def _accepted(status: int, _text: str) -> bool:
     return status in (httpx.codes.CREATED, httpx.codes.CONFLICT)
 
 
-def _judged(status: int, text: str) -> bool:
-    """Whether an answer is one of the API server or of a webhook that has looked at more than the runtime."""
+def _runtime_found(status: int, text: str) -> bool:
     refused = status in (httpx.codes.BAD_REQUEST, httpx.codes.FORBIDDEN, httpx.codes.UNPROCESSABLE_ENTITY)
     return _accepted(status, text) or (refused and "runtime" not in text.lower())
 
 
 async def _wait(
-    manifest: Mapping[str, Any], context: str | None, deadline_seconds: float, enough: Callable[[int, str], bool]
+    manifest: Mapping[str, Any], context: str | None, deadline_seconds: float, complete: Callable[[int, str], bool]
 ) -> None:
     api = await connect(context)
-    # The API server itself gives a webhook up to 30 s.
+    # The API server's own timeout for a webhook is at most 30 s.
     api.timeout = _TIMEOUT_SECONDS
     end = time.monotonic() + deadline_seconds
     while True:
         status, text = await _create(api, manifest)
-        if enough(status, text):
+        if complete(status, text):
             return
-        answer = f"{status} {text}" if status else text
+        response = f"{status} {text}" if status else text
         if time.monotonic() > end:
-            kind = manifest["kind"]
             raise ClusterError(
-                f"no webhook answered for a {kind} within {deadline_seconds:.0f} s (last: {answer[:300]}); look at the "
-                "controller's pod: kubectl get pods -A, kubectl logs -n <its namespace> <its pod>"
+                f"no webhook answered for a {manifest['kind']} within {deadline_seconds:.0f} s "
+                f"(last: {response[:300]}); inspect the controller's pod: "
+                "kubectl get pods -A, kubectl logs -n <its namespace> <its pod>"
             )
         await asyncio.sleep(_PAUSE_SECONDS)

@@ -1,4 +1,4 @@
-"""The kinds of objects that train."""
+"""The kinds of launches."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -1,34 +1,40 @@
-"""Whose objects are they? Server-side apply would take over whatever bears the name, without a word.
+"""Owners of objects. A server-side apply would silently take over another owner's object of the same name.
 
-Pure: from the manifests to be declared and the live objects' labels to refusals.
+Pure: from manifests and the live objects' labels to refusals.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from trainstack.objects import labels
 from trainstack.settings.model import Settings
 
 Identity = tuple[str, str | None, str]
-"""Kind, namespace (None where there is none) and name."""
+"""Kind, namespace (None for cluster-scoped objects) and name."""
+_MAX_LISTED = 5
 
 
 def identity(manifest: Mapping[str, Any]) -> Identity:
-    """What an object is called."""
     metadata = manifest["metadata"]
     return manifest["kind"], metadata.get("namespace"), metadata["name"]
 
 
-def shown(who: Identity) -> str:
-    """An object's name for people: `LocalQueue research/open`."""
-    kind, namespace, name = who
+def shown(identity: Identity) -> str:
+    """Format an identity for a message: `LocalQueue research/open`."""
+    kind, namespace, name = identity
     return f"{kind} {f'{namespace}/' if namespace else ''}{name}"
 
 
+def listed(names: Sequence[str]) -> str:
+    """Join the first names, and count the others."""
+    more = len(names) - _MAX_LISTED
+    return ", ".join(names[:_MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
+
+
 def adoptions(settings: Settings) -> frozenset[Identity]:
-    """The objects that the environment takes over by `adopt: true`."""
+    """Return the objects that the environment adopts (`adopt: true`)."""
     storage, queues = settings.storage, settings.queues
-    cluster_wide = (
+    cluster_scoped = (
         ("Namespace", settings.environment.namespaces),
         ("StorageClass", storage.classes),
         ("PersistentVolume", storage.persistent_volumes),
@@ -38,14 +44,14 @@ def adoptions(settings: Settings) -> frozenset[Identity]:
         ("WorkloadPriorityClass", queues.priority_classes),
     )
     namespaced = (("PersistentVolumeClaim", storage.volumes), ("LocalQueue", queues.local_queues))
-    taken: set[Identity] = {(kind, None, each.name) for kind, several in cluster_wide for each in several if each.adopt}
-    taken |= {(kind, each.namespace, each.name) for kind, several in namespaced for each in several if each.adopt}
-    return frozenset(taken)
+    adopted: set[Identity] = {(kind, None, item.name) for kind, items in cluster_scoped for item in items if item.adopt}
+    adopted |= {(kind, item.namespace, item.name) for kind, items in namespaced for item in items if item.adopt}
+    return frozenset(adopted)
 
 
-def owner(marks: Mapping[str, str]) -> str | None:
-    """The stack that an object's labels name: the one that declares it, or else the one it is prepared for."""
-    return marks.get(labels.STACK) or marks.get(labels.PREPARED)
+def owner(live_labels: Mapping[str, str]) -> str | None:
+    """Return the stack that declares an object, or else the one that it is prepared for."""
+    return live_labels.get(labels.STACK) or live_labels.get(labels.PREPARED)
 
 
 def taken_over(
@@ -54,13 +60,10 @@ def taken_over(
     adopted: frozenset[Identity],
     stack: str,
 ) -> tuple[str, ...]:
-    """Name every object that this change takes over, which the engine calls created."""
-    found = []
-    for manifest in manifests:
-        who = identity(manifest)
-        if who in adopted and who in live and live[who].get(labels.STACK) != stack:
-            found.append(f"{shown(who)} is there already and is taken over (adopt: true): the same object stays")
-    return tuple(sorted(found))
+    """Report every object that this change adopts, which the engine reports as created."""
+    keys = {identity(manifest) for manifest in manifests} & adopted & live.keys()
+    adoptions = (key for key in keys if live[key].get(labels.STACK) != stack)
+    return tuple(sorted(f"{shown(key)} exists and is adopted (adopt: true); it is not re-created" for key in adoptions))
 
 
 def refusals(
@@ -69,24 +72,19 @@ def refusals(
     adopted: frozenset[Identity],
     stack: str,
 ) -> tuple[str, ...]:
-    """Name every object that is there already and is not this stack's.
+    """Report every declared object that exists and has another owner, unless it is `adopted`.
 
-    Args:
-        manifests: what the stack would declare.
-        live: the labels of those of them that exist.
-        adopted: those that it may take over.
-        stack: this stack.
-
+    `live`: the labels of the declared objects that exist.
     """
     found = []
     for manifest in manifests:
-        who = identity(manifest)
-        mark = owner(live[who]) if who in live else stack
-        if mark == stack or who in adopted:
+        key = identity(manifest)
+        mark = owner(live[key]) if key in live else stack
+        if mark == stack or key in adopted:
             continue
-        whose = f"belongs to stack {mark!r}" if mark else "was made by somebody else"
+        whose = f"belongs to stack {mark!r}" if mark else "was created by another owner"
         found.append(
-            f"{shown(who)} exists and {whose}; it is left as it is. Choose another name, remove it from this "
-            "environment, or set `adopt: true` on it where the settings have that word, to take it over"
+            f"{shown(key)} exists and {whose}; nothing was changed. Choose another name, remove it from this "
+            "environment, or set `adopt: true` on it, if its settings have that key, to adopt it"
         )
     return tuple(sorted(found))

@@ -12,7 +12,7 @@ _ENFORCE = f"{POD_SECURITY}enforce"
 
 
 def namespace(declared: Namespace, stack: str) -> Manifest:
-    """A namespace with the labels it was given and, unless it was somebody else's, its Pod Security level."""
+    """A Namespace. An adopted one keeps its Pod Security level."""
     return {
         "apiVersion": "v1",
         "kind": "Namespace",
@@ -21,16 +21,13 @@ def namespace(declared: Namespace, stack: str) -> Manifest:
 
 
 def with_pod_security(labels: Mapping[str, str]) -> dict[str, str]:
-    """The labels with a Pod Security level: `restricted`, or what they say themselves.
-
-    Whoever names another level to enforce is warned and audited by that one, where nothing else is said.
-    """
+    """Add default Pod Security levels: for `enforce`, `restricted`, and for `warn` and `audit`, the enforced level."""
     level = labels.get(_ENFORCE, "restricted")
     return {**{f"{POD_SECURITY}{mode}": level for mode in ("enforce", "warn", "audit")}, **labels}
 
 
 def enforced(declared: Namespace) -> str:
-    """The Pod Security level that the namespace enforces; empty where the settings name none."""
+    """Return the Pod Security level that the namespace enforces; empty if the settings do not set it."""
     return _labels(declared).get(_ENFORCE, "")
 
 

@@ -1,6 +1,6 @@
-"""What the pods of a namespace may connect to, as NetworkPolicies: each other, DNS, and what the environment names.
+"""NetworkPolicies of a namespace: its runs' pods may connect to each other, DNS, and the declared destinations.
 
-Volumes are mounted and images pulled by the node, which no policy of a namespace is about.
+Nodes mount volumes and pull images, so no policy affects these.
 
 Source: https://kubernetes.io/docs/concepts/services-networking/network-policies/
 """
@@ -9,23 +9,22 @@ from trainstack.objects.labels import NAMESPACE_NAME, RUN, Manifest, metadata
 from trainstack.settings.sections.environment import Egress, Namespace
 
 ISOLATED, REPLICAS = "trainstack-isolated", "trainstack-replicas"
-"""The names of the policies, of which each namespace has one."""
+"""The names of a namespace's policies."""
 _DNS_PORTS = [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]
 _DNS_NAMESPACE = "kube-system"
 _NODE_LOCAL_DNS = "169.254.20.10/32"
-"""Where NodeLocal DNSCache listens on each node, which is in no namespace.
+"""The address of NodeLocal DNSCache on each node, which no namespace selector matches.
 
 Source: https://kubernetes.io/docs/tasks/administer-cluster/nodelocaldns/
 """
 
 
 def policies(declared: Namespace, stack: str) -> list[Manifest]:
-    """The policies of a namespace; none where it is not isolated."""
     if not declared.isolated:
         return []
     runs = {"podSelector": {"matchExpressions": [{"key": RUN, "operator": "Exists"}]}}
     dns = {"to": [_namespace(_DNS_NAMESPACE), _addresses(_NODE_LOCAL_DNS)], "ports": _DNS_PORTS}
-    isolated = {"podSelector": {}, "egress": [dns, *(_egress(each) for each in declared.network.egress)]}
+    isolated = {"podSelector": {}, "egress": [dns, *map(_egress, declared.network.egress)]}
     replicas = {**runs, "ingress": [{"from": [runs]}], "egress": [{"to": [runs]}]}
     return [
         {

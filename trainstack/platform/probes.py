@@ -1,4 +1,4 @@
-"""Objects that are only ever sent as a dry run, to see whether an operator's webhooks answer."""
+"""Objects that are only sent as a dry run, to test whether an operator's webhooks answer."""
 
 from collections.abc import Callable, Mapping
 
@@ -7,16 +7,16 @@ from trainstack.platform import queues
 from trainstack.settings.sections.queues import ResourceFlavor
 
 NAME = "trainstack-probe"
-"""Of each of them. Roles grant dry runs by it, and an admission policy refuses to store it."""
+"""The name of every probe. Roles grant dry runs of this name, and an admission policy refuses to store it."""
 
 
 def kueue(stack: str) -> Manifest:
-    """A ResourceFlavor: both of Kueue's webhooks, mutating and validating, stand in its way."""
+    """A ResourceFlavor, which passes both of Kueue's webhooks, mutating and validating."""
     return queues.resource_flavor(ResourceFlavor(name=NAME), stack)
 
 
 def training_operator(stack: str) -> Manifest:
-    """A PyTorchJob that the operator's validation takes. In `default`, which every cluster has."""
+    """A valid PyTorchJob, in `default`, which every cluster has."""
     container = {"name": "pytorch", "image": "probe"}
     return {
         "apiVersion": "kubeflow.org/v1",
@@ -29,7 +29,7 @@ def training_operator(stack: str) -> Manifest:
 
 
 def jobset(stack: str) -> Manifest:
-    """A JobSet of one pod: its defaults and its validation stand in its way, and Kueue's where that manages it."""
+    """A JobSet of one pod, which passes JobSet's webhooks, and Kueue's if it manages JobSets."""
     template = {"spec": {"template": {"spec": {"containers": [{"name": "probe", "image": "probe"}]}}}}
     return {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
@@ -40,7 +40,7 @@ def jobset(stack: str) -> Manifest:
 
 
 def trainer(stack: str) -> Manifest:
-    """A TrainingRuntime that Trainer's validation takes. (A TrainJob would need one that is there.)"""
+    """A valid TrainingRuntime. A TrainJob would need an existing runtime."""
     return {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainingRuntime",
@@ -55,4 +55,4 @@ BY_OPERATOR: Mapping[str, Callable[[str], Manifest]] = {
     "jobset": jobset,
     "trainer": trainer,
 }
-"""What each operator's webhooks are asked with, for a stack."""
+"""The probe of each operator, for a stack."""

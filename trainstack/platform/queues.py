@@ -1,4 +1,4 @@
-"""Kueue's objects, as its API v1beta2 names them.
+"""Kueue's objects, in its API v1beta2.
 
 Source of every field: https://kueue.sigs.k8s.io/docs/reference/kueue.v1beta2/
 """
@@ -18,7 +18,6 @@ API_VERSION = "kueue.x-k8s.io/v1beta2"
 
 
 def resource_flavor(declared: ResourceFlavor, stack: str) -> Manifest:
-    """A ResourceFlavor; one that says nothing of its nodes stands for any node."""
     spec: Manifest = {}
     if declared.node_labels:
         spec["nodeLabels"] = dict(declared.node_labels)
@@ -35,7 +34,6 @@ def resource_flavor(declared: ResourceFlavor, stack: str) -> Manifest:
 
 
 def cohort(declared: Cohort, stack: str) -> Manifest:
-    """A Cohort, perhaps within another."""
     return _object(
         "Cohort",
         metadata(declared.name, stack, adopt=declared.adopt),
@@ -44,11 +42,8 @@ def cohort(declared: Cohort, stack: str) -> Manifest:
 
 
 def cluster_queue(declared: ClusterQueue, stack: str) -> Manifest:
-    """A ClusterQueue.
-
-    `namespaceSelector` is always there: left out it would admit no namespace, and empty it admits all.
-    """
     spec: Manifest = {
+        # Without a selector no namespace is admitted, with an empty one all are.
         "namespaceSelector": _namespace_selector(declared.namespaces),
         "preemption": declared.preemption.model_dump(by_alias=True, exclude_none=True),
         "queueingStrategy": declared.queueing_strategy,
@@ -63,7 +58,6 @@ def cluster_queue(declared: ClusterQueue, stack: str) -> Manifest:
 
 
 def local_queue(declared: LocalQueue, stack: str) -> Manifest:
-    """A LocalQueue. Its ClusterQueue cannot be edited later."""
     return _object(
         "LocalQueue",
         metadata(declared.name, stack, namespace=declared.namespace, adopt=declared.adopt),
@@ -72,7 +66,6 @@ def local_queue(declared: LocalQueue, stack: str) -> Manifest:
 
 
 def priority_class(declared: PriorityClass, stack: str) -> Manifest:
-    """A WorkloadPriorityClass."""
     result = _object("WorkloadPriorityClass", metadata(declared.name, stack, adopt=declared.adopt), {})
     result["value"] = declared.value
     if declared.description:

@@ -1,4 +1,4 @@
-"""What stays in the cluster when a stack is destroyed, and why."""
+"""The objects that remain in the cluster when a stack is destroyed, and the reasons."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from trainstack.settings.model import Settings
 
 @dataclass(frozen=True, order=True)
 class Retained:
-    """An object that `destroy` leaves where it is."""
+    """An object that `destroy` does not delete."""
 
     kind: str
     namespace: str | None
@@ -18,13 +18,9 @@ class Retained:
 
 
 def retained(settings: Settings, release: Iterable[Manifest] = ()) -> list[Retained]:
-    """Everything that the stack keeps on destroy: volumes, what they stand on, and CRDs.
+    """List the retained objects: volumes, their namespaces, and CRDs.
 
-    Args:
-        settings: the environment.
-        release: the objects of the operators' releases: their CRDs stay, and so does a namespace of theirs that
-            holds a retained volume.
-
+    `release`: the objects of the operators, whose CRDs and namespaces with retained volumes remain.
     """
     objects = list(release)
     namespaces = {namespace.name for namespace in settings.environment.namespaces}

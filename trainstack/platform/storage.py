@@ -5,7 +5,6 @@ from trainstack.settings.sections.storage import PersistentVolume, StorageClass,
 
 
 def storage_class(declared: StorageClass, stack: str) -> Manifest:
-    """A StorageClass. Its binding mode and reclaim policy cannot be edited later: a changed class wants a new name."""
     result: Manifest = {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
@@ -14,7 +13,7 @@ def storage_class(declared: StorageClass, stack: str) -> Manifest:
         "reclaimPolicy": declared.reclaim_policy,
         "volumeBindingMode": declared.volume_binding_mode,
     }
-    # One that is taken over and says nothing of it is left to say nothing.
+    # The manifest of an adopted class leaves out the default.
     if declared.allow_volume_expansion or not declared.adopt:
         result["allowVolumeExpansion"] = declared.allow_volume_expansion
     if declared.parameters:
@@ -25,8 +24,8 @@ def storage_class(declared: StorageClass, stack: str) -> Manifest:
 def persistent_volume(declared: PersistentVolume, stack: str) -> Manifest:
     """A volume on a folder of the node.
 
-    By default the folder must be there already (`type: Directory`): one that the kubelet made would belong to root, and
-    the pod would fail on its first write instead of on its mount.
+    By default the folder must exist (`type: Directory`): one that the kubelet creates belongs to root, so the pod would
+    fail on its first write instead of its mount.
     """
     spec: Manifest = {
         "accessModes": list(declared.access_modes),
@@ -37,8 +36,8 @@ def persistent_volume(declared: PersistentVolume, stack: str) -> Manifest:
         "volumeMode": "Filesystem",
     }
     if declared.node is not None:
-        here = {"key": HOSTNAME, "operator": "In", "values": [declared.node]}
-        spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}}
+        on_node = {"key": HOSTNAME, "operator": "In", "values": [declared.node]}
+        spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": [on_node]}]}}
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -48,7 +47,7 @@ def persistent_volume(declared: PersistentVolume, stack: str) -> Manifest:
 
 
 def claim(declared: Volume, stack: str) -> Manifest:
-    """A PersistentVolumeClaim that the engine does not wait for: it may stay unbound until its first pod."""
+    """A PersistentVolumeClaim. The engine does not wait for it: it may remain unbound until its first pod."""
     spec: Manifest = {
         "accessModes": list(declared.access_modes),
         "resources": {"requests": {"storage": declared.size}},

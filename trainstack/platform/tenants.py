@@ -1,6 +1,6 @@
-"""What a team may do: a Role in its namespace, bound to its people and, where it has one, to its ServiceAccount.
+"""The rights of a team: a Role in its namespace, bound to its members and its optional ServiceAccount.
 
-Nothing here is cluster-wide. Source: https://kubernetes.io/docs/reference/access-authn-authz/rbac/
+Source: https://kubernetes.io/docs/reference/access-authn-authz/rbac/
 """
 
 from trainstack.objects.labels import Manifest, metadata
@@ -8,11 +8,11 @@ from trainstack.platform.rbac.rights import API, for_a_team, rules
 from trainstack.settings.sections.tenants import Team
 
 TENANT = "tenant-"
-"""What the names of teams' roles and bindings begin with."""
+"""The prefix of the names of teams' roles and bindings."""
 
 
 def rights(team: Team, stack: str) -> list[Manifest]:
-    """A team's Role and RoleBinding, and before them the ServiceAccount where it has one."""
+    """Build the optional ServiceAccount, the Role and the RoleBinding of a team."""
     name = f"{TENANT}{team.name}"
 
     def of_team(api_version: str, kind: str, name: str) -> Manifest:

@@ -1,4 +1,4 @@
-"""What a check finds."""
+"""Findings of the rules."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -10,58 +10,54 @@ from trainstack.settings.errors import Place, printable
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong, or may be, and the rule that explains it."""
+    """A violation of a rule in an environment."""
 
     rule: Rule
     severity: Severity
     path: str
-    """The value, as `settings.values.paths` writes it."""
+    """The value, as `settings.values.paths` writes it; empty for a whole file."""
     message: str
     remedy: str
     where: Place | None = None
-    """Where a file sets the value, or what encloses it; None when the settings came from no file."""
+    """Where a file sets the value, or what encloses it; None for settings that are not from a file."""
     silenced: str = ""
-    """Why it may stay, where the environment says so; else empty."""
+    """The environment's reason for silencing it; empty if it is not silenced."""
 
     @classmethod
     def of(cls, rule: Rule, violation: Violation, where: Place | None = None) -> "Finding":
-        """A violation of a rule."""
-        severity = violation.severity or rule.severity
-        return cls(rule, severity, violation.path, violation.message, violation.remedy, where)
+        remedy = rule.hint if violation.remedy is None else violation.remedy
+        return cls(rule, violation.severity or rule.severity, violation.path, violation.message, remedy, where)
 
     @property
     def id(self) -> str:
-        """The rule's id; docs/checks.md has a section for it."""
         return self.rule.id
 
     @property
     def stops(self) -> bool:
-        """Whether the change must not go on."""
+        """Whether the change must be refused."""
         return self.severity == "error" and not self.silenced
 
     @property
     def order(self) -> tuple[bool, int, Place, str, str, str]:
-        """Sorts by severity, then by file and line; what is silenced comes last."""
+        """The sort key: silenced findings last, then by severity, file and line."""
         severity = SEVERITIES.index(self.severity)
         return bool(self.silenced), severity, self.where or Place(""), self.path, self.id, self.message
 
     def as_data(self) -> dict[str, Any]:
-        """The finding for `trainstack check --json`: the rule by its id."""
+        """Return the finding for `trainstack check --json`."""
         found = {"id": self.id, **{name: getattr(self, name) for name in ("severity", "path", "message", "remedy")}}
         return {**found, "where": self.where and asdict(self.where), "silenced": self.silenced}
 
     def __str__(self) -> str:
-        # A fault of a whole file has no path; one of settings that no file set has no place.
-        subject = "".join(f"{each}: " for each in (self.where, self.path) if each)
-        told = f"{self.severity} [{self.id}] {subject}{'; '.join(filter(None, [self.message, self.remedy]))}"
-        return printable(told)
+        subject = "".join(f"{part}: " for part in (self.where, self.path) if part)
+        return printable(f"{self.severity} [{self.id}] {subject}{'; '.join(filter(None, [self.message, self.remedy]))}")
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What was found out about an environment."""
+    """The result of a check."""
 
     findings: list[Finding]
-    """The worst first, then by file and line; what is silenced comes last."""
+    """In their order."""
     verdicts: list[Verdict]
-    """Of each run that Kueue holds, in their order."""
+    """Of each queued run."""

@@ -1,16 +1,14 @@
-"""What is wrong with an environment, told from its files alone: no engine, no cluster, no network.
-
-docs/checks.md has a section for each rule.
-"""
+"""Findings about an environment, from its files alone: no engine, no cluster, no network."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 from trainstack.declared.declared import Declared
 from trainstack.preflight import against_cluster, silences
+from trainstack.preflight.examples import section
 from trainstack.preflight.finding import Checked, Finding
-from trainstack.preflight.rule import Check, Rule, Violation
-from trainstack.preflight.rule_context import Scene
+from trainstack.preflight.rule import Check, Rule, Violation, checks
+from trainstack.preflight.rule_context import RuleContext
 from trainstack.preflight.rules import (
     admission,
     dependencies,
@@ -33,52 +31,24 @@ from trainstack.preflight.runner import run_rules
 from trainstack.settings.errors import Place, SettingsError
 from trainstack.settings.model import Settings
 
-RULES: dict[str, Check[Scene]] = {
-    check.rule.id: check
-    for group in (
-        references,
-        dependencies,
-        queues,
-        pools,
-        admission,
-        operators,
-        volumes,
-        names,
-        files,
-        images,
-        pods,
-        tenant,
-        sweeps,
-        loaders,
-        resources,
-        slips,
-    )
-    for check in group.RULES
-}
+RULES: dict[str, Check[RuleContext]] = checks(
+    *(references, dependencies, queues, pools, admission, operators, volumes, names),
+    *(files, images, pods, tenant, sweeps, loaders, resources, slips),
+)
 """The rules by id, in the order of docs/checks.md."""
 
 SETTINGS = Rule(
     id="settings",
-    severity="error",
     summary="A file of the environment does not load, so no rule was applied.",
-    details=(
-        "A key is unknown or missing, or a value does not have the form that the API server or the kubelet accepts. "
-        "The report lists every fault of every file."
-    ),
-    change="""
-        trainstack:storage:
-          volumes:
-            - {name: training, size: 2 GB}
-    """,
-    remedy=(
-        "Correct the value at the file and line that the message gives. [Environments](environments.md) lists the keys."
-    ),
+    details="A key is unknown or missing, or a value is invalid.",
+    change=section("storage.volumes", "- {name: training, size: 2 GB}"),
+    remedy="Correct the value. [Environments](environments.md) lists the keys.",
     silenceable=False,
 )
 
 
 def unloaded(error: SettingsError) -> Checked:
-    """What `trainstack check` reports of an environment whose files do not load."""
+    """Return the findings of an environment whose files do not load."""
     faults = [
         Finding.of(SETTINGS, Violation(fault.path, fault.message, fault.remedy), fault.where)
         for fault in error.findings
@@ -87,20 +57,20 @@ def unloaded(error: SettingsError) -> Checked:
 
 
 def check(settings: Settings, root: Path, places: Mapping[str, Place] | None = None) -> list[Finding]:
-    """Everything that the rules find, as `examine` does."""
+    """Return all findings, as `examine` does."""
     return examine(Declared(settings), root, places).findings
 
 
 def examine(declared: Declared, root: Path, places: Mapping[str, Place] | None = None) -> Checked:
     """Apply the rules, and judge the runs.
 
-    `root`: the project's folder, below which the files are that the settings name. `places`: where each value was set,
-    as `settings.loading.load.load_with_places` tells it; without it the findings have no place.
+    `root`: the project's folder, to which the paths in the settings are relative. `places`: where each value was set,
+    from `settings.loading.load.load_with_places`; without it the findings have no place.
     """
-    scene, silenced = Scene(declared, root), declared.settings.checks.silenced
-    found, verdicts = run_rules(RULES, scene)
-    over_cluster = {id_: check.rule for id_, check in against_cluster.RULES.items()}
-    found += silences.misplaced(silenced, over_cluster | {id_: check.rule for id_, check in RULES.items()})
-    # A silence of any other rule may match what it finds on the cluster.
-    files_alone = [check.rule for id_, check in RULES.items() if id_ not in over_cluster]
+    context, silenced = RuleContext(declared, root), declared.settings.checks.silenced
+    found, verdicts = run_rules(RULES, context)
+    every = {id_: check.rule for id_, check in (against_cluster.RULES | RULES).items()}
+    found += silences.misplaced(silenced, every)
+    # A silence of another rule may match a finding about the cluster.
+    files_alone = [check.rule for id_, check in RULES.items() if id_ not in against_cluster.RULES]
     return Checked(silences.settled(found, silenced, files_alone, places or {}), verdicts)

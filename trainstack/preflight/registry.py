@@ -17,6 +17,6 @@ EVERY: tuple[Rule, ...] = (
 )
 BY_ID: Mapping[str, Rule] = {rule.id: rule for rule in EVERY}
 FORMER: Mapping[str, tuple[str, ...]] = {
-    former: tuple(rule.id for rule in EVERY if former in rule.formerly) for each in EVERY for former in each.formerly
+    former: tuple(other.id for other in EVERY if former in other.formerly) for rule in EVERY for former in rule.formerly
 }
-"""By former id: the rules whose findings had it. Some of these ids are still in use, for fewer findings."""
+"""The rules whose findings had a former id. Some former ids are still in use, for fewer findings."""

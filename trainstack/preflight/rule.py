@@ -1,15 +1,15 @@
-"""A rule: its id, severity and explanation, written once beside the function that applies it."""
+"""Rules: the id, severity and texts of a rule, declared once on the function that applies it."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from types import ModuleType
+from typing import Any, Generic, Literal, TypeVar
 
 Severity = Literal["error", "warning", "unknown"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "unknown")
-"""From what stops a change to what these files or credentials cannot answer."""
 
-Context = TypeVar("Context")
-"""What a rule looks at: the declared settings, or the settings and a cluster."""
+C = TypeVar("C")
+"""The context that a rule examines: the declared settings, or the settings and a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,8 @@ class Violation:
     path: str
     """The value, as `settings.values.paths` writes it."""
     message: str
-    remedy: str
+    remedy: str | None = None
+    """None for the rule's own remedy."""
     severity: Severity | None = None
     """None for the rule's own severity."""
 
@@ -32,10 +33,10 @@ class Rule:
     """
 
     id: str
-    severity: Severity
-    """Of a violation that names no other."""
+    severity: Severity = "error"
+    """Of a violation that sets no severity."""
     may_be: tuple[Severity, ...] = ()
-    """The other severities that its violations have."""
+    """The other severities of its violations."""
     summary: str
     """One sentence: what is wrong."""
     details: str = ""
@@ -45,23 +46,36 @@ class Rule:
     """An example in YAML: a change of the environment `dev` that violates this rule, and no other."""
     remedy: str
     formerly: tuple[str, ...] = ()
-    """Other ids that its findings have had: `silenced` still takes them, with a warning that names this one."""
+    """Former ids of its findings: `silenced` still accepts them, with a warning that names this rule."""
     silenceable: bool = True
     """False where Kueue, the API server or a build refuses the object anyway: a silence would delay the failure."""
 
     @property
     def severities(self) -> tuple[Severity, ...]:
-        """All that its violations have, the usual one first."""
         return (self.severity, *self.may_be)
 
-    def __call__(self, find: "Callable[[Context], Iterable[Violation]]") -> "Check[Context]":
-        """Bind the rule to the function that applies it."""
+    @property
+    def hint(self) -> str:
+        """The remedy as the end of a finding's line."""
+        return f"{self.remedy[0].lower()}{self.remedy[1:]}".removesuffix(".")
+
+    def __call__(self, find: "Callable[[C], Iterable[Violation]]") -> "Check[C]":
         return Check(self, find)
 
 
 @dataclass(frozen=True, slots=True)
-class Check(Generic[Context]):
+class Check(Generic[C]):
     """A rule and the function that applies it to one kind of context."""
 
     rule: Rule
-    find: Callable[[Context], Iterable[Violation]]
+    find: Callable[[C], Iterable[Violation]]
+
+
+def checks(*modules: ModuleType) -> dict[str, Check[Any]]:
+    """Return the checks that these modules define, by rule id, in the order of their definition."""
+    return {
+        check.rule.id: check
+        for module in modules
+        for check in vars(module).values()
+        if isinstance(check, Check) and check.find.__module__ == module.__name__
+    }

@@ -1,4 +1,4 @@
-"""What the rules look at."""
+"""What the rules examine."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,71 +11,106 @@ from trainstack.kueue.admission_simulator import judged
 from trainstack.kueue.from_objects import declared_model
 from trainstack.kueue.resource_node import Tree
 from trainstack.kueue.verdict import Verdict
-from trainstack.runs.status.run_pods import queued
+from trainstack.runs.manifests.kind import PodSet
+from trainstack.runs.status.run_pods import pod_sets, queued
 from trainstack.settings.model import Settings
-from trainstack.settings.sections.queues import ClusterQueue, FlavorQuotas, ResourceGroup, ResourceQuota
-from trainstack.settings.sections.workloads import Workload
+from trainstack.settings.sections.queues import (
+    ClusterQueue,
+    FlavorQuotas,
+    LocalQueue,
+    ResourceFlavor,
+    ResourceGroup,
+    ResourceQuota,
+)
+from trainstack.settings.sections.storage import Volume
+from trainstack.settings.sections.sweeps import Sweep
+from trainstack.settings.sections.workloads import Mount, Workload
 from trainstack.settings.values.paths import elements
 
 
 class Named(Protocol):
-    """A thing of a list of named things."""
-
     @property
-    def name(self) -> str:
-        """Its name."""
+    def name(self) -> str: ...
 
 
 T = TypeVar("T", bound=Named)
 
 
+def with_paths(path: str, items: Sequence[T]) -> Iterator[tuple[str, T]]:
+    """Yield the elements of a list with their paths."""
+    return zip(elements(path, [item.name for item in items]), items, strict=True)
+
+
 @dataclass(frozen=True)
-class Scene:
-    """An environment and the project whose files it names."""
+class Context:
+    """An environment. The methods yield parts of its settings, each with its path."""
 
     declared: Declared
-    root: Path
 
     @property
     def settings(self) -> Settings:
-        """The environment."""
         return self.declared.settings
+
+    def runs(self) -> Iterator[tuple[str, Workload]]:
+        """Yield the runs, and one trial or the Indexed Job of each sweep."""
+        return queued(self.settings)
+
+    def pod_sets(self) -> Iterator[tuple[str, Workload, PodSet]]:
+        """Yield the pod sets of all runs; the path is the run's."""
+        for path, run in self.runs():
+            for pods in pod_sets(path, run):
+                yield path, run, pods
+
+    def mounts(self) -> Iterator[tuple[str, Workload, Mount]]:
+        for _, run, pods in self.pod_sets():
+            for index, mount in enumerate(pods.mounts):
+                yield f"{pods.mounts_path}[{index}]", run, mount
+
+    def sweeps(self) -> Iterator[tuple[str, Sweep]]:
+        return with_paths("sweeps.sweeps", self.settings.sweeps.sweeps)
+
+    def volumes(self) -> Iterator[tuple[str, Volume]]:
+        return with_paths("storage.volumes", self.settings.storage.volumes)
+
+    def local_queues(self) -> Iterator[tuple[str, LocalQueue]]:
+        return with_paths("queues.localQueues", self.settings.queues.local_queues)
+
+    def flavors(self) -> Iterator[tuple[str, ResourceFlavor]]:
+        return with_paths("queues.flavors", self.settings.queues.flavors)
+
+    def cluster_queues(self) -> Iterator[tuple[str, ClusterQueue]]:
+        return with_paths("queues.clusterQueues", self.settings.queues.cluster_queues)
+
+    def flavor_quotas(self) -> Iterator[tuple[str, ClusterQueue, ResourceGroup, FlavorQuotas]]:
+        for path, queue in self.cluster_queues():
+            for index, group in enumerate(queue.resource_groups):
+                for flavor_path, flavor in with_paths(f"{path}.resourceGroups[{index}].flavors", group.flavors):
+                    yield flavor_path, queue, group, flavor
+
+    def quotas(self) -> Iterator[tuple[str, ClusterQueue, FlavorQuotas, ResourceQuota]]:
+        for flavor_path, queue, _, flavor in self.flavor_quotas():
+            for path, quota in with_paths(f"{flavor_path}.resources", flavor.resources):
+                yield path, queue, flavor, quota
+
+
+@dataclass(frozen=True)
+class RuleContext(Context):
+    """An environment and the project whose files it names."""
+
+    root: Path
 
     @property
     def owns_platform(self) -> bool:
-        """True when this stack declares queues and classes: then what it does not declare is not there."""
+        """True if this stack declares queues and classes, so that an undeclared name does not exist."""
         environment = self.settings.environment
         return environment.profile == "owner" and "platform" in environment.halves
 
-    def runs(self) -> Iterator[tuple[str, Workload]]:
-        """Everything that is queued, with its path; see `queued`."""
-        return queued(self.settings)
-
     @cached_property
     def tree(self) -> Tree:
-        """What the declared queues and cohorts have."""
+        """The quota of the declared queues and cohorts."""
         return Tree(declared_model(self.declared))
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
-        """Whether each run that Kueue holds would be admitted, on an idle cluster."""
+        """Whether Kueue would admit each queued run on an idle cluster."""
         return judged(self.declared)
-
-
-def each(path: str, things: Sequence[T]) -> Iterator[tuple[str, T]]:
-    """The things of a list with their paths."""
-    return zip(elements(path, [thing.name for thing in things]), things, strict=True)
-
-
-def flavors(path: str, queue: ClusterQueue) -> Iterator[tuple[str, ResourceGroup, FlavorQuotas]]:
-    """The flavors of a queue's groups: the path of each, its group, and the flavor."""
-    for index, group in enumerate(queue.resource_groups):
-        for where, flavor in each(f"{path}.resourceGroups[{index}].flavors", group.flavors):
-            yield where, group, flavor
-
-
-def quotas(path: str, queue: ClusterQueue) -> Iterator[tuple[str, FlavorQuotas, ResourceQuota]]:
-    """The quotas of a queue: the path of each, its flavor, and the quota."""
-    for where, _, flavor in flavors(path, queue):
-        for place, quota in each(f"{where}.resources", flavor.resources):
-            yield place, flavor, quota

@@ -1,4 +1,4 @@
-"""What all settings share: frozen, strict, camelCase in files as Kubernetes writes it."""
+"""The base class and shared types of all settings: frozen, strict, camelCase in files."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ from trainstack.settings.values.kubernetes import LabelKey, LabelValue
 
 
 class Section(BaseModel):
-    """Plain frozen data. Unknown keys and values of another type are errors, never guessed."""
+    """Plain frozen data. Unknown keys and values of another type are errors."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, alias_generator=to_camel, populate_by_name=True, allow_inf_nan=False
@@ -17,38 +17,36 @@ class Section(BaseModel):
 
 
 DnsLabel = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
-"""A name as RFC 1123 wants it in one label: lower-case letters, digits, '-', at most 63 characters."""
+"""A label as defined by RFC 1123: lower-case letters, digits, '-', at most 63 characters."""
 
 DnsName = Annotated[
     str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$", max_length=253)
 ]
-"""A name as RFC 1123 wants it for a subdomain: labels joined by '.', at most 253 characters."""
+"""A subdomain as defined by RFC 1123: labels joined by '.', at most 253 characters."""
 
 Text = Annotated[str, Field(min_length=1)]
-"""Text that says something: what names an image, a file or a program is never empty."""
+"""A non-empty string."""
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-"""A sha256 in 64 lower-case hexadecimal digits."""
 
 ImageDigest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
-"""What an image's content is called in a registry: `sha256:` and 64 lower-case hexadecimal digits."""
 
-
-_MOST_PATH_BYTES, _MOST_NAME_BYTES = 1024, 255
-"""Of a path within the repository, and of each name in it: file systems of Linux hold no longer name."""
+_MAX_PATH_BYTES = 1024
+_MAX_NAME_BYTES = 255
+"""The limit of Linux file systems."""
 
 
 def _file_path(text: str) -> str:
     longest = max(len(name.encode()) for name in text.split("/"))
-    if longest > _MOST_NAME_BYTES or len(text.encode()) > _MOST_PATH_BYTES:
+    if longest > _MAX_NAME_BYTES or len(text.encode()) > _MAX_PATH_BYTES:
         raise ValueError(
-            f"a path has at most {_MOST_PATH_BYTES} bytes, and each name in it at most {_MOST_NAME_BYTES}; shorten it"
+            f"a path has at most {_MAX_PATH_BYTES} bytes, and each name in it at most {_MAX_NAME_BYTES}; shorten it"
         )
     return text
 
 
 FilePath = Annotated[Text, AfterValidator(_file_path)]
-"""A file, a folder or a module of the repository; whether it exists is a rule's question."""
+"""A file, a folder or a module of the repository. A rule checks that it exists."""
 
 
 def _unique(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -63,7 +61,7 @@ UniqueNames = Annotated[tuple[DnsName, ...], AfterValidator(_unique)]
 
 
 class Toleration(Section):
-    """A pod's permission to stand on a tainted node.
+    """A pod's toleration of a node's taint.
 
     Source: https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/, and ValidateTolerations
     """
@@ -82,7 +80,7 @@ class Toleration(Section):
         if self.operator == "Equal" and self.key is None:
             faults.append("operator Equal needs a key: add key, or write operator Exists to tolerate every taint")
         if self.toleration_seconds is not None and self.effect != "NoExecute":
-            faults.append("tolerationSeconds requires effect NoExecute: write it, or leave out tolerationSeconds")
+            faults.append("tolerationSeconds requires effect NoExecute: set it, or leave out tolerationSeconds")
         if faults:
             raise ValueError("; ".join(faults))
         return self

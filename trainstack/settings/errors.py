@@ -1,15 +1,13 @@
-"""What is wrong with an environment's files: where, what, and the remedy, all of it at once."""
+"""Faults of an environment's files, with place and remedy, all reported at once."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-_COMPARED = 200
-"""Characters of a name that is looked for among others."""
-_LISTED = 50
-"""Names that a remedy lists."""
+_MAX_COMPARED_CHARACTERS = 200
+_MAX_LISTED_NAMES = 50
 ENGINE = "the engine's configuration"
-"""Stands for the file where the engine gave a value that the stack's file does not hold."""
+"""The place of a value that the engine passes and the stack's file does not contain."""
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -26,7 +24,7 @@ class Place:
 
 @dataclass(frozen=True, order=True, slots=True)
 class Finding:
-    """One fault. `path` names the value as `settings.values.paths` writes it; empty for a fault of the file itself."""
+    """One fault. `path` has the form of `settings.values.paths`; it is empty for a fault of the file itself."""
 
     where: Place
     path: str
@@ -39,10 +37,10 @@ class Finding:
 
 
 class SettingsError(Exception):
-    """An environment, or a sweep, that does not load. `findings` holds every fault, sorted by file and line."""
+    """The faults of an environment, or of a sweep, sorted by file and line."""
 
     def __init__(self, name: str, findings: Iterable[Finding], what: str = "environment") -> None:
-        unique = {(each.where, each.message, each.remedy): each for each in sorted(findings, reverse=True)}
+        unique = {(found.where, found.message, found.remedy): found for found in sorted(findings, reverse=True)}
         self.name = name
         self.what = what
         self.findings = tuple(sorted(unique.values()))
@@ -51,25 +49,27 @@ class SettingsError(Exception):
     def __str__(self) -> str:
         count = len(self.findings)
         head = f"{self.what} {self.name!r} has {count} {'fault' if count == 1 else 'faults'}:"
-        return "\n".join([head, *(f"  {each}" for each in self.findings)])
+        return "\n".join([head, *(f"  {finding}" for finding in self.findings)])
 
 
 def printable(text: str) -> str:
-    """Text of a file as a terminal may show it: what would command the terminal is written as in a Python string."""
-    return "".join(each if each.isprintable() or each in "\n\t" else repr(each)[1:-1] for each in text)
+    """Escape the characters that control a terminal."""
+    return "".join(char if char.isprintable() or char in "\n\t" else repr(char)[1:-1] for char in text)
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
-    """The known name that a misspelled one is likely to mean; None where none is close."""
-    folded = {name.lower().replace("_", ""): name for name in sorted(known) if len(name) <= _COMPARED}
-    close = get_close_matches(word.lower().replace("_", ""), folded, n=1) if len(word) <= _COMPARED else []
+    """Return the known name that a misspelled word most likely means, if any is close."""
+    folded = {name.lower().replace("_", ""): name for name in sorted(known) if len(name) <= _MAX_COMPARED_CHARACTERS}
+    close = (
+        get_close_matches(word.lower().replace("_", ""), folded, n=1) if len(word) <= _MAX_COMPARED_CHARACTERS else []
+    )
     return folded[close[0]] if close else None
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The remedy for a name that is none of the known: the nearest of them, or all."""
+    """Return the remedy for an unknown name: the closest known name, or all of them."""
     names = sorted(known)
     if (close := closest(word, names)) is not None:
         return f"did you mean {close}?"
-    listed = ", ".join([*names[:_LISTED], *(["…"] if len(names) > _LISTED else [])])
-    return f"valid here: {listed}" if names else "nothing is valid here"
+    listed = ", ".join([*names[:_MAX_LISTED_NAMES], *(["…"] if len(names) > _MAX_LISTED_NAMES else [])])
+    return f"valid names: {listed}" if names else "no name is valid here"

@@ -1,4 +1,4 @@
-"""An environment: everything one stack declares."""
+"""The settings of one environment."""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal
@@ -14,7 +14,7 @@ from trainstack.settings.sections.queues import Queues
 from trainstack.settings.sections.secrets import Secrets
 from trainstack.settings.sections.silences import Checks
 from trainstack.settings.sections.storage import Storage
-from trainstack.settings.sections.sweeps import Sweeps
+from trainstack.settings.sections.sweeps import Sweep, Sweeps
 from trainstack.settings.sections.tenants import Tenants
 from trainstack.settings.sections.workloads import Resources, Workload, Workloads
 from trainstack.settings.values.kubernetes import ImageReference, Registry
@@ -23,46 +23,46 @@ from trainstack.settings.values.stack_name import StackName
 
 
 class Loader(Section):
-    """The Job through whose pod files go to a volume and back (`trainstack upload`, `ls`, `fetch`)."""
+    """The Job whose pod transfers files to and from a volume (`trainstack upload`, `ls`, `fetch`)."""
 
     image: ImageReference = "busybox:1.35"
     """busybox, or any image with a shell and GNU's coreutils, findutils and tar."""
     image_pull_secrets: UniqueNames = ()
-    """As a run's."""
     queue: DnsLabel | None = None
-    """The LocalQueue; None: that of the runs that mount the volume, else the namespace's first, if it has one."""
+    """The LocalQueue; None: the queue of the runs that mount the volume, else the namespace's first queue, if any."""
     name: DnsLabel = Field("loader", max_length=40)
-    """What its name begins with."""
+    """The prefix of the Job's name."""
     naming: Literal["derived", "generated"] = "derived"
-    """Who makes the rest of the name: we, or with `generateName` the API server, which some clusters demand."""
+    """How the rest of the name is made: `derived` by Trainstack, `generated` by the API server (`generateName`), as
+    some clusters require."""
     resources: Resources = Resources(requests={"cpu": "0", "memory": "0"}, limits={"cpu": "1", "memory": "256Mi"})
-    """By default it requests nothing, so that it comes where runs that wait for its files have taken all quota, too."""
+    """Requests nothing by default, so it is admitted even when runs hold the whole quota."""
 
 
 class Cluster(Section):
-    """Section `trainstack:cluster`: where the objects go."""
+    """Section `trainstack:cluster`: the cluster that the objects are created in."""
 
     context: Text | None = None
-    """The kubeconfig context; None: the current one. The file is KUBECONFIG's: the person's, not the environment's."""
+    """The kubeconfig context; None: the current one. KUBECONFIG selects the file."""
     identity: Text | None = None
-    """The cluster that this environment is for: the UID of its namespace kube-system, or for a tenant that of a
-    namespace of his, or the sha256 of the cluster's CA; on another one nothing is changed. None: the one that the stack
-    was first brought up on, which the stack remembers. To be set when that one is gone and another takes its place."""
+    """The cluster of this environment: the UID of its namespace kube-system (for a tenant, of the tenant's namespace),
+    or the sha256 of its CA. Other clusters are never changed. None: the cluster of the stack's first `up`, which the
+    stack records. Set this when another cluster replaces it."""
     take_over: tuple[Annotated[str, Field(pattern=r"^([0-9a-f]{32}|none)$")], ...] = ()
-    """States of this stack, by their identities (annotation `trainstack.dev/state`), whose objects this state takes
-    over: one that is lost, or no longer used. `none`: the objects that bear no identity. To be removed afterwards."""
+    """Identities (annotation `trainstack.dev/state`) of lost or abandoned states of this stack, whose objects this
+    state takes over. `none`: objects without an identity. Remove the entry after the change."""
     registry: Registry = "registry.local"
-    """Where images that this repository builds are pushed and pulled."""
+    """The registry of the images that this repository builds."""
     loader: Loader = Loader()
     git_image: ImageReference = "alpine/git:2.47.2"
-    """What checks a workload's `code` out: needs `sh`, `git` 2.29 or later, and `ssh` where it is read by ssh."""
+    """The image that checks out a workload's `code`: with `sh`, `git` 2.29 or later, and `ssh` for ssh addresses."""
 
 
 class Settings(Section):
     """A loaded environment."""
 
     stack: StackName
-    """The Pulumi stack: `dev` for `Pulumi.dev.yaml`."""
+    """`dev` for `Pulumi.dev.yaml`."""
     environment: Environment = Environment()
     cluster: Cluster = Cluster()
     storage: Storage = Storage()
@@ -75,19 +75,19 @@ class Settings(Section):
     checks: Checks = Checks()
     plan: Plan = Plan()
     pins: dict[str, ImageDigest] = Field(default_factory=dict)
-    """From an image's reference to the digest that it stands for: the environment's file `pins/<stack>.yaml`."""
+    """Digests by image reference, from `pins/<stack>.yaml`."""
     code_pins: dict[str, Commit] = Field(default_factory=dict)
-    """From `<git> <revision>` to the commit that the branch or tag stands for: of the same file."""
+    """Commits of branches and tags by `<git> <revision>`, from the same file."""
 
     def trained(self) -> Iterator[tuple[str, Workload]]:
-        """Everything that is trained, with its path: the runs, and of each sweep what its trials are made of."""
+        """Yield each run and each sweep's `run`, with its path."""
         runs, sweeps = self.workloads.runs, self.sweeps.sweeps
         yield from zip(elements("workloads.runs", [run.name for run in runs]), runs, strict=True)
-        for path, sweep in zip(elements("sweeps.sweeps", [each.name for each in sweeps]), sweeps, strict=True):
+        for path, sweep in zip(elements("sweeps.sweeps", [sweep.name for sweep in sweeps]), sweeps, strict=True):
             yield f"{path}.run", sweep.run
 
     def without_excluded(self) -> "Settings":
-        """The same without the runs that `workloads.exclude` names, and without dependencies on them."""
+        """Remove the runs that `workloads.exclude` lists, and dependencies on them."""
         excluded = {*self.workloads.exclude}
         if not excluded:
             return self
@@ -97,6 +97,10 @@ class Settings(Section):
 
         runs = tuple(independent(run) for run in self.workloads.runs if run.name not in excluded)
         sweeps = tuple(sweep.model_copy(update={"run": independent(sweep.run)}) for sweep in self.sweeps.sweeps)
+        return self.with_trained(runs, sweeps)
+
+    def with_trained(self, runs: tuple[Workload, ...], sweeps: tuple[Sweep, ...]) -> "Settings":
+        """Replace the runs and the sweeps."""
         return self.model_copy(
             update={
                 "workloads": self.workloads.model_copy(update={"runs": runs}),
@@ -105,6 +109,6 @@ class Settings(Section):
         )
 
     def pinned(self, reference: str) -> str:
-        """The reference with its digest, `name:tag@sha256:…`; as it is where it has one, or none is pinned."""
+        """Append the pinned digest (`name:tag@sha256:…`), unless the reference has one or none is pinned."""
         digest = self.pins.get(reference)
         return reference if digest is None or "@" in reference else f"{reference}@{digest}"

@@ -1,4 +1,4 @@
-"""From a decision to resources: both halves of the house, or the one that the stack holds."""
+"""Declares the resources of a stack: platform, training layer or both."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -6,7 +6,7 @@ from typing import Any
 
 import pulumi
 
-from trainstack.components.await_deletion import after_those
+from trainstack.components.await_deletion import await_deletion
 from trainstack.components.claims import Claim
 from trainstack.components.cluster import mark_and_order, prove, remember
 from trainstack.components.field_managers import take_fields_over
@@ -19,7 +19,7 @@ from trainstack.guards.platform_queues import unknown_queues
 from trainstack.lifecycle.teardown.plan import protected
 from trainstack.live.names import wait_until_replaceable
 from trainstack.objects.labels import with_state
-from trainstack.objects.ownership import identity
+from trainstack.objects.ownership import identity, shown
 from trainstack.settings.model import Settings
 from trainstack.stacks.plan_change import Program
 from trainstack.stacks.platform import platform
@@ -28,60 +28,56 @@ from trainstack.stacks.training import training
 
 
 def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Mapping[str, pulumi.Input[Any]]:
-    """Declare everything and return the stack's outputs: what a person needs next.
-
-    `secrets`: the section of that name as the engine decrypts it; None where there is none.
-    """
+    """Declare all resources and return the stack's outputs. `secrets` is the decrypted section, if there is one."""
     settings, decided = program.settings, program.decided
-    halves = settings.environment.halves
+    layers = settings.environment.halves
     expected = settings.cluster.identity is not None
     profile = settings.environment.profile
     known = remember(program.cluster, program.state.identity, settings.stack, profile, expected=expected)
     provider, generating = _provider("cluster", settings.cluster.context, known), _generating(program, known)
     proofs = [prove(provider, "cluster", program.cluster)]
     proofs += [prove(generating, "cluster-generating", program.cluster)] if generating else []
-    mark_and_order(program.state.identity, [each for each in proofs if each is not None])
+    mark_and_order(program.state.identity, [proof for proof in proofs if proof is not None])
     opts = pulumi.ResourceOptions(providers=[provider])
     outputs: dict[str, pulumi.Input[Any]] = {"schema": 1}
     after: tuple[pulumi.Input[pulumi.Resource], ...] = ()
     everything: tuple[pulumi.Resource, ...] = ()
-    after_those(program.departing, partial(wait_until_replaceable, context=settings.cluster.context))
+    await_deletion(program.replacements, partial(wait_until_replaceable, context=settings.cluster.context))
     take_fields_over(program.taken, program.state.identity, settings.cluster.context)
     declared = program.declared
     hooks = teardown(settings, declared.retained, program.recorded)
     attach(hooks)
-    sealed = SecretsArgs(secrets=settings.secrets, objects=declared.secrets, values=secrets) if secrets else None
-    if "platform" in halves:
-        owned = platform(declared, sealed, opts)
+    secrets_args = SecretsArgs(secrets=settings.secrets, objects=declared.secrets, values=secrets) if secrets else None
+    if "platform" in layers:
+        owned = platform(declared, secrets_args, opts)
         after, everything = owned.resources, (*owned.resources, *owned.others)
         outputs.update(owned.outputs)
     elif settings.environment.platform is not None:
         reference = pulumi.StackReference(settings.environment.platform)
         outputs["localQueues"] = queues = reference.require_output("localQueues")
-        # Volumes and runs come after it: none is made when a run's queue is not there.
+        # Volumes and runs depend on the reference, so that a missing queue prevents them all.
         after = (queues.apply(partial(_with_queues_of, reference, settings)),)
-    if sealed and "platform" not in halves:
-        then = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[*after]))
-        after = (*after, Secrets("secrets", sealed, then))
-    if "training" in halves:
+    if secrets_args and "platform" not in layers:
+        following = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[*after]))
+        after = (*after, Secrets("secrets", secrets_args, following))
+    if "training" in layers:
         groups = [(group, _launching(program, group, generating)) for group in decided.groups]
         team = training(declared.volumes, groups, after, opts)
         everything += team.resources
         outputs.update(team.outputs)
         outputs["waiting"] = {run: list(others) for run, others in decided.waiting.items()}
-        outputs["waitingTrials"] = {each.name: len(each.waiting) for each in decided.sweeps if each.waiting}
+        outputs["waitingTrials"] = {sweep.name: len(sweep.waiting) for sweep in decided.sweeps if sweep.waiting}
         outputs["protected"] = list(protected(settings))
     Guard("guard", hooks, everything)
     outputs["retained"] = [
-        f"{each.kind} {f'{each.namespace}/' if each.namespace else ''}{each.name}: {each.reason}"
-        for each in declared.retained
+        f"{shown((kept.kind, kept.namespace, kept.name))}: {kept.reason}" for kept in declared.retained
     ]
     outputs["commands"] = {
         "status": f"trainstack status -s {settings.stack}",
         "wait": f"trainstack wait -s {settings.stack}",
         **{
-            f"fetch {each.run_id}": f"trainstack fetch {each.run_id} -s {settings.stack}"
-            for each in decided.runs.ledgers
+            f"fetch {ledger.run_id}": f"trainstack fetch {ledger.run_id} -s {settings.stack}"
+            for ledger in decided.runs.ledgers
         },
     }
     return outputs
@@ -91,7 +87,7 @@ def _launching(program: Program, group: LaunchGroup, generating: pulumi.Provider
     state, versions = program.state.identity, program.decided.config_map_versions
     claims = {}
     for launch, ledger in group.config_maps.items():
-        # A claim is written before the engine declares the ledger, which adds the identity of the state.
+        # The claim is written before the engine declares the ledger, which adds the identity of the state.
         claimed = {**ledger, "metadata": with_state(ledger["metadata"], state)}
         claims[launch] = Claim(ledger=claimed, version=versions.get(identity(ledger)))
     return LaunchOptions(
@@ -100,8 +96,8 @@ def _launching(program: Program, group: LaunchGroup, generating: pulumi.Provider
 
 
 def _generating(program: Program, known: pulumi.Output[pulumi.Resource]) -> pulumi.ProviderResource | None:
-    """A second provider to the same cluster, for launches whose names the API server chooses; None without them."""
-    if all("name" in each.launch["metadata"] for each in program.decided.all_launches):
+    """Return a second provider for launches with generated names, or None if no launch has one."""
+    if all("name" in ledger.launch["metadata"] for ledger in program.decided.all_launches):
         return None
     return _provider("cluster-generating", program.settings.cluster.context, known, enableServerSideApply="false")
 
@@ -109,19 +105,19 @@ def _generating(program: Program, known: pulumi.Output[pulumi.Resource]) -> pulu
 def _provider(
     name: str, context: str | None, known: pulumi.Output[pulumi.Resource], **changes: str
 ) -> pulumi.ProviderResource:
-    """The cluster that KUBECONFIG names to whoever runs the engine, whichever command they run.
+    """Return a provider that reads KUBECONFIG in every operation.
 
-    Not pulumi_kubernetes.Provider: that one takes KUBECONFIG for an input. The state would hold one person's path,
-    differ for the next, and send `destroy` and `refresh`, which need run no program, to the cluster of the last `up`.
+    `pulumi_kubernetes.Provider` has KUBECONFIG as an input. The state would contain one user's path, differ for the
+    next user, and direct `destroy` and `refresh`, which do not run the program, to the cluster of the last `up`.
     """
     properties = {
-        # A changed ConfigMap is edited, not deleted first (which a pod would notice).
+        # ConfigMaps and Secrets are updated, not replaced, which a pod that mounts them would notice.
         "enableConfigMapMutable": "true",
         "enableSecretMutable": "true",
         **({"context": context} if context else {}),
         **changes,
     }
-    # Every object comes after its provider, and so after it is known that this is the stack's own cluster.
+    # All objects depend on their provider, and so on the check that this is the stack's own cluster.
     opts = pulumi.ResourceOptions(version=PROVIDER_VERSION, depends_on=[known])
     return pulumi.ProviderResource("kubernetes", name, properties, opts)
 
@@ -129,8 +125,7 @@ def _provider(
 def _with_queues_of(
     platform: pulumi.StackReference, settings: Settings, local_queues: Sequence[str]
 ) -> pulumi.StackReference:
-    """The platform's stack, once its outputs show that it has every queue that the runs name."""
-    unknown = unknown_queues(settings, local_queues)
-    if unknown:
+    """Return the platform's stack. Raises RunError if it does not have a run's queue."""
+    if unknown := unknown_queues(settings, local_queues):
         raise pulumi.RunError("\n".join(unknown))
     return platform

@@ -1,4 +1,4 @@
-"""This stack's state in the engine, as the program can read it before it declares anything."""
+"""The stack's state in the engine, which the program reads before it declares resources."""
 
 import secrets
 from collections.abc import Iterable, Mapping
@@ -14,32 +14,26 @@ _READ = "pulumi:pulumi:readStackResourceOutputs"
 _STASH = "pulumi:index:Stash"
 _NAMESPACE = "kubernetes:core/v1:Namespace"
 _PROOF = "-identity"
-"""How the Pulumi names end of the namespaces that the stack only reads, by which a provider proves which cluster it
-reaches (trainstack/components/cluster.py). The engine's response does not show which resources are read-only; these
-have no parent."""
+"""The suffix of the Pulumi names of the namespaces that the stack only reads to identify a provider's cluster
+(trainstack/components/cluster.py). The engine's response does not show which resources are read-only; these have no
+parent."""
 
 
 def read_engine_state() -> tuple[StateResource, ...]:
-    """The resources that the state of this stack holds now; none before the first `up`.
-
-    It is the state of the running operation, in every backend, so an `up` that was interrupted shows what it recorded.
-    """
+    """Return the resources of the running operation's state, which has what an interrupted `up` recorded."""
     name = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
-    answer = pulumi.runtime.invoke(_READ, {"stackName": name}).value
-    return tuple(state_resource(urn, found.get("outputs")) for urn, found in answer["outputs"].items())
+    outputs = pulumi.runtime.invoke(_READ, {"stackName": name}).value["outputs"]
+    return tuple(state_resource(urn, found.get("outputs")) for urn, found in outputs.items())
 
 
 def own_state(resources: Iterable[StateResource]) -> OwnState:
-    """Which state this is, with a new identity where it has none yet, and the objects that it holds."""
+    """Return the state's identity, a new one if it has none yet, and its objects."""
     known = list(resources)
-    identities = [each.outputs.get("output") for each in known if (each.type, each.name) == (_STASH, MEMORY)]
-    held = frozenset(who for each in known if (who := _object(each)) is not None)
-    return OwnState(str(identities[0]) if identities else _new_identity(), held)
-
-
-def _new_identity() -> str:
-    """32 hexadecimal digits at random. The first is a letter: readers of YAML take `0b08…` or `12e4…` for a number."""
-    return secrets.choice("abcdef") + secrets.token_hex(16)[1:]
+    stash = (found.outputs.get("output") for found in known if (found.type, found.name) == (_STASH, MEMORY))
+    held = frozenset(who for found in known if (who := _object(found)) is not None)
+    # The first digit is a letter: YAML parsers read `0b08…` or `12e4…` as a number.
+    new = secrets.choice("abcdef") + secrets.token_hex(16)[1:]
+    return OwnState(str(next(stash, new)), held)
 
 
 def _object(resource: StateResource) -> Identity | None:

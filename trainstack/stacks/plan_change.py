@@ -1,8 +1,4 @@
-"""An environment as one decision, taken before the first resource is declared.
-
-Reads files and the cluster; declares nothing. The order is the point: whatever is wrong stops the change while
-nothing has been written.
-"""
+"""The decision about a change, before the first resource is declared: reads files and the cluster, writes nothing."""
 
 import subprocess
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -30,38 +26,34 @@ from trainstack.runs.recorded import RecordedLaunch
 from trainstack.settings.loading.load import load_with_places
 from trainstack.settings.model import Settings
 from trainstack.stacks.guards import fields_of_others, namespaces_to_prepare, objects_of_other_states, volumes_with_data
-from trainstack.stacks.run_decision import Decided, runs_and_sweeps
+from trainstack.stacks.run_decision import RunDecision, runs_and_sweeps
 
 
-class Refused(Exception):  # noqa: N818 (it says what happened to the change)
-    """The change must not go on: every reason, each with its remedy."""
+class Refused(Exception):  # noqa: N818 (the outcome, not a fault of the program)
+    """The change is refused. The message has every reason with its remedy."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """What a stack declares."""
+    """The input of the stack's program."""
 
     cluster: identity.Cluster
-    """Where the objects go."""
     state: OwnState
     """The engine's state of the stack."""
     declared: Declared
-    decided: Decided
-    """What becomes of runs and sweeps."""
+    decided: RunDecision
     recorded: tuple[RecordedLaunch, ...]
     """The launches in the engine's state."""
-    departing: Mapping[str, Mapping[str, Any]]
-    """Those manifests whose namesakes are being deleted, by the UIDs of these."""
+    replacements: Mapping[str, Mapping[str, Any]]
+    """Manifests waiting for a terminating object of the same name, by that object's UID."""
     taken: tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...]
-    """The manifests of live objects with fields of other states, each with the live metadata."""
+    """The manifests of live objects with fields of other states, and the live metadata."""
     notes: tuple[str, ...]
-    """Warnings."""
     verdicts: tuple[str, ...]
-    """Whether the runs would be admitted, on an idle cluster with the quota of the files."""
+    """The admission of the runs on an idle cluster with the quota of the files."""
 
     @property
     def settings(self) -> Settings:
-        """The environment."""
         return self.declared.settings
 
 
@@ -72,21 +64,21 @@ def decide(
     state: OwnState,
     recorded: Sequence[RecordedLaunch] = (),
 ) -> Program:
-    """Load, check, look at the cluster, decide.
+    """Load and check the files, read the cluster, and decide.
 
     Args:
         root: the project's folder.
         stack: the environment.
-        engine: the engine's configuration, where there is an engine.
-        state: what the engine's state of the stack holds.
+        engine: the engine's configuration, if there is an engine.
+        state: the engine's state of the stack.
         recorded: the launches in the engine's state.
 
     Raises:
-        SettingsError: the files do not say what an environment is.
-        Refused: a rule, another cluster than the environment names, another state of the stack, a running run, somebody
-            else's object, a newer operator, a missing namespace or, of a tenant, a missing right stands against it.
+        SettingsError: the files are not valid.
+        Refused: because of a rule, another cluster than the environment names, another state of the stack, an active
+            run, an object of another owner, a newer operator, a missing namespace or a tenant's missing right.
         ClusterError: the cluster cannot be read.
-        ReleaseError, InputsError, WorkloadError, OperatorError: something that the environment names is not right.
+        ReleaseError, InputsError, WorkloadError, OperatorError: a release, file, run or operator is not valid.
 
     """
     loaded = load_with_places(root, stack, engine)
@@ -94,13 +86,12 @@ def decide(
     environment, unread = _declared(settings, root)
     checked = examine(environment, root, loaded.places)
     findings = checked.findings
-    faults = [str(each) for each in findings if each.stops]
-    if faults:
+    if faults := [str(finding) for finding in findings if finding.stops]:
         raise Refused("\n".join(faults))
     if unread is not None:
         raise unread
-    here, where = read_cluster(settings), loaded.where("cluster.identity")
-    if elsewhere := identity.unexpected(here, stack, settings.cluster.identity, where):
+    cluster, where = read_cluster(settings), loaded.where("cluster.identity")
+    if elsewhere := identity.unexpected(cluster, stack, settings.cluster.identity, where):
         raise Refused(elsewhere)
     installs = environment.operators
     runs = read_runs(settings, recorded)
@@ -108,53 +99,54 @@ def decide(
     everything = environment.manifests(decided.groups)
     if settings.environment.profile == "tenant" and (denied := lacking(everything, settings.cluster.context)):
         raise Refused("\n".join(denied))
-    # A name that the API server chooses is nobody's yet.
-    declared = [each for each in everything if "name" in each["metadata"]]
-    if uncreated := namespaces_to_prepare(settings, declared):
+    # A generated name does not exist yet.
+    declared = {ownership.identity(manifest): manifest for manifest in everything if "name" in manifest["metadata"]}
+    manifests = [*declared.values()]
+    if uncreated := namespaces_to_prepare(settings, manifests):
         raise Refused("\n".join(uncreated))
-    there, adopted = read_metadata(declared, settings.cluster.context), ownership.adoptions(settings)
+    live, adopted = read_metadata(manifests, settings.cluster.context), ownership.adoptions(settings)
     kept = environment.retained
-    owners = objects_of_other_states(settings, state, declared, {**runs.metadata, **there}, adopted, kept)
+    owners = objects_of_other_states(settings, state, manifests, {**runs.metadata, **live}, adopted, kept)
     if owners.refusal:
         raise Refused(owners.refusal)
-    going = {who: metadata["uid"] for who, metadata in there.items() if "deletionTimestamp" in metadata}
-    staying = [each for each in declared if ownership.identity(each) not in going]
-    departing = {going[who]: each for each in declared if (who := ownership.identity(each)) in going}
-    marks = {who: metadata.get("labels") or {} for who, metadata in there.items()}
-    # Other messages refuse these.
-    labelled = [each for each in declared if ownership.identity(each) not in decided.unlabelled]
-    foreign = ownership.refusals(labelled, marks, adopted, stack)
+    terminating = {who: metadata["uid"] for who, metadata in live.items() if "deletionTimestamp" in metadata}
+    lasting = {who: manifest for who, manifest in declared.items() if who not in terminating}
+    replacements = {terminating[who]: manifest for who, manifest in declared.items() if who in terminating}
+    labels = {who: metadata.get("labels") or {} for who, metadata in live.items()}
+    # The decision refuses launches without labels itself.
+    labelled = [manifest for who, manifest in declared.items() if who not in decided.unlabelled]
+    foreign = ownership.refusals(labelled, labels, adopted, stack)
     endangered, discarded = volumes_with_data(settings, loaded.places)
     contested, overwritten = fields_of_others(
         settings,
-        [each for each in staying if _ours_to_write(ownership.identity(each), marks, adopted, stack)],
-        there,
+        [manifest for who, manifest in lasting.items() if _writable(who, labels, adopted, stack)],
+        live,
         adopted,
     )
-    downgraded = downgrades.refusals(installs, marks)
+    downgraded = downgrades.refusals(installs, labels)
     if refusals := (*decided.refusals, *foreign, *downgraded, *endangered, *contested):
         raise Refused("\n".join(refusals))
-    # The platform's stack tells which queues there are (trainstack/stacks/assemble.py).
+    # The program checks queues against the outputs of the platform's stack (trainstack/stacks/assemble.py).
     answered = {queue_unknown.rule.id} if settings.environment.platform is not None else set()
     return Program(
-        cluster=here,
+        cluster=cluster,
         state=state,
         declared=environment,
         decided=decided,
         recorded=tuple(recorded),
-        departing=departing,
-        taken=tuple(_with_fields_of_other_states(declared, there, state)),
+        replacements=replacements,
+        taken=tuple(_with_fields_of_other_states(manifests, live, state)),
         notes=(
-            *(str(each) for each in findings if not each.silenced and each.id not in answered),
+            *(str(finding) for finding in findings if not finding.silenced and finding.id not in answered),
             *owners.notes,
             *decided.notes,
             *discarded,
             *overwritten,
-            *ownership.taken_over(staying, marks, adopted, stack),
+            *ownership.taken_over(lasting.values(), labels, adopted, stack),
             *(
-                f"{ownership.shown(ownership.identity(each))} is being deleted: what takes its place waits; if the "
-                "state still holds it, `up --refresh` makes it anew once it is gone"
-                for each in departing.values()
+                f"{ownership.shown(ownership.identity(manifest))} is being deleted; its replacement is created "
+                "afterwards. If the engine's state still has the object, run `up --refresh` after its deletion"
+                for manifest in replacements.values()
             ),
         ),
         verdicts=tuple(lines(checked.verdicts)),
@@ -172,24 +164,24 @@ def _with_fields_of_other_states(
 
 
 def _declared(settings: Settings, root: Path) -> tuple[Declared, InputsError | ReleaseError | None]:
-    """The environment, and why its inputs cannot be read. The rules have more to report than the first such error."""
+    # The rules report more than the first error of the inputs.
     try:
         return Declared.from_files(settings, root, commit=commit(root)), None
     except (InputsError, ReleaseError) as error:
         return Declared(settings), error
 
 
-def _ours_to_write(
-    who: Identity, marks: Mapping[Identity, Mapping[str, str]], adopted: Collection[Identity], stack: str
+def _writable(
+    who: Identity, labels: Mapping[Identity, Mapping[str, str]], adopted: Collection[Identity], stack: str
 ) -> bool:
-    """Whether this is a live object that the change may write to: this stack's, or one that it takes over."""
-    return who in marks and (ownership.owner(marks[who]) == stack or who in adopted)
+    """Whether this is a live object of the stack, or one that it takes over."""
+    return who in labels and (ownership.owner(labels[who]) == stack or who in adopted)
 
 
 def commit(root: Path) -> str:
-    """The commit that runs are recorded with, `-dirty` where files differ from it; empty outside of git."""
-    words = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    """Return the commit that runs are recorded with, `-dirty` if files differ from it; empty outside of git."""
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
-        return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
     except OSError:
         return ""

@@ -17,10 +17,8 @@ from trainstack.platform import probes
 
 @dataclass(frozen=True)
 class Platform:
-    """The platform's resources and outputs."""
-
     resources: tuple[pulumi.Resource, ...]
-    """The resources that volumes, runs and sweeps follow."""
+    """The dependencies of volumes, runs and sweeps."""
     others: tuple[pulumi.Resource, ...]
     outputs: Mapping[str, pulumi.Input[object]]
 
@@ -30,8 +28,8 @@ def platform(declared: Declared, secrets: SecretsArgs | None, opts: pulumi.Resou
 
     Args:
         declared: the environment.
-        secrets: the Secrets, which operators and runs may need to pull their images.
-        opts: the options of each component; they have the provider.
+        secrets: the Secrets, with which operators and runs may pull their images.
+        opts: the options of all components, with the provider.
 
     """
     settings = declared.settings
@@ -49,7 +47,7 @@ def platform(declared: Declared, secrets: SecretsArgs | None, opts: pulumi.Resou
         installed.append(Secrets("secrets", secrets, following(namespaces)))
     versions: dict[str, pulumi.Output[str]] = {}
     if declared.definitions.objects:
-        # After the namespaces, and so deleted before them.
+        # The dependency makes a destroy delete the definitions before the namespaces.
         installed.append(Definitions("definitions", declared.definitions, following(namespaces)))
     for name, component in declared.installs.items():
         args = OperatorArgs(

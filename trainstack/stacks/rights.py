@@ -1,8 +1,7 @@
-"""The rights that an environment's people need: who deploys it, and who uses it day by day. Pure.
+"""The rights of an environment's deployers and researchers (docs/decisions/0013-least-privilege.md). Pure.
 
-A role of each is made from what the environment declares and from what the commands read. Before the roles come the
-namespaces, which only an administrator creates, and the admission policies that hold the roles to what is declared
-(docs/decisions/0013-least-privilege.md).
+Each has a role, derived from the declared objects and from what the commands read. An administrator first creates the
+namespaces, and the admission policies that restrict the roles to the declared objects.
 """
 
 from collections.abc import Iterable, Mapping
@@ -41,89 +40,85 @@ from trainstack.runs.status.kinds import launched_as
 from trainstack.settings.model import Settings
 
 DEPLOYER, RESEARCHER = "deployer", "researcher"
-"""`pulumi preview`, `up`, `refresh`, `trainstack destroy`, `doctor`; and what people do between two of them."""
+"""Roles for `pulumi preview`, `up`, `refresh`, `trainstack destroy` and `doctor`; and for the day's commands."""
 _KUEUE = "kueue.x-k8s.io"
 
 
 @dataclass(frozen=True)
 class Rights:
-    """What an administrator applies for an environment."""
+    """The objects that an administrator applies for an environment."""
 
     namespaces: tuple[Manifest, ...]
-    """Those that the stack declares, so that roles can be in them before the first `up`."""
+    """The declared namespaces, which contain roles before the first `up`."""
     policies: tuple[Manifest, ...]
     """Admission policies and their bindings."""
     roles: tuple[Manifest, ...]
     """`trainstack-<environment>-<deployer|researcher>`, in the order of their names."""
     escalations: Mapping[str, tuple[Escalation, ...]]
-    """By role name, those of teams too: how it reaches further than its purpose."""
+    """The rights beyond a role's purpose, by role name, including teams."""
 
     @property
     def objects(self) -> tuple[Manifest, ...]:
-        """All of it, in the order in which it is applied."""
+        """All objects in the order in which they are applied."""
         return (*self.namespaces, *self.policies, *self.roles)
 
 
 def rights_of(environment: Declared) -> Rights:
-    """The rights of an environment.
-
-    Raises OperatorError where a release does not hold what an install of it needs.
-    """
+    """Return the rights of an environment. Raises OperatorError if a release lacks an object that its install needs."""
     settings = environment.settings
     components = environment.platform or (environment.secrets,)
     declared = [manifest for component in components for manifest in component.manifests]
-    namespaces = [each for each in declared if each["kind"] == "Namespace"]
-    holding = policies.policies(settings.stack, declared, {_kind(each) for each in _probes(settings)})
-    levels = {_name(each): each["metadata"]["labels"].get(f"{POD_SECURITY}enforce", "") for each in namespaces}
+    namespaces = [manifest for manifest in declared if manifest["kind"] == "Namespace"]
+    admission = policies.policies(settings.stack, declared, {*map(_kind, _probes(settings))})
+    levels = {
+        _name(namespace): namespace["metadata"]["labels"].get(f"{POD_SECURITY}enforce", "") for namespace in namespaces
+    }
     granted = {
         role_name(settings.stack, DEPLOYER): deployer(settings, declared),
         role_name(settings.stack, RESEARCHER): researcher(settings, declared),
     }
-    of_teams = {f"{TENANT}{each.name}": for_a_team(each.namespace) for each in settings.tenants.teams}
+    of_teams = {f"{TENANT}{team.name}": for_a_team(team.namespace) for team in settings.tenants.teams}
     return Rights(
-        namespaces=tuple(_prepared(each) for each in namespaces if not _adopted(each)),
-        policies=tuple(holding),
-        roles=tuple(role for name, each in granted.items() for role in as_roles(name, each)),
+        namespaces=tuple(_prepared(namespace) for namespace in namespaces if not _adopted(namespace)),
+        policies=tuple(admission),
+        roles=tuple(role for name, rights in granted.items() for role in as_roles(name, rights)),
         escalations={
-            name: tuple(escalations(each, levels, policies.held(holding)))
-            for name, each in {**granted, **of_teams}.items()
+            name: tuple(escalations(rights, levels, policies.held(admission)))
+            for name, rights in {**granted, **of_teams}.items()
         },
     )
 
 
 def role_name(stack: str, who: str) -> str:
-    """The name of a role."""
     return f"trainstack-{stack}-{who}"
 
 
 def deployer(settings: Settings, declared: Iterable[Manifest]) -> set[Grant]:
-    """What the engine and the program ask for.
-
-    Each right is one of the object's namespace. Namespaces are there before, since only an administrator creates them.
-    """
+    """Return the rights of the engine and the program, in the objects' namespaces, which an administrator creates."""
     objects = list(declared)
-    keeps = {(each.kind, each.namespace, each.name) for each in retained(settings, objects)}
+    kept = {(item.kind, item.namespace, item.name) for item in retained(settings, objects)}
     result: set[Grant] = set()
-    for each in objects:
-        namespace = each["metadata"].get("namespace")
-        result |= _declared(each, namespace or "", goes=(each["kind"], namespace, _name(each)) not in keeps)
-    result |= _asked(settings) | _found(settings) | _looked_at(settings, objects)
+    for manifest in objects:
+        namespace = manifest["metadata"].get("namespace")
+        is_deleted = (manifest["kind"], namespace, _name(manifest)) not in kept
+        result |= _declared(manifest, namespace or "", is_deleted=is_deleted)
+    result |= _probed(settings) | _found(settings) | _read_by_guards(settings, objects)
     for namespace, kinds in _trained(settings).items():
         claims = {
-            each.name: not (each.retain or each.protect)
-            for each in settings.storage.volumes
-            if each.namespace == namespace
+            volume.name: not (volume.retain or volume.protect)
+            for volume in settings.storage.volumes
+            if volume.namespace == namespace
         }
         result |= training(namespace, kinds, claims)
     for sweep in settings.sweeps.sweeps:
         if not sweep.run.managed:
-            # `up` keeps what such trials print, before their pods are gone.
+            # `up` stores the output of such trials before their pods are deleted.
             result |= grants("", "pods/log", ("get",), sweep.run.namespace)
     return result
 
 
 def researcher(settings: Settings, declared: Iterable[Manifest]) -> set[Grant]:
-    """What the day's commands ask for: in the namespaces of runs and volumes, and for lists that are cluster-wide."""
+    """Return the rights of the day's commands: in the namespaces of runs and volumes, and for cluster-wide lists."""
     result = _found(settings)
     for namespace, kinds in _trained(settings).items():
         result |= day_two(namespace, kinds)
@@ -131,30 +126,29 @@ def researcher(settings: Settings, declared: Iterable[Manifest]) -> set[Grant]:
         return result
     lists = {**{kind: version_of(kind) for kind in CLUSTER_SCOPED}, **CLUSTER_WIDE, **NAMESPACED}
     result |= {grant for kind, version in lists.items() for grant in grants(*_listed(kind, version), ("list",))}
-    # Which operators there are, and what this stack's Kueue is told.
+    # The installed operators, and the configuration of this stack's Kueue.
     result |= grants("apps", "deployments", ("list",)) | grants("", "pods", ("list",))
     result |= grants(_KUEUE, "clusterqueues", ("get",))
-    for each in declared:
-        if each["kind"] == "ConfigMap" and CONFIG_KEY in each["data"]:
-            result |= grants("", "configmaps", ("get",), each["metadata"]["namespace"], [_name(each)])
-    return result | _asked(settings)
+    for manifest in declared:
+        if manifest["kind"] == "ConfigMap" and CONFIG_KEY in manifest["data"]:
+            result |= grants("", "configmaps", ("get",), manifest["metadata"]["namespace"], [_name(manifest)])
+    return result | _probed(settings)
 
 
 def _found(settings: Settings) -> set[Grant]:
-    """Looking for the stack's runs, wherever they may be."""
+    """Return the rights to find the stack's runs in all namespaces."""
     return {grant for namespace in run_namespaces(settings) for grant in found(namespace or "")}
 
 
-def _looked_at(settings: Settings, declared: Iterable[Manifest]) -> set[Grant]:
-    """What the guards read of the cluster and of volumes; and for `trainstack doctor` what bears the stack's mark.
+def _read_by_guards(settings: Settings, declared: Iterable[Manifest]) -> set[Grant]:
+    """Return the rights to read the cluster, volumes, and, for `trainstack doctor`, objects with the stack's label.
 
-    The doctor names the kinds that it may not list. Those are the ones that are not declared, and Secrets, which a list
-    would show whole.
+    The doctor reports the kinds that it may not list: undeclared ones, and Secrets, whose list includes their values.
     """
     if settings.environment.profile == "tenant":
         return {grant for namespace in run_namespaces(settings) if namespace for grant in guarded(namespace)}
-    kinds = {_kind(each) for each in declared if each["kind"] != "Secret"}
-    if any("TrainJob" in each for each in _trained(settings).values()):
+    kinds = {_kind(manifest) for manifest in declared if manifest["kind"] != "Secret"}
+    if any("TrainJob" in launched for launched in _trained(settings).values()):
         kinds.add(RUNTIMES)
     return {
         *grants("", "namespaces", ("get",), names=[SYSTEM]),
@@ -163,12 +157,12 @@ def _looked_at(settings: Settings, declared: Iterable[Manifest]) -> set[Grant]:
     }
 
 
-def _asked(settings: Settings) -> set[Grant]:
-    """The question whether operators' webhooks answer: a dry run of an object that an admission policy never stores."""
+def _probed(settings: Settings) -> set[Grant]:
+    """Return the rights to dry runs of the objects that test webhooks, which an admission policy never stores."""
     return {
         grant
-        for each in _probes(settings)
-        for grant in grants(*_kind(each), ("create", "patch"), each["metadata"].get("namespace", ""), [_name(each)])
+        for probe in _probes(settings)
+        for grant in grants(*_kind(probe), ("create", "patch"), probe["metadata"].get("namespace", ""), [_name(probe)])
     }
 
 
@@ -177,48 +171,48 @@ def _probes(settings: Settings) -> list[Manifest]:
     return [probes.BY_OPERATOR[name](settings.stack) for name in installs]
 
 
-def _declared(manifest: Manifest, where: str, *, goes: bool) -> set[Grant]:
-    """What it takes to declare one object of the platform, and if it goes with the stack, to take it away."""
+def _declared(manifest: Manifest, namespace: str, *, is_deleted: bool) -> set[Grant]:
+    """Return the rights to declare an object of the platform, and to delete it if a destroy does."""
     kind, name = _kind(manifest), [_name(manifest)]
-    # Of a namespace that has yet to be created no role could name what is in it.
+    # A namespace that does not exist yet contains no role.
     verbs = ("get", "patch") if manifest["kind"] == "Namespace" else DECLARE
-    result = grants(*kind, verbs, where, name)
-    if goes:
-        result |= deleted(*kind, where, name)
+    result = grants(*kind, verbs, namespace, name)
+    if is_deleted:
+        result |= deleted(*kind, namespace, name)
     match manifest["kind"]:
         case "CustomResourceDefinition":
-            # The provider changes one by a PUT.
-            result |= grants(*kind, ("update",), where, name)
+            # The provider updates definitions with PUT.
+            result |= grants(*kind, ("update",), namespace, name)
         case "ClusterQueue":
-            # Who else uses it is looked at before it goes.
+            # Its users are read before its deletion.
             result |= grants(_KUEUE, "localqueues", ("list",)) | grants(_KUEUE, "workloads", ("list",))
         case "Deployment":
-            result |= grants("apps", "replicasets", WATCH, where)
-            result |= grants("", "pods", WATCH, where) | grants("", "persistentvolumeclaims", WATCH, where)
-            result |= grants(*kind, WATCH, where)
+            result |= grants("apps", "replicasets", WATCH, namespace)
+            result |= grants("", "pods", WATCH, namespace) | grants("", "persistentvolumeclaims", WATCH, namespace)
+            result |= grants(*kind, WATCH, namespace)
         case "Service":
-            result |= grants(*kind, WATCH, where) | grants("", "endpoints", WATCH, where)
+            result |= grants(*kind, WATCH, namespace) | grants("", "endpoints", WATCH, namespace)
         case "Role" | "ClusterRole":
-            # Nobody may write rights that he has not, but for this.
-            result |= grants(*kind, ("escalate",), where, name)
+            # RBAC requires this verb to grant rights that the deployer does not have.
+            result |= grants(*kind, ("escalate",), namespace, name)
         case "RoleBinding" | "ClusterRoleBinding":
             bound = manifest["roleRef"]
-            result |= grants(API, f"{bound['kind'].lower()}s", ("bind",), where, [bound["name"]])
+            result |= grants(API, f"{bound['kind'].lower()}s", ("bind",), namespace, [bound["name"]])
     return result
 
 
 def _trained(settings: Settings) -> Mapping[str, set[str]]:
-    """By namespace, of volumes too: the kinds of its runs' objects."""
+    """Return the kinds of the runs' objects by namespace, including namespaces of volumes."""
     if "training" not in settings.environment.halves:
         return {}
-    result: dict[str, set[str]] = {each.namespace: set() for each in settings.storage.volumes}
+    result: dict[str, set[str]] = {volume.namespace: set() for volume in settings.storage.volumes}
     for _, run in settings.trained():
         result.setdefault(run.namespace, set()).add(launched_as(run))
     return result
 
 
 def _kind(manifest: Manifest) -> tuple[str, str]:
-    """API group and plural."""
+    """Return API group and plural."""
     return _listed(manifest["kind"], manifest["apiVersion"])
 
 
@@ -231,7 +225,7 @@ def _name(manifest: Manifest) -> str:
 
 
 def _prepared(namespace: Manifest) -> Manifest:
-    """A namespace as an administrator creates it: with everything but the mark that the stack declares it."""
+    """Return a namespace as an administrator creates it, without the label of the stack."""
     meta = namespace["metadata"]
     labels = {key: value for key, value in meta["labels"].items() if key != STACK}
     return {**namespace, "metadata": {**meta, "labels": {**labels, PREPARED: meta["labels"][STACK]}}}

@@ -1,7 +1,4 @@
-"""What becomes of runs and sweeps: which are launched, which wait, what is remembered, what stands against it.
-
-Reads nothing but the clock.
-"""
+"""The decision about runs and sweeps: launches, dependencies, records, refusals. Pure except for the clock."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,27 +21,23 @@ from trainstack.sweeps.launches import PlannedSweep
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decided:
-    """Runs and sweeps, as they are to be."""
-
+class RunDecision:
     runs: LaunchGroup
     sweeps: tuple[SweepDecision, ...]
     waiting: Mapping[str, tuple[str, ...]]
-    """Runs, by run id, and sweeps, by name, that are not launched yet, and the run ids they depend on."""
+    """The dependencies, as run ids, of runs (by run id) and sweeps (by name) that are not launched yet."""
     live: Mapping[str, str]
-    """The launches that are in the cluster, by name: their objects, as `<namespace>/<name>`."""
+    """The live objects of launches as `<namespace>/<name>`, by launch name."""
     config_map_versions: Mapping[Identity, str]
-    """The resource versions of the ConfigMaps of runs that are in the cluster, ledgers and claims among them."""
+    """The resource versions of the live ConfigMaps of runs, including ledgers and claims."""
     unlabelled: frozenset[Identity]
-    """The launches that are in the cluster without the labels of this stack."""
+    """The live launches without the labels of this stack."""
     refusals: tuple[str, ...]
-    """Why the change must not go on."""
     notes: tuple[str, ...]
-    """Warnings."""
 
     @cached_property
     def groups(self) -> tuple[LaunchGroup, ...]:
-        """What to declare: the runs, then each sweep that has a record."""
+        """The launches of the runs, then of each sweep that has a record."""
         stack = self.runs.stack
         return (
             self.runs,
@@ -66,23 +59,13 @@ class Decided:
 
     @property
     def all_launches(self) -> tuple[Ledger, ...]:
-        """The launches of runs and of trials."""
         return (*self.runs.launches, *(launch for sweep in self.sweeps for launch in sweep.launches))
 
 
-def runs_and_sweeps(declared: Declared, live: Runs) -> Decided:
-    """Decide.
-
-    Args:
-        declared: the environment.
-        live: what the cluster has of them.
-
-    Raises:
-        WorkloadError: a run cannot be launched as it is.
-
-    """
+def runs_and_sweeps(declared: Declared, live: Runs) -> RunDecision:
+    """Decide which runs and trials are launched. Raises WorkloadError if a run cannot be launched."""
     settings = declared.settings
-    # Without its half no run is declared: one that is active would be deleted.
+    # Without the training layer, no run is declared, and an active one would be deleted.
     trains = "training" in settings.environment.halves
     runs = declared.runs if trains else ()
     planned = declared.sweeps if trains else ()
@@ -91,19 +74,20 @@ def runs_and_sweeps(declared: Declared, live: Runs) -> Decided:
     stop, now = settings.workloads.stop, launches.utc_now()
     decision = launches.decide(
         [run.ledger for run in runs if run.launch.run_id not in held],
-        [each for each in live.live if each.sweep is None],
-        [each for each in live.ledgers if not each.sweep],
+        [launch for launch in live.live if launch.sweep is None],
+        [ledger for ledger in live.ledgers if not ledger.sweep],
         stop,
         now,
         [claim for claim in live.claims if not claim.ledger.sweep],
         _of_excluded_runs(settings, live.ledgers) if trains else (),
     )
     trials = _sweeps(planned, live, stop, now, held)
-    # Of a sweep what is known already waits for nothing.
-    held = {key: others for key, others in held.items() if key not in {each.name for each in trials if not each.held}}
-    known = {each.run_id for each in live.live} | sweeps.stoppable(live.live, live.files)
-    launched = [*decision.launches, *(launch for each in trials for launch in each.launches)]
-    return Decided(
+    # Dependencies do not hold a sweep that was launched before.
+    launched_before = {sweep.name for sweep in trials if not sweep.held}
+    held = {key: others for key, others in held.items() if key not in launched_before}
+    known = {launch.run_id for launch in live.live} | sweeps.stoppable(live.live, live.files)
+    launched = [*decision.launches, *(launch for sweep in trials for launch in sweep.launches)]
+    return RunDecision(
         runs=LaunchGroup(
             stack=settings.stack,
             files=tuple(_wrappers(settings.stack, launched, live.wrappers, declared.inputs.wrapper)),
@@ -112,19 +96,19 @@ def runs_and_sweeps(declared: Declared, live: Runs) -> Decided:
         ),
         sweeps=tuple(trials),
         waiting=held,
-        live={each.launch: f"{each.namespace}/{each.name}" for each in live.live},
+        live={launch.launch: f"{launch.namespace}/{launch.name}" for launch in live.live},
         config_map_versions={
             who: str(metadata["resourceVersion"]) for who, metadata in live.metadata.items() if who[0] == "ConfigMap"
         },
         unlabelled=frozenset((run.kind, run.namespace, run.name) for run in live.live if run.lost_labels),
         refusals=(
             *decision.refusals,
-            *(refusal for each in trials for refusal in each.refusals),
+            *(refusal for sweep in trials for refusal in sweep.refusals),
             *(launches.without_labels(launch, now) for launch in live.live if launch.lost_labels),
         ),
         notes=(
             *decision.notes,
-            *(note for each in trials for note in each.notes),
+            *(note for sweep in trials for note in sweep.notes),
             *launches.idle_stops(stop, known),
             *(dependencies.note(run, others, live.live, live.ledgers) for run, others in held.items()),
         ),
@@ -132,51 +116,51 @@ def runs_and_sweeps(declared: Declared, live: Runs) -> Decided:
 
 
 def _of_excluded_runs(settings: Settings, ledgers: Sequence[Ledger]) -> list[Ledger]:
-    """The ledgers of runs that `workloads.exclude` names, but for those in a namespace that the stack no longer has."""
+    """Return the ledgers of runs in `workloads.exclude` whose namespace the stack still has."""
     environment = settings.environment
-    namespaces = {one.name for one in environment.namespaces} | {*environment.existing.namespaces}
+    namespaces = {namespace.name for namespace in environment.namespaces} | {*environment.existing.namespaces}
     return [
         ledger
         for ledger in ledgers
         if ledger.workload in settings.workloads.exclude
         and not ledger.sweep
-        # Without the platform's half a stack does not name its namespaces.
+        # A stack without the platform does not declare its namespaces.
         and (ledger.namespace in namespaces or "platform" not in environment.halves)
     ]
 
 
 def _wrappers(stack: str, launched: Sequence[Ledger], live: Mapping[str, str], wrapper: str) -> list[Manifest]:
-    """The wrappers that launches mount: that of this checkout, and those of launches from before."""
+    """Return the wrappers that launches mount: this checkout's, and those of earlier launches."""
     sources = {**live, wrapper_reference(wrapper): wrapper}
-    mounted = {(each.namespace, wrapper_of(each.objects)) for each in launched}
-    there = sorted((namespace, name) for namespace, name in mounted if name in sources)
-    return [wrapper_config_map(namespace, stack, sources[name]) for namespace, name in there]
+    mounted = {(ledger.namespace, wrapper_of(ledger.objects)) for ledger in launched}
+    found = sorted((namespace, name) for namespace, name in mounted if name in sources)
+    return [wrapper_config_map(namespace, stack, sources[name]) for namespace, name in found]
 
 
 def _sweeps(
     planned: Sequence[PlannedSweep], live: Runs, stop: Sequence[str], now: datetime, held: Collection[str]
 ) -> list[SweepDecision]:
-    """What becomes of each sweep, also of those that are in the cluster alone."""
+    """Decide about each declared sweep, then about sweeps that only the cluster has."""
     launched: dict[str, list[LiveLaunch]] = {}
-    remembered: dict[str, list[Ledger]] = {}
-    for each in live.live:
-        if each.sweep is not None:
-            launched.setdefault(each.sweep.name, []).append(each)
-    for ledger in live.ledgers:
-        remembered.setdefault(ledger.sweep, []).append(ledger)
-    decided = []
+    for launch in live.live:
+        if launch.sweep is not None:
+            launched.setdefault(launch.sweep.name, []).append(launch)
+    decisions = []
     for sweep in planned:
         name = sweep.sweep.name
-        here, ledgers = launched.pop(name, []), remembered.get(name, [])
+        ledgers = [ledger for ledger in live.ledgers if ledger.sweep == name]
         claims = [claim for claim in live.claims if claim.ledger.sweep == name]
-        decision = sweeps.decide(sweep, here, ledgers, live.files, stop, now, held=name in held, claims=claims)
-        decided.append(decision)
-    return [*decided, *(sweeps.undeclared(name, here, stop, now) for name, here in sorted(launched.items()))]
+        decisions.append(
+            sweeps.decide(
+                sweep, launched.pop(name, []), ledgers, live.files, stop, now, held=name in held, claims=claims
+            )
+        )
+    return [*decisions, *(sweeps.undeclared(name, trials, stop, now) for name, trials in sorted(launched.items()))]
 
 
 def _dependencies(runs: Sequence[PlannedRun], planned: Sequence[PlannedSweep]) -> dict[str, tuple[str, ...]]:
-    """The run ids that each run, by run id, and each sweep, by name, depends on."""
+    """Return the run ids that runs (by run id) and sweeps (by name) depend on."""
     ids = {(run.workload.namespace, run.workload.name): run.launch.run_id for run in runs}
     trained = [(run.launch.run_id, run.workload) for run in runs]
     trained += [(sweep.sweep.name, sweep.sweep.run) for sweep in planned]
-    return {key: tuple(ids[each.namespace, name] for name in each.depends_on) for key, each in trained}
+    return {key: tuple(ids[workload.namespace, name] for name in workload.depends_on) for key, workload in trained}

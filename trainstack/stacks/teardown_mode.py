@@ -1,4 +1,4 @@
-"""How a command permits the program, once, to declare nothing, so that the engine deletes the stack."""
+"""One-time permissions for the program to declare no objects, so that the engine deletes the stack."""
 
 import os
 import re
@@ -10,53 +10,47 @@ from typing import Literal, get_args
 
 import pulumi
 
-ENDING = "TRAINSTACK_ENDS"
-"""The name of a one-time permission, 32 hexadecimal digits. `trainstack teardown` and `trainstack destroy` set it for
-their engine alone. An inherited variable permits nothing, and the program refuses to run with it."""
-Way = Literal["teardown", "destroy"]
+PERMISSION_VARIABLE = "TRAINSTACK_ENDS"
+"""The variable with the permission's name, 32 hexadecimal digits, which `trainstack teardown` and `trainstack destroy`
+set for their engine only. The program refuses to run with an inherited value."""
+Mode = Literal["teardown", "destroy"]
 _FOLDER = ".trainstack/endings"
 
 
-class EndingError(Exception):
+class TeardownModeError(Exception):
     """The environment variable names a permission that is not valid."""
 
 
 @contextmanager
-def permission(root: Path, stack: str, way: Way) -> Iterator[Mapping[str, str]]:
-    """Permit one run of the program to end a stack. Yields the variables for the engine that runs it.
-
-    Args:
-        root: the project's folder.
-        stack: the stack that ends.
-        way: how it ends.
-
-    """
+def permission(root: Path, stack: str, mode: Mode) -> Iterator[Mapping[str, str]]:
+    """Permit one run of the program at `root` to delete a stack. Yield the variables for its engine."""
     name = secrets.token_hex(16)
     file = root / _FOLDER / name
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(f"{way}:{stack}")
+    file.write_text(f"{mode}:{stack}")
     try:
-        yield {ENDING: name}
+        yield {PERMISSION_VARIABLE: name}
     finally:
         file.unlink(missing_ok=True)
 
 
-def ending(root: Path, stack: str) -> Way | None:
-    """The way in which a command ends this stack; None if the program declares it. The permission is used up.
+def teardown_mode(root: Path, stack: str) -> Mode | None:
+    """Return the mode in which a command deletes this stack, or None. A permission is valid once, and for no preview.
 
-    Raises EndingError if the variable is set and permits nothing: it was inherited. A preview ends no stack either.
+    Raises TeardownModeError if the variable is set without a valid permission.
     """
-    name = os.environ.get(ENDING)
+    name = os.environ.get(PERMISSION_VARIABLE)
     if not name:
         return None
     permitted = None if pulumi.runtime.is_dry_run() else _use_up(root, name)
-    for way in get_args(Way):
-        if permitted == f"{way}:{stack}":
-            return way  # type: ignore[no-any-return]
-    raise EndingError(
-        f"the environment variable {ENDING} is set, but no running `trainstack destroy` or `trainstack teardown` set "
-        f"it for this operation on {stack!r}. With it the program would declare nothing, and everything would be "
-        f"deleted. Nothing was changed. Run `unset {ENDING}`, then run the command again"
+    for mode in get_args(Mode):
+        if permitted == f"{mode}:{stack}":
+            return mode  # type: ignore[no-any-return]
+    raise TeardownModeError(
+        f"the environment variable {PERMISSION_VARIABLE} is set, but no running `trainstack destroy` or "
+        f"`trainstack teardown` set it for this operation on {stack!r}. With the variable, the program declares "
+        "nothing, so everything would be deleted. Nothing was changed. "
+        f"Run `unset {PERMISSION_VARIABLE}`, then run the command again"
     )
 
 
@@ -66,7 +60,7 @@ def _use_up(root: Path, name: str) -> str | None:
     file = root / _FOLDER / name
     try:
         text = file.read_text()
-        # Of two programs with one permission, one removes the file.
+        # Only one of two programs with the same permission can remove the file.
         file.unlink()
     except FileNotFoundError:
         return None

@@ -1,4 +1,4 @@
-"""A team's resources: volumes, runs and sweeps."""
+"""The training layer: volumes, runs and sweeps."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +16,6 @@ from trainstack.declared.launches import LaunchGroup
 
 @dataclass(frozen=True)
 class Training:
-    """The resources and outputs of volumes, runs and sweeps."""
-
     resources: tuple[pulumi.Resource, ...]
     outputs: Mapping[str, pulumi.Input[Any]]
 
@@ -33,8 +31,8 @@ def training(
     Args:
         claims: the volumes.
         groups: the launches of the runs, then those of each sweep.
-        after: the platform's resources, where this stack has them.
-        opts: the options of each component; they have the provider.
+        after: the platform's resources, if this stack has them.
+        opts: the options of all components, with the provider.
 
     """
 
@@ -45,7 +43,7 @@ def training(
     (first, launching), *rest = groups
     runs = Runs("runs", first, launching, following(volumes))
     sweeps = {
-        str(group.sweep): Sweep(f"sweep-{group.sweep}", group, launching, following(volumes, *runs.wrappers))
+        str(group.sweep): Sweep(f"sweep-{group.sweep}", group, following(volumes, *runs.wrappers), launching=launching)
         for group, launching in rest
     }
     return Training(

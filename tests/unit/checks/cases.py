@@ -81,63 +81,63 @@ CASES = {
     "queue-unknown": Case(
         make_settings(make_run(queue="reserch")),
         "workloads.runs[train].queue",
-        "no local queue of namespace research is reserch",
-        "did you mean research? (or declare it here)",
+        "local queue 'reserch' is not declared in namespace research",
+        "did you mean research? (or declare it under queues.localQueues)",
     ),
     "volume-unknown": Case(
         make_settings(make_run(volumes=(make_mount(), make_mount(volume="trainin", mount_path="/x")))),
         "workloads.runs[train].volumes[1].volume",
-        "no volume of namespace research is trainin",
+        "namespace research has no volume 'trainin'",
         "did you mean training? (or declare it under storage.volumes)",
     ),
     "storage-class-unknown": Case(
         make_settings(storage=make_storage(volumes=(make_volume(storage_class="share"),))),
         "storage.volumes[training].storageClass",
-        "no storage class is share",
-        "did you mean shared? (or declare it here)",
+        "storage class 'share' is not declared",
+        "did you mean shared? (or declare it under storage.classes)",
     ),
     "priority-unknown": Case(
         make_settings(make_run(priority="urgent")),
         "workloads.runs[train].priority",
-        "no priority class is urgent",
-        "valid here: normal (or declare it here)",
+        "priority class 'urgent' is not declared",
+        "valid names: normal (or declare it under queues.priorityClasses)",
     ),
     "cluster-queue-unknown": Case(
         make_settings(
             queues=make_queues(local_queues=(LocalQueue(name="q", namespace="research", cluster_queue="resarch"),))
         ),
         "queues.localQueues[q].clusterQueue",
-        "no cluster queue is resarch",
-        "did you mean research? (or declare it here)",
+        "cluster queue 'resarch' is not declared",
+        "did you mean research? (or declare it under queues.clusterQueues)",
     ),
     "flavor-unknown": Case(
         make_settings(queues=make_queues(flavors=(ResourceFlavor(name="gpu"),))),
         "queues.clusterQueues[research].resourceGroups[0].flavors[cpu].name",
-        "no flavor is cpu",
-        "did you mean gpu? (or declare it here)",
+        "flavor 'cpu' is not declared",
+        "did you mean gpu? (or declare it under queues.flavors)",
     ),
     "cohort-unknown": Case(
         make_settings(queues=make_queues(cohorts=())),
         "queues.clusterQueues[research].cohort",
-        "no cohort is local",
-        "declare it here",
+        "cohort 'local' is not declared",
+        "declare it under queues.cohorts",
     ),
     "cohort-cycle": Case(
         make_settings(queues=make_queues(cohorts=(Cohort(name="local", parent="local"),))),
         "queues.cohorts[local].parent",
-        "is its own ancestor: local -> local",
-        "leave out the parent of one of them",
+        "cohort local is its own ancestor: local -> local",
+        "remove the parent of one cohort",
     ),
     "namespace-unknown": Case(
         make_settings(storage=make_storage(volumes=(make_volume(), make_volume(name="v", namespace="reserch")))),
         "storage.volumes[v].namespace",
-        "no namespace is reserch",
-        "did you mean research? (or declare it here)",
+        "namespace 'reserch' is not declared",
+        "did you mean research? (or declare it under environment.namespaces)",
     ),
     "dependency-unknown": Case(
         make_settings(make_run(), make_run(name="second", depends_on=("trian",))),
         "workloads.runs[second].dependsOn[0]",
-        "no other run of namespace research is trian",
+        "namespace research has no other run 'trian'",
         "did you mean train? (or declare it under workloads.runs)",
     ),
     "dependency-cycle": Case(
@@ -145,8 +145,8 @@ CASES = {
             make_run(depends_on=("second",)), make_run(name="second", depends_on=("train",)), make_run(name="third")
         ),
         "workloads.runs[train].dependsOn",
-        "depends on itself, by way of second",
-        "take one of them out",
+        "run train depends on itself through second",
+        "remove one dependency",
     ),
     "dependency-endless": Case(
         make_settings(
@@ -154,13 +154,13 @@ CASES = {
             make_run(depends_on=("stage",)),
         ),
         "workloads.runs[train].dependsOn[0]",
-        "Pod stage never succeeds: it is restarted whenever it has ended (restartPolicy Always)",
-        "set restartPolicy to Never or OnFailure on stage, or take it out",
+        "Pod stage never succeeds: its restartPolicy is Always",
+        "set the Pod's `restartPolicy` to `Never` or `OnFailure`, or remove the dependency",
     ),
     "covered-resources": Case(
         quotas(("memory", "1Gi"), ("cpu", "1")),
         "queues.clusterQueues[research].resourceGroups[0].flavors[cpu].resources",
-        "lists memory, cpu where coveredResources says cpu, memory",
+        "lists memory, cpu, but coveredResources is cpu, memory",
         "list the same resources in the same order",
     ),
     "group-overlap": Case(
@@ -178,25 +178,25 @@ CASES = {
             )
         ),
         "queues.clusterQueues[research].resourceGroups[1]",
-        "the resource cpu is in resourceGroups[0] already",
-        "keep each resource in one group, once",
+        "resource cpu is already listed in resourceGroups[0]",
+        "list each resource and flavor once, in one group",
     ),
     "limit-without-cohort": Case(
         ALONE,
         "queues.clusterQueues[research].resourceGroups[0].flavors[cpu].resources[cpu].borrowingLimit",
-        "the queue is in no cohort",
-        "name a cohort, or leave borrowingLimit out",
+        "cluster queue research has a borrowingLimit, but no cohort",
+        "name a cohort, or remove the limit",
     ),
     "lending-over-nominal": Case(
         quotas(("cpu", "1"), ("memory", "3Gi"), lending_limit="2"),
         "queues.clusterQueues[research].resourceGroups[0].flavors[cpu].resources[cpu].lendingLimit",
-        "is more than the nominal quota (2 of 1)",
-        "lend at most 1",
+        "lendingLimit 2 exceeds nominalQuota 1",
+        "lend at most the nominal quota",
     ),
     "queue-closed": Case(
         make_settings(queues=make_queues(cluster_queues=(make_cluster_queue(namespaces=("default",)),))),
         "queues.localQueues[research].clusterQueue",
-        "cluster queue research is not open to namespace research (it is to default)",
+        "cluster queue research is not open to namespace research (only to default)",
         "add research to the namespaces of research",
     ),
     "resource-uncovered": Case(
@@ -221,13 +221,13 @@ CASES = {
             ),
         ),
         "workloads.runs[train].kind",
-        "Kueue does not manage a PyTorchJob: it would start at once, past every quota",
+        "Kueue does not manage kind PyTorchJob: the run would start at once, outside every quota",
         "add kubeflow.org/pytorchjob to operators.kueue.configuration.frameworks",
     ),
     "queue-missing": Case(
         make_settings(make_run(queue=None), operators=Operators(kueue=make_kueue(manage_jobs_without_queue_name=True))),
         "workloads.runs[train]",
-        "names no queue, and manageJobsWithoutQueueName holds it for ever",
+        "the run has no queue, and manageJobsWithoutQueueName suspends it forever",
         "add `queue:`",
     ),
     "scheme-missing": Case(
@@ -235,14 +235,14 @@ CASES = {
             make_distributed(), operators=Operators(training_operator=make_training_operator(schemes=("tfjob",)))
         ),
         "workloads.runs[train].kind",
-        "the training operator is installed without pytorchjob: the cluster has no PyTorchJob",
+        "the training operator is installed without pytorchjob: the cluster does not serve PyTorchJob",
         "add pytorchjob to operators.trainingOperator.schemes",
     ),
     "jobset-missing": Case(
         make_settings(operators=Operators(trainer=Install(manifest=make_manifest()))),
         "operators.trainer",
-        "Trainer makes JobSets of TrainJobs, and JobSet is not installed",
-        "add `jobset: {}` to operators",
+        "Trainer requires JobSet, which is not installed",
+        "add `jobset: {}` to `operators`",
     ),
     "trainjob-misfit": Case(
         make_settings(
@@ -260,7 +260,7 @@ CASES = {
             )
         ),
         "operators.trainingOperator.manifest.path",
-        "there is no file x.yaml",
+        "file x.yaml does not exist",
         "run `make tools`",
     ),
     "manifest-mismatch": Case(
@@ -270,37 +270,37 @@ CASES = {
             )
         ),
         "operators.trainingOperator.manifest.sha256",
-        f"LICENSE has the sha256 {sha256((ROOT / 'LICENSE').read_bytes()).hexdigest()}, not {'0' * 64}",
-        "run `make tools`, or pin the new bytes if they are meant",
+        f"LICENSE has sha256 {sha256((ROOT / 'LICENSE').read_bytes()).hexdigest()}, not {'0' * 64}",
+        "run `make tools`, or pin the new digest if the change is intended",
     ),
     "volume-one-pod": Case(
         make_settings(
             make_distributed(), storage=make_storage(volumes=(make_volume(access_modes=("ReadWriteOncePod",)),))
         ),
         "workloads.runs[train].volumes[0].volume",
-        "3 pods mount volume training, which takes one (ReadWriteOncePod)",
-        "give the volume ReadWriteMany, or mount it in one role of one pod",
+        "3 pods mount volume training, but only one can (ReadWriteOncePod)",
+        "give the volume `ReadWriteMany`, or mount it in one role with one pod",
     ),
     "volume-one-node": Case(
         make_settings(
             make_distributed(), storage=make_storage(volumes=(make_volume(access_modes=("ReadWriteOnce",)),))
         ),
         "workloads.runs[train].volumes[0].volume",
-        "3 pods mount volume training, which serves one node (ReadWriteOnce)",
-        "give the volume ReadWriteMany, or see that the pods fit on one node",
+        "3 pods mount volume training, which only one node can mount (ReadWriteOnce)",
+        "give the volume `ReadWriteMany`, or make sure that the pods fit on one node",
         "warning",
     ),
     "mount-duplicate": Case(
         make_settings(make_run(volumes=(make_mount(), make_mount(mount_path="/mnt/training/")))),
         "workloads.runs[train].volumes",
-        "/mnt/training is a mount path 2 times",
-        "give each volume, and the code, its own path; some are the stack's own",
+        "/mnt/training is the mount path of 2 volumes",
+        "give each volume, and the code, its own path; Trainstack reserves some paths",
     ),
     "record-unmounted": Case(
         make_settings(make_run(volumes=(make_mount(read_only=True),))),
         "workloads.runs[train].record.volume",
-        "the volume training is mounted to read only, so the run cannot be recorded",
-        "leave readOnly out of its mount",
+        "volume training is mounted read-only, so the run cannot be recorded",
+        "remove readOnly from its mount",
     ),
     "data-unmounted": Case(
         make_settings(
@@ -310,7 +310,7 @@ CASES = {
             )
         ),
         "workloads.runs[train].data.volume",
-        "the volume training with the data is not mounted by Worker",
+        "Worker does not mount volume training, which holds the data",
         "add training to the volumes, with a mountPath",
         "warning",
     ),
@@ -324,20 +324,20 @@ CASES = {
     "name-duplicate": Case(
         make_settings(storage=make_storage(volumes=(make_volume(), make_volume(size="1Gi")))),
         "storage.volumes",
-        "research/training is there 2 times",
-        "rename or drop all but one",
+        "research/training is listed 2 times",
+        "rename or remove all but one",
     ),
     "data-missing": Case(
         make_settings(make_run(data=Data(manifest="nowhere.json", volume="training", path="data"))),
         "workloads.runs[train].data.manifest",
-        "there is no file nowhere.json",
-        "prepare the data and commit the manifest.json of the prepared folder there",
+        "file nowhere.json does not exist",
+        "prepare the data, and commit its `manifest.json` under that name",
     ),
     "dockerfile-missing": Case(
         make_settings(make_run(image=Image(build="settings"))),
         "workloads.runs[train].image.build",
-        "there is no settings/Dockerfile",
-        "write it, or name an image that exists with `image: {name: …}`",
+        "file settings/Dockerfile does not exist",
+        "write it, or name an existing image with `image: {name: …}`",
     ),
     "image-unpinned": Case(
         make_settings(
@@ -347,19 +347,19 @@ CASES = {
             pins={"busybox:1.35": f"sha256:{'1' * 64}"},
         ),
         "workloads.runs[train].image.name",
-        "the image python:3.11 has no digest, and none in pins/test.yaml",
+        "image python:3.11 has no digest, and pins/test.yaml does not pin it",
         "run `trainstack pin -s test`",
     ),
     "sweep-stale": Case(
         make_settings(sweeps=make_sweeps(space=make_space(seed=1))),
         "sweeps.sweeps[search]",
-        "sweeps/search/hyperparams.yml is not of the space.yaml beside it, which was edited since",
+        "sweeps/search/hyperparams.yml does not match space.yaml, which was edited since",
         "run `trainstack sweep expand search`",
     ),
     "sweep-name-taken": Case(
         make_settings(make_run(name="search"), sweeps=make_sweeps()),
         "sweeps.sweeps[search].name",
-        "a run is called search too",
+        "a run also has the name search",
         "rename the run, or the sweep's folder",
     ),
     "sweep-too-large": Case(
@@ -387,8 +387,8 @@ CASES = {
             ),
         ),
         "sweeps.sweeps[search].maxGpuHours",
-        "4 sets of 2 GPUs for at most 1800 s each, 2 times where it fails, cost up to 8.0 GPU hours, and 3 are allowed",
-        "lower run.activeDeadlineSeconds, take sets out, or raise the limit",
+        "4 sets of 2 GPUs for up to 1800 s and 2 attempts cost up to 8.0 GPU hours; the limit is 3",
+        "lower `run.activeDeadlineSeconds`, remove sets, or raise the limit",
     ),
     "tenant-cluster-scoped": Case(
         make_settings(
@@ -398,7 +398,7 @@ CASES = {
             operators=Operators(),
         ),
         "environment.namespaces",
-        "is cluster-wide, and a tenant's stack is not (research)",
-        "leave it to the platform's owner; what defaults.yaml brings is taken away with null",
+        "a tenant's stack cannot declare cluster-scoped objects (research)",
+        "leave them to the platform's owner, and remove what defaults.yaml declares with null",
     ),
 }

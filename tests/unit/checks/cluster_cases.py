@@ -121,7 +121,7 @@ class Case:
     severity: str = "error"
 
 
-OWN = "it is declared here: trainstack up -s test"
+OWN = "run `trainstack up -s test`, which creates it"
 RUN = "workloads.runs[train]"
 CASES: dict[str, list[Case]] = {
     "server-version": [
@@ -129,8 +129,8 @@ CASES: dict[str, list[Case]] = {
             make_settings(make_run()),
             make_live(version="v1.28.9+k3s1"),
             "operators.kueue",
-            "the cluster is Kubernetes v1.28.9+k3s1; Kueue v0.15 needs v1.29 or newer",
-            "upgrade the cluster, or use another",
+            "the cluster runs Kubernetes v1.28.9+k3s1, but Kueue v0.15 requires v1.29 or later",
+            "upgrade the cluster, or use another one",
         )
     ],
     "kind-missing": [
@@ -138,16 +138,14 @@ CASES: dict[str, list[Case]] = {
             make_settings(make_distributed(), operators=Operators()),
             make_live(unserved=frozenset({"PyTorchJob"})),
             f"{RUN}.kind",
-            "the cluster does not have the kind PyTorchJob (pytorchjobs.kubeflow.org, in the version that is used "
-            "here)",
+            "the cluster does not serve kind PyTorchJob (pytorchjobs.kubeflow.org) in the required version",
             "have the training operator installed, or declare operators.trainingOperator",
         ),
         Case(
             make_settings(make_run()),
             make_live(unserved=frozenset({"LocalQueue"})),
             f"{RUN}.queue",
-            "the cluster does not have the kind LocalQueue (localqueues.kueue.x-k8s.io, in the version that is used "
-            "here) yet",
+            "the cluster does not serve kind LocalQueue (localqueues.kueue.x-k8s.io) in the required version yet",
             OWN,
             "warning",
         ),
@@ -157,15 +155,15 @@ CASES: dict[str, list[Case]] = {
             make_settings(make_run(), operators=Operators()),
             make_live(operators=operators(kueue=None)),
             f"{RUN}.queue",
-            "no Deployment or pod of Kueue is found, although the cluster serves LocalQueue",
-            "see whether it runs in another form: kubectl get pods -A; only if it does not, have it installed, or "
+            "no Deployment or pod of Kueue was found, although the cluster serves LocalQueue",
+            "check whether it runs in another form: kubectl get pods -A; only if it does not, have it installed, or "
             "declare operators.kueue",
         ),
         Case(
             make_settings(make_run()),
             make_live(operators=operators(kueue=None)),
             "operators.kueue",
-            "no Deployment or pod of Kueue is found yet",
+            "no Deployment or pod of Kueue was found yet",
             OWN,
             "warning",
         ),
@@ -174,14 +172,14 @@ CASES: dict[str, list[Case]] = {
             make_live(operators=operators(training_operator=replace(TRAINING, ready=False, problems=("it crashes",)))),
             "operators.trainingOperator",
             "the training operator, Deployment kubeflow/training-operator, has no ready pod: it crashes",
-            "see why: kubectl logs -n kubeflow deployment/training-operator",
+            "read its logs: kubectl logs -n kubeflow deployment/training-operator",
         ),
         Case(
             make_settings(make_distributed(), operators=Operators()),
             make_live(operators=operators(training_operator=replace(CHARM, ready=False, problems=("it crashes",)))),
             f"{RUN}.kind",
             "the training operator, Pod kubeflow/training-operator-0, is not ready: it crashes",
-            "see why: kubectl logs -n kubeflow pod/training-operator-0 --all-containers",
+            "read its logs: kubectl logs -n kubeflow pod/training-operator-0 --all-containers",
         ),
     ],
     "operator-duplicate": [
@@ -189,8 +187,8 @@ CASES: dict[str, list[Case]] = {
             make_settings(make_run()),
             make_live(operators=operators(training_operator=CHARM)),
             "operators.trainingOperator",
-            "the training operator runs already, as Pod kubeflow/training-operator-0, which is no pod of a Deployment: "
-            "`up` would install a second one",
+            "the training operator already runs as Pod kubeflow/training-operator-0, outside a Deployment: `up` "
+            "would install a second one",
             "remove operators.trainingOperator from the settings, and use the one that runs",
         ),
     ],
@@ -200,7 +198,7 @@ CASES: dict[str, list[Case]] = {
             make_live(operators=operators(kueue=replace(KUEUE, image="registry.k8s.io/kueue/kueue:v0.14.4@sha256:ab"))),
             f"{RUN}.queue",
             "Kueue v0.14.4 does not serve kueue.x-k8s.io/v1beta2",
-            "take Kueue v0.15.0 or later",
+            "use Kueue v0.15.0 or later",
         ),
     ],
     "operator-version": [
@@ -208,24 +206,24 @@ CASES: dict[str, list[Case]] = {
             make_settings(make_run()),
             make_live(operators=operators(kueue=replace(KUEUE, image="registry.k8s.io/kueue/kueue:v0.15.1"))),
             "operators.kueue",
-            f"Kueue runs as registry.k8s.io/kueue/kueue:v0.15.1, and {KUEUE.image} is pinned",
-            "trainstack up -s test changes it; or pin what runs",
+            f"Kueue runs image registry.k8s.io/kueue/kueue:v0.15.1, but {KUEUE.image} is pinned",
+            "run `trainstack up -s test` to replace it, or pin the image that runs",
             "warning",
         ),
         Case(
             make_settings(make_run()),
             make_live(operators=operators(kueue=replace(KUEUE, image="registry.k8s.io/kueue/kueue:v0.16.0"))),
             "operators.kueue",
-            f"Kueue v0.16.0 runs, and the older v0.15.2 is declared: {WHY}",
-            "declare operators.kueue.manifest of v0.16.0 or a later release",
+            f"Kueue v0.16.0 runs, but the older v0.15.2 is declared: {WHY}",
+            "set operators.kueue.manifest to v0.16.0 or a later release",
         ),
         Case(
             make_settings(make_run()),
             # Its image's tag tells a commit.
             make_live(operators=operators(training_operator=replace(TRAINING, release="v1.9.3"))),
             "operators.trainingOperator",
-            f"the training operator v1.9.3 runs, and the older v1.2.3 is declared: {WHY}",
-            "declare operators.trainingOperator.manifest of v1.9.3 or a later release",
+            f"the training operator v1.9.3 runs, but the older v1.2.3 is declared: {WHY}",
+            "set operators.trainingOperator.manifest to v1.9.3 or a later release",
         ),
     ],
     "webhook-silent": [
@@ -233,8 +231,8 @@ CASES: dict[str, list[Case]] = {
             make_settings(make_run()),
             refused(500, "failed calling webhook mjob.kb.io"),
             RUN,
-            "a dry run of a Job was not answered: failed calling webhook mjob.kb.io",
-            "see the controller that the message names: kubectl get pods -A",
+            "a dry run of a Job failed: failed calling webhook mjob.kb.io",
+            "check the controller's pods: `kubectl get pods -A`",
         )
     ],
     "launch-refused": [
@@ -243,14 +241,14 @@ CASES: dict[str, list[Case]] = {
             refused(403, 'jobs.batch is forbidden: User "x" cannot create resource "jobs" in API group "batch"'),
             RUN,
             "these credentials may not create a Job in namespace research",
-            "who administers the namespace can grant it",
+            "ask the administrator of the namespace for the right",
         ),
         Case(
             make_settings(make_run()),
             refused(422, "ValidatingAdmissionPolicy 'queue' denied request: no queue"),
             RUN,
             "the cluster refuses its Job: ValidatingAdmissionPolicy 'queue' denied request: no queue",
-            "correct what the message names, or ask the cluster's owner about that rule",
+            "correct what the message names, or ask the cluster's owner",
         ),
     ],
     "image-missing": [
@@ -258,15 +256,15 @@ CASES: dict[str, list[Case]] = {
             make_settings(make_run()),
             make_live(unserved_images=(make_unserved(missing=True),)),
             f"{RUN}.image",
-            "r.example.org/train:1 is not in its registry",
+            "the registry does not have r.example.org/train:1",
             "run `trainstack image push train -s test`",
         ),
         Case(
             make_settings(make_run()),
             make_live(unserved_images=(make_unserved(missing=False, reason="r.example.org does not answer"),)),
             f"{RUN}.image",
-            "whether the registry has r.example.org/train:1 is not known: r.example.org does not answer",
-            "`trainstack image push train -s test` pushes it",
+            "whether the registry has r.example.org/train:1 is unknown: r.example.org does not answer",
+            "push it with `trainstack image push train -s test`",
             "unknown",
         ),
     ],
@@ -275,8 +273,8 @@ CASES: dict[str, list[Case]] = {
             make_settings(storage=make_storage(volumes=(make_volume(),)), environment=Environment()),
             make_live({"Namespace": (named("default"),)}),
             "storage.volumes[training].namespace",
-            "there is no namespace research",
-            "have it made, or declare it under environment.namespaces",
+            "the cluster does not have namespace 'research'",
+            "have it created, or declare it under environment.namespaces",
         )
     ],
     "storage-class-unknown": [
@@ -284,14 +282,14 @@ CASES: dict[str, list[Case]] = {
             make_settings(storage=make_storage(classes=(), volumes=(make_volume(storage_class="share"),))),
             make_live(),
             "storage.volumes[training].storageClass",
-            "the cluster has no storage class share",
-            "did you mean shared? (or have it made)",
+            "the cluster does not have StorageClass 'share'",
+            "did you mean shared? (or ask the cluster's owner to create it)",
         ),
         Case(
             make_settings(),
             make_live({"StorageClass": ()}),
             "storage.volumes[training].storageClass",
-            "the cluster has no storage class shared yet",
+            "the cluster does not have StorageClass 'shared' yet",
             OWN,
             "warning",
         ),
@@ -301,8 +299,8 @@ CASES: dict[str, list[Case]] = {
             make_settings(),
             make_live({"StorageClass": (make_class(volumeBindingMode="Immediate"),)}),
             "storage.classes[shared].volumeBindingMode",
-            "class shared has volumeBindingMode Immediate, and WaitForFirstConsumer is declared",
-            "a class cannot be edited there: give the declared one another name, or say what is",
+            "class shared has volumeBindingMode Immediate, but WaitForFirstConsumer is declared",
+            "rename the declared class, or copy the live values",
         )
     ],
     "volume-access-mode": [
@@ -310,8 +308,8 @@ CASES: dict[str, list[Case]] = {
             make_settings(storage=make_storage(classes=())),
             make_live({"StorageClass": (make_class(provisioner="rook-ceph.rbd.csi.ceph.com"),)}),
             "storage.volumes[training].accessModes",
-            "class shared (rook-ceph.rbd.csi.ceph.com) gives no ReadWriteMany volumes with a file system",
-            "take a class of shared storage (NFS, CephFS, …), or ReadWriteOnce",
+            "class shared (rook-ceph.rbd.csi.ceph.com) does not support ReadWriteMany file systems",
+            "use a class of shared storage (NFS, CephFS, …), or `ReadWriteOnce`",
         )
     ],
     "queue-unknown": [
@@ -319,8 +317,8 @@ CASES: dict[str, list[Case]] = {
             make_settings(make_run(queue="reserch"), **ELSEWHERE),
             make_live(),
             f"{RUN}.queue",
-            "namespace research has no local queue reserch",
-            "did you mean research? (or have it made)",
+            "namespace research does not have LocalQueue 'reserch'",
+            "did you mean research? (or ask the cluster's owner to create it)",
         )
     ],
     "queue-inactive": [
@@ -329,14 +327,14 @@ CASES: dict[str, list[Case]] = {
             make_live({"ClusterQueue": (make_cluster_queue("FlavorNotFound"),)}),
             f"{RUN}.queue",
             "cluster queue research lists a flavor that does not exist: ask its owner to declare or remove it",
-            "its owner can mend that; a run waits in it until then",
+            "ask the owner of the queue to correct it; until then the run waits",
         ),
         Case(
             make_settings(make_run()),
             make_live({"LocalQueue research": (make_local_queue("Stopped"),)}),
             f"{RUN}.queue",
             "queue research is stopped (stopPolicy): ask its owner to resume it",
-            "its owner can mend that; a run waits in it until then",
+            "ask the owner of the queue to correct it; until then the run waits",
             "warning",
         ),
     ],
@@ -345,8 +343,8 @@ CASES: dict[str, list[Case]] = {
             make_settings(make_run(priority="norml"), **ELSEWHERE),
             make_live(),
             f"{RUN}.priority",
-            "the cluster has no WorkloadPriorityClass norml",
-            "did you mean normal? (or have it made)",
+            "the cluster does not have WorkloadPriorityClass 'norml'",
+            "did you mean normal? (or ask the cluster's owner to create it)",
         )
     ],
     "flavor-nodes": [
@@ -354,8 +352,8 @@ CASES: dict[str, list[Case]] = {
             make_settings(make_run()),
             make_live({"ResourceFlavor": (named("cpu", spec={"nodeLabels": {"pool": "a"}}),)}),
             f"{RUN}.queue",
-            "no node bears the labels of flavor cpu (pool=a), which it would be given",
-            "label the nodes, or correct the flavor's nodeLabels",
+            "the run would be assigned flavor cpu, but no node has its labels (pool=a)",
+            "label the nodes, or correct the flavor's `nodeLabels`",
         )
     ],
     "node-resources": [
@@ -364,7 +362,7 @@ CASES: dict[str, list[Case]] = {
             make_live(),
             f"{RUN}.resources",
             "a pod asks for 1 nvidia.com/gpu; a node has 0 at most",
-            "ask for less in a pod, or use nodes that have it",
+            "request less in each pod, or use larger nodes",
         ),
         Case(
             make_settings(make_run(node_selector={"nvidia.com/gpu.product": "A100"})),
@@ -379,7 +377,7 @@ CASES: dict[str, list[Case]] = {
             make_live({"Node": (make_node(cpu="4"), make_node("other", memory="16Gi"))}),
             f"{RUN}.resources",
             "no node has at once what a pod asks for (cpu=3, memory=9Gi)",
-            "ask for less in a pod, or use nodes that have it",
+            "request less in each pod, or use larger nodes",
         ),
     ],
 }

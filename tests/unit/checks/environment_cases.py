@@ -94,16 +94,16 @@ MORE: dict[str, list[Case]] = {
         Case(
             make_settings(cluster=Cluster(loader=Loader(queue="reserch"))),
             "cluster.loader.queue",
-            "no local queue of namespace research is reserch",
-            "did you mean research? (or declare it here)",
+            "local queue 'reserch' is not declared in namespace research",
+            "did you mean research? (or declare it under queues.localQueues)",
         )
     ],
     "namespace-unknown": [
         Case(
             make_settings(secrets=Secrets(secrets=(make_secret(namespace="reserch"),))),
             "secrets.secrets[git].namespace",
-            "no namespace is reserch",
-            "did you mean research? (or declare it here)",
+            "namespace 'reserch' is not declared",
+            "did you mean research? (or declare it under environment.namespaces)",
         ),
         Case(
             make_settings(
@@ -111,8 +111,8 @@ MORE: dict[str, list[Case]] = {
                 environment=Environment(namespaces=(Namespace(name="research"), Namespace(name="speech"))),
             ),
             f"{POOL}.namespaces",
-            "the queue is open to namespace speach, which is not declared",
-            "did you mean speech? (or declare it here)",
+            "cluster queue research is open to namespace 'speach', which is not declared",
+            "did you mean speech? (or declare it under environment.namespaces)",
             "warning",
         ),
     ],
@@ -121,7 +121,7 @@ MORE: dict[str, list[Case]] = {
             make_settings(make_run(annotations={"kueue.x-k8s.io/podset-required-topology": "rack"})),
             "workloads.runs[train]",
             "the pod asks for a topology, and flavor cpu has none",
-            "name a queue whose flavors have a topology where the pods ask for one, and else one whose have none",
+            "use a queue whose flavors have a topology if and only if the pods request one",
         ),
     ],
     "loader-shut-out": [
@@ -139,8 +139,9 @@ MORE: dict[str, list[Case]] = {
                 cluster=Cluster(loader=Loader(resources=Resources(requests={"cpu": "1"}))),
             ),
             "workloads.runs[train]",
-            "the loader of its data may wait in queue research until it ends, which waits for that data",
-            "let cluster.loader.resources request 0, or let cluster.loader.queue be one with quota for loaders alone",
+            "the loader of its data may wait in queue research behind the run itself, which waits for that data",
+            "let `cluster.loader.resources` request 0, give the loader its own queue (`cluster.loader.queue`), limit "
+            "`parallelism`, or depend on a `DataLoader`",
         )
     ],
     "mount-duplicate": [
@@ -150,8 +151,8 @@ MORE: dict[str, list[Case]] = {
                 storage=make_storage(volumes=(make_volume(), make_volume(name="other"))),
             ),
             "workloads.runs[train].volumes",
-            f"{path} is a mount path 2 times",
-            "give each volume, and the code, its own path; some are the stack's own",
+            f"{path} is the mount path of 2 volumes",
+            "give each volume, and the code, its own path; Trainstack reserves some paths",
         )
         for path, changes in ((WRAPPER_FOLDER, {}), (SHARED_MEMORY_FOLDER, {"shared_memory": "1Gi"}))
     ],
@@ -159,7 +160,7 @@ MORE: dict[str, list[Case]] = {
         Case(
             make_settings(cluster=Cluster(registry="registry.example.org")),
             "environment.pinned",
-            "images of registry.example.org are known by their tags, and a tag may name another image tomorrow",
+            "images of registry.example.org are identified by tags, which may be moved to other images",
             "set it to true and run `trainstack pin -s test`",
             "warning",
         )
@@ -168,16 +169,16 @@ MORE: dict[str, list[Case]] = {
         Case(
             make_settings(make_run(security="baseline")),
             "workloads.runs[train].security",
-            "namespace research enforces Pod Security restricted, and refuses pods of baseline",
-            "leave security out, or give the namespace the label pod-security.kubernetes.io/enforce: baseline",
+            "namespace research enforces Pod Security restricted and refuses baseline pods",
+            "remove security, or set the namespace's label pod-security.kubernetes.io/enforce: baseline",
         )
     ],
     "egress-missing": [
         Case(
             make_settings(make_run(code=Code(git="https://git.example.org/mnist", revision="1" * 40, mount_path="/c"))),
             "workloads.runs[train].code",
-            "its pods fetch from https://git.example.org/mnist, and namespace research lets them connect to nothing",
-            "name the server's addresses under environment.namespaces[research].network.egress",
+            "its pods fetch code from https://git.example.org/mnist, but namespace research allows no egress",
+            "list the server's addresses under environment.namespaces[research].network.egress",
             "warning",
         )
     ],
@@ -185,13 +186,13 @@ MORE: dict[str, list[Case]] = {
         Case(
             frameworks("batch/job", "batch/jobs"),
             "operators.kueue.configuration.frameworks[1]",
-            "batch/jobs is no framework of Kueue, whose controller would not start",
+            "unknown Kueue framework 'batch/jobs'; the Kueue controller would fail to start",
             "did you mean batch/job?",
         ),
         Case(
             frameworks("pod", "batch/job", "pod"),
             "operators.kueue.configuration.frameworks[2]",
-            "pod is listed twice, and Kueue's controller would not start",
+            "framework pod is listed twice; the Kueue controller would fail to start",
             "list it once",
         ),
     ],
@@ -200,27 +201,27 @@ MORE: dict[str, list[Case]] = {
             released(kueue="v0.14.4"),
             "operators.kueue.manifest.version",
             "Kueue v0.14.4 does not serve kueue.x-k8s.io/v1beta2",
-            "take Kueue v0.15.0 or later",
+            "use Kueue v0.15.0 or later",
         ),
         Case(
             released(TRAINJOB, kueue="v0.15.2", trainer="v2.2.0", jobset="v0.10.1"),
             "operators.trainer.manifest.version",
-            "Kueue v0.15.2 places TrainJobs by podTemplateOverrides, and Trainer v2.2.0 knows runtimePatches: a queued "
-            "TrainJob would never start",
-            "take Trainer v2.1 with Kueue v0.15 or v0.16, or Trainer v2.2 or later with Kueue v0.17 or later",
+            "Kueue v0.15.2 places TrainJobs with podTemplateOverrides, but Trainer v2.2.0 reads runtimePatches: a "
+            "queued TrainJob would never start",
+            "use Trainer v2.1 with Kueue v0.15 or v0.16, or Trainer v2.2 or later with Kueue v0.17 or later",
         ),
         Case(
             released(TRAINJOB, kueue="v0.17.3", trainer="v2.1.0", jobset="v0.10.1"),
             "operators.trainer.manifest.version",
-            "Kueue v0.17.3 places TrainJobs by runtimePatches, and Trainer v2.1.0 knows podTemplateOverrides: a queued "
-            "TrainJob would never start",
-            "take Trainer v2.1 with Kueue v0.15 or v0.16, or Trainer v2.2 or later with Kueue v0.17 or later",
+            "Kueue v0.17.3 places TrainJobs with runtimePatches, but Trainer v2.1.0 reads podTemplateOverrides: a "
+            "queued TrainJob would never start",
+            "use Trainer v2.1 with Kueue v0.15 or v0.16, or Trainer v2.2 or later with Kueue v0.17 or later",
         ),
         Case(
             released(TRAINJOB, kueue="v0.15.0", trainer="v2.1.0", jobset="v0.10.1"),
             "operators.kueue.manifest.version",
-            "Kueue v0.15.0 does not count the nodes of a TrainJob right: its quota is not kept",
-            "take Kueue v0.15.1 or later",
+            "Kueue v0.15.0 miscounts the nodes of a TrainJob: its quota is not enforced",
+            "use Kueue v0.15.1 or later",
             "warning",
         ),
         Case(
@@ -228,15 +229,15 @@ MORE: dict[str, list[Case]] = {
                 update={"sweeps": make_sweeps(run=TRAINJOB.model_copy(update={"name": "search"}))}
             ),
             "operators.trainer.manifest.version",
-            "Kueue v0.15.2 places TrainJobs by podTemplateOverrides, and Trainer v2.2.0 knows runtimePatches: a queued "
-            "TrainJob would never start",
-            "take Trainer v2.1 with Kueue v0.15 or v0.16, or Trainer v2.2 or later with Kueue v0.17 or later",
+            "Kueue v0.15.2 places TrainJobs with podTemplateOverrides, but Trainer v2.2.0 reads runtimePatches: a "
+            "queued TrainJob would never start",
+            "use Trainer v2.1 with Kueue v0.15 or v0.16, or Trainer v2.2 or later with Kueue v0.17 or later",
         ),
         Case(
             released(JOBSET, kueue="v0.15.2", jobset="v0.7.2"),
             "operators.jobset.manifest.version",
-            "JobSet v0.7.2 has no dependsOn: all Jobs of a JobSet would start at once",
-            "take JobSet v0.8.0 or later",
+            "JobSet v0.7.2 does not support dependsOn: all Jobs of a JobSet would start at once",
+            "use JobSet v0.8.0 or later",
         ),
     ],
     "volume-access-mode": [
@@ -245,16 +246,16 @@ MORE: dict[str, list[Case]] = {
                 storage=make_storage(classes=(StorageClass(name="shared", provisioner="rook-ceph.rbd.csi.ceph.com"),))
             ),
             "storage.volumes[training].accessModes",
-            "class shared (rook-ceph.rbd.csi.ceph.com) gives no ReadWriteMany volumes with a file system",
-            "take a class of shared storage (NFS, CephFS, …), or ReadWriteOnce",
+            "class shared (rook-ceph.rbd.csi.ceph.com) does not support ReadWriteMany file systems",
+            "use a class of shared storage (NFS, CephFS, …), or `ReadWriteOnce`",
         )
     ],
     "volume-read-only": [
         Case(
             make_settings(make_run(), storage=make_storage(volumes=(make_volume(access_modes=("ReadOnlyMany",)),))),
             "workloads.runs[train].volumes[0].readOnly",
-            "volume training is for readers alone (ReadOnlyMany), and it is mounted to write",
-            "say readOnly: true, or give the volume ReadWriteMany",
+            "volume training is read-only (ReadOnlyMany), but it is mounted for writing",
+            "set `readOnly: true` on the mount, or give the volume `ReadWriteMany`",
         ),
         Case(
             make_settings(
@@ -264,8 +265,8 @@ MORE: dict[str, list[Case]] = {
                 ),
             ),
             "workloads.runs[train].volumes[1].readOnly",
-            "volume data is for readers alone (ReadOnlyMany), and it is mounted to write",
-            "say readOnly: true, or give the volume ReadWriteMany",
+            "volume data is read-only (ReadOnlyMany), but it is mounted for writing",
+            "set `readOnly: true` on the mount, or give the volume `ReadWriteMany`",
             "warning",
         ),
     ],
@@ -273,8 +274,8 @@ MORE: dict[str, list[Case]] = {
         Case(
             static(**change),
             "storage.volumes[training]",
-            f"no volume of class manual will do: disk {why}",
-            "correct the claim, or declare such a volume under storage.persistentVolumes",
+            f"no volume of class manual matches: disk {why}",
+            "correct the claim, or declare a matching volume under `storage.persistentVolumes`",
         )
         for change, why in (
             ({"access_modes": ("ReadWriteOnce",)}, "is not ReadWriteMany"),
@@ -296,17 +297,22 @@ MORE: dict[str, list[Case]] = {
         Case(
             silenced("never-fit", "workloads.runs[train]"),
             "checks.silenced[0].rule",
-            "no rule is never-fit",
+            "unknown rule 'never-fit'",
             "did you mean never-fits?",
         ),
-        Case(silenced("x", "y"), "checks.silenced[0].rule", "no rule is x", "`trainstack explain` lists them"),
+        Case(
+            silenced("x", "y"),
+            "checks.silenced[0].rule",
+            "unknown rule 'x'",
+            "use an id that `trainstack explain` lists",
+        ),
     ],
     "silence-refused": [
         Case(
             silenced("covered-resources", POOL),
             "checks.silenced[0].rule",
-            "covered-resources cannot be silenced: the change would be refused all the same",
-            "correct what it finds, and remove the entry",
+            "rule covered-resources cannot be silenced: the change would be refused anyway",
+            "correct what the rule finds, and remove the entry",
         )
     ],
     "silence-renamed": [
@@ -314,14 +320,14 @@ MORE: dict[str, list[Case]] = {
             silenced("class-missing", "storage.volumes[training]"),
             "checks.silenced[0].rule",
             "class-missing is a former id",
-            "write storage-class-unknown",
+            "use storage-class-unknown",
             "warning",
         ),
         Case(
             silenced("never-admitted", "workloads.runs[train]"),
             "checks.silenced[0].rule",
             "never-admitted is a former id",
-            "write never-fits or resource-uncovered or queue-closed",
+            "use never-fits or resource-uncovered or queue-closed",
             "warning",
         ),
     ],
@@ -329,8 +335,8 @@ MORE: dict[str, list[Case]] = {
         Case(
             silenced("volume-one-node", "workloads.runs[train]", make_run()),
             "checks.silenced[0]",
-            "there is no finding volume-one-node at workloads.runs[train]",
-            "take the entry out",
+            "there is no finding of volume-one-node at workloads.runs[train]",
+            "remove the entry",
             "warning",
         )
     ],

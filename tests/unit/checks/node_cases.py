@@ -83,9 +83,9 @@ MORE: dict[str, list[Case]] = {
                 frameworks=frozenset({"trainer.kubeflow.org/trainjob"}),
             ),
             f"{RUN}.kind",
-            "Kueue v0.15.2 places TrainJobs by podTemplateOverrides, and Trainer v2.2.0 knows runtimePatches: a queued "
-            "TrainJob would never start",
-            "take Trainer v2.1 with Kueue v0.15 or v0.16, or Trainer v2.2 or later with Kueue v0.17 or later",
+            "Kueue v0.15.2 places TrainJobs with podTemplateOverrides, but Trainer v2.2.0 reads runtimePatches: a "
+            "queued TrainJob would never start",
+            "use Trainer v2.1 with Kueue v0.15 or v0.16, or Trainer v2.2 or later with Kueue v0.17 or later",
         )
     ],
     "framework-unlisted": [
@@ -93,15 +93,15 @@ MORE: dict[str, list[Case]] = {
             make_settings(make_distributed(), make_run(name="job"), **ELSEWHERE),
             make_live(frameworks=frozenset({"batch/job"})),
             f"{RUN}.kind",
-            "the cluster's Kueue does not manage a PyTorchJob: it would start at once, past every quota",
+            "the cluster's Kueue does not manage kind PyTorchJob: the run would start outside every quota",
             "have kubeflow.org/pytorchjob added to integrations.frameworks of Kueue's configuration",
         ),
         Case(
             make_settings(make_run(), make_run(name="again"), **ELSEWHERE),
             make_live(frameworks=None),
             f"{RUN}.kind",
-            "whether Kueue manages a Job: its configuration may not be read with these credentials",
-            "the cluster's owner can tell: trainstack check --cluster on the platform's environment",
+            "whether Kueue manages kind Job is unknown: these credentials cannot read its configuration",
+            "ask the cluster's owner to run `trainstack check --cluster` on the platform's environment",
             "unknown",
         ),
     ],
@@ -119,7 +119,7 @@ MORE: dict[str, list[Case]] = {
             make_live({"LimitRange research": (bounded(memory="2Gi"),)}),
             f"{RUN}.resources",
             "container training has less memory than the namespace's LimitRange allows",
-            "let the requests be within the limits",
+            "keep the requests within the limits",
         ),
     ],
     "queue-closed": [
@@ -151,8 +151,8 @@ MORE: dict[str, list[Case]] = {
             ),
             make_live(),
             "queues.flavors[a100].nodeLabels",
-            "no node bears its labels (gpu=a100): what is admitted on it stays Pending",
-            "label the nodes, or correct the flavor's nodeLabels",
+            "no node has the labels gpu=a100: pods admitted on the flavor stay Pending",
+            "label the nodes, or correct the flavor's `nodeLabels`",
             "warning",
         )
     ],
@@ -162,7 +162,7 @@ MORE: dict[str, list[Case]] = {
             tainted(),
             f"{RUN}.tolerations",
             "each node of flavor cpu has a taint that neither the pods nor the flavor tolerate (gpu:NoSchedule)",
-            "tolerate it, or take the taint off the nodes",
+            "tolerate it, or remove the taint from the nodes",
         ),
         Case(
             make_settings(make_run(), queues=make_queues(flavors=(POOL_A,))),
@@ -171,14 +171,14 @@ MORE: dict[str, list[Case]] = {
             ),
             f"{RUN}.resources",
             "a pod asks for 1 cpu; a node of flavor cpu has 0.5 at most",
-            "ask for less in a pod, or use nodes that have it",
+            "request less in each pod, or use larger nodes",
         ),
         Case(
             two_flavors({"disk": "ssd"}),
             make_live({"Node": (make_node("a", labels={"pool": "a"}), make_node("b", labels={"disk": "ssd"}))}),
             f"{RUN}.queue",
             "no node is of flavor cpu and ram",
-            "ask for less in a pod, or use nodes that have it",
+            "request less in each pod, or use larger nodes",
         ),
         Case(
             make_settings(make_run(queue=None, priority=None, node_selector={"disk": "ssd"})),
@@ -193,8 +193,8 @@ MORE: dict[str, list[Case]] = {
             pooled(cpu="3", memory="8Gi"),
             make_live(),
             "queues.clusterQueues[research].resourceGroups[0].flavors[cpu].resources[cpu].nominalQuota",
-            "is more than all nodes of flavor cpu have (2 cpu)",
-            "lower it to 2 at most, or let there be more nodes",
+            "exceeds the 2 cpu of all nodes of flavor cpu",
+            "lower it to at most 2, or add nodes",
             "warning",
         )
     ],
@@ -203,8 +203,8 @@ MORE: dict[str, list[Case]] = {
             make_settings(make_run()),
             make_live({"ClusterQueue": (make_cluster_queue(), theirs("speech", "1", "0"))}),
             "queues.flavors[cpu]",
-            "promises 2 to research and 1 to speech; all its nodes have 2 cpu",
-            "lower the quotas, or let there be more nodes: who comes last stays Pending",
+            "quota exceeds the 2 cpu of all its nodes: research has 2, speech has 1",
+            "lower the quotas and let the cohort lend what is free, or add nodes",
             "warning",
         )
     ],

@@ -69,31 +69,33 @@ POOL_CASES: dict[str, list[Case]] = {
                 )
             ),
             f"{POOL}.resourceGroups[0]",
-            "the flavor cpu is in resourceGroups[0] already",
-            "keep each flavor in one group, once",
+            "flavor cpu is already listed in resourceGroups[0]",
+            "list each resource and flavor once, in one group",
         )
     ],
     "borrow-without-reclaim": [
         Case(
             preempting("Never"),
             f"{POOL}.preemption",
-            "borrowWithinCohort has the policy LowerPriority, and reclaimWithinCohort is Never",
-            "let reclaimWithinCohort be LowerPriority or Any, or leave borrowWithinCohort out",
+            "borrowWithinCohort.policy is LowerPriority, but reclaimWithinCohort is Never",
+            "set `reclaimWithinCohort` to `LowerPriority` or `Any`, or remove `borrowWithinCohort`",
         )
     ],
     "queue-unused": [
         Case(
             make_settings(queues=make_queues(local_queues=(), cluster_queues=(make_cluster_queue(cohort=None),))),
             POOL,
-            "no local queue leads to cluster queue research, and it lends to nobody",
-            "declare a local queue for it under queues.localQueues, or take it out",
+            "no local queue points at cluster queue research, and it lends nothing",
+            "declare a local queue under `queues.localQueues`, or remove the cluster queue. Silence the finding if "
+            "another stack declares the local queue",
             "warning",
         ),
         Case(
             spare(lending_limit="0"),
             "queues.clusterQueues[spare]",
-            "no local queue leads to cluster queue spare, and it lends to nobody",
-            "declare a local queue for it under queues.localQueues, or take it out",
+            "no local queue points at cluster queue spare, and it lends nothing",
+            "declare a local queue under `queues.localQueues`, or remove the cluster queue. Silence the finding if "
+            "another stack declares the local queue",
             "warning",
         ),
     ],
@@ -101,8 +103,8 @@ POOL_CASES: dict[str, list[Case]] = {
         Case(
             pool(make_group(("cpu", {**SPARE, "gpu": "0"}), ("a100", {**SPARE, "gpu": "0"}))),
             f"{POOL}.resourceGroups[0]",
-            "cluster queue research has no gpu to give on any flavor, with all that its cohort lends",
-            "raise a nominalQuota, join a cohort that has gpu, or take gpu out of the group",
+            "cluster queue research has no quota of gpu on any flavor, and can borrow none",
+            "raise a `nominalQuota`, join a cohort that has some, or remove the resource from the group",
             "warning",
         )
     ],
@@ -110,7 +112,7 @@ POOL_CASES: dict[str, list[Case]] = {
         Case(
             pool(make_group(("cpu", {"cpu": "1"}))),
             f"{POOL}.resourceGroups",
-            "cluster queue research does not cover memory: no pod that requests any is ever admitted",
+            "cluster queue research does not cover memory: it admits no pod that requests memory",
             "add memory to coveredResources, with a quota on each flavor",
             "warning",
         )
@@ -141,8 +143,8 @@ POOL_CASES: dict[str, list[Case]] = {
                 )
             ),
             f"{POOL}.resourceGroups[0].flavors[cpu].resources[cpu].borrowingLimit",
-            "cluster queue research may borrow 4 cpu, and cohort local lends it 2 at most",
-            "lower it to 2, or let others of the cohort lend more",
+            "cluster queue research may borrow 4 cpu, but cohort local can lend it at most 2",
+            "lower it to 2, or raise what other members of the cohort lend",
             "warning",
         )
     ],
@@ -162,9 +164,9 @@ POOL_CASES: dict[str, list[Case]] = {
                 )
             ),
             f"{POOL}.resourceGroups[1]",
-            "a pod that is given flavor cpu of resourceGroups[0] and gpu of resourceGroups[1] would have to stand on "
-            "nodes with pool=a and pool=b",
-            "put the resources of such pods into one group, or give the flavors labels that agree",
+            "a pod with flavor cpu of resourceGroups[0] and gpu of resourceGroups[1] would need nodes with both "
+            "pool=a and pool=b",
+            "put the resources of such pods into one group, with a quota of each on each flavor",
             "warning",
         )
     ],
@@ -174,9 +176,9 @@ POOL_CASES: dict[str, list[Case]] = {
                 make_run(node_selector={"gpu": "a100", "disk": "ssd"}), queues=make_queues(flavors=(CPU, A100))
             ),
             "workloads.runs[train].nodeSelector",
-            "selects nodes by gpu, which no flavor of queue research has (flavor a100 has it): Kueue does not look at "
-            "it, and its pods may be admitted on nodes that they do not select",
-            "name a queue with flavor a100, or take gpu out of the selector",
+            "selects nodes by gpu, which no flavor of queue research has (flavor a100 has it): Kueue ignores it, and "
+            "may admit the pods on a flavor whose nodes they do not select",
+            "name a queue with flavor a100, or remove gpu from the selector",
             "warning",
         )
     ],

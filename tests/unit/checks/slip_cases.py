@@ -70,9 +70,9 @@ STATIC = PersistentVolume(
     name="disk", storage_class="manual", size="2", access_modes=("ReadWriteMany",), host_path="/data"
 )
 RESOURCES = "workloads.runs[train].resources"
-_UNIT = ("write a unit, such as 512Mi or 10Gi", "warning")
+_UNIT = ("add a unit, such as 512Mi or 10Gi", "warning")
 _LITTLE = "is less than 1Mi (without a unit, an amount is in bytes; m is thousandths)"
-_RESET = "set it with `pulumi config set --secret --path`; if the file holds the secret, rotate it"
+_RESET = "set it with `pulumi config set --secret --path`. If the file holds the secret, rotate it"
 
 SLIP_CASES: dict[str, list[Case]] = {
     "env-reserved": [
@@ -86,7 +86,7 @@ SLIP_CASES: dict[str, list[Case]] = {
             make_settings(sweeps=make_sweeps(run=make_run(name="search", env={"JOB_ID": "x"}))),
             "sweeps.sweeps[search].run.env",
             "sweep search: env sets JOB_ID, which is reserved for its trials",
-            "drop it or choose another name",
+            "remove the variable, or rename it",
         ),
     ],
     "resources-refused": [
@@ -106,7 +106,7 @@ SLIP_CASES: dict[str, list[Case]] = {
             requesting({"cpu": "1", "hugepages-2Mi": "2Mi"}, {"hugepages-2Mi": "4Mi"}),
             f"{RESOURCES}.requests.hugepages-2Mi",
             "2Mi of hugepages-2Mi is not equal to the limit of 4Mi",
-            "write the same amount in both",
+            "use the same amount in both",
         ),
         Case(
             requesting({"cpu": "1"}, {GPU: "500m"}),
@@ -161,8 +161,8 @@ SLIP_CASES: dict[str, list[Case]] = {
         Case(
             requesting({}, {"cpu": "2000"}),
             f"{RESOURCES}.limits.cpu",
-            "2k are more cores than a node has",
-            "write 500m for half a core",
+            "2k of cpu is more cores than a node has",
+            "use m for thousandths of a core, such as 500m",
             "warning",
         ),
     ],
@@ -170,7 +170,7 @@ SLIP_CASES: dict[str, list[Case]] = {
         Case(
             make_settings(make_run(queue=None), operators=operators),
             "workloads.runs[train]",
-            "sets no queue although namespace research has one: it would start outside every quota",
+            "the run has no queue: it would start at once, outside every quota",
             "add `queue: research`",
             "warning",
         )
@@ -186,8 +186,8 @@ SLIP_CASES: dict[str, list[Case]] = {
                 )
             ),
             'environment.namespaces[research].labels["pod-security.kubernetes.io/enforce"]',
-            "enforces Pod Security level privileged: its pods can take over their nodes",
-            "write baseline or restricted",
+            "Pod Security level privileged allows pods to act as root on their nodes",
+            "use `baseline` or `restricted`",
             "warning",
         )
     ],
@@ -195,15 +195,15 @@ SLIP_CASES: dict[str, list[Case]] = {
         Case(
             make_settings(data_of("workloads.digits.prepair")),
             "workloads.runs[train].data.prepare",
-            "there is no module workloads.digits.prepair",
-            "write workloads/digits/prepair.py, or leave out prepare and upload the data",
+            "module workloads.digits.prepair does not exist",
+            "write workloads/digits/prepair.py, or remove prepare and upload the data",
             "warning",
         ),
         Case(
             make_settings(data_of("workloads/digits/prepare")),
             "workloads.runs[train].data.prepare",
             "workloads/digits/prepare is not the name of a module",
-            "write one such as workloads.digits.prepare",
+            "use a name like workloads.digits.prepare",
             "warning",
         ),
     ],
@@ -212,7 +212,7 @@ SLIP_CASES: dict[str, list[Case]] = {
             free(working_dir="/opt/../digits"),
             "workloads.runs[train].workingDir",
             "/opt/../digits contains '..'",
-            "write the path without '..'",
+            "write the path without `..`",
             "warning",
         )
     ],
@@ -221,7 +221,7 @@ SLIP_CASES: dict[str, list[Case]] = {
             free(volumes=(make_mount(mount_path="/etc/"),)),
             "workloads.runs[train].volumes[0].mountPath",
             "/etc/ is a system folder of the image, and the volume would hide its files",
-            "mount it below /mnt or /data",
+            "mount the volume below `/mnt` or `/data`",
             "warning",
         )
     ],
@@ -229,7 +229,7 @@ SLIP_CASES: dict[str, list[Case]] = {
         Case(
             secret_of(text),
             "secrets.secrets[git].values.token",
-            "is not a ciphertext of the engine, so it cannot be decrypted",
+            "the value is not a ciphertext of the engine and cannot be decrypted",
             _RESET,
             "warning",
         )
@@ -240,13 +240,13 @@ SLIP_CASES: dict[str, list[Case]] = {
             stopping("train"),
             "workloads.stop[0]",
             "train is not a run id",
-            "write the id that `trainstack status` shows, name and 10 digits",
+            "use the id that `trainstack status` shows: the name and 10 hexadecimal digits",
             "warning",
         ),
         Case(
             stopping("trian-0123456789"),
             "workloads.stop[0]",
-            "no run is named trian",
+            "no run has the name trian",
             "did you mean train-0123456789?",
             "warning",
         ),
@@ -255,14 +255,14 @@ SLIP_CASES: dict[str, list[Case]] = {
         Case(
             discarding("reserch/old"),
             "storage.discard[0]",
-            "no namespace is reserch",
+            "unknown namespace reserch",
             "correct the entry or remove it",
             "warning",
         ),
         Case(
             discarding("research/trainin"),
             "storage.discard[0]",
-            "no claim is research/trainin",
+            "unknown claim research/trainin",
             "did you mean research/training?",
             "warning",
         ),

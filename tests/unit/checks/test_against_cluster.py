@@ -53,7 +53,7 @@ def test_a_missing_operator_is_to_be_installed_where_its_kinds_are_missing_too()
         for each in check(make_settings(make_distributed(), operators=Operators()), live, IMAGES)
         if each.id == "operator-unready"
     )
-    assert found.message == "no Deployment or pod of the training operator is found"
+    assert found.message == "no Deployment or pod of the training operator was found"
     assert found.remedy == "have it installed, or declare operators.trainingOperator"
 
 

@@ -13,7 +13,8 @@ from trainstack.live import environment
 from trainstack.live.client import Answer
 from trainstack.live.controllers import DEPLOYMENTS, LISTS, PODS, Controllers, controllers, split_image
 from trainstack.platform.operators.kueue import CONFIG_KEY
-from trainstack.preflight.live_context import OPERATORS, Operator
+from trainstack.preflight.live_context import Operator
+from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.settings.sections.operators import Operators
 
 Body = dict[str, Any]

@@ -29,8 +29,8 @@ def make_install(release: str) -> OperatorManifests:
 def refusal(running: str, declared: str, place: str) -> str:
     """The message."""
     return (
-        f"Kueue {running} is installed ({place}), and this change would go back to {declared}: {WHY}. Instead, declare "
-        f"operators.kueue.manifest of {running} or a later release"
+        f"Kueue {running} is installed ({place}), and this change would downgrade it to {declared}: {WHY}; set "
+        f"operators.kueue.manifest to {running} or a later release"
     )
 
 

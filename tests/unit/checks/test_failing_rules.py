@@ -59,8 +59,8 @@ def test_a_failing_rule_stops_the_change(monkeypatch: pytest.MonkeyPatch, rule: 
     found = preflight.check(make_settings(make_run(volumes=())), EMPTY)
     failed = found[0]
     assert failed.stops
-    assert str(failed).startswith(f"error [rule-failed] the rule {rule} failed with ValueError: 7 is not a list (test_")
-    assert str(failed).endswith("; this is a bug: please report it with this message")
+    assert str(failed).startswith(f"error [rule-failed] rule {rule} failed with ValueError: 7 is not a list (test_")
+    assert str(failed).endswith("; report this bug in Trainstack, with the whole message")
     assert [each.id for each in found[1:]] == ["record-unmounted", rule]
 
 
@@ -103,7 +103,7 @@ def test_images_of_a_release_that_is_not_there_are_unknown() -> None:
         ("error", "workloads.runs[train].image.name"),
         ("unknown", "operators"),
     ]
-    assert "there is no release manifest here" in found[1].message
+    assert "the release manifest does not exist" in found[1].message
 
 
 def test_images_of_files_that_are_not_there_are_unknown() -> None:

@@ -57,7 +57,7 @@ def test_a_launch_that_does_not_go_is_told(monkeypatch: pytest.MonkeyPatch) -> N
     """With what holds it."""
     going = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["foregroundDeletion"]}
     answering(monkeypatch, make_live("train-0-0", **going))
-    with pytest.raises(ClusterError, match=r"Job research/train is being deleted since .*held by foregroundDeletion"):
+    with pytest.raises(ClusterError, match=r"Job research/train has been terminating for .*held by foregroundDeletion"):
         wait_until_free(MANIFEST, None, deadline_seconds=0)
 
 

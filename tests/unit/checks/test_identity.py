@@ -58,10 +58,10 @@ def test_another_cluster_is_refused_with_both_identities_and_the_way_on(
     """What it was, what it is, by which context, how to go back, and how to go on."""
     value = new.rpartition(" ")[2]
     assert another(remembered, make_cluster(**here), "dev") == (
-        f"stack 'dev' was made on another cluster ({old}) than the one that the kubeconfig's context 'lab' "
-        f"(https://lab:6443) leads to ({new}). Nothing is changed; take the kubeconfig or the context of the stack's "
-        "own cluster (KUBECONFIG, `trainstack:cluster: context`). If the stack's own cluster is gone for good and it "
-        f"is to go on here, say so in Pulumi.dev.yaml, `trainstack:cluster: {{identity: {value}}}`, and run "
+        f"stack 'dev' was created on another cluster ({old}) than the one that the kubeconfig's context 'lab' "
+        f"(https://lab:6443) leads to ({new}). Nothing was changed; use the kubeconfig or the context of the stack's "
+        "own cluster (KUBECONFIG, `trainstack:cluster: context`). If the stack's own cluster no longer exists, move "
+        f"the stack to this one: set `trainstack:cluster: {{identity: {value}}}` in Pulumi.dev.yaml, and run "
         "`trainstack up -s dev` (or `pulumi up --refresh`)"
     )
 
@@ -77,7 +77,7 @@ def test_an_environment_that_names_another_cluster_is_refused_with_its_line() ->
     said = unexpected(make_cluster(**TENANT), "dev", "u7", Place("Pulumi.dev.yaml", 3))
     assert said.startswith(
         "Pulumi.dev.yaml:3: cluster.identity: stack 'dev' is for cluster u7, and the kubeconfig's context 'lab' "
-        "(https://lab:6443) leads to another one (sha256 of its CA: c1, UID of namespace vision: u2). Nothing is "
+        "(https://lab:6443) leads to another one (sha256 of its CA: c1, UID of namespace vision: u2). Nothing was "
     )
 
 
@@ -123,7 +123,7 @@ def test_an_owner_knows_a_cluster_by_its_system_namespace(monkeypatch: pytest.Mo
 
 
 def test_an_owner_who_may_not_read_it_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is decided upon what is not known."""
+    """Nothing was decided upon what is not known."""
     make_api(monkeypatch, {"kube-system": Answer(403, {})})
     with pytest.raises(RightsError, match="403 to get /api/v1/namespaces/kube-system"):
         read_cluster(make_settings())

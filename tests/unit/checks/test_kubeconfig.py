@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from trainstack.cli import frozen
-from trainstack.live import kubeconfig
+from trainstack.live import kubeconfig, private_kubeconfig
 from trainstack.live.client import PermanentError, reach
 
 
@@ -18,7 +17,7 @@ def _fresh() -> Iterator[None]:
     """No test sees what another one has read or written."""
     kubeconfig.forget()
     yield
-    frozen.remove()
+    private_kubeconfig.remove_copies()
     kubeconfig.forget()
 
 
@@ -47,7 +46,7 @@ def test_a_changed_context_changes_nothing(tmp_path: Path, monkeypatch: pytest.M
     assert server() == "https://a"
     make_file(file, "b", a="https://b", b="https://b")
     assert server() == "https://a"
-    copy = frozen.frozen(None)
+    copy = private_kubeconfig.shared_copy(None)
     held = yaml.safe_load(copy.read_text())
     assert held["current-context"] == "a"
     assert [each["cluster"]["server"] for each in held["clusters"]] == ["https://a"]
@@ -86,14 +85,14 @@ def test_the_copy_is_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.Mon
     """It is in a folder of its own, and both are removed; messages name the person's file."""
     file = make_file(tmp_path / "config", "a", a="https://a", b="https://b")
     monkeypatch.setenv("KUBECONFIG", str(file))
-    variables = frozen.variables("b")
+    variables = private_kubeconfig.variables("b")
     copy = Path(variables["KUBECONFIG"])
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     assert stat.S_IMODE(copy.parent.stat().st_mode) == 0o700
     assert variables[kubeconfig.ORIGIN] == str(file)
     assert "https://a" not in copy.read_text()
-    assert frozen.frozen("b") == copy
-    frozen.remove()
+    assert private_kubeconfig.shared_copy("b") == copy
+    private_kubeconfig.remove_copies()
     assert not copy.parent.exists()
 
 

@@ -5,8 +5,9 @@ from typing import Any
 from tests.unit.checks.cluster_cases import IMAGES, make_live, make_node
 from tests.unit.checks.live import NOW
 from tests.unit.make import make_cluster_queue, make_group, make_queues, make_run, make_settings
+from trainstack.declared.declared import Declared
 from trainstack.preflight.against_cluster import check
-from trainstack.preflight.live_context import LiveScene
+from trainstack.preflight.live_context import LiveContext
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.queues import Preemption
 from trainstack.settings.sections.workloads import Resources
@@ -35,7 +36,8 @@ def outcome(user: Body) -> str:
     pool = make_cluster_queue(preemption=Preemption(within_cluster_queue="LowerOrNewerEqualPriority"))
     live = make_live()
     live = make_live(admission={**live.admission, "Workload": (user,)})
-    (verdict,) = LiveScene(make_settings(make_run(), queues=make_queues(cluster_queues=(pool,))), live, {}).verdicts
+    declared = Declared(make_settings(make_run(), queues=make_queues(cluster_queues=(pool,))))
+    (verdict,) = LiveContext(declared, live, {}).verdicts
     return verdict.outcome
 
 

@@ -34,9 +34,9 @@ def found(settings: Settings) -> list[tuple[str, str, str]]:
     return [(each.severity, each.path, each.message) for each in every]
 
 
-def said(ends: str) -> str:
+def said(holders: str) -> str:
     """The message."""
-    return f"the loader of its data may wait in queue research until {ends} for that data"
+    return f"the loader of its data may wait in queue research behind {holders} for that data"
 
 
 def test_a_loader_that_requests_nothing_comes_always() -> None:
@@ -47,10 +47,12 @@ def test_a_loader_that_requests_nothing_comes_always() -> None:
 def test_a_loader_with_requests_needs_what_the_trials_leave() -> None:
     """Of their own trials alone: two fill the queue; one at once leaves room."""
     path = "sweeps.sweeps[search].run"
-    assert found(searching(SMALL)) == [("error", path, said("2 of 4 trials end, which wait"))]
-    assert found(searching(SMALL, parallelism=2)) == [("error", path, said("2 of 2 trials end, which wait"))]
+    assert found(searching(SMALL)) == [("error", path, said("2 of 4 trials, which wait"))]
+    assert found(searching(SMALL, parallelism=2)) == [("error", path, said("2 of 2 trials, which wait"))]
     assert found(searching(SMALL, parallelism=1)) == []
-    assert found(searching(SMALL, form="indexed", parallelism=2)) == [("error", path, said("it ends, which waits"))]
+    assert found(searching(SMALL, form="indexed", parallelism=2)) == [
+        ("error", path, said("the run itself, which waits"))
+    ]
     assert found(searching(SMALL, form="indexed", parallelism=1)) == []
 
 
@@ -58,7 +60,7 @@ def test_a_run_that_takes_the_whole_queue_shuts_the_loader_out() -> None:
     """As trials do; another queue may have room."""
     whole = make_run(data=BROUGHT, resources=Resources(requests={"cpu": "2", "memory": "1Gi"}))
     assert found(make_settings(whole, cluster=SMALL)) == [
-        ("error", "workloads.runs[train]", said("it ends, which waits"))
+        ("error", "workloads.runs[train]", said("the run itself, which waits"))
     ]
     two = make_queues(
         cluster_queues=(make_cluster_queue(cohort=None), make_cluster_queue(name="loaders", cohort=None)),
@@ -74,9 +76,7 @@ def test_a_run_that_takes_the_whole_queue_shuts_the_loader_out() -> None:
 def test_in_a_strict_queue_who_waits_is_not_passed() -> None:
     """Whatever the loader requests; where all trials are admitted nobody waits before it."""
     path = "sweeps.sweeps[search].run"
-    assert found(searching(Cluster(), strategy="StrictFIFO")) == [
-        ("error", path, said("2 of 4 trials end, which wait"))
-    ]
+    assert found(searching(Cluster(), strategy="StrictFIFO")) == [("error", path, said("2 of 4 trials, which wait"))]
     assert found(searching(Cluster(), strategy="StrictFIFO", parallelism=2)) == []
 
 
@@ -103,7 +103,7 @@ def test_a_tenant_is_told_that_it_is_not_known() -> None:
         ),
     }
     sweeps = make_sweeps(run=trial())
-    message = "the loader of its data needs quota of queue research; whether any is left is not known here"
+    message = "the loader of its data needs quota of queue research; whether any is free is unknown"
     assert found(make_settings(sweeps=sweeps, cluster=SMALL, **tenant)) == [
         ("unknown", "sweeps.sweeps[search].run", message)
     ]

@@ -22,8 +22,8 @@ from trainstack.settings.sections.storage import PersistentVolume, StorageClass
 CLAIM: Identity = ("PersistentVolumeClaim", "research", "training")
 CLASS: Identity = ("StorageClass", None, "shared")
 REMEDY = (
-    "; it is left as it is. Choose another name, remove it from this environment, or set `adopt: true` on it where the "
-    "settings have that word, to take it over"
+    "; nothing was changed. Choose another name, remove it from this environment, or set `adopt: true` on it, if its "
+    "settings have that key, to adopt it"
 )
 
 
@@ -48,14 +48,14 @@ def test_an_identity_is_read_from_a_manifest(who: Identity) -> None:
         pytest.param(
             {CLAIM: {}},
             frozenset(),
-            (f"PersistentVolumeClaim research/training exists and was made by somebody else{REMEDY}",),
+            (f"PersistentVolumeClaim research/training exists and was created by another owner{REMEDY}",),
             id="unmarked",
         ),
         pytest.param(
             {CLASS: {"trainstack.dev/stack": "prod"}, CLAIM: {"app": "x"}},
             frozenset(),
             (
-                f"PersistentVolumeClaim research/training exists and was made by somebody else{REMEDY}",
+                f"PersistentVolumeClaim research/training exists and was created by another owner{REMEDY}",
                 f"StorageClass shared exists and belongs to stack 'prod'{REMEDY}",
             ),
             id="each by name, sorted",
@@ -123,9 +123,7 @@ def test_what_is_taken_over_is_named_once() -> None:
     theirs, ours, new = map(make_object, claims)
     live = {identity(theirs): {"team": "a"}, identity(ours): {"trainstack.dev/stack": "dev"}}
     adopted = frozenset(map(identity, (theirs, ours, new)))
-    said = (
-        "PersistentVolumeClaim research/theirs is there already and is taken over (adopt: true): the same object stays"
-    )
+    said = "PersistentVolumeClaim research/theirs exists and is adopted (adopt: true); it is not re-created"
     assert taken_over([theirs, ours, new], live, adopted, "dev") == (said,)
 
 
@@ -135,4 +133,4 @@ def test_a_second_operator_is_refused_by_the_definitions_of_the_first() -> None:
     definition: Identity = ("CustomResourceDefinition", None, "pytorchjobs.kubeflow.org")
     assert refusals(
         declared.crds, {definition: {"app.juju.is/created-by": "training-operator"}}, frozenset(), "dev"
-    ) == (f"CustomResourceDefinition pytorchjobs.kubeflow.org exists and was made by somebody else{REMEDY}",)
+    ) == (f"CustomResourceDefinition pytorchjobs.kubeflow.org exists and was created by another owner{REMEDY}",)

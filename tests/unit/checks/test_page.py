@@ -25,7 +25,7 @@ def test_a_section_has_the_meaning_an_example_and_the_remedy() -> None:
 
 def test_facts_tell_severities_scope_and_whether_a_rule_can_be_silenced() -> None:
     """In one line."""
-    assert facts(BY_ID["never-fits"]).startswith("Severity: error. Applied to: files")
-    assert facts(BY_ID["node-resources"]) == "Severity: error, unknown. Applied to: cluster."
-    assert facts(BY_ID["name-derived"]) == "Severity: error. Applied to: files. Cannot be silenced."
+    assert facts(BY_ID["never-fits"]).startswith("Severity: error. Also with `--cluster`.")
+    assert facts(BY_ID["node-resources"]) == "Severity: error, unknown. Only with `--cluster`."
+    assert facts(BY_ID["name-derived"]) == "Severity: error. Cannot be silenced."
     assert facts(BY_ID["rule-failed"]) == "Severity: error. Cannot be silenced."

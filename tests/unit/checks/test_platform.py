@@ -13,9 +13,9 @@ PLATFORM = "organization/trainstack/platform"
     ("queues", "expected"),
     [
         pytest.param(["research/research", "research/night"], [], id="there"),
-        pytest.param(["research/night"], ["valid here: night"], id="others are there"),
+        pytest.param(["research/night"], ["valid names: night"], id="others are there"),
         pytest.param(["research/reserch", "other/research"], ["did you mean reserch?"], id="misspelt"),
-        pytest.param([], ["nothing is valid here"], id="none are there"),
+        pytest.param([], ["no name is valid here"], id="none are there"),
     ],
 )
 def test_a_queue_that_the_platform_does_not_have_is_refused(queues: list[str], expected: list[str]) -> None:

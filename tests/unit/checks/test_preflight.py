@@ -81,7 +81,7 @@ def test_a_queue_of_another_namespace_is_pointed_at() -> None:
     queue = LocalQueue(name="elsewhere", namespace="default", cluster_queue="research")
     found = check(make_settings(make_run(queue="elsewhere"), queues=make_queues(local_queues=(queue,))), EMPTY)
     assert [each.message for each in found] == [
-        "no local queue of namespace research (it is one of namespace default) is elsewhere"
+        "local queue 'elsewhere' is not declared in namespace research (it is in namespace default)"
     ]
 
 
@@ -101,7 +101,10 @@ def test_what_others_made_may_be_referred_to() -> None:
     assert check(make_settings(make_run(), environment=given, storage=storage), EMPTY) == []
     storage = make_storage(classes=(), volumes=(make_volume(storage_class="vender"),))
     (found,) = check(make_settings(make_run(), environment=given, storage=storage), EMPTY)
-    assert (found.id, found.remedy) == ("storage-class-unknown", "did you mean vendor? (or declare it here)")
+    assert (found.id, found.remedy) == (
+        "storage-class-unknown",
+        "did you mean vendor? (or declare it under storage.classes)",
+    )
 
 
 def test_every_cohort_of_a_circle_is_told() -> None:
@@ -109,8 +112,8 @@ def test_every_cohort_of_a_circle_is_told() -> None:
     cohorts = (Cohort(name="local", parent="a"), Cohort(name="a", parent="b"), Cohort(name="b", parent="a"))
     found = check(make_settings(queues=make_queues(cohorts=cohorts)), EMPTY)
     assert [(each.path, each.message) for each in found] == [
-        ("queues.cohorts[a].parent", "is its own ancestor: a -> b -> a"),
-        ("queues.cohorts[b].parent", "is its own ancestor: b -> a -> b"),
+        ("queues.cohorts[a].parent", "cohort a is its own ancestor: a -> b -> a"),
+        ("queues.cohorts[b].parent", "cohort b is its own ancestor: b -> a -> b"),
     ]
 
 
@@ -161,10 +164,10 @@ def test_findings_have_their_place_and_read_as_one_line(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     loaded = load_with_places(tmp_path, "test")
-    remedy = "valid here: a, b (or declare it here)"
+    remedy = "valid names: a, b (or declare it under queues.cohorts)"
     assert [str(each) for each in check(loaded.settings, tmp_path, loaded.places)] == [
-        f"error [cohort-unknown] Pulumi.test.yaml:4: queues.cohorts[b].parent: no cohort is c; {remedy}",
-        f"error [cohort-unknown] Pulumi.test.yaml:5: queues.cohorts[a].parent: no cohort is d; {remedy}",
+        f"error [cohort-unknown] Pulumi.test.yaml:4: queues.cohorts[b].parent: cohort 'c' is not declared; {remedy}",
+        f"error [cohort-unknown] Pulumi.test.yaml:5: queues.cohorts[a].parent: cohort 'd' is not declared; {remedy}",
     ]
 
 
@@ -180,7 +183,7 @@ def test_a_pod_is_queued_only_where_kueue_manages_pods() -> None:
     (finding,) = check(make_settings(queued), EMPTY)
     assert (finding.id, finding.message) == (
         "framework-unlisted",
-        "Kueue does not manage a Pod: it would start at once, past every quota",
+        "Kueue does not manage kind Pod: the run would start at once, outside every quota",
     )
     assert finding.remedy == "add pod to operators.kueue.configuration.frameworks"
     assert check(make_settings(queued, operators=Operators(kueue=make_kueue(frameworks=("pod",)))), EMPTY) == []
@@ -206,7 +209,7 @@ def test_a_run_and_a_trial_do_not_share_a_fixed_name() -> None:
     assert check(make_settings(make_run(name="search-3"), sweeps=sweeps), EMPTY) == []
     (finding,) = check(make_settings(make_run(name="search-3", naming="fixed"), sweeps=sweeps), EMPTY)
     assert (finding.id, finding.path) == ("name-duplicate", "sweeps.sweeps")
-    assert finding.message == "Job research/search-3 is there 2 times"
+    assert finding.message == "Job research/search-3 is listed 2 times"
 
 
 def test_the_rights_of_a_team_need_its_namespace() -> None:
@@ -217,4 +220,4 @@ def test_the_rights_of_a_team_need_its_namespace() -> None:
     assert [(each.id, each.severity, each.path) for each in found] == [
         ("namespace-unknown", "error", "tenants.teams[vision].namespace")
     ]
-    assert found[0].remedy == "did you mean vision? (or declare it here)"
+    assert found[0].remedy == "did you mean vision? (or declare it under environment.namespaces)"

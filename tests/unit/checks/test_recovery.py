@@ -9,16 +9,16 @@ from typing import Any, get_args
 import pytest
 
 from trainstack.guards.states import NO_ID
-from trainstack.lifecycle.recovery.diagnosis import Diagnosis, diagnose, first_look
+from trainstack.lifecycle.recovery.diagnosis import Diagnosis, diagnose, diagnose_files
 from trainstack.lifecycle.recovery.files import Lock, StateFiles
 from trainstack.lifecycle.recovery.objects import LiveObject, Seen
-from trainstack.lifecycle.recovery.problem import Id, Mending
+from trainstack.lifecycle.recovery.problem import Id, RecoveryCommands
 from trainstack.lifecycle.recovery.state import State, read_state
 from trainstack.objects.labels import LAUNCH, LEDGER, RUN, STACK, WORKLOAD
 from trainstack.objects.ownership import Identity
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
-MENDING = Mending("lab")
+RECOVERY = RecoveryCommands("lab")
 OWN = "a" * 32
 """The identity of the state."""
 QUEUE: Identity = ("LocalQueue", "lab", "open")
@@ -103,7 +103,7 @@ def test_what_a_killed_engine_leaves_takes_three_commands() -> None:
     lock = Lock("/state/lock.json", 7, "ann", "here", NOW, alive=False)
     found = make_diagnosis(make_state(pending=(make_pending(QUEUE),)), {QUEUE: make_live()}, locks=(lock,))
     assert ids(found) == ["lock-stale", "operation-pending"]
-    assert found.commands == (MENDING.cancel, MENDING.refresh, MENDING.up)
+    assert found.commands == (RECOVERY.cancel, RECOVERY.refresh, RECOVERY.up)
     assert str(found.troubles[1]) == (
         "[operation-pending] LocalQueue lab/open: the engine was ended while creating it; it is in the cluster"
     )
@@ -119,8 +119,8 @@ def test_a_deletion_without_an_end_is_told_with_what_became_of_it() -> None:
 @pytest.mark.parametrize(
     ("live", "trouble", "command"),
     [
-        (None, "object-missing", MENDING.refresh),
-        (make_live("2"), "object-replaced", MENDING.refresh),
+        (None, "object-missing", RECOVERY.refresh),
+        (make_live("2"), "object-replaced", RECOVERY.refresh),
         (
             LiveObject("1", {STACK: "other"}),
             "object-unmarked",
@@ -132,7 +132,7 @@ def test_a_deletion_without_an_end_is_told_with_what_became_of_it() -> None:
 def test_an_object_that_is_otherwise_than_the_state_knows(live: LiveObject | None, trouble: str, command: str) -> None:
     """Gone, another of its name, or no more marked as ours."""
     found = make_diagnosis(make_state(make_resource(QUEUE)), {QUEUE: live} if live else {})
-    assert (ids(found), found.commands) == ([trouble], (command, MENDING.up))
+    assert (ids(found), found.commands) == ([trouble], (command, RECOVERY.up))
 
 
 def test_what_may_not_be_read_is_not_missing() -> None:
@@ -154,7 +154,7 @@ def test_a_marked_object_that_the_state_lacks() -> None:
     found = make_diagnosis(State(identity=OWN), live, declared=(QUEUE,))
     assert ids(found) == ["object-orphaned", "object-unrecorded"]
     assert found.troubles[0].message.endswith("It is a run: deleting it ends it")
-    assert found.commands == ("kubectl delete job digits-1 -n lab", MENDING.up)
+    assert found.commands == ("kubectl delete job digits-1 -n lab", RECOVERY.up)
 
 
 @pytest.mark.parametrize("own", [OWN, ""])
@@ -212,7 +212,7 @@ def test_what_the_engine_left_for_a_next_time() -> None:
     found = make_diagnosis(make_state(broken, old), {QUEUE: make_live(), ("Secret", "lab", "old"): make_live()})
     assert ids(found) == ["replacement-unfinished", "object-unready"]
     assert "(timed out)" in found.troubles[1].message
-    assert found.commands == (MENDING.up,)
+    assert found.commands == (RECOVERY.up,)
 
 
 def test_encrypted_properties_are_not_looked_into() -> None:
@@ -232,7 +232,7 @@ def test_a_lock_whose_process_runs_comes_alone() -> None:
     """`pulumi cancel` removes all locks, also that one; and what a stack at work holds is old at once."""
     running = Lock("/state/a.json", 7, "ann", "here", NOW, alive=True)
     stale = Lock("/state/b.json", 8, "ann", "here", NOW, alive=False)
-    found = first_look(StateFiles(locks=(stale, running)), "lab")
+    found = diagnose_files(StateFiles(locks=(stale, running)), "lab")
     assert found is not None
     assert (ids(found), found.commands) == (["operation-running"], ("tail --pid=7 -f /dev/null",))
 
@@ -240,21 +240,21 @@ def test_a_lock_whose_process_runs_comes_alone() -> None:
 def test_a_lock_of_another_host_is_not_cancelled_from_here() -> None:
     """Whether its process runs is told there; then the command is named."""
     far = Lock("/state/a.json", 7, "ann", "far", NOW)
-    assert first_look(StateFiles(locks=(far,)), "lab") is None
+    assert diagnose_files(StateFiles(locks=(far,)), "lab") is None
     found = make_diagnosis(State(), {}, locks=(far,))
     assert (ids(found), found.commands) == (["lock-elsewhere"], ("ssh ann@far ps -fp 7",))
-    assert MENDING.cancel in found.troubles[0].message
+    assert RECOVERY.cancel in found.troubles[0].message
 
 
 def test_a_lock_that_is_not_whole_is_stale() -> None:
     """Its writer was killed; the engine refuses to work until it is gone."""
     found = make_diagnosis(State(), {}, locks=(Lock("/state/fileblob1"),))
-    assert (ids(found), found.commands) == (["lock-stale"], (MENDING.cancel,))
+    assert (ids(found), found.commands) == (["lock-stale"], (RECOVERY.cancel,))
 
 
 def test_unreadable_files_come_first() -> None:
     """Nothing else is known until they are mended: all sidecars by one command, the state from its backup."""
-    found = first_look(
+    found = diagnose_files(
         StateFiles(sidecars=("/state/a b.attrs", "/state/c.attrs"), checkpoint="/s.json", backup=True), "lab"
     )
     assert found is not None
@@ -263,16 +263,16 @@ def test_unreadable_files_come_first() -> None:
         "rm -- '/state/a b.attrs' /state/c.attrs",
         "mv -- /s.json /s.json.unreadable",
         "cp -- /s.json.bak /s.json",
-        MENDING.refresh,
-        MENDING.up,
+        RECOVERY.refresh,
+        RECOVERY.up,
     )
 
 
 def test_a_state_without_a_backup_is_made_anew() -> None:
     """Our mark finds the objects again."""
-    found = first_look(StateFiles(checkpoint="/s.json"), "lab")
+    found = diagnose_files(StateFiles(checkpoint="/s.json"), "lab")
     assert found is not None
-    assert found.commands == ("mv -- /s.json /s.json.unreadable", "pulumi stack init lab", MENDING.up)
+    assert found.commands == ("mv -- /s.json /s.json.unreadable", "pulumi stack init lab", RECOVERY.up)
 
 
 def test_every_trouble_has_a_section() -> None:

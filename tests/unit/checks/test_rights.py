@@ -74,8 +74,8 @@ def test_a_missing_namespace_that_the_user_may_not_create_is_told_with_who_can(m
     asked = make_server(monkeypatch, "create namespaces b")
     (told,) = uncreatable(["b", "a"], "lab", None)
     assert told == (
-        f"namespace a does not exist, and {TEAM} may not create it; an administrator of the cluster creates it with "
-        "the roles of the environment: kubectl apply -f rights/lab.yaml"
+        f"namespace a does not exist, and {TEAM} may not create it; ask an administrator of the cluster to create it "
+        "with the roles of the environment: kubectl apply -f rights/lab.yaml"
     )
     assert sorted(asked) == ["create namespaces.  a", "create namespaces.  b"]
     assert uncreatable([], "lab", None) == ()
@@ -156,7 +156,7 @@ def test_what_is_there_is_read_whole_and_what_may_not_be_read_is_told(monkeypatc
     assert [each["metadata"]["name"] for each in found.foreign_claims or ()] == ["audio"]
     assert [(each.name, each.version) for each in found.operators] == [
         ("Kueue", "v0.14.0"),
-        ("the training operator", "of an unnamed version"),
+        ("the training operator", "of an unknown version"),
     ]
     assert found.unreadable == (
         "persistentvolumes may not be read (/api/v1/persistentvolumes), so none is taken over",

@@ -7,9 +7,10 @@ import pytest
 
 from tests.unit.checks.cluster_cases import IMAGES, KUEUE, make_live, named, operators
 from tests.unit.make import make_distributed, make_run, make_settings, make_storage, make_volume
+from trainstack.declared.declared import Declared
 from trainstack.preflight import against_cluster, preflight
 from trainstack.preflight.finding import Finding
-from trainstack.preflight.live_context import Live, LiveScene
+from trainstack.preflight.live_context import Live, LiveContext
 from trainstack.preflight.registry import EVERY
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment, Existing, Namespace
@@ -73,7 +74,7 @@ def test_rules_over_a_cluster_are_silenced_where_the_cluster_is_read() -> None:
 def on_cluster(settings: Settings, live: Live) -> list[Finding]:
     """What `check --cluster` finds there, after the files."""
     in_files = preflight.check(settings, EMPTY)
-    return against_cluster.examine(LiveScene(settings, live, IMAGES), in_files=in_files).findings
+    return against_cluster.examine(LiveContext(Declared(settings), live, IMAGES), in_files=in_files).findings
 
 
 def make_unclassed(rule: str) -> Settings:
@@ -98,7 +99,7 @@ def test_a_former_id_still_silences(rule: str) -> None:
         False,
     )
     renamed = [(each.id, each.severity, each.remedy) for each in preflight.check(settings, EMPTY)]
-    assert renamed == [("silence-renamed", "warning", "write storage-class-unknown")] * (rule == "class-missing")
+    assert renamed == [("silence-renamed", "warning", "use storage-class-unknown")] * (rule == "class-missing")
 
 
 def test_a_former_id_that_is_still_in_use_silences_what_it_did() -> None:
@@ -112,7 +113,7 @@ def test_a_former_id_that_is_still_in_use_silences_what_it_did() -> None:
     assert (renamed.id, renamed.path, renamed.remedy) == (
         "silence-renamed",
         "checks.silenced[0].rule",
-        "write version-clash",
+        "use version-clash",
     )
 
 

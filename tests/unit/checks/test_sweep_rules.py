@@ -38,7 +38,7 @@ def test_a_current_sweep_has_no_findings() -> None:
 @pytest.mark.parametrize(
     ("expansion", "message"),
     [
-        (None, "there is no sweeps/search/hyperparams.yml"),
+        (None, "file sweeps/search/hyperparams.yml does not exist"),
         (edited(parameters={"batch_size": 33}), "sweeps/search/hyperparams.yml was edited by hand"),
         (edited(number=2), "sweeps/search/hyperparams.yml was edited by hand"),
         (

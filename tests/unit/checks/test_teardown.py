@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.checks.live import NOW, RUN, make_launch_body
 from tests.unit.make import make_settings, make_storage, make_volume
-from trainstack.lifecycle.teardown.context import Scene
+from trainstack.lifecycle.teardown.context import LiveStack
 from trainstack.lifecycle.teardown.leftovers import explained, left
 from trainstack.lifecycle.teardown.plan import STAGES, Plan, decide, protected
 from trainstack.lifecycle.teardown.users import ownerless, queue_users
@@ -20,8 +20,8 @@ Body = dict[str, Any]
 AT = datetime.fromisoformat(NOW)
 CLAIM: Identity = ("PersistentVolumeClaim", "research", "training")
 SPACE: Identity = ("Namespace", None, "research")
-THEIRS = "of somebody else"
-IN_USE, USED = "kueue.x-k8s.io/resource-in-use", "Kueue sees it in use, or does not run"
+THEIRS = "of another owner"
+IN_USE, USED = "kueue.x-k8s.io/resource-in-use", "Kueue finds it in use, or is not running"
 
 
 def make_body(kind: str, name: str, namespace: str | None = None, *, stack: str = "", **changes: Any) -> Body:
@@ -53,17 +53,17 @@ VOLUME = ours("PersistentVolumeClaim", "training", "research")
 NAMESPACE = ours("Namespace", "research")
 
 
-def make_scene(**changes: Any) -> Scene:
+def make_scene(**changes: Any) -> LiveStack:
     """A stack of one queue, one volume and a namespace, of which the engine keeps volume and namespace."""
     base = {
         "stack": "dev",
-        "ours": (QUEUE, CLUSTER_QUEUE, FLAVOR, COHORT, VOLUME, NAMESPACE),
+        "own": (QUEUE, CLUSTER_QUEUE, FLAVOR, COHORT, VOLUME, NAMESPACE),
         "retained": frozenset({CLAIM, SPACE}),
     }
-    return Scene(**{**base, **changes})
+    return LiveStack(**{**base, **changes})
 
 
-def plan(scene: Scene) -> Plan:
+def plan(scene: LiveStack) -> Plan:
     """What is decided a minute later."""
     return decide(scene, AT.replace(minute=AT.minute + 1))
 
@@ -78,8 +78,8 @@ def test_it_goes_in_drain_order() -> None:
     job = make_launch_body()
     deployment = ours("Deployment", "kueue-controller-manager", "kueue-system")
     crd, ledger = ours("CustomResourceDefinition", "jobs.example"), ours("ConfigMap", "run-digits", "research")
-    everything = (*make_scene().ours, job, deployment, crd, ledger)
-    goes = plan(make_scene(ours=everything, retained=frozenset())).goes
+    everything = (*make_scene().own, job, deployment, crd, ledger)
+    goes = plan(make_scene(own=everything, retained=frozenset())).stages
     assert tuple(goes) == STAGES
     assert [(stage, [kind for kind, _, _ in several]) for stage, several in goes.items() if several] == [
         ("runs", ["ConfigMap", "Job"]),
@@ -97,16 +97,16 @@ def test_a_retained_volume_stays_with_its_namespace() -> None:
     """Both are listed, with the reason; a volume that is not retained goes."""
     kept = plan(make_scene())
     assert kept.stays == {CLAIM: "its data is kept", SPACE: "it holds the retained volume training"}
-    assert not kept.going & {CLAIM, SPACE}
-    assert plan(make_scene(retained=frozenset())).going >= {CLAIM, SPACE}
+    assert not kept.deleted & {CLAIM, SPACE}
+    assert plan(make_scene(retained=frozenset())).deleted >= {CLAIM, SPACE}
 
 
 def test_a_namespace_of_a_platform_alone_goes_when_nobody_has_a_volume_in_it() -> None:
     """The engine only forgets it; a teardown looks."""
-    alone = {"ours": (NAMESPACE,), "retained": frozenset({SPACE})}
-    assert SPACE in plan(make_scene(**alone)).going
+    alone = {"own": (NAMESPACE,), "retained": frozenset({SPACE})}
+    assert SPACE in plan(make_scene(**alone)).deleted
     theirs = make_body("PersistentVolumeClaim", "data", "research", stack="team")
-    held = plan(make_scene(**alone, beside=(theirs,)))
+    held = plan(make_scene(**alone, in_namespaces=(theirs,)))
     assert held.stays == {SPACE: "it holds data of stack 'team'"}
     assert held.refusals == ()
 
@@ -117,12 +117,12 @@ def test_a_namespace_of_a_platform_alone_goes_when_nobody_has_a_volume_in_it() -
         (
             "LocalQueue",
             make_body("LocalQueue", "a", "x", spec={"clusterQueue": "research"}),
-            "LocalQueue x/a, of somebody else, points to ClusterQueue research",
+            "LocalQueue x/a, of another owner, points to ClusterQueue research",
         ),
         (
             "ClusterQueue",
             make_body("ClusterQueue", "a", spec={"resourceGroups": [{"flavors": [{"name": "cpu"}]}]}),
-            "ClusterQueue a, of somebody else, uses ResourceFlavor cpu",
+            "ClusterQueue a, of another owner, uses ResourceFlavor cpu",
         ),
         (
             "ClusterQueue",
@@ -132,12 +132,12 @@ def test_a_namespace_of_a_platform_alone_goes_when_nobody_has_a_volume_in_it() -
         (
             "Cohort",
             make_body("Cohort", "a", spec={"parentName": "local"}),
-            "Cohort a, of somebody else, is in Cohort local",
+            "Cohort a, of another owner, is in Cohort local",
         ),
         (
             "Workload",
             make_body("Workload", "job-a", "research", spec={"queueName": "research"}),
-            "Workload research/job-a, of somebody else, waits in LocalQueue research/research",
+            "Workload research/job-a, of another owner, waits in LocalQueue research/research",
         ),
         (
             "Workload",
@@ -149,13 +149,13 @@ def test_a_namespace_of_a_platform_alone_goes_when_nobody_has_a_volume_in_it() -
                 status={"admission": {"clusterQueue": "research"}},
                 metadata=owned_by(make_body("Job", "a", "x")),
             ),
-            "Job x/a, of somebody else, holds quota of ClusterQueue research",
+            "Job x/a, of another owner, holds quota of ClusterQueue research",
         ),
     ],
 )
 def test_who_uses_our_queues_is_named(kind: str, theirs: Body, said: str) -> None:
     """By what they are, whose they are, and what they do with ours."""
-    assert refusals(lists={kind: (theirs,)}) == (f"{said}: whose it is has to end, move or delete it first",)
+    assert refusals(lists={kind: (theirs,)}) == (f"{said}; ask its owner to end, move or delete it first",)
 
 
 def test_our_own_workloads_and_those_that_ended_are_in_nobodys_way() -> None:
@@ -164,7 +164,7 @@ def test_our_own_workloads_and_those_that_ended_are_in_nobodys_way() -> None:
     mine = make_body("Workload", "m", "research", spec={"queueName": "research"}, metadata=owned_by(job))
     status = {"conditions": [{"type": "Finished", "status": "True"}]}
     ended = make_body("Workload", "e", "research", spec={"queueName": "research"}, status=status)
-    assert refusals(ours=(*make_scene().ours, job), lists={"Workload": (mine, ended)}) == ()
+    assert refusals(own=(*make_scene().own, job), lists={"Workload": (mine, ended)}) == ()
 
 
 def make_pod(**changes: Any) -> Body:
@@ -189,8 +189,8 @@ def test_a_pod_of_others_on_a_volume_that_goes_is_named(
     """A volume that stays may stay mounted."""
     outer = ours("JobSet", "outer", "research")
     inner = make_body("Job", "inner", "research", metadata=owned_by(outer))
-    scene = {"ours": (*make_scene().ours, outer), "lists": {"Pod": (pod,), "Job": (inner,)}, "retained": retained}
-    said = f"Pod research/p, {THEIRS}, mounts PersistentVolumeClaim training: whose it is has to end, move or delete it"
+    scene = {"own": (*make_scene().own, outer), "lists": {"Pod": (pod,), "Job": (inner,)}, "retained": retained}
+    said = f"Pod research/p, {THEIRS}, mounts PersistentVolumeClaim training; ask its owner to end, move or delete it"
     assert refusals(**scene) == ((f"{said} first",) if named else ())
 
 
@@ -205,9 +205,11 @@ def test_what_others_have_in_our_namespace_is_named() -> None:
         make_body("ServiceAccount", "default", "research"),
         make_body("Secret", "t", "research", metadata={"annotations": {"kubernetes.io/service-account.name": "a"}}),
     )
-    (said,) = refusals(beside=beside, retained=frozenset())
-    assert said.startswith("Deployment research/web, of stack 'team', is in namespace research, which goes with all")
-    assert refusals(beside=beside) == ()
+    (said,) = refusals(in_namespaces=beside, retained=frozenset())
+    assert said.startswith(
+        "Deployment research/web, of stack 'team', is in namespace research, which would be deleted with all"
+    )
+    assert refusals(in_namespaces=beside) == ()
 
 
 def test_a_claim_that_waits_for_our_class_is_named() -> None:
@@ -215,8 +217,8 @@ def test_a_claim_that_waits_for_our_class_is_named() -> None:
     spec = {"storageClassName": "shared"}
     waits = make_body("PersistentVolumeClaim", "a", "x", spec=spec, status={"phase": "Pending"})
     bound = make_body("PersistentVolumeClaim", "b", "x", spec=spec, status={"phase": "Bound"})
-    (said,) = refusals(ours=(ours("StorageClass", "shared"),), lists={"PersistentVolumeClaim": (waits, bound)})
-    assert said.startswith("PersistentVolumeClaim x/a, of somebody else, waits for a volume of StorageClass shared")
+    (said,) = refusals(own=(ours("StorageClass", "shared"),), lists={"PersistentVolumeClaim": (waits, bound)})
+    assert said.startswith("PersistentVolumeClaim x/a, of another owner, waits for a volume of StorageClass shared")
 
 
 def test_objects_of_an_operator_that_goes_are_in_the_way_until_they_have_ended() -> None:
@@ -226,43 +228,43 @@ def test_objects_of_an_operator_that_goes_are_in_the_way_until_they_have_ended()
 
     def with_theirs(**changes: Any) -> Plan:
         job = make_body("PyTorchJob", "theirs", "x", **changes)
-        return plan(make_scene(ours=(crd,), instances={"pytorchjobs.kubeflow.org": (job,)}))
+        return plan(make_scene(own=(crd,), instances={"pytorchjobs.kubeflow.org": (job,)}))
 
     (said,) = with_theirs().refusals
-    assert said.startswith("PyTorchJob x/theirs, of somebody else, is of the kind pytorchjobs.kubeflow.org, whose")
+    assert said.startswith("PyTorchJob x/theirs, of another owner, is of the kind pytorchjobs.kubeflow.org, whose")
     done = with_theirs(status=ended)
     assert done.refusals == ()
     name = ("CustomResourceDefinition", None, "pytorchjobs.kubeflow.org")
     assert done.stays == {name: "others have objects of this kind: PyTorchJob x/theirs"}
-    assert plan(make_scene(ours=(crd,), instances={"pytorchjobs.kubeflow.org": ()})).going == {name}
+    assert plan(make_scene(own=(crd,), instances={"pytorchjobs.kubeflow.org": ()})).deleted == {name}
 
 
 def test_an_active_run_has_to_be_named() -> None:
     """By its run id, as for `up`; a sweep by its name."""
     job = make_launch_body()
-    scene: Mapping[str, Any] = {"ours": (job,), "launches": (live_launch(job),)}
+    scene: Mapping[str, Any] = {"own": (job,), "launches": (live_launch(job),)}
     (said,) = refusals(**scene)
-    assert said.startswith(f"Job research/{job['metadata']['name']} (run {RUN}) is queued since 1 min; ")
+    assert said.startswith(f"Job research/{job['metadata']['name']} (run {RUN}) has been queued for 1 min; ")
     assert said.endswith(f"trainstack teardown -s dev --stop {RUN}")
     allowed = plan(make_scene(**scene, stop=frozenset({RUN})))
     assert (allowed.refusals, allowed.active) == ((), (RUN,))
     job["metadata"]["labels"]["trainstack.dev/sweep"] = "search"
-    assert refusals(ours=(job,), launches=(live_launch(job),), stop=frozenset({"search"})) == ()
+    assert refusals(own=(job,), launches=(live_launch(job),), stop=frozenset({"search"})) == ()
 
 
 def test_what_the_state_does_not_know_is_not_deleted() -> None:
     """It may be of another checkout's stack with this name."""
     known = frozenset({CLAIM, SPACE, ("LocalQueue", "research", "research"), ("ClusterQueue", None, "research")})
     (told,) = refusals(known=known)
-    assert told.startswith("Cohort local, ResourceFlavor cpu: the mark of stack 'dev' is on it, but this checkout's")
+    assert told.startswith("Cohort local, ResourceFlavor cpu: labelled with stack 'dev', but not in this checkout's")
     assert refusals(known=known | {("Cohort", None, "local"), ("ResourceFlavor", None, "cpu")}) == ()
 
 
 def test_what_an_earlier_destroy_left_stays() -> None:
     """The state has forgotten it: volumes, their namespaces, definitions. It is listed, and in nobody's way."""
     crd, empty = ours("CustomResourceDefinition", "jobs.example"), ours("Namespace", "empty")
-    again = plan(make_scene(ours=(VOLUME, NAMESPACE, crd, empty), retained=frozenset(), known=frozenset()))
-    assert (again.going, again.refusals) == (frozenset(), ())
+    again = plan(make_scene(own=(VOLUME, NAMESPACE, crd, empty), retained=frozenset(), known=frozenset()))
+    assert (again.deleted, again.refusals) == (frozenset(), ())
     left_before = "an earlier `destroy` left it"
     assert again.stays == {
         CLAIM: "its data is kept",
@@ -314,11 +316,11 @@ def test_what_is_left_of_a_run_that_is_gone_is_nobodys() -> None:
                 "a",
                 metadata={"deletionTimestamp": NOW, "finalizers": [IN_USE, "x/y"]},
             ),
-            f"ClusterQueue a is being deleted since 60 s, held by {IN_USE} ({USED}), x/y",
+            f"ClusterQueue a has been terminating for 60 s, held by {IN_USE} ({USED}), x/y",
         ),
         (
             make_body("Namespace", "a", metadata={"deletionTimestamp": NOW}),
-            "Namespace a is being deleted since 60 s, held by kubernetes (objects in it are not gone yet)",
+            "Namespace a has been terminating for 60 s, held by kubernetes (its objects are not deleted yet)",
         ),
         (make_body("Job", "a", "x"), "Job x/a was not deleted"),
     ],

@@ -57,7 +57,7 @@ def test_a_claim_that_nothing_names_any_more_would_go(halves: tuple[str, ...]) -
     (danger,) = find(make_claim(), volumes=volumes, halves=halves)
     assert danger == Danger(
         CLAIM,
-        "Pulumi.dev.yaml:3: storage.volumes: PersistentVolumeClaim research/training is no longer named, and this "
+        "Pulumi.dev.yaml:3: storage.volumes: PersistentVolumeClaim research/training is no longer declared, and this "
         "change would delete it with its data (volume pv-1)",
         "",
     )
@@ -80,19 +80,19 @@ def test_a_claim_that_nothing_names_any_more_would_go(halves: tuple[str, ...]) -
 def test_an_edit_that_replaces_a_claim_is_a_danger(spec: dict[str, Any], said: str) -> None:
     """With the place, the value there and the value here; one that is retained or protected is never replaced."""
     (danger,) = find(make_claim(**spec), volumes=(make_volume(retain=False),))
-    told = f"storage.volumes[training].{said.format(CLAIM)} declared: no claim can be edited so"
-    assert danger == Danger(CLAIM, f"{told}, and this change would replace it with an empty one", "")
+    told = f"storage.volumes[training].{said.format(CLAIM)} declared: the field is immutable"
+    assert danger == Danger(CLAIM, f"{told}, and this change would replace the claim with an empty one", "")
     (retained,) = find(make_claim(retain=None, **spec), volumes=(make_volume(retain=False),))
-    assert "set `retain: false` first, run `up`, and name it in storage.discard then" in retained.never
+    assert "set `retain: false`, run `up`, then add the claim to storage.discard" in retained.remedy
     (protected,) = find(make_claim(**spec), volumes=(make_volume(protect=True),))
-    assert protected.never.startswith("it is protected: undo the edit")
+    assert protected.remedy.startswith("it is protected: undo the edit")
 
 
 def test_a_claim_never_becomes_smaller() -> None:
     """The API server does not take it, and naming the claim does not help."""
     (danger,) = find(make_claim(), volumes=(make_volume(size="1Gi"),))
-    assert danger.what.endswith("has size 2Gi, and 1Gi is declared: no claim can become smaller")
-    assert danger.never
+    assert danger.effect.endswith("has size 2Gi, and 1Gi is declared: a claim cannot be shrunk")
+    assert danger.remedy
 
 
 def test_a_claim_that_is_taken_over_is_held_to_the_same() -> None:
@@ -113,24 +113,24 @@ def test_a_volume_on_a_host_stays_on_its_folder() -> None:
     assert dangers(settings, (), (live,), PLACES.get) == ()
     live["spec"]["hostPath"] = {"path": "/a"}
     (danger,) = dangers(settings, (), (live,), PLACES.get)
-    assert danger.what.startswith(
-        "storage.persistentVolumes[one].hostPath: PersistentVolume one stands on /a, and /b is declared"
+    assert danger.effect.startswith(
+        "storage.persistentVolumes[one].hostPath: PersistentVolume one has hostPath /a, and /b is declared"
     )
-    assert danger.never
+    assert danger.remedy
 
 
 def test_data_goes_only_when_it_is_named_and_nobody_uses_it() -> None:
     """A refusal names the remedy; a pod that mounts it is named; an entry that names nothing is told."""
     danger = Danger(CLAIM, "it would go", "")
-    remedy = "undo the edit, or, if its data may go: trainstack:storage: discard: [research/training]"
+    remedy = "undo the edit, or allow the loss of its data: trainstack:storage: discard: [research/training]"
     assert judge([danger], (), {}) == ((f"it would go; {remedy}",), ())
-    assert judge([danger], (CLAIM,), {}) == ((), ("it would go, as storage.discard says",))
+    assert judge([danger], (CLAIM,), {}) == ((), ("it would go; storage.discard allows it",))
     refusals, notes = judge([danger], (CLAIM,), {CLAIM: ("pod research/a",)})
     assert notes == ()
     (refusal,) = refusals
     assert refusal.startswith("it would go. It is mounted by pod research/a, so it is not discarded: wait until")
     assert judge([Danger(CLAIM, "it would go", "keep it")], (CLAIM,), {}) == (("it would go; keep it",), ())
-    said = "discard names research/other, which this change neither deletes nor replaces: drop the entry"
+    said = "discard names research/other, which this change neither deletes nor replaces: remove the entry"
     assert judge([], ("research/other",), {}) == ((), (said,))
 
 

@@ -107,5 +107,5 @@ def test_what_would_not_pass_the_preflight_is_not_written(root: Path) -> None:
     done = add_team("vision")
     assert done.exit_code == 1
     assert "nothing is written, since the result would have faults" in done.output
-    assert "a is there 2 times" in done.output
+    assert "a is listed 2 times" in done.output
     assert files(root) == before

@@ -100,5 +100,7 @@ def test_a_name_that_is_neither_declared_nor_on_the_cluster_is_one_finding(
     loaded = load_with_places(tmp_path, "test")
     in_files = examine(Declared(loaded.settings), tmp_path, loaded.places)
     checked = with_cluster(in_files, Session(tmp_path, "test"), loaded)
-    assert [(each.id, each.remedy) for each in checked.findings] == [("storage-class-unknown", "declare it here")]
+    assert [(each.id, each.remedy) for each in checked.findings] == [
+        ("storage-class-unknown", "declare it under storage.classes")
+    ]
     assert checked.findings == in_files.findings

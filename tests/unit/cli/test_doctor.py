@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 from tests.unit.checks.test_recovery import OWN, make_identity
 from trainstack.cli import doctor as command
 from trainstack.cli.app import app
-from trainstack.cli.state_files import read_state_files, state_folder
 from trainstack.lifecycle.recovery.files import Lock
 from trainstack.lifecycle.recovery.objects import LiveObject, Seen
+from trainstack.lifecycle.recovery.state_files import read_state_files, state_folder
 from trainstack.live.client import ClusterError
 from trainstack.objects.labels import QUEUE, STACK
 
@@ -254,4 +254,4 @@ def test_what_cannot_be_built_is_not_called_orphaned(folder: Path, monkeypatch: 
     assert (code, told["troubles"], told["commands"]) == (0, [], [])
     (unseen,) = told["not_looked_at"]
     assert unseen.startswith("objects that are not in the state")
-    assert "there is no release manifest here" in unseen
+    assert "the release manifest does not exist" in unseen

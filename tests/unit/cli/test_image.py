@@ -17,10 +17,10 @@ from typer.testing import CliRunner, Result
 from trainstack.cli import console, unserved_images
 from trainstack.cli import image as command
 from trainstack.cli.app import app
-from trainstack.cli.registry import Registries
 from trainstack.cli.session import Session
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import read_inputs
+from trainstack.live.registry import Registries
 from trainstack.runs.images.images import workload_reference
 
 DIGEST = f"sha256:{'1' * 64}"
@@ -141,7 +141,7 @@ def test_build_arguments_go_to_the_tool(root: Path) -> None:
     (folder / "Dockerfile").write_text("ARG BASE\nFROM ${BASE}\n")
     done = run("build", "hello")
     assert done.exit_code == 1
-    assert "workloads/hello/Dockerfile: ARG BASE has no value; give `trainstack image build` the option" in done.output
+    assert "workloads/hello/Dockerfile: ARG BASE has no value; run `trainstack image build` with" in done.output
     assert not (root / "calls").exists()
     done = run("build", "hello", "--build-arg", "BASE=python:3", "--build-arg", "A=1")
     assert (done.exit_code, done.stdout) == (0, f"{HELLO}\n")
@@ -175,7 +175,7 @@ def test_the_base_of_this_project_needs_buildah(root: Path) -> None:
     (root / "workloads" / "built" / "Dockerfile").write_text("ARG BASE\nFROM ${BASE}\n")
     done = run("build", "built")
     assert done.exit_code == 1
-    assert "ARG BASE is this project's base image, which buildah makes; install it, or write `FROM" in done.output
+    assert "ARG BASE is this project's base image, which requires buildah; install it, or write `FROM" in done.output
 
 
 @pytest.mark.parametrize(
@@ -183,15 +183,15 @@ def test_the_base_of_this_project_needs_buildah(root: Path) -> None:
     [
         (
             "unauthorized: authentication required",
-            "r.example.org refused the credentials, or there are none for it; run `docker login r.example.org`",
+            "r.example.org rejected the credentials, or none are stored for it; run `docker login r.example.org`",
         ),
         (
             'Get "https://r.example.org/v2/": dial tcp 192.0.2.1:443: connect: connection refused',
-            "r.example.org does not answer; is it the right registry?",
+            "r.example.org does not respond; check the name and the network",
         ),
         (
             'Get "https://r.example.org/v2/": dial tcp: lookup r.example.org on 192.0.2.2:53: no such host',
-            "r.example.org does not answer; is it the right registry?",
+            "r.example.org does not respond; check the name and the network",
         ),
     ],
 )
@@ -203,7 +203,7 @@ def test_a_failed_push_is_explained(root: Path, monkeypatch: pytest.MonkeyPatch,
     done = run("push", "hello")
     assert (done.exit_code, done.stdout) == (1, "")
     assert printed in done.stderr
-    assert f"error: `docker push {HELLO}` ended with 125: {reason}\n" in done.stderr
+    assert f"error: `docker push {HELLO}` exited with 125: {reason}\n" in done.stderr
 
 
 def test_a_workload_that_cannot_be_built_is_named(root: Path) -> None:
@@ -259,7 +259,7 @@ def test_up_stops_before_a_run_whose_image_is_missing(
     with pytest.raises(typer.Exit):
         unserved_images.ensure_pushed(session)
     printed = capsys.readouterr().err
-    assert f"{HELLO} is not in its registry; run `trainstack image push hello -s lab`" in printed
+    assert f"the registry does not have {HELLO}; run `trainstack image push hello -s lab`" in printed
     assert "trainstack image push built -s lab" in printed
     assert "theirs" not in printed
     planned = Declared(session.settings, read_inputs(session.settings, root, commit="")).runs
@@ -315,7 +315,7 @@ def test_up_goes_on_where_the_registry_cannot_be_asked(
     made = Registries({}, transport=httpx.MockTransport(answer))
     monkeypatch.setattr(unserved_images, "Registries", lambda *_, **__: made)
     unserved_images.ensure_pushed(Session.open("lab"))
-    assert f"whether the registry has {HELLO} is not known" in capsys.readouterr().err
+    assert f"whether the registry has {HELLO} is unknown" in capsys.readouterr().err
 
 
 def test_an_image_of_the_local_cluster_needs_that_cluster(root: Path) -> None:
@@ -325,4 +325,4 @@ def test_an_image_of_the_local_cluster_needs_that_cluster(root: Path) -> None:
     file.write_text(file.read_text().replace("  trainstack:cluster: {registry: r.example.org}\n", ""))
     done = run("push", "built")
     assert done.exit_code == 1
-    assert "run `trainstack cluster up`, or name your registry: `trainstack:cluster: {registry: …}`" in done.output
+    assert "run `trainstack cluster up`, or set your registry: `trainstack:cluster: {registry: …}`" in done.output

@@ -8,9 +8,10 @@ import pytest
 import typer
 
 from tests.unit.make import make_settings
-from trainstack.cli import engine, frozen
+from trainstack.cli import engine
 from trainstack.cli.session import Session
 from trainstack.dev.toolchain import tools
+from trainstack.live import private_kubeconfig
 
 ADVICE = (
     "error: the stack is currently locked by 1 lock(s). Either wait for the other process(es) to end or delete the "
@@ -40,7 +41,7 @@ def test_a_locked_state_names_doctor_first(
     (tmp_path / "Pulumi.dev.yaml").touch()
     monkeypatch.setattr(tools, "engine", lambda _root: SimpleNamespace(pulumi=program, environment={}))
     # The engine's kubeconfig, and the settings that name its context, are of no interest to a lock.
-    monkeypatch.setattr(frozen, "variables", lambda _context: {})
+    monkeypatch.setattr(private_kubeconfig, "variables", lambda _context: {})
     monkeypatch.setattr(Session, "settings", make_settings())
     with pytest.raises(typer.Exit):
         CALLS[call](Session(tmp_path, "dev"))
@@ -53,6 +54,6 @@ def test_a_locked_state_names_doctor_first(
 def test_another_failure_names_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only what the engine prints of one is taken for a lock."""
     monkeypatch.setattr(tools, "engine", lambda _root: SimpleNamespace(pulumi=Path("/bin/false"), environment={}))
-    monkeypatch.setattr(frozen, "variables", lambda _context: {})
+    monkeypatch.setattr(private_kubeconfig, "variables", lambda _context: {})
     monkeypatch.setattr(Session, "settings", make_settings())
     assert engine.pulumi(Session(tmp_path, "dev"), "up", check=False) == 1

@@ -8,7 +8,7 @@ from typer.testing import CliRunner, Result
 
 from trainstack.cli import pin as command
 from trainstack.cli.app import app
-from trainstack.cli.registry_access import RegistryError
+from trainstack.live.registry_credentials import RegistryError
 from trainstack.settings.loading.load import load
 
 ENVIRONMENT = """\
@@ -164,7 +164,7 @@ def test_a_damaged_pin_is_told_with_its_line(root: Path, served: Served) -> None
     (root / FILE).write_text("a:1: sha256:12\n")
     done = pin()
     assert done.exit_code == 1
-    assert f'{FILE}:1: pins["a:1"]: has the wrong form (value "sha256:12"); take the line out' in done.output
+    assert f'{FILE}:1: pins["a:1"]: has an invalid format (value "sha256:12"); remove the line' in done.output
 
 
 def test_without_a_cluster_the_local_one_is_to_be_started(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

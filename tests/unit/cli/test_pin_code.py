@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from trainstack.cli import git_remote
 from trainstack.cli import pin as command
 from trainstack.cli.app import app
+from trainstack.live import code_commits
 from trainstack.settings.loading.load import load
 
 SITE = "https://git.example.org"
@@ -200,7 +200,7 @@ def test_a_name_for_two_things_is_refused(root: Path, repository: Repository) ->
     declare(root, "main")
     done = pin()
     assert done.exit_code == 1
-    assert f"main is a branch ({second}) and a tag ({first}); write the commit" in done.output
+    assert f"main is a branch ({second}) and a tag ({first}); set the revision to" in done.output
     assert not (root / "pins").exists()
 
 
@@ -268,12 +268,12 @@ def test_a_repository_that_is_not_there_is_told_with_the_last_line_of_git(root: 
     done = pin()
     assert done.exit_code == 1
     assert f"{SITE}/nothing.git: fatal: '{repository.clone.parent}/nothing.git' does not appear to be" in done.output
-    assert f"see that `git ls-remote {SITE}/nothing.git` works without a prompt" in done.output
+    assert f"make sure that `git ls-remote {SITE}/nothing.git` works without a prompt" in done.output
 
 
 def test_a_server_that_does_not_answer_is_waited_for_so_long(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """git and its helper are ended then."""
-    monkeypatch.setattr(git_remote, "TIMEOUT_SECONDS", 2.0)
+    monkeypatch.setattr(code_commits, "TIMEOUT_SECONDS", 2.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"https://127.0.0.1:{silent.getsockname()[1]}/mnist.git"
         declare(root, "main", address=address)
@@ -284,7 +284,7 @@ def test_a_server_that_does_not_answer_is_waited_for_so_long(root: Path, monkeyp
             while connection.recv(4096):
                 pass  # the greeting of TLS, and then the end, since nobody is left who holds the connection
     assert done.exit_code == 1
-    assert f"{address}: no answer within 2 s" in done.output
+    assert f"{address}: no response within 2 s" in done.output
 
 
 def test_without_git_the_remedy_is_told(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,7 +315,10 @@ def test_ssh_is_the_persons_own_and_never_prompts(
     declare(root, "main", address="git@git.example.org:mnist.git", secret="deploy-key")
     done = pin()
     assert done.exit_code == 1
-    assert "git@git.example.org:mnist.git: git@git.example.org: Permission denied (publickey).; see that" in done.output
+    assert (
+        "git@git.example.org:mnist.git: git@git.example.org: Permission denied (publickey).; make sure that"
+        in done.output
+    )
     words = called.read_text().splitlines()[-1]
     assert words.startswith("-o BatchMode=yes" if way == "program" else "-i key -o BatchMode=yes")
     assert "git-upload-pack 'mnist.git'" in words

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 import typer
 
-from tests.unit.cli.volume import LOADER, FakeVolume, make_volume, write
+from tests.unit.transfer.volume import LOADER, FakeVolume, make_volume, write
 from trainstack.cli import deploy, files
-from trainstack.cli.loader import Loader
 from trainstack.cli.session import Session
 from trainstack.runs.records import Ledger
 from trainstack.settings.model import Settings
+from trainstack.transfer.loader import Loader
 
 RUN = "0123456789"
 PREPARE = """

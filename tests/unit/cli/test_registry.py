@@ -9,8 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from trainstack.cli.registry import ImageMissingError, Registries, ServedImage
-from trainstack.cli.registry_access import RegistryError, credentials_for, read_credentials, trust
+from trainstack.live.registry import ImageMissingError, Registries, ServedImage
+from trainstack.live.registry_credentials import RegistryError, credentials_for, read_credentials, trust
 
 DIGEST = f"sha256:{'1' * 64}"
 BASIC = "Basic " + base64.b64encode(b"ann:secret").decode()
@@ -88,7 +88,7 @@ def test_user_and_password_go_to_a_registry_that_asks_for_them() -> None:
 
     registries = make_registries(answer)
     assert registries.digest("registry.example.org/a:1") == DIGEST
-    with pytest.raises(RegistryError, match=r"other\.example\.org does not let you read it"):
+    with pytest.raises(RegistryError, match=r"other\.example\.org denies access to anonymous users"):
         registries.digest("other.example.org/a:1")
 
 
@@ -100,7 +100,7 @@ def test_no_password_is_told_without_encryption() -> None:
         asked.append(request.url.scheme)
         return httpx.Response(401, headers={"WWW-Authenticate": 'Bearer realm="http://auth.example.org/token"'})
 
-    with pytest.raises(RegistryError, match="does not let ann read it"):
+    with pytest.raises(RegistryError, match="denies access to ann"):
         make_registries(answer).digest("registry.example.org/a:1")
     assert asked == ["https"]
 
@@ -109,8 +109,11 @@ def test_no_password_is_told_without_encryption() -> None:
     ("answer", "words"),
     [
         (httpx.Response(404), "a:1: docker.io has no such image; push it, or correct the name"),
-        (httpx.Response(500), "a:1: docker.io answers 500; try again later"),
-        (httpx.Response(200, headers={"Docker-Content-Digest": "md5:1"}), "calls it 'md5:1', which is no sha256"),
+        (httpx.Response(500), "a:1: docker.io returned status 500; try again later"),
+        (
+            httpx.Response(200, headers={"Docker-Content-Digest": "md5:1"}),
+            "returned 'md5:1', which is not a sha256 digest",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_with_the_remedy(answer: httpx.Response, words: str) -> None:
@@ -126,7 +129,7 @@ def test_a_registry_that_is_not_there_is_named() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("no route")
 
-    with pytest.raises(RegistryError, match=r"r\.example\.org does not answer \(no route\)"):
+    with pytest.raises(RegistryError, match=r"r\.example\.org does not respond \(no route\)"):
         make_registries(answer).digest("r.example.org/a:1")
 
 
@@ -247,7 +250,7 @@ def test_a_certificate_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch:
     folder = tmp_path / ".config" / "containers" / "certs.d" / "r.example.org"
     folder.mkdir(parents=True)
     (folder / "ca.crt").write_text("no certificate")
-    with pytest.raises(RegistryError, match=f"{folder}: a certificate cannot be read"):
+    with pytest.raises(RegistryError, match=f"{folder}: cannot read a certificate"):
         trust("r.example.org")
 
 
@@ -255,5 +258,5 @@ def test_credentials_that_cannot_be_read_are_told(tmp_path: Path, monkeypatch: p
     """With the file."""
     own_files(tmp_path, monkeypatch)
     (tmp_path / "config.json").write_text('{"auths": {"r": {"auth": "%"}}}')
-    with pytest.raises(RegistryError, match=r"config\.json: cannot be read"):
+    with pytest.raises(RegistryError, match=r"config\.json: cannot read the credentials"):
         read_credentials()

@@ -79,7 +79,7 @@ def test_a_wrong_space_is_refused_with_its_line(root: Path) -> None:
     """Whether its files or its draws tell; nothing is written."""
     file = root / "sweeps/search/space.yaml"
     file.write_text(SPACE.replace("maximize", "up"), encoding="utf-8")
-    assert "sweeps/search/space.yaml:8: objective.direction: is none of the known values" in run("expand").stderr
+    assert "sweeps/search/space.yaml:8: objective.direction: is not supported" in run("expand").stderr
     file.write_text(SPACE + "constraints: [lr > 1]\n", encoding="utf-8")
     refused = run("expand")
     assert refused.exit_code == 1
@@ -100,10 +100,10 @@ def test_all_wrong_spaces_are_told_at_once(root: Path) -> None:
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert refused.stderr == (
         "error: sweep 'My_Search' has 1 fault:\n"
-        "  sweeps/My_Search: is no name for a sweep's folder; name it by lower-case letters, digits and '-', with a "
+        "  sweeps/My_Search: is not a valid name of a sweep's folder; use lower-case letters, digits and '-', with a "
         "letter or digit at both ends\n"
         "sweep 'broken' has 1 fault:\n"
-        '  sweeps/broken/space.yaml:8: objective.direction: is none of the known values (value "up"); write minimize '
+        '  sweeps/broken/space.yaml:8: objective.direction: is not supported (value "up"); write minimize '
         "or maximize\n"
         "sweeps/few/space.yaml:3: trials is 3, and 150 draws gave 0 sets that differ and keep the constraints; lower "
         "it, or take a constraint out\n"
@@ -117,7 +117,7 @@ def test_what_no_folder_of_a_sweep_is_called_is_refused(root: Path, name: str) -
     """Its name becomes that of objects in the cluster."""
     refused = run("expand", "--", name)
     assert refused.exit_code == 1
-    assert f"sweeps/{name}: is no name for a sweep's folder; name it by lower-case letters, digits" in refused.stderr
+    assert f"sweeps/{name}: is not a valid name of a sweep's folder; use lower-case letters, digits" in refused.stderr
     assert [each.name for each in root.rglob("hyperparams.yml")] == []
 
 

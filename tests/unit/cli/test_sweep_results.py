@@ -18,13 +18,12 @@ from typer.testing import CliRunner, Result
 
 from tests.unit.checks.live import Body, make_condition, make_pending
 from tests.unit.checks.test_live_trials import alive
-from tests.unit.cli.volume import LOADER, FakeVolume, make_volume, write
 from tests.unit.make import make_settings, make_sweeps
+from tests.unit.transfer.volume import LOADER, FakeVolume, make_volume, write
 from tests.unit.workloads.sweeps import make_indexed, make_planned
 from trainstack.cli import sweep_read, sweep_status
 from trainstack.cli.app import app
 from trainstack.cli.session import Session
-from trainstack.cli.sweep_records import Record
 from trainstack.live.client import ClusterError
 from trainstack.runs.records import Ledger
 from trainstack.runs.status.waiting import Queueing
@@ -32,6 +31,7 @@ from trainstack.settings.model import Settings
 from trainstack.sweeps.launches import PlannedSweep
 from trainstack.sweeps.search.results import from_json
 from trainstack.sweeps.status import LiveTrial, SweepObjects
+from trainstack.transfer.trial_records import Record
 
 ROOT = Path(__file__).resolve().parents[3]
 NOW = datetime(2026, 1, 2, 4, tzinfo=UTC)

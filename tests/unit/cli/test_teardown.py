@@ -12,9 +12,9 @@ from tests.unit.make import make_settings
 from trainstack.cli import teardown
 from trainstack.cli.app import app
 from trainstack.cli.session import Session
-from trainstack.lifecycle.teardown.context import Body, Scene
+from trainstack.lifecycle.teardown.context import Body, LiveStack
 from trainstack.settings.loading.load import Loaded
-from trainstack.stacks.teardown_mode import ENDING, Way, ending
+from trainstack.stacks.teardown_mode import PERMISSION_VARIABLE, Mode, teardown_mode
 
 MARKED = {"trainstack.dev/stack": "test"}
 QUEUE: Body = {
@@ -59,7 +59,7 @@ class Around:
     """Of the engine."""
     after: Sequence[Body] = (CLAIM,)
     """What bears the mark when the engine has ended."""
-    ran: list[tuple[tuple[str, ...], Way | None]] = field(default_factory=list)
+    ran: list[tuple[tuple[str, ...], Mode | None]] = field(default_factory=list)
     """What the engine did, and the way in which its program was permitted to end the stack."""
 
 
@@ -68,21 +68,21 @@ def around(monkeypatch: pytest.MonkeyPatch) -> Around:
     """A cluster with a queue and a kept volume, and an engine that only takes note."""
     made, settings = Around(), make_settings()
 
-    def read_scene(_: object, **given: Any) -> Scene:
+    def read_live_stack(_: object, **given: Any) -> LiveStack:
         sets: dict[str, Any] = {name: frozenset(given[name]) for name in ("retained", "stop", "known")}
         ours = (QUEUE, CLUSTER_QUEUE, CLAIM) if made.state else ()
-        return Scene(stack="test", ours=ours, lists=made.lists, protected=tuple(given["protected"]), **sets)
+        return LiveStack(stack="test", own=ours, lists=made.lists, protected=tuple(given["protected"]), **sets)
 
     def engine(session: Session, *words: str, variables: dict[str, str], **given: bool) -> int:
-        monkeypatch.setenv(ENDING, variables[ENDING])
-        made.ran.append((words, ending(session.root, session.stack)))
+        monkeypatch.setenv(PERMISSION_VARIABLE, variables[PERMISSION_VARIABLE])
+        made.ran.append((words, teardown_mode(session.root, session.stack)))
         return made.code
 
     monkeypatch.setattr(Session, "loaded", Loaded(settings, {}))
     monkeypatch.setattr(teardown, "reach", lambda _: None)
     monkeypatch.setattr(teardown, "resources", lambda _: made.state)
-    monkeypatch.setattr(teardown, "read_scene", read_scene)
-    monkeypatch.setattr(teardown, "read_ours", lambda _: tuple(made.after))
+    monkeypatch.setattr(teardown, "read_live_stack", read_live_stack)
+    monkeypatch.setattr(teardown, "read_own", lambda _: tuple(made.after))
     monkeypatch.setattr(teardown, "pulumi", engine)
     monkeypatch.setattr(teardown, "_DEADLINE_SECONDS", 0)
     monkeypatch.setattr(teardown, "ensure_same_cluster", lambda _: None)
@@ -113,7 +113,7 @@ def test_nothing_is_deleted_while_somebody_is_in_the_way(around: Around) -> None
     code, _, said = call("--yes")
     assert code == 1
     assert "nothing was deleted:" in said
-    assert "LocalQueue x/theirs, of somebody else, points to ClusterQueue research" in said
+    assert "LocalQueue x/theirs, of another owner, points to ClusterQueue research" in said
     assert around.ran == []
 
 
@@ -144,7 +144,7 @@ def test_what_hangs_is_named(around: Around) -> None:
     for around.code in (0, 255):
         code, _, said = call("--yes")
         assert code == 1
-        assert "ClusterQueue research is being deleted since" in said
+        assert "ClusterQueue research has been terminating for" in said
         assert "held by kueue.x-k8s.io/resource-in-use" in said
         assert ("`pulumi destroy` ended with 255" in said) == bool(around.code)
 

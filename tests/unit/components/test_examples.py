@@ -12,6 +12,7 @@ EXAMPLES = dict(re.findall(r"^## ([^\n]+)\n\n```python\n(.*?)^```", PAGE, re.DOT
 DECLARED = {
     "Queues": {"ResourceFlavor", "ClusterQueue", "LocalQueue"},
     "A training run": {"Job", "ConfigMap"},
+    "A sweep": {"Job", "ConfigMap"},
     "Namespaces and teams": {"Namespace", "NetworkPolicy", "Role", "RoleBinding"},
     "Storage": {"StorageClass", "PersistentVolumeClaim"},
 }

@@ -124,7 +124,7 @@ def test_a_sweep_mounts_its_parameter_files() -> None:
     first, second = group.launches
     with_companion = replace(first, companions=(make_object("TrainingRuntime", "search-1-a"),))
     group = replace(group, launches=(with_companion, second))
-    found = declare(lambda opts: Sweep("sweep-search", group, claimed(group), opts))
+    found = declare(lambda opts: Sweep("sweep-search", group, opts, launching=claimed(group)))
     assert found["Sweep sweep-search"].type == "trainstack:training:Sweep"
     assert found["Sweep sweep-search"].outputs == {"launches": ["research/search-1-a", "research/search-2-a"]}
     assert found["Job research/search-1-a"].dependencies == ["research/search-1-a", "research/sweep-search"]

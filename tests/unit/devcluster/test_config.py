@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import yaml
+
 from trainstack.dev.cluster import config
 from trainstack.dev.cluster.layout import Layout
 from trainstack.dev.cluster.network import Slot
@@ -152,7 +154,7 @@ http:
     )
     assert json.loads(files["storage-shared.json"]) == {"sharedFileSystemPath": "/volumes/shared"}
     assert json.loads(files["storage-node.json"]) == {"nodePathMap": [{"node": "local", "paths": ["/volumes/node"]}]}
-    assert json.loads(files["storage-helper-pod.yaml"])["spec"] == {
+    assert yaml.safe_load(files["storage-helper-pod.yaml"])["spec"] == {
         "nodeSelector": {"kubernetes.io/hostname": "local"},
         "containers": [
             {"name": "helper-pod", "image": "registry.local/trainstack/helper:1", "imagePullPolicy": "IfNotPresent"}

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.injection import components, keep_away, kill, paused
 from trainstack.dev.cluster.cluster import Cluster
 from trainstack.dev.cluster.errors import ClusterError
-from trainstack.dev.cluster.faults import components, held, keep_away, kill
 from trainstack.dev.cluster.processes import PROC, Identity, wait_until
 from trainstack.dev.cluster.registry_access import RegistryAccess
 
@@ -41,7 +41,7 @@ def state_of(process: "subprocess.Popen[bytes]") -> str:
 def test_what_is_held_stands_still_and_goes_on() -> None:
     """Until the block ends."""
     with sleeper() as (process, identity):
-        with held([identity]):
+        with paused([identity]):
             assert wait_until(lambda: state_of(process) == "T", 5)
         assert wait_until(lambda: state_of(process) == "S", 5)
 
@@ -64,5 +64,5 @@ def test_a_component_that_there_is_not_is_told(tmp_path: Path) -> None:
     told = {"name": "etcd", "pid": 0, "ready": False, "restarts": 1, "exit": "", "once": False}
     (tmp_path / "status.json").write_text(json.dumps([told]))
     assert components(make_cluster(tmp_path), "etcd") == []
-    with pytest.raises(ClusterError, match="no component kublet; there are etcd"):
+    with pytest.raises(ClusterError, match="unknown components kublet; the cluster has etcd"):
         components(make_cluster(tmp_path), "kublet")

@@ -1,12 +1,12 @@
 """What every cluster holds from its start."""
 
-from trainstack.dev.cluster import objects
+from trainstack.dev.cluster import config
 from trainstack.dev.cluster.api import path_of
 
 
 def test_base_objects_and_their_places() -> None:
     """The API path of each, in the order in which they are applied: a namespace before what lies in it."""
-    assert [path_of(manifest) for manifest in objects.base("198.18.254.2", "local-1")] == [
+    assert [path_of(manifest) for manifest in config.objects("198.18.254.2", "local-1")] == [
         "/api/v1/namespaces/kube-system",
         "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/kube-apiserver-kubelet-client",
         "/api/v1/namespaces/kube-system/services/kube-dns",
@@ -23,7 +23,7 @@ def test_base_objects_and_their_places() -> None:
 
 def test_names_are_resolved_by_the_process_on_the_node() -> None:
     """A Service with a fixed address and a hand-made slice: there is no pod to select."""
-    service, endpoints = objects.dns("198.18.254.2")[:2]
+    service, endpoints = config.objects("198.18.254.2", "local-1")[2:4]
     assert service["spec"] == {
         "clusterIP": "198.18.128.10",
         "ports": [

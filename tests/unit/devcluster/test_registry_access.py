@@ -11,10 +11,11 @@ import pytest
 
 from trainstack.dev.cluster import certificates
 from trainstack.dev.cluster.errors import ClusterError
-from trainstack.dev.cluster.images.registry import Registry, target
+from trainstack.dev.cluster.images.registry import Registry
 from trainstack.dev.cluster.layout import Layout
 from trainstack.dev.cluster.network import Slot
 from trainstack.dev.cluster.registry_access import RegistryAccess
+from trainstack.runs.images.references import target
 
 
 class Answers(BaseHTTPRequestHandler):
@@ -116,5 +117,5 @@ def test_an_account_that_may_not_read_the_key_is_told(tmp_path: Path, monkeypatc
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(ssl, "create_default_context", denied)
-    with pytest.raises(ClusterError, match="open to the cluster's owner alone"):
+    with pytest.raises(ClusterError, match="restricted to the cluster's owner"):
         RegistryAccess("127.0.0.1:1", tmp_path).tls()

@@ -1,9 +1,13 @@
 """GPUs without GPUs."""
 
-import json
+from pathlib import Path
 from typing import Any
 
-from trainstack.dev.cluster import simulated
+import yaml
+
+from trainstack.dev.cluster import config, simulated
+from trainstack.dev.cluster.layout import Layout
+from trainstack.dev.cluster.network import Slot
 from trainstack.dev.cluster.spec import ClusterSpec
 
 
@@ -59,9 +63,10 @@ def test_a_simulated_node() -> None:
 
 def test_simulated_pods_run_for_a_while_and_finish() -> None:
     """The duration is the pod's annotation or 5 s, without jitter; pods of Jobs and PyTorchJobs finish."""
-    stages = {stage["metadata"]["name"]: stage["spec"] for stage in map(json.loads, simulated.stages().split("---\n"))}
+    files = config.files(Layout(Path("/state")), Slot(0), ClusterSpec(simulated_nodes=1), Path("/i"), Path("/v"))
+    stages = {stage["metadata"]["name"]: stage["spec"] for stage in yaml.safe_load_all(files["kwok.yaml"])}
     assert list(stages) == ["node-initialize", "node-heartbeat", "pod-ready", "pod-complete", "pod-delete"]
-    expression = {"expressionFrom": '.metadata.annotations["pod-complete.stage.kwok.x-k8s.io/delay"]'}
+    expression = {"expressionFrom": f'.metadata.annotations["{simulated.DURATION}"]'}
     assert stages["pod-complete"]["delay"] == {
         "durationMilliseconds": 5000,
         "durationFrom": expression,

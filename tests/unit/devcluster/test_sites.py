@@ -44,14 +44,14 @@ def test_every_fault_of_a_site_is_told_at_once() -> None:
     with pytest.raises(ClusterError) as caught:
         definition.parse("lab", 'gpus: "2"\ngpu: 3\noperators: [slurm]\nimages: [{build: base}]\n', "lab/site.yaml")
     assert str(caught.value).splitlines() == [
-        "lab/site.yaml: gpu: there is no such key; did you mean gpus?",
+        "lab/site.yaml: gpu: unknown key; did you mean gpus?",
         "lab/site.yaml: gpus: Input should be a valid integer, not '2'",
         "lab/site.yaml: images.0.names: Field required, not {'build': 'base'}",
         "lab/site.yaml: operators.0: Input should be 'kueue' or 'training-operator', not 'slurm'",
     ]
 
 
-@pytest.mark.parametrize(("text", "said"), [("- a\n", "the file is no map"), ("a: [\n", "not YAML")])
+@pytest.mark.parametrize(("text", "said"), [("- a\n", "not a mapping"), ("a: [\n", "not YAML")])
 def test_a_file_that_is_no_site_is_refused(text: str, said: str) -> None:
     """By what it is instead."""
     with pytest.raises(ClusterError, match=f"^lab/site.yaml: {said}"):
@@ -60,15 +60,15 @@ def test_a_file_that_is_no_site_is_refused(text: str, said: str) -> None:
 
 def test_an_unknown_site_is_refused_with_the_nearest() -> None:
     """And with all that there are."""
-    with pytest.raises(ClusterError, match=r"no site 'vspere': there are .*eidf.*Did you mean vsphere\?"):
+    with pytest.raises(ClusterError, match=r"unknown site 'vspere': the sites are .*eidf.*Did you mean vsphere\?"):
         definition.load("vspere")
-    with pytest.raises(ClusterError, match=r"no site '../eidf'"):
+    with pytest.raises(ClusterError, match=r"unknown site '../eidf'"):
         definition.load("../eidf")
 
 
 def test_the_sites_that_there_are() -> None:
     """The reference systems, by what they ask of the cluster's node."""
-    chosen = {name: install.chosen(ClusterSpec(), [name]) for name in definition.names()}
+    chosen = {name: install.with_sites(ClusterSpec(), [name]) for name in definition.names()}
     assert {name: (spec.gpus, spec.gpu_product, spec.node_folders) for name, spec in chosen.items()} == {
         "azurestack": (0, "NVIDIA-A100-SXM4-40GB", ("/mnt/disks/local-storage",)),
         "eidf": (4, MIG, ()),
@@ -79,8 +79,8 @@ def test_the_sites_that_there_are() -> None:
 
 def test_several_sites_fit_on_one_cluster() -> None:
     """It has the most GPUs and the folders of all; a site that is there already changes nothing."""
-    one = install.chosen(ClusterSpec(gpus=1, max_pods=10), ["eidf"])
-    both = install.chosen(one, ["traindb", "vsphere"])
+    one = install.with_sites(ClusterSpec(gpus=1, max_pods=10), ["eidf"])
+    both = install.with_sites(one, ["traindb", "vsphere"])
     assert both == ClusterSpec(
         gpus=4,
         gpu_product=MIG,
@@ -88,15 +88,15 @@ def test_several_sites_fit_on_one_cluster() -> None:
         node_folders=("/home/traindbjst/traindb/models",),
         sites=("eidf", "traindb", "vsphere"),
     )
-    assert install.chosen(both, ["eidf"]) == both
-    assert install.chosen(ClusterSpec(gpus=3), []) == ClusterSpec(gpus=3)
+    assert install.with_sites(both, ["eidf"]) == both
+    assert install.with_sites(ClusterSpec(gpus=3), []) == ClusterSpec(gpus=3)
 
 
 def test_two_products_do_not_fit_on_one_node(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both sites are named."""
     monkeypatch.setattr(install, "load", lambda name: definition.parse(name, f"gpuProduct: product-of-{name}", "file"))
-    with pytest.raises(ClusterError, match="a wants product-of-a, b wants product-of-b"):
-        install.chosen(ClusterSpec(), ["a", "b"])
+    with pytest.raises(ClusterError, match="a requires product-of-a, b requires product-of-b"):
+        install.with_sites(ClusterSpec(), ["a", "b"])
 
 
 def test_an_operator_is_cut_to_the_machine() -> None:
@@ -201,7 +201,7 @@ def test_an_operator_that_is_there_is_left_in_its_form(kind: str) -> None:
 def test_an_account_is_named_with_its_namespace(account: str, tmp_path: Path) -> None:
     """Anything else is refused before the cluster is asked."""
     running = Cluster(tmp_path, tmp_path, "https://198.18.254.2:6443", RegistryAccess("", tmp_path), "local", "", "", 1)
-    with pytest.raises(ClusterError, match="is no <namespace>/<service account>"):
+    with pytest.raises(ClusterError, match="is not of the form <namespace>/<service account>"):
         access.write_kubeconfig(running, account)
 
 
@@ -233,6 +233,6 @@ def test_a_folder_that_nobody_made_is_never_removed(tmp_path: Path) -> None:
 
 def test_the_state_keeps_a_clusters_sites(tmp_path: Path) -> None:
     """As JSON that a person can read."""
-    spec = install.chosen(ClusterSpec(), ["traindb"])
+    spec = install.with_sites(ClusterSpec(), ["traindb"])
     assert json.loads(spec.to_json())["sites"] == ["traindb"]
     assert ClusterSpec.from_json(spec.to_json()) == spec

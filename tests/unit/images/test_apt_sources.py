@@ -54,7 +54,7 @@ def test_read_gives_each_suite_once_and_the_release_first(tmp_path: Path) -> Non
 
 def test_no_mirror_is_an_error_with_a_remedy(tmp_path: Path) -> None:
     """It names the folder, the suite and what to add."""
-    with pytest.raises(ClusterError, match=r"no source of Debian 12 \(suite bookworm.*add one.*sources\.list\.d"):
+    with pytest.raises(ClusterError, match=r"has no source of Debian 12 \(suite bookworm.*add one.*sources\.list\.d"):
         read(tmp_path)
 
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.image_runs import run_command
 from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.images.catalog import CONTAINERFILES, helpers, workload
 from trainstack.dev.cluster.images.debian import rootfs_command
 from trainstack.dev.cluster.images.recipe import Recipe, build_command, stage
-from trainstack.dev.cluster.images.run import run_command
 from trainstack.dev.cluster.images.storage import Storage
 from trainstack.runs.images.images import base_reference, workload_reference
 
@@ -60,7 +60,7 @@ def test_storage_lies_in_the_shared_cache(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_stage_copies_what_the_tag_covers(tmp_path: Path) -> None:
-    """Ignored files and settings stay out, programs come in, modes are plain, links stay; a Dockerfile is replaced."""
+    """Ignored files and settings stay out, programs come in, modes are plain, links stay."""
     context, target = tmp_path / "context", tmp_path / "target"
     (context / "sub").mkdir(parents=True)
     target.mkdir()
@@ -70,15 +70,13 @@ def test_stage_copies_what_the_tag_covers(tmp_path: Path) -> None:
     (context / "sub" / "run.sh").chmod(0o700)
     (context / "link").symlink_to("kept")
     (context / ".dockerignore").write_text("ignored\n")
-    (tmp_path / "Other").write_text("FROM scratch\n")
-    stage(Recipe("x", context, dockerfile=tmp_path / "Other", programs={"bin": context / "sub" / "run.sh"}), target)
+    stage(Recipe("x", context, programs={"bin": context / "sub" / "run.sh"}), target)
     modes = {
         path.relative_to(target).as_posix(): "link" if path.is_symlink() else oct(path.stat().st_mode & 0o777)
         for path in target.rglob("*")
         if not path.is_dir() or path.is_symlink()
     }
     assert modes == {"Dockerfile": "0o644", "kept": "0o644", "sub/run.sh": "0o755", "link": "link", "bin": "0o755"}
-    assert (target / "Dockerfile").read_text() == "FROM scratch\n"
 
 
 def test_a_workload_is_built_under_the_name_that_settings_give_it(tmp_path: Path) -> None:
@@ -91,7 +89,7 @@ def test_a_workload_is_built_under_the_name_that_settings_give_it(tmp_path: Path
 
 def test_a_workload_without_dockerfile_is_refused(tmp_path: Path) -> None:
     """The error names the folder."""
-    with pytest.raises(ClusterError, match=f"{tmp_path}: has no Dockerfile"):
+    with pytest.raises(ClusterError, match=f"{tmp_path} has no Dockerfile"):
         workload(tmp_path)
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from trainstack.dev.cluster.images.registry import Target, target
 from trainstack.runs.images.images import BASE_RECIPE, base_reference, content_tag, context_files, workload_reference
+from trainstack.runs.images.references import Target, target
 
 
 def make_context(folder: Path, **files: str) -> Path:

@@ -73,10 +73,10 @@ def test_a_namespace_may_be_open_and_an_adopted_one_is() -> None:
 @pytest.mark.parametrize(
     ("said", "message"),
     [
-        ({"cidr": "203.0.113.1/24"}, "is no block of addresses: 203.0.113.1/24 has host bits set; write one such as"),
-        ({"cidr": "git.example.org"}, "is no block of addresses"),
-        ({}, "give either cidr or namespace"),
-        ({"cidr": "203.0.113.0/24", "namespace": "minio"}, "give either cidr or namespace"),
+        ({"cidr": "203.0.113.1/24"}, "is not a CIDR block: 203.0.113.1/24 has host bits set; write one such as"),
+        ({"cidr": "git.example.org"}, "is not a CIDR block"),
+        ({}, "set either cidr or namespace"),
+        ({"cidr": "203.0.113.0/24", "namespace": "minio"}, "set either cidr or namespace"),
         ({"namespace": "minio", "ports": (0,)}, "greater than or equal to 1"),
     ],
 )
@@ -90,5 +90,5 @@ def test_an_exception_leads_to_one_place(said: dict[str, Any], message: str) -> 
 def test_an_exception_of_nothing_is_refused(said: dict[str, Any]) -> None:
     """Whoever names one believes the namespace to be shut."""
     given = {"network": NamespaceNetwork(egress=(Egress(namespace="a"),)), "adopt": True, **said}
-    with pytest.raises(ValidationError, match="nothing is forbidden: add"):
+    with pytest.raises(ValidationError, match="requires an isolated namespace: add"):
         Namespace(name="research", **given)

@@ -44,19 +44,19 @@ def test_bytes_that_are_not_the_pinned_ones_are_refused(tmp_path: Path) -> None:
     path, digest = make_release(tmp_path)
     with pytest.raises(ReleaseError) as caught:
         read_release(path, "0" * 64)
-    for part in (str(path), digest, "0" * 64, "pin their sha256"):
+    for part in (str(path), digest, "0" * 64, "pin its sha256"):
         assert part in str(caught.value)
 
 
 def test_a_missing_release_is_refused(tmp_path: Path) -> None:
     """The error says how such a file comes to be."""
-    with pytest.raises(ReleaseError, match="there is no release manifest here; `make tools`"):
+    with pytest.raises(ReleaseError, match="the release manifest does not exist; `make tools`"):
         read_release(tmp_path / "none.yaml", "0" * 64)
 
 
 def test_a_release_without_objects_is_refused() -> None:
     """An empty download is no release."""
-    with pytest.raises(ReleaseError, match="holds no objects"):
+    with pytest.raises(ReleaseError, match="contains no objects"):
         parse_release(b"---\n")
 
 
@@ -91,7 +91,7 @@ def test_a_changed_byte_of_the_cache_is_refused(tmp_path: Path) -> None:
     kept.write_bytes(before + b"\n" + changed)
     with pytest.raises(ReleaseError) as caught:
         read_release(path, digest, cache)
-    for part in (str(kept), before.decode(), hashlib.sha256(changed).hexdigest(), "Remove the file"):
+    for part in (str(kept), before.decode(), hashlib.sha256(changed).hexdigest(), "Delete it"):
         assert part in str(caught.value)
     kept.unlink()
     assert read_release(path, digest, cache) == PARSED
@@ -102,7 +102,7 @@ def test_a_cache_does_not_excuse_changed_bytes(tmp_path: Path) -> None:
     path, digest = make_release(tmp_path)
     read_release(path, digest, tmp_path / "cache")
     path.write_bytes(RELEASE + b"# edited\n")
-    with pytest.raises(ReleaseError, match="nothing was taken from it"):
+    with pytest.raises(ReleaseError, match="the file was not used"):
         read_release(path, digest, tmp_path / "cache")
 
 

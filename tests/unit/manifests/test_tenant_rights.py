@@ -64,5 +64,5 @@ def test_the_role_is_what_the_commands_need() -> None:
 
 def test_rights_for_nobody_are_refused() -> None:
     """A team that names no one is a mistake."""
-    with pytest.raises(ValidationError, match="give groups, users or serviceAccount"):
+    with pytest.raises(ValidationError, match="set groups, users or serviceAccount"):
         Team(name="vision", namespace="vision")

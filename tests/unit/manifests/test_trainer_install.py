@@ -81,7 +81,7 @@ def test_another_release_is_refused(install: Any) -> None:
     controller, config_map, namespace = NAMES[install]
     declared = Install(manifest=make_manifest())
     for release in (make_release("x", config_map, namespace), make_release(controller, "x", namespace)):
-        with pytest.raises(OperatorError, match=r"the release manifest holds no (Deployment|ConfigMap)"):
+        with pytest.raises(OperatorError, match=r"the release manifest has no (Deployment|ConfigMap)"):
             install(release, declared, "dev")
 
 

@@ -116,4 +116,4 @@ def test_a_forks_constraint_takes_no_memory(tmp_path: Path) -> None:
     )
     report = static.reviewed(base, head, "dev", None)
     assert "sweeps/big/space.yaml:4" in report.error
-    assert "'x' is text, and arithmetic is on numbers only" in report.error
+    assert "'x' is a string; arithmetic requires numbers" in report.error

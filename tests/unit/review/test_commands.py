@@ -69,7 +69,7 @@ def test_render_without_the_releases_that_it_needs_says_so(checkout: Path) -> No
     """And how to get them, or to do without."""
     code, _, said = run("render")
     assert code == 1
-    assert "there is no release manifest here" in said
+    assert "the release manifest does not exist" in said
     assert "--without-releases" in said
 
 

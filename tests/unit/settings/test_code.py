@@ -75,8 +75,8 @@ def test_a_password_in_the_address_is_refused_with_the_remedy(tmp_path: Path) ->
 """
     (fault,) = runs_of(tmp_path, run)
     assert fault == (
-        "Pulumi.test.yaml:7: workloads.runs[train].code.git: holds a credential, which would stand in manifests, logs "
-        "and records; take it out of the address, and name under `secret` a Secret of the cluster that holds it"
+        "Pulumi.test.yaml:7: workloads.runs[train].code.git: contains a credential, which would appear in manifests, "
+        "logs and records; remove it from the address, and set `secret` to a Secret of the cluster that contains it"
     )
 
 
@@ -86,7 +86,7 @@ def test_an_abbreviated_commit_is_refused(revision: str) -> None:
     with pytest.raises(ValidationError) as caught:
         make_code(revision=revision)
     (error,) = caught.value.errors()
-    assert error["msg"].endswith(f"is not a whole commit; write what `git rev-parse {revision}` prints in a clone")
+    assert error["msg"].endswith(f"is an abbreviated commit; write what `git rev-parse {revision}` prints in a clone")
 
 
 @pytest.mark.parametrize(

@@ -70,8 +70,8 @@ def test_a_name_without_a_pin_does_not_load(tmp_path: Path) -> None:
     """Each is told with its line and the command that mends it; a pin of another branch or repository is none."""
     root = make(tmp_path, "main", f"{ADDRESS} dev: {COMMIT}\nhttps://git.example.org/other main: {COMMIT}\n")
     message = (
-        'is a branch or a tag, and pins/test.yaml has no commit for it (value "main"); run `trainstack pin -s test '
-        "--code`, and commit what it writes"
+        'is a branch or tag without a commit in pins/test.yaml (value "main"); run `trainstack pin -s test '
+        "--code`, and commit the file"
     )
     assert faults(root) == [
         f"Pulumi.test.yaml:9: workloads.runs[train].code.revision: {message}",
@@ -123,10 +123,10 @@ def test_another_commit_is_another_run(tmp_path: Path) -> None:
 def test_a_damaged_pin_is_told_with_its_line(tmp_path: Path) -> None:
     """A commit that is none, or a number where the quotes were taken away."""
     root = make(tmp_path, "main", f"python:3.11: sha256:{'1' * 64}\n{ADDRESS} main: abc\n{ADDRESS} dev: {OTHER}\n")
-    remedy = "take the line out, and let `trainstack pin` write it"
+    remedy = "remove the line and run `trainstack pin`"
     assert faults(root) == [
-        f'pins/test.yaml:2: codePins["{ADDRESS} main"]: has the wrong form (value "abc"); {remedy}',
-        f'pins/test.yaml:3: codePins["{ADDRESS} dev"]: must be text (value {OTHER}); write "{OTHER}", in quotes',
+        f'pins/test.yaml:2: codePins["{ADDRESS} main"]: has an invalid format (value "abc"); {remedy}',
+        f'pins/test.yaml:3: codePins["{ADDRESS} dev"]: must be a string (value {OTHER}); write "{OTHER}", in quotes',
     ]
 
 

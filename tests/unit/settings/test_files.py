@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from tests.odd_files import make_huge, make_socket
 from trainstack.settings.errors import Finding, SettingsError
-from trainstack.settings.loading.files import MOST_BYTES, FileError, read_bytes
+from trainstack.settings.loading.files import MAX_BYTES, FileError, read_bytes
 from trainstack.settings.loading.load import load
 from trainstack.settings.loading.merge import plain
 from trainstack.settings.loading.source import read
@@ -49,9 +49,9 @@ def test_no_file_of_settings_has_to_be_a_file(tmp_path: Path, what: str, name: s
 def test_a_file_is_read_up_to_the_limit(tmp_path: Path) -> None:
     """And not a byte more."""
     file = tmp_path / "f"
-    file.write_bytes(b"x" * MOST_BYTES)
-    assert len(read_bytes(file)) == MOST_BYTES
-    file.write_bytes(b"x" * (MOST_BYTES + 1))
+    file.write_bytes(b"x" * MAX_BYTES)
+    assert len(read_bytes(file)) == MAX_BYTES
+    file.write_bytes(b"x" * (MAX_BYTES + 1))
     with pytest.raises(FileError, match="is larger than 2 MiB"):
         read_bytes(file)
 

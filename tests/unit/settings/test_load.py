@@ -100,6 +100,7 @@ def test_a_run_without_base_is_whole_by_itself(tmp_path: Path) -> None:
     assert [run.name for run in load(root, "test").workloads.runs] == ["own"]
 
 
+RUN = "Pulumi.test.yaml:4: workloads.runs[train]"
 RUNS = """\
 trainstack:workloads:
   exclude: [{}]
@@ -130,7 +131,7 @@ def test_an_excluded_run_is_not_declared_and_nothing_waits_for_it(
 def test_excluding_a_run_that_there_is_not_is_a_fault(tmp_path: Path) -> None:
     """A misspelt name would leave the run in."""
     assert faults(make_project(tmp_path, RUNS.format("gpus"))) == [
-        "Pulumi.test.yaml:2: workloads: exclude names gpus, which is no run here; did you mean gpu?"
+        "Pulumi.test.yaml:2: workloads: exclude lists gpus, which is not a run; did you mean gpu?"
     ]
 
 
@@ -223,8 +224,8 @@ def test_a_missing_environment_names_those_there_are(tmp_path: Path) -> None:
     root = make_project(tmp_path, "", **{"Pulumi.prod.yaml": ""})
     assert faults(root, "dev") == [
         (
-            "Pulumi.dev.yaml: the environment's file is not there; "
-            "write Pulumi.dev.yaml, or name one of the environments of this project: prod, test"
+            "Pulumi.dev.yaml: the environment's file does not exist; "
+            "create Pulumi.dev.yaml, or use one of this project's environments: prod, test"
         ),
     ]
 
@@ -249,17 +250,17 @@ def test_all_faults_are_told_sorted_by_file_and_line(tmp_path: Path) -> None:
     modes = "ReadWriteOnce, ReadOnlyMany, ReadWriteMany or ReadWriteOncePod"
     quantity = 'write a Kubernetes quantity such as "500m", "2" or "1Gi"'
     assert faults(root) == [
-        f"{where}:2: storage: the key names no project; write trainstack:storage",
+        f"{where}:2: storage: the key has no project prefix; write trainstack:storage",
         f"{where}:3: unknown key trainstack:storge; did you mean trainstack:storage?",
         f"{where}:6: storage.volumes[v].size: '2 GB' is not a quantity; {quantity}",
-        f'{where}:6: storage.volumes[v].accessModes[0]: is none of the known values (value "RWX"); write {modes}',
+        f'{where}:6: storage.volumes[v].accessModes[0]: is not supported (value "RWX"); write {modes}',
         f"{where}:6: storage.volumes[v]: unknown key node_labels; did you mean labels?",
-        f'{where}:7: storage.volumes[W].name: has the wrong form (value "W"); {ends}',
-        f'{where}:7: storage.volumes[W].size: 1.5 is no exact number; write "1.5", in quotes',
+        f'{where}:7: storage.volumes[W].name: has an invalid format (value "W"); {ends}',
+        f'{where}:7: storage.volumes[W].size: must not be a floating-point number (value 1.5); write "1.5", in quotes',
         f"{where}:7: storage.volumes[W].accessModes: must have at least 1 element (value a list); add one",
-        f'{where}:8: environment.profile: is none of the known values (value "admin"); write owner or tenant',
+        f'{where}:8: environment.profile: is not supported (value "admin"); write owner or tenant',
         f"{where}:8: environment.namespaces: must be a list (value a map); write a list",
-        'defaults.yaml:3: queues.priorityClasses[low].value: must be a whole number (value "7"); write a whole number',
+        'defaults.yaml:3: queues.priorityClasses[low].value: must be an integer (value "7"); write an integer',
         "defaults.yaml:4: unknown key queue; did you mean queues?",
     ]
 
@@ -271,8 +272,8 @@ def test_all_faults_are_told_sorted_by_file_and_line(tmp_path: Path) -> None:
             "{name: trian}",
             [
                 (
-                    "Pulumi.test.yaml:4: workloads.runs[trian]: is not complete by itself, and there is no "
-                    "workloads/trian/workload.yaml to take the rest from; did you mean train? (name it with `from:`)"
+                    "Pulumi.test.yaml:4: workloads.runs[trian]: is incomplete, and there is no "
+                    "workloads/trian/workload.yaml with the missing values; did you mean train? (set it with `from:`)"
                 ),
             ],
         ),
@@ -280,7 +281,7 @@ def test_all_faults_are_told_sorted_by_file_and_line(tmp_path: Path) -> None:
             "{name: a, from: trian}",
             [
                 (
-                    "Pulumi.test.yaml:4: workloads.runs[a].from: names no folder with a workload.yaml (value trian); "
+                    "Pulumi.test.yaml:4: workloads.runs[a].from: is not a folder with a workload.yaml (value trian); "
                     "did you mean train?"
                 ),
             ],
@@ -306,8 +307,8 @@ def test_all_faults_are_told_sorted_by_file_and_line(tmp_path: Path) -> None:
                     "write true or false"
                 ),
                 "Pulumi.test.yaml:4: workloads.runs[train].attempt: must be at least 1 (value 0); raise it",
-                'Pulumi.test.yaml:4: workloads.runs[train].args[0]: must be text (value 0.05); write "0.05", in quotes',
-                'Pulumi.test.yaml:4: workloads.runs[train].args[1]: must be text (value true); write "true", in quotes',
+                f'{RUN}.args[0]: must be a string (value 0.05); write "0.05", in quotes',
+                f'{RUN}.args[1]: must be a string (value true); write "true", in quotes',
             ],
         ),
         (
@@ -319,7 +320,7 @@ def test_all_faults_are_told_sorted_by_file_and_line(tmp_path: Path) -> None:
                 ),
                 (
                     "Pulumi.test.yaml:4: workloads.runs[train]: a managed workload needs a record; "
-                    "the volume on which its runs are kept"
+                    "set the volume that its runs are recorded on"
                 ),
             ],
         ),
@@ -345,8 +346,8 @@ def test_all_faults_are_told_sorted_by_file_and_line(tmp_path: Path) -> None:
             [
                 "Pulumi.test.yaml:4: workloads.runs[train]: a PyTorchJob has one Master; leave out its replicas",
                 (
-                    "Pulumi.test.yaml:4: workloads.runs[train]: the container of a PyTorchJob is called pytorch, not "
-                    "main; leave out container"
+                    "Pulumi.test.yaml:4: workloads.runs[train]: the container of a PyTorchJob must be named pytorch "
+                    "(got main); leave out container"
                 ),
             ],
         ),
@@ -354,8 +355,8 @@ def test_all_faults_are_told_sorted_by_file_and_line(tmp_path: Path) -> None:
             "{name: train, namespace: a, kind: PyTorchJob, elastic: {maxReplicas: 2}, roles: {}}",
             [
                 (
-                    "Pulumi.test.yaml:4: workloads.runs[train]: a managed workload needs a rank 0 that records; "
-                    "add roles.Master, or set managed to false"
+                    "Pulumi.test.yaml:4: workloads.runs[train]: a managed workload needs a rank 0, which writes the "
+                    "record; add roles.Master, or set managed to false"
                 ),
                 "Pulumi.test.yaml:4: workloads.runs[train]: an elastic PyTorchJob needs roles.Worker; add it",
             ],
@@ -364,10 +365,10 @@ def test_all_faults_are_told_sorted_by_file_and_line(tmp_path: Path) -> None:
             "{name: train, namespace: a, kind: PyTorchJob, elastic: {maxReplicas: 2, metrics: []}, nprocPerNode: 2}",
             [
                 (
-                    "Pulumi.test.yaml:4: workloads.runs[train].elastic: metrics bring an autoscaler, and Kueue "
-                    "suspends the job when that changes its size; leave metrics out"
+                    "Pulumi.test.yaml:4: workloads.runs[train].elastic: metrics enable an autoscaler, and Kueue "
+                    "suspends a job that is resized; leave metrics out"
                 ),
-                'Pulumi.test.yaml:4: workloads.runs[train].nprocPerNode: must be text (value 2); write "2", in quotes',
+                f'{RUN}.nprocPerNode: must be a string (value 2); write "2", in quotes',
             ],
         ),
         (
@@ -462,5 +463,5 @@ def test_an_empty_text_names_no_image(tmp_path: Path) -> None:
     (found,) = runs_of(tmp_path, '    - {name: train, namespace: n, image: {name: ""}}\n')
     assert found == (
         "Pulumi.test.yaml:4: workloads.runs[train].image.name: must have at least 1 character "
-        '(value ""); write it, or leave the key out'
+        '(value ""); set it, or leave the key out'
     )

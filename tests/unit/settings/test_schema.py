@@ -28,6 +28,6 @@ def test_what_may_stand_in_another_file_is_not_asked_for() -> None:
     assert set(run["properties"]) - set(base["properties"]) == {"from"}
     assert run["properties"]["seed"] == {
         "default": None,
-        "description": "Part of the run's identity; the program gets it as TRAINSTACK_SEED.",
+        "description": "Part of the run's identity; passed to the program as TRAINSTACK_SEED.",
         "anyOf": [{"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1}, {"type": "null"}],
     }

@@ -21,7 +21,7 @@ trainstack:secrets:
         password: %s
 """
 COMMAND = (
-    "take the value out of the file, change it where it came from, and type it at the prompt of "
+    "remove the value from the file, rotate it, and enter the new value at the prompt of "
     "`pulumi config set --secret --path 'trainstack:secrets.secrets[0].values%s'`"
 )
 
@@ -50,7 +50,7 @@ def test_they_are_the_file_s_whatever_the_engine_hands_over(tmp_path: Path) -> N
     file = root / "Pulumi.test.yaml"
     file.write_text(file.read_text().replace('{secure: "v1:b"}', "hunter2"))
     (fault,) = faults(root, engine=engine)
-    assert "a secret stands in plain text" in fault
+    assert "the secret is in plain text" in fault
 
 
 @pytest.mark.parametrize("value", ["hunter2", "12345678", "1.25", "true", "[hunter2]", "{plain: hunter2}", "null"])
@@ -61,7 +61,7 @@ def test_plain_text_is_refused_and_not_repeated(tmp_path: Path, value: str) -> N
         assert "a Secret of type kubernetes.io/basic-auth lacks password" in fault
         return
     path = "secrets.secrets[git].values.password"
-    assert fault == f"Pulumi.test.yaml:10: {path}: a secret stands in plain text; {COMMAND % '.password'}"
+    assert fault == f"Pulumi.test.yaml:10: {path}: the secret is in plain text; {COMMAND % '.password'}"
 
 
 @pytest.mark.parametrize(
@@ -89,13 +89,13 @@ def test_environments_share_no_secrets(tmp_path: Path) -> None:
     text = '\nsecrets: {secrets: [{name: git, namespace: research, values: {a: {secure: "v1:a"}}}]}\n'
     (root / "defaults.yaml").write_text((root / "defaults.yaml").read_text() + text)
     (fault,) = faults(root)
-    assert "secrets: environments share no secrets; put them into the file of each environment" in fault
+    assert "secrets: environments cannot share secrets; put them into each environment's file" in fault
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"values": {}}, "the Secret holds nothing"),
+        ({"values": {}}, "the Secret has no values"),
         ({"type": "kubernetes.io/ssh-auth"}, "a Secret of type kubernetes.io/ssh-auth lacks ssh-privatekey"),
         ({"values": {"a b": {"secure": "v1:a"}}}, "is not a valid key of a Secret"),
     ],

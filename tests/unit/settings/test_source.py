@@ -26,9 +26,8 @@ def test_only_true_and_false_are_booleans(tmp_path: Path) -> None:
 @pytest.mark.parametrize("word", ["0777", "0x1F", "0o17", "1_000", "+5", "True", "FALSE", ".inf", ".NaN", "2024-01-01"])
 def test_what_readers_disagree_about_is_refused(tmp_path: Path, word: str) -> None:
     """A plain word that the engine may read differently has to be quoted."""
-    expected = (
-        f'f.yaml:1: readers of YAML disagree about {word}; write "{word}" for text, else a plain decimal, true or false'
-    )
+    remedy = f'write "{word}" for a string, else a plain decimal, true or false'
+    expected = f"f.yaml:1: YAML parsers disagree about {word}; {remedy}"
     assert read_text(tmp_path, f"a: {word}") == ({"a": word}, [expected])
     assert read_text(tmp_path, f"a: '{word}'") == ({"a": word}, [])
 
@@ -36,17 +35,20 @@ def test_what_readers_disagree_about_is_refused(tmp_path: Path, word: str) -> No
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("a: 1\nb: 2\na: 3", "f.yaml:3: the key a is given twice, first in line 1; keep one of them"),
-        ("a:\n  1: 2", "f.yaml:2: the key 1 is not text; put it in quotes"),
+        ("a: 1\nb: 2\na: 3", "f.yaml:3: duplicate key a, first set in line 1; keep one of them"),
+        ("a:\n  1: 2", "f.yaml:2: the key 1 is not a string; put it in quotes"),
         (
             "a: &x {b: 1}\nc:\n  <<: *x",
-            "f.yaml:3: merge keys (`<<`) are not taken; use defaults.yaml or workload.yaml for what is shared",
+            "f.yaml:3: merge keys (`<<`) are not supported; put shared values into defaults.yaml or workload.yaml",
         ),
-        ("a: !!str 1", "f.yaml:1: a tag before 1; write the plain value, in quotes if it is text"),
-        ("a: !x {}", "f.yaml:1: the tag !x is not taken; write plain values"),
-        ("a: &x [*x]", "f.yaml:1: an alias that holds itself; write the value out"),
+        (
+            "a: !!str 1",
+            "f.yaml:1: the tag before 1 is not supported; write the plain value, in quotes if it is a string",
+        ),
+        ("a: !x {}", "f.yaml:1: the tag !x is not supported; write plain values"),
+        ("a: &x [*x]", "f.yaml:1: the alias refers to itself; write the value out"),
         ("- a", "f.yaml:1: the file is not a map; write `key: value` lines"),
-        ("a: [1\nb: 2", "f.yaml:2: not YAML: did not find expected ',' or ']'; mend the syntax"),
+        ("a: [1\nb: 2", "f.yaml:2: invalid YAML: did not find expected ',' or ']'; correct the syntax"),
     ],
 )
 def test_faults_name_line_and_remedy(tmp_path: Path, text: str, fault: str) -> None:
@@ -81,7 +83,7 @@ DEEP = 100_000
 def test_values_that_are_nested_too_deep_are_refused(tmp_path: Path, text: str) -> None:
     """Neither the reader's stack nor the machine's ends before the file does."""
     value, found = read_text(tmp_path, text)
-    assert (value, found) == ({}, ["f.yaml:1: not YAML: values are nested more than 50 deep; mend the syntax"])
+    assert (value, found) == ({}, ["f.yaml:1: invalid YAML: values are nested more than 50 deep; correct the syntax"])
 
 
 def test_aliases_of_aliases_are_refused(tmp_path: Path) -> None:
@@ -89,13 +91,13 @@ def test_aliases_of_aliases_are_refused(tmp_path: Path) -> None:
     lines = ["l0: &l0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"l{level}: &l{level} [{', '.join([f'*l{level - 1}'] * 9)}]" for level in range(1, 10)]
     _, found = read_text(tmp_path, "\n".join(lines))
-    assert found == ["f.yaml:1: aliases repeat more than 10000 values; write out what is meant"]
+    assert found == ["f.yaml:1: aliases repeat more than 10000 values; write the values out"]
     assert read_text(tmp_path, "a: &a {b: [1]}\nc: *a\nd: *a") == ({key: {"b": (1,)} for key in "acd"}, [])
 
 
 @pytest.mark.parametrize("number", ["9" * 5_000, "-" + "9" * 5_000, "0." + "3" * 5_000])
 def test_numbers_of_thousands_of_digits_are_refused(tmp_path: Path, number: str) -> None:
     """Python reads no such whole number."""
-    expected = f"f.yaml:2: the number has {len(number)} characters; write fewer, or put it in quotes if it is text"
+    expected = f"f.yaml:2: the number has {len(number)} characters; shorten it, or put it in quotes if it is a string"
     assert read_text(tmp_path, f"a: 1\nb: {number}") == ({"a": 1, "b": None}, [expected])
     assert read_text(tmp_path, f"b: '{number}'") == ({"b": number}, [])

@@ -61,8 +61,8 @@ def test_a_space_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -
     with pytest.raises(SettingsError) as caught:
         load_space(tmp_path, "z")
     assert str(caught.value) == (
-        "sweep 'z' has 1 fault:\n  sweeps/z/space.yaml: the sweep's space is not there; write it, or name a sweep that "
-        "there is: valid here: s"
+        "sweep 'z' has 1 fault:\n  sweeps/z/space.yaml: the file does not exist; create it, or use an existing sweep: "
+        "valid names: s"
     )
 
 
@@ -79,49 +79,61 @@ args: ["--x=${{parameters.x}}", "--o=${{parameters.o}}"]
 @pytest.mark.parametrize(
     ("x", "fault"),
     [
-        ("{}", "x: does not say what it may be; give one of values, categorical, int, float, uniform, logUniform, "),
-        ("{values: [1], int: {low: 1, high: 2}}", "x: says values and int; give one of values, "),
+        ("{}", "x: has no values; set exactly one of values, categorical, int, float, uniform, logUniform, "),
+        ("{values: [1], int: {low: 1, high: 2}}", "x: sets values and int; set exactly one of values, "),
         ("{values: []}", "x.values: must have at least 1 element"),
-        ("{values: [1, 2, 1]}", "x: holds a value twice; keep one"),
-        ("{values: [[1]]}", "x.values[0]: is no single value; write a number, text, true or false"),
-        ("{values: [null]}", "x.values[0]: is no single value; write a number, text, true or false"),
-        ("{values: [1e999]}", "x.values[0]: is no single value; write a number, text, true or false"),
+        ("{values: [1, 2, 1]}", "x: has a duplicate value; keep one"),
+        ("{values: [[1]]}", "x.values[0]: is not a scalar; write a number, a string, true or false"),
+        ("{values: [null]}", "x.values[0]: is not a scalar; write a number, a string, true or false"),
+        ("{values: [1e999]}", "x.values[0]: is not a scalar; write a number, a string, true or false"),
         (
             "{values: [9223372036854775808]}",
-            "x.values[0]: is no whole number of 64 bits; write text, or one from -9223372036854775808 to 922",
+            "x.values[0]: is not a 64-bit integer; write a string, or an integer from -9223372036854775808 to 922",
         ),
         (
             "{int: {low: 1, high: 9223372036854775808}}",
             "x.int.high: must be at most 9223372036854775807 (value 9223372036854775808); lower it",
         ),
-        ("{int: {low: -9e999, high: 1}}", "x.int.low: must be a whole number (value -9e999); write a whole number"),
+        ("{int: {low: -9e999, high: 1}}", "x.int.low: must be an integer (value -9e999); write an integer"),
         ("{uniform: {low: 0, high: 1e999}}", "x.uniform.high: must be a finite number (value 1e999); write a finite"),
         ("{values: [1], when: {o: []}}", "x.when.o: must have at least 1 element"),
         ("{value: [1]}", "x: unknown key value; did you mean values?"),
         ("{int: {low: 2, high: 1}}", "x.int: high is 1, below low 2; raise high"),
-        ("{int: {low: 1.5, high: 2}}", "x.int.low: must be a whole number (value 1.5); write a whole number"),
+        ("{int: {low: 1.5, high: 2}}", "x.int.low: must be an integer (value 1.5); write an integer"),
         ("{int: {low: 1}}", "x.int.high: is missing; add `high:`"),
         ("{int: {low: 1, high: 9, step: 0}}", "x.int.step: must be at least 1 (value 0); raise it"),
-        ("{int: {low: 0, high: 9, log: true}}", "x.int: low is not above 0, where there is no logarithm; raise it"),
+        ("{int: {low: 0, high: 9, log: true}}", "x.int: low must be above 0 for a logarithm; raise it"),
         ("{int: {low: 1, high: 9, log: true, step: 2}}", "x.int: log and step exclude each other; leave one out"),
         ("{float: {low: 1, high: a}}", 'x.float.high: must be a number (value "a"); write a number'),
         ("{float: {low: 1, high: 2, step: 0}}", "x.float.step: must be above 0 (value 0); raise it"),
-        ("{logUniform: {low: 0, high: 1}}", "x: low is not above 0, where there is no logarithm; raise it"),
-        ("{logNormal: {mean: 0, std: 1, low: -1}}", "x: low is not above 0, where there is no logarithm; raise it"),
+        ("{logUniform: {low: 0, high: 1}}", "x: low must be above 0 for a logarithm; raise it"),
+        ("{logNormal: {mean: 0, std: 1, low: -1}}", "x: low must be above 0 for a logarithm; raise it"),
         (
             "{logNormal: {mean: 800, std: 1}}",
-            "x: goes beyond all numbers; mean and std are of the logarithm: lower them",
+            "x: exceeds the range of floating-point numbers; lower mean or std, which are of the logarithm",
         ),
-        ("{uniform: {low: -1e308, high: 1e308}}", "x.uniform: from low to high is farther than all numbers; raise low"),
-        ("{float: {low: -1e308, high: 1e308}}", "x.float: from low to high is farther than all numbers; raise low"),
-        ("{normal: {mean: 1.5e+308, std: 1}}", "x: goes beyond all numbers; lower mean or std"),
-        ("{normal: {mean: 0, std: 2e307, low: 0, high: 1}}", "x: goes beyond all numbers; lower mean or std"),
+        (
+            "{uniform: {low: -1e308, high: 1e308}}",
+            "x.uniform: high minus low exceeds the range of floating-point numbers; raise low",
+        ),
+        (
+            "{float: {low: -1e308, high: 1e308}}",
+            "x.float: high minus low exceeds the range of floating-point numbers; raise low",
+        ),
+        ("{normal: {mean: 1.5e+308, std: 1}}", "x: exceeds the range of floating-point numbers; lower mean or std"),
+        (
+            "{normal: {mean: 0, std: 2e307, low: 0, high: 1}}",
+            "x: exceeds the range of floating-point numbers; lower mean or std",
+        ),
         ("{normal: {mean: 0, std: 0}}", "x.normal.std: must be above 0 (value 0); raise it"),
         ("{normal: {mean: 0, std: 1, low: 2, high: 1}}", "x.normal: high is 1.0, below low 2.0; raise high"),
-        ("{float: {low: 1, high: 2}}", "x: a grid needs points; give it values, or a range with step and without log"),
-        ("{values: [1], when: {p: [1]}}", "x.when.p: there is no parameter p; valid here: o, x"),
-        ("{values: [1], when: {o: [sgd, rms]}}", "x.when.o: o is never rms; write some of sgd, adam"),
-        ("{values: [1], when: {x: [1]}}", "x.when: is there only if it is there: x needs x; take one condition out"),
+        (
+            "{float: {low: 1, high: 2}}",
+            "x: a grid requires discrete values; set values, or a range with step and without log",
+        ),
+        ("{values: [1], when: {p: [1]}}", "x.when.p: there is no parameter p; valid names: o, x"),
+        ("{values: [1], when: {o: [sgd, rms]}}", "x.when.o: rms is not a value of o; write some of sgd, adam"),
+        ("{values: [1], when: {x: [1]}}", "x.when: the conditions form a cycle: x needs x; remove one condition"),
         ("{int: {low: 1, high: 100000000000}}", None),
     ],
 )
@@ -129,7 +141,7 @@ def test_a_parameter_that_cannot_be_is_refused(tmp_path: Path, x: str, fault: st
     """In its line, with the value and what to write."""
     (found,) = faults(tmp_path, ONE.format(method="grid", x=x))
     if fault is None:
-        fault = "parameters: make a grid of 200000000000 points, and a sweep has at most 10000 sets; leave values out"
+        fault = "parameters: form a grid of 200000000000 points, but a sweep has at most 10000 sets; remove values"
         assert found.startswith(f"2: {fault}")
     else:
         assert found.startswith(f"3: parameters.{fault}")
@@ -140,30 +152,30 @@ def test_a_parameter_that_cannot_be_is_refused(tmp_path: Path, x: str, fault: st
     [
         (
             "method: grids",
-            '1: method: is none of the known values (value "grids"); write grid, random, sobol or halton',
+            '1: method: is not supported (value "grids"); write grid, random, sobol or halton',
         ),
-        ("method: random", "1: method: a random search has no end by itself; add `trials:`"),
-        ("trials: 3", "7: trials: a grid has as many trials as it has points; leave it out"),
+        ("method: random", "1: method: method random requires trials; add `trials:`"),
+        ("trials: 3", "7: trials: a grid has one trial for each point; leave it out"),
         ("seed: -1", "7: seed: must be at least 0 (value -1); raise it"),
-        ("constraints: [lr <]", "7: constraints[0]: 'lr <' is no comparison; write a comparison, such as"),
-        ("constraints: [lr + 1]", "7: constraints[0]: 'lr + 1' is no comparison; write a comparison, such as"),
+        ("constraints: [lr <]", "7: constraints[0]: 'lr <' is not a comparison; write a comparison, such as"),
+        ("constraints: [lr + 1]", "7: constraints[0]: 'lr + 1' is not a comparison; write a comparison, such as"),
         (
             "constraints: [open(lr) > 1]",
-            "7: constraints[0]: 'open(lr) > 1' holds 'open(lr)', which is not taken; write",
+            "7: constraints[0]: 'open(lr) > 1' contains 'open(lr)', which is not supported; write",
         ),
-        ("constraints: [lr < rate]", "7: constraints[0]: there is no parameter rate; valid here: batch_size, lr"),
+        ("constraints: [lr < rate]", "7: constraints[0]: there is no parameter rate; valid names: batch_size, lr"),
         ("sets: [{batch_size: 32}]", "7: sets[0]: lacks lr; add a value for each"),
         (
             "sets: [{batch_size: 33, lr: 0.1}]",
-            "7: sets[0].batch_size: 33 is nothing that batch_size may be; write one of 32, 64",
+            "7: sets[0].batch_size: 33 is not a value of batch_size; write one of 32, 64",
         ),
         (
             "sets: [{batch_size: 32, lr: 0.15}]",
-            "7: sets[0].lr: 0.15 is nothing that lr may be; write a value in its range and step",
+            "7: sets[0].lr: 0.15 is not a value of lr; write a value in its range and step",
         ),
         (
             "sets: [{batch_size: 32, lr: 0.1, m: 1}]",
-            "7: sets[0].m: there is no parameter m; valid here: batch_size, lr",
+            "7: sets[0].m: there is no parameter m; valid names: batch_size, lr",
         ),
         (
             "objective: {metric: val_loss}",
@@ -171,11 +183,11 @@ def test_a_parameter_that_cannot_be_is_refused(tmp_path: Path, x: str, fault: st
         ),
         (
             "objective: {metric: test_loss, direction: minimize}",
-            "5: objective.metric: test_loss is told of the test data, by which no set may be chosen; name a",
+            "5: objective.metric: test_loss is a metric of the test data, which must not be used to select a set",
         ),
         (
             "objective: {metric: test/acc, direction: maximize}",
-            "5: objective.metric: test/acc is told of the test data, by which no set may be chosen; name a",
+            "5: objective.metric: test/acc is a metric of the test data, which must not be used to select a set",
         ),
         (
             "objective: {metric: acc, direction: maximize, metricsFormat: 'acc=([0-9.]+)'}",
@@ -187,7 +199,7 @@ def test_a_parameter_that_cannot_be_is_refused(tmp_path: Path, x: str, fault: st
         ),
         (
             "objective: {metric: acc, direction: maximize, metricsFormat: '(?P<value>.)(?P<loss>.)'}",
-            "5: objective.metricsFormat: has a group of another name: loss; write one such as",
+            "5: objective.metricsFormat: has an unknown group: loss; write one such as",
         ),
         (
             "objective: {metric: acc, direction: maximize, metricsFormat: '(?P<value>((a{99}){99}){9})'}",
@@ -195,34 +207,40 @@ def test_a_parameter_that_cannot_be_is_refused(tmp_path: Path, x: str, fault: st
         ),
         (
             "objective: {metric: acc, direction: maximize, target: 0.9, metricsFormat: '(?P<value>.)'}",
-            "5: objective.metricsFormat: the target is compared in the pod, with metrics.jsonl and not with the log;",
+            "5: objective.metricsFormat: the pod compares the target with metrics.jsonl, not with the log;",
         ),
         (
             "objective: {metric: val_loss, direction: minimize, epoch: 0.5}",
-            "5: objective.epoch: is no epoch; write best, last or a number",
+            "5: objective.epoch: is not an epoch; write best, last or a number",
         ),
         (
             'args: ["--lr=${parameters.lr}"]',
             (
-                "3: parameters.batch_size: is used by no argument and no variable, so it would change nothing; use "
-                "${parameters.batch_size} in args or env, or say under file where the program reads hyperparams.yml"
+                "3: parameters.batch_size: is not used in args or env, so it has no effect; use "
+                "${parameters.batch_size} in args or env, or set file to the program's path of hyperparams.yml"
             ),
         ),
-        ("env: {LR: '${parameters.rate}'}", "7: env.LR: there is no parameter rate; valid here: batch_size, lr"),
-        ("env: {LR: '${parameters.lr'}", "7: env.LR: ${parameters.lr names no parameter; write ${parameters.<name>}"),
-        ("env: {LR: '${parameters}'}", "7: env.LR: ${parameters} names no parameter; write ${parameters.<name>}"),
+        ("env: {LR: '${parameters.rate}'}", "7: env.LR: there is no parameter rate; valid names: batch_size, lr"),
+        ("env: {LR: '${parameters.lr'}", "7: env.LR: ${parameters.lr is not a parameter; write ${parameters.<name>}"),
+        ("env: {LR: '${parameters}'}", "7: env.LR: ${parameters} is not a parameter; write ${parameters.<name>}"),
         (
             "env: {LR: '${parameter.lr}'}",
-            "7: env.LR: ${parameter.lr} names no parameter; write ${parameters.<name>}",
+            "7: env.LR: ${parameter.lr} is not a parameter; write ${parameters.<name>}",
         ),
-        ("env: {LR: $(HOME)}", "7: env.LR: $(…) and $$ are Kubernetes' own, and not filled in here; write the"),
-        ("env: {LR: '$$5'}", "7: env.LR: $(…) and $$ are Kubernetes' own, and not filled in here; write the value"),
-        ("env: {A=B: a}", "7: env[\"A=B\"]: is not a good name for a variable; use letters, digits, '_', '-' and '.'"),
+        ("env: {LR: $(HOME)}", "7: env.LR: $(…) and $$ are not supported, since Kubernetes expands them; write the"),
+        (
+            "env: {LR: '$$5'}",
+            "7: env.LR: $(…) and $$ are not supported, since Kubernetes expands them; write the value",
+        ),
+        (
+            "env: {A=B: a}",
+            "7: env[\"A=B\"]: is not a valid name of an environment variable; use letters, digits, '_', '-' and '.'",
+        ),
         *(
-            (f"env: {{{name}: a}}", f"7: env.{name}: {name} is given to every trial; choose another name")
+            (f"env: {{{name}: a}}", f"7: env.{name}: {name} is set for every trial; choose another name")
             for name in ("JOB_ID", "RANK", "WORLD_SIZE", "PET_NNODES", "TRAINSTACK_RECORD", "TRAINSTACK_DATA_TIMEOUT")
         ),
-        ("file: hyperparams.yml", '7: file: has the wrong form (value "hyperparams.yml"); write an absolute path'),
+        ("file: hyperparams.yml", '7: file: has an invalid format (value "hyperparams.yml"); write an absolute path'),
         ("sweep: s", "7: unknown key sweep; did you mean seed?"),
     ],
 )
@@ -246,7 +264,7 @@ def test_a_lone_argument_of_a_conditional_parameter_is_refused(tmp_path: Path) -
     """
     assert faults(tmp_path, text) == [
         (
-            "6: args[3]: is left out where m is not there, and the word before it would stay; write both as one "
+            "6: args[3]: is left out of sets without m, but the argument before it is not; write both as one "
             "argument, such as --m=${parameters.m}"
         )
     ]
@@ -294,8 +312,8 @@ def test_a_value_that_is_replaced_on_its_way_is_refused(
         else:
             assert faults(root, text) == [
                 (
-                    f"3: parameters.word.categorical[1]: {fault} would not come into {where} as it is: {replaced} are "
-                    "replaced there; write it without, or say under file where the program reads hyperparams.yml"
+                    f"3: parameters.word.categorical[1]: {fault} would be changed in {where}, where {replaced} are "
+                    "expanded; write it without them, or set file to the program's path of hyperparams.yml"
                 )
             ]
     text = WORDS.format(word=f'"{word}"', place="file: /sets.yml")
@@ -323,9 +341,9 @@ def test_constraints_are_read_as_python_reads_them() -> None:
     assert holds("1 <= a < 3", {"a": 2})
     assert not holds("a % 2 == 1", {"a": 2})
     assert holds("a > b", {"a": 1})
-    with pytest.raises(ConstraintError, match="has no answer for"):
+    with pytest.raises(ConstraintError, match="cannot be evaluated for"):
         holds("a < 1", {"a": "x"})
-    with pytest.raises(ConstraintError, match="has no answer for"):
+    with pytest.raises(ConstraintError, match="cannot be evaluated for"):
         holds("a % 2 == 0", {"a": "50%"})
 
 
@@ -398,10 +416,13 @@ def test_a_digest_is_of_what_the_sets_depend_on() -> None:
     ("text", "fault"),
     [
         ("a: 1\n", "1: the file is not a list"),
-        ("# caf\udce9\n", "1: not YAML"),
-        ("- {number: 1}\n", "1: is not as `trainstack sweep expand` writes it"),
-        ("# space: sha256:" + "0" * 64 + "\n- {number: 0, id: '0123456789', hyperparam_set: {}}\n", "2: is not as"),
-        ("- [", "2: not YAML"),
+        ("# caf\udce9\n", "1: invalid YAML"),
+        ("- {number: 1}\n", "1: was not written by `trainstack sweep expand`"),
+        (
+            "# space: sha256:" + "0" * 64 + "\n- {number: 0, id: '0123456789', hyperparam_set: {}}\n",
+            "2: was not written",
+        ),
+        ("- [", "2: invalid YAML"),
     ],
 )
 def test_a_broken_file_names_the_command_that_mends_it(tmp_path: Path, text: str, fault: str) -> None:
@@ -411,7 +432,7 @@ def test_a_broken_file_names_the_command_that_mends_it(tmp_path: Path, text: str
     findings: list[Finding] = []
     assert read_sets(tmp_path, "s", findings)[0] is None
     assert str(findings[0]).startswith(f"sweeps/s/hyperparams.yml:{fault}")
-    assert {each.remedy for each in findings} == {"make it anew with `trainstack sweep expand s`"}
+    assert {each.remedy for each in findings} == {"generate it with `trainstack sweep expand s`"}
 
 
 def test_points_of_a_range_are_decimals() -> None:

@@ -91,19 +91,13 @@ def test_faults_of_all_files_are_told_at_once(tmp_path: Path) -> None:
     file.write_text(SPACE.replace("maximize", "up"), encoding="utf-8")
     (root / "sweeps/search/hyperparams.yml").write_text("- 1\n", encoding="utf-8")
     assert faults(root) == [
-        (
-            'Pulumi.test.yaml:4: sweeps.sweeps[search].form: is none of the known values (value "index"); write jobs '
-            "or indexed"
-        ),
+        ('Pulumi.test.yaml:4: sweeps.sweeps[search].form: is not supported (value "index"); write jobs or indexed'),
         "Pulumi.test.yaml:4: sweeps.sweeps[search].run.namespace: is missing; add `namespace:`",
         (
-            "sweeps/search/hyperparams.yml:1: is not as `trainstack sweep expand` writes it; make it anew with "
+            "sweeps/search/hyperparams.yml:1: was not written by `trainstack sweep expand`; generate it with "
             "`trainstack sweep expand search`"
         ),
-        (
-            'sweeps/search/space.yaml:4: objective.direction: is none of the known values (value "up"); write minimize '
-            "or maximize"
-        ),
+        ('sweeps/search/space.yaml:4: objective.direction: is not supported (value "up"); write minimize or maximize'),
     ]
 
 
@@ -111,53 +105,52 @@ HERE = "Pulumi.test.yaml:4: sweeps.sweeps[search]"
 INDEXED = "name: search, form: indexed, parallelism: 2, run: {from: train, namespace: a"
 REFUSED = {
     "name: other, run: {from: train, namespace: a}": (
-        "Pulumi.test.yaml:4: there is no sweeps/other/space.yaml; write it, or name a sweep that there is: valid here: "
+        "Pulumi.test.yaml:4: sweeps/other/space.yaml does not exist; create it, or use an existing sweep: valid names: "
         "search"
     ),
     "name: search, run: {from: trian, namespace: a}": (
-        f"{HERE}.run.from: names no folder with a workload.yaml (value trian); did you mean train?"
+        f"{HERE}.run.from: is not a folder with a workload.yaml (value trian); did you mean train?"
     ),
     "name: search, run: {namespace: a}": (
-        f"{HERE}.run: is not complete by itself, and there is no workloads/search/workload.yaml to take the rest from; "
-        "valid here: train (name it with `from:`)"
+        f"{HERE}.run: is incomplete, and there is no workloads/search/workload.yaml with the missing values; "
+        "valid names: train (set it with `from:`)"
     ),
     "name: search, run: {from: train, namespace: a, name: b}": (
-        f"{HERE}.run: unknown key name; leave it out: it is the sweep's"
+        f"{HERE}.run: unknown key name; leave it out: the run has the sweep's name"
     ),
     "name: search, space: {seed: 1}, run: {from: train, namespace: a}": (
-        f"{HERE}: unknown key space; write it into sweeps/search/space.yaml, for all environments"
+        f"{HERE}: unknown key space; set it in sweeps/search/space.yaml, for all environments"
     ),
     "name: search, from: train, run: {from: train, namespace: a}": f"{HERE}: unknown key from; did you mean form?",
     f"{INDEXED}, restartPolicy: OnFailure}}": (
-        f"{HERE}: the retries of form indexed are new pods (backoffLimit counts them); leave out run.restartPolicy"
+        f"{HERE}: form indexed retries in new pods (counted by backoffLimit); leave out run.restartPolicy"
     ),
     "name: search, form: indexed, run: {from: train, namespace: a}": (
-        f"{HERE}: form indexed is admitted as a gang; give parallelism"
+        f"{HERE}: form indexed requires the size of its gang; set parallelism"
     ),
     f"{INDEXED}, kind: Pod}}": (
-        f"{HERE}: form indexed makes one Job, and a Pod is none; set run.kind to Job, or form to jobs"
+        f"{HERE}: form indexed requires kind Job (got Pod); set run.kind to Job, or form to jobs"
     ),
     f"{INDEXED}, managed: false}}": (
-        f"{HERE}: it is the wrapper that gives each index its set; leave out run.managed, or set form to jobs"
+        f"{HERE}: form indexed requires the wrapper, which assigns the sets; leave out run.managed, or set form to jobs"
     ),
     f"{INDEXED}, completions: 3}}": (
-        f"{HERE}: the indices are the trials; leave out run.completions and run.parallelism"
+        f"{HERE}: form indexed has one index for each trial; leave out run.completions and run.parallelism"
     ),
     "name: search, maxFailedIndexes: 2, run: {from: train, namespace: a}": (
-        f"{HERE}: form jobs has no maxFailedIndexes, which is of one Job for all; leave it out, or set form to indexed"
+        f"{HERE}: maxFailedIndexes requires form indexed; leave it out, or set form to indexed"
     ),
     "name: search, maxGpuHours: 2, run: {from: train, namespace: a}": (
-        f"{HERE}: maxGpuHours counts with the time a trial may take; give run.activeDeadlineSeconds"
+        f"{HERE}: maxGpuHours requires a deadline of trials; set run.activeDeadlineSeconds"
     ),
     "name: search, run: {from: train, namespace: a, kind: Job, completions: 2}": (
         f"{HERE}: a trial is one run with one record; leave out run.completions, or set run.managed to false"
     ),
     "name: search, run: {from: train, namespace: a, kind: Pod, managed: false}": (
-        f"{HERE}: a trial has to end, and this Pod would be restarted always; set run.restartPolicy to Never or "
-        "OnFailure"
+        f"{HERE}: a trial must end, but this Pod is always restarted; set run.restartPolicy to Never or OnFailure"
     ),
     f"{INDEXED}, naming: fixed}}": (
-        f"{HERE}: each batch is a Job of its own, and a name is for one of them; leave out run.naming"
+        f"{HERE}: form indexed creates several Jobs, which cannot share a fixed name; leave out run.naming"
     ),
 }
 
@@ -174,8 +167,8 @@ def test_a_target_is_for_one_job(tmp_path: Path) -> None:
     jobs = make_project(tmp_path / "jobs", "- {name: search, run: {from: train, namespace: a}}\n", space)
     assert faults(jobs) == [
         (
-            "Pulumi.test.yaml:4: sweeps.sweeps[search]: with form jobs no trial can stop the others; leave out "
-            "objective.target, or set form to indexed"
+            "Pulumi.test.yaml:4: sweeps.sweeps[search]: objective.target requires form indexed, which stops "
+            "other trials; leave it out, or set form to indexed"
         )
     ]
     line = "- {name: search, form: indexed, parallelism: 1, maxFailedIndexes: 1, run: {from: train, namespace: a}}\n"

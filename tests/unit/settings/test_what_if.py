@@ -68,17 +68,17 @@ def test_later_changes_see_earlier_ones() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ("queues", "--set queues: is no path with a value; write PATH=VALUE"),
-        ("a b=1", "is no path with a value"),
-        ("queues.clusterQueues[reserch].cohort=x", "clusterQueues[reserch]: is not there; did you mean research?"),
-        ("queues.clusterQueues[7].cohort=x", "queues.clusterQueues[7]: is not there; valid here: research"),
+        ("queues", "--set queues: is not a path with a value; write PATH=VALUE"),
+        ("a b=1", "is not a path with a value"),
+        ("queues.clusterQueues[reserch].cohort=x", "clusterQueues[reserch]: does not exist; did you mean research?"),
+        ("queues.clusterQueues[7].cohort=x", "queues.clusterQueues[7]: does not exist; valid names: research"),
         (
             "queues.clusterQueues.research.cohort=x",
-            "queues.clusterQueues: is no map, so it has no research; did you mean queues.clusterQueues[research]?",
+            "queues.clusterQueues: is not a map, so it has no research; did you mean queues.clusterQueues[research]?",
         ),
         ("queues.clusterQueues[research].cohrt=x", "unknown key cohrt; did you mean cohort?"),
-        ("workloads.runs[digits].seed=many", "must be a whole number"),
-        ("workloads.runs[digits].seed={", "not YAML"),
+        ("workloads.runs[digits].seed=many", "must be an integer"),
+        ("workloads.runs[digits].seed={", "invalid YAML"),
     ],
 )
 def test_what_cannot_be_tried_is_told_with_the_change(change: str, said: str) -> None:

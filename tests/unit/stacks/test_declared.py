@@ -67,5 +67,5 @@ def test_without_inputs_only_the_shape_of_a_launch_is_known() -> None:
     declared = Declared(make_settings(make_run()))
     launch, _ = declared.queued(declared.settings.workloads.runs[0])
     assert launch["kind"] == "Job"
-    with pytest.raises(AssertionError, match="known only with its inputs"):
+    with pytest.raises(AssertionError, match="requires its inputs"):
         declared.manifests()

@@ -12,7 +12,7 @@ from trainstack.runs.records import Ledger
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment, Existing, Namespace
 from trainstack.settings.sections.workloads import Workloads
-from trainstack.stacks.run_decision import Decided, runs_and_sweeps
+from trainstack.stacks.run_decision import RunDecision, runs_and_sweeps
 
 INPUTS = Inputs(releases={}, wrapper="print()", commit="c" * 40)
 HERE = Environment(namespaces=(Namespace(name="research"),))
@@ -25,7 +25,7 @@ def make_lab(*names: str, exclude: tuple[str, ...] = (), environment: Environmen
     return settings.without_excluded()
 
 
-def decide(settings: Settings, *ledgers: Ledger, **live: Any) -> Decided:
+def decide(settings: Settings, *ledgers: Ledger, **live: Any) -> RunDecision:
     """What becomes of the runs where the cluster remembers these, and has no object of them."""
     return runs_and_sweeps(Declared(settings, INPUTS), Runs(live=(), ledgers=ledgers, wrappers={}, **live))
 

@@ -72,7 +72,7 @@ def test_a_program_that_is_gone_or_was_added_is_told(cache: Path) -> None:
     folder = tools.program("kubectl").parent
     (folder / "kubectl").rename(folder / "other")
     told = refused(["kubectl"])
-    assert f"{folder / 'kubectl'} has the sha256 (no such file)" in told
+    assert f"{folder / 'kubectl'} is missing" in told
     assert f"{folder / 'other'} has the sha256" in told
 
 
@@ -102,7 +102,7 @@ def test_a_folder_from_before_there_were_records_gets_one(tmp_path: Path) -> Non
 def test_up_stops_at_a_changed_program_before_anything_else(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No program is started, so no cluster and no state is touched."""
     before, after = flip(tools.program("pulumi-resource-kubernetes"))
-    monkeypatch.setattr(subprocess, "Popen", None)
+    monkeypatch.setattr(subprocess.Popen, "__init__", None)
     monkeypatch.setenv("PATH", str(gotool.choose().executable.parent))
     monkeypatch.setenv("KUBECONFIG", str(cache / "kubeconfig"))
     monkeypatch.chdir(CHECKOUT)

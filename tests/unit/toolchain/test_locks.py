@@ -54,7 +54,7 @@ def test_lock_holds_what_pyproject_pins() -> None:
 
 def test_locked_package_that_is_absent_names_the_remedy() -> None:
     """Somebody imports what nobody locked."""
-    with pytest.raises(ToolchainError, match=r"locks no leftpad: add it to pyproject.toml and run `make lock`"):
+    with pytest.raises(ToolchainError, match=r"does not contain leftpad: add it to pyproject.toml and run `make lock`"):
         lock.version("leftpad")
 
 
@@ -85,7 +85,7 @@ def test_go_mod_is_read_in_both_forms() -> None:
 def test_module_that_is_not_required_names_the_remedy() -> None:
     """A stamp of a module that go.mod lost."""
     module = gomod.load(GO_MODULES / "dns" / "go.mod")
-    with pytest.raises(ToolchainError, match=r"requires no example.test/x: add it with `go get`"):
+    with pytest.raises(ToolchainError, match=r"does not require example.test/x: add it with `go get`"):
         module.version("example.test/x")
 
 

@@ -47,7 +47,7 @@ def test_other_systems_are_told_about_other_clusters(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(platform, "system", lambda: "Darwin")
     (finding,) = machine.missing()
     assert str(finding) == (
-        "this is Darwin, and the local cluster needs Linux: use a Linux machine, "
+        "the local cluster requires Linux, and this machine runs Darwin: use a Linux machine, "
         "or use another cluster: `make up KUBECONFIG=…`"
     )
 
@@ -97,5 +97,5 @@ def test_packages_are_named_where_they_cannot_be_installed(monkeypatch: pytest.M
     with pytest.raises(ToolchainError, match="apt-get install --no-install-recommends runc socat"):
         debian.ensure(Console(file=io.StringIO()))
     monkeypatch.setattr(shutil, "which", lambda program: None)
-    with pytest.raises(ToolchainError, match="needs Debian's runc, socat or their equal"):
+    with pytest.raises(ToolchainError, match="equivalents of the Debian packages runc, socat"):
         debian.ensure(Console(file=io.StringIO()))

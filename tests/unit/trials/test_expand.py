@@ -217,7 +217,7 @@ def test_constraints_and_conditions_leave_sets_out() -> None:
             make("grid", {"b": {"values": (0, 1)}}, constraints=("1 / b > 0",)),
             "constraints",
             (
-                "constraint '1 / b > 0' has no answer for {'b': 0}: division by zero; correct it, or what its "
+                "constraint '1 / b > 0' cannot be evaluated for {'b': 0}: division by zero; correct it, or what its "
                 "parameters may be"
             ),
         ),

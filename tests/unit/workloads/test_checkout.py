@@ -12,8 +12,8 @@ from tests.unit.make import make_distributed, make_run
 from tests.unit.manifests.restricted import violations
 from tests.unit.workloads.launches import make_launch
 from trainstack.dev.cluster.images.catalog import GIT
-from trainstack.dev.cluster.images.registry import target
 from trainstack.runs.identity import run_id
+from trainstack.runs.images.references import target
 from trainstack.runs.manifests.build import manifest
 from trainstack.runs.manifests.git_init_container import DEADLINE_SECONDS, script
 from trainstack.settings.model import Cluster

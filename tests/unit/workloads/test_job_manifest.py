@@ -224,7 +224,7 @@ def test_a_job_that_may_begin_with_fewer_pods_says_so_to_kueue(managed: bool) ->
 def test_fewer_pods_than_at_once_are_fewer(completions: int, parallelism: int, least: int) -> None:
     """Kueue refuses anything else, when the object is made."""
     at_once = min(completions, parallelism)
-    said = f"minParallelism is {least}, and no more than {at_once} pods stand at once"
+    said = f"minParallelism is {least}, but must be less than {at_once}"
     with pytest.raises(ValueError, match=said):
         make_run(completions=completions, parallelism=parallelism, min_parallelism=least)
 

@@ -131,23 +131,23 @@ def test_how_many_pods_must_succeed_and_with_what_command_is_the_runs_identity()
         ({"kind": "Job"}, "a Job has no replicatedJobs"),
         (
             {"replicated_jobs": (ReplicatedJob(name="a"), ReplicatedJob(name="a", replicas=2))},
-            "replicatedJobs has several entries called a",
+            "replicatedJobs has several entries named a",
         ),
         (
             {"success_policy": SuccessPolicy(operator="Any", target_replicated_jobs=("b",))},
-            "successPolicy names b, which is none of replicatedJobs: correct the name",
+            "successPolicy refers to b, which is not in replicatedJobs: correct the name",
         ),
         (
             {"replicated_jobs": (ReplicatedJob(name="a", depends_on=(DependsOn(name="c", status="Ready"),)),)},
-            "dependsOn names c, which is none of replicatedJobs: correct the name",
+            "dependsOn refers to c, which is not in replicatedJobs: correct the name",
         ),
         (
             {"managed": True, "replicated_jobs": (ReplicatedJob(name="a"), ReplicatedJob(name="b"))},
-            "the ranks of a managed JobSet are the pods of one Job, and this has several: leave one entry",
+            "the ranks of a managed JobSet are the pods of one Job, but this JobSet has several: keep one entry",
         ),
         (
             {"managed": True, "replicated_jobs": (ReplicatedJob(name="a", replicas=2),)},
-            "the ranks of a managed JobSet are the pods of one Job, and this has several: leave one entry",
+            "the ranks of a managed JobSet are the pods of one Job, but this JobSet has several: keep one entry",
         ),
     ],
 )

@@ -181,8 +181,8 @@ def test_what_a_trainjob_has_no_place_for_is_refused(changes: dict[str, Any], sa
     ("changes", "said"),
     [
         ({"ttl_seconds_after_finished": 60}, "a TrainJob has no ttlSecondsAfterFinished: leave it out"),
-        ({"container": "pytorch"}, "the container of a TrainJob is called node, not pytorch: leave out container"),
-        ({"naming": "generated"}, "the nodes of a TrainJob find the first one by its name: let naming be derived or"),
+        ({"container": "pytorch"}, r"must be named node \(got pytorch\): leave out container"),
+        ({"naming": "generated"}, "the nodes of a TrainJob resolve the first node's name: set naming to derived or"),
         ({"roles": {"Worker": Role()}}, r"a TrainJob needs roles\.Master: add it"),
     ],
 )

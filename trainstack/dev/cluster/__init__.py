@@ -1,1 +1,1 @@
-"""The local cluster: a real control plane and a real kubelet in namespaces of their own, in one state folder."""
+"""The local cluster: a control plane and a kubelet in namespaces of their own, with one state folder."""

@@ -1,4 +1,4 @@
-"""Kubeconfigs of service accounts: what a tenant of the cluster gets."""
+"""Kubeconfigs of service accounts, as a tenant of the cluster receives them."""
 
 from pathlib import Path
 
@@ -9,18 +9,17 @@ from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.layout import Layout
 
 TOKEN_SECONDS = 30 * 24 * 3600
-"""How long a token is good; a new kubeconfig has a new one."""
+"""Lifetime of a token."""
 
 
 def write_kubeconfig(running: Cluster, account: str, output: Path | None = None) -> Path:
-    """Write a kubeconfig that acts as a service account in its namespace, mode 0600; its path.
+    """Write a kubeconfig that acts as a service account in its namespace, mode 0600; return its path.
 
-    `account` is `<namespace>/<name>`. `output` None: a file of the state folder. Raises ClusterError where there is no
-    such account, and OSError where the file cannot be written.
+    `account` is `<namespace>/<name>`. The default of `output` is a file in the state folder.
     """
     namespace, slash, name = account.partition("/")
     if not (namespace and slash and name) or "/" in name:
-        raise ClusterError(f"{account!r} is no <namespace>/<service account>, such as eidf001/researcher")
+        raise ClusterError(f"{account!r} is not of the form <namespace>/<service account>, as in eidf001/researcher")
     layout = Layout.of(running.state)
     api = Api(running.server, layout.certs)
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts"
@@ -34,9 +33,9 @@ def write_kubeconfig(running: Cluster, account: str, output: Path | None = None)
     except ApiError as error:
         if error.status != 404:
             raise
-        there = ", ".join(each["metadata"]["name"] for each in api.request("GET", path)["items"]) or "none"
+        existing = ", ".join(item["metadata"]["name"] for item in api.request("GET", path)["items"]) or "none"
         raise ClusterError(
-            f"There is no service account {name} in namespace {namespace}; there are: {there}."
+            f"There is no service account {name} in namespace {namespace}; existing ones: {existing}."
         ) from error
     file = output or layout.kubeconfigs / f"{namespace}-{name}"
     if output is None:

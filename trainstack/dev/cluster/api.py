@@ -1,4 +1,4 @@
-"""The few calls of the Kubernetes API that starting a cluster needs, with the standard library alone."""
+"""The few Kubernetes API calls that starting a cluster needs. Standard library only."""
 
 import http.client
 import json
@@ -13,12 +13,12 @@ from trainstack.dev.cluster.errors import ClusterError
 Manifest = dict[str, Any]
 FIELD_MANAGER = "trainstack-devcluster"
 PLURALS = {"EndpointSlice": "endpointslices"}
-"""Plural of each kind whose name does not simply take an s."""
+"""Plurals that are not the kind's name and an s."""
 CLUSTER_SCOPED = frozenset({"Namespace", "Node", "ClusterRole", "ClusterRoleBinding"})
 
 
 class ApiError(ClusterError):
-    """The API server refused; `status` is its HTTP code, 0 if it could not be reached."""
+    """The API server refused a request; `status` is the HTTP code, or 0 if the server could not be reached."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -26,7 +26,6 @@ class ApiError(ClusterError):
 
 
 def path_of(manifest: Manifest) -> str:
-    """URL path of an object."""
     version, kind, metadata = manifest["apiVersion"], manifest["kind"], manifest["metadata"]
     group = f"/apis/{version}" if "/" in version else f"/api/{version}"
     plural = PLURALS.get(kind, kind.lower() + "s")
@@ -37,14 +36,14 @@ def path_of(manifest: Manifest) -> str:
 
 @dataclass(frozen=True)
 class Api:
-    """An API server and the administrator's certificate for it."""
+    """A client of an API server, with the administrator's certificate."""
 
     server: str
     certs: Path
     timeout_seconds: float = 5.0
 
     def request(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Any:
-        """The decoded answer; text where the answer is no JSON."""
+        """Return the decoded response, or its text if it is not JSON."""
         address = urlsplit(self.server)
         try:
             tls = ssl.create_default_context(cafile=str(self.certs / "ca.crt"))
@@ -55,8 +54,8 @@ class Api:
             try:
                 data = None if body is None else json.dumps(body)
                 connection.request(method, path, data, {"Content-Type": content_type, "Accept": "application/json"})
-                answer = connection.getresponse()
-                text = answer.read().decode(errors="replace")
+                response = connection.getresponse()
+                text = response.read().decode(errors="replace")
             finally:
                 connection.close()
         except (OSError, http.client.HTTPException) as error:
@@ -65,32 +64,24 @@ class Api:
             decoded = json.loads(text)
         except ValueError:
             decoded = text
-        if answer.status >= 300:
+        if response.status >= 300:
             reason = decoded.get("message", text) if isinstance(decoded, dict) else text
-            raise ApiError(answer.status, f"{method} {path} was refused with HTTP {answer.status}: {reason}")
+            raise ApiError(response.status, f"{method} {path} failed with HTTP {response.status}: {reason}")
         return decoded
 
     def apply(self, manifest: Manifest) -> None:
-        """Server-side apply."""
         path = f"{path_of(manifest)}?fieldManager={FIELD_MANAGER}&force=true"
         self.request("PATCH", path, manifest, "application/apply-patch+yaml")
 
     def merge(self, path: str, patch: Manifest) -> None:
-        """JSON merge patch."""
+        """Send a JSON merge patch."""
         self.request("PATCH", path, patch, "application/merge-patch+json")
 
     def find(self, path: str) -> Any:
-        """GET; None if there is no such object."""
+        """Return an object, or None if it does not exist."""
         try:
             return self.request("GET", path)
         except ApiError as error:
             if error.status == 404:
                 return None
             raise
-
-    def ready(self) -> bool:
-        """Whether the API server answers and is ready."""
-        try:
-            return bool(self.request("GET", "/readyz") == "ok")
-        except ApiError:
-            return False

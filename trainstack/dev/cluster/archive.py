@@ -1,6 +1,6 @@
-"""Pack a few files as a container image, without any image tool.
+"""Pack files as a container image without an image tool.
 
-The sandbox image and the volume helper must be there before the cluster can pull anything, so they are imported.
+The sandbox image and the volume helper are imported, since the cluster cannot pull them before it runs.
 """
 
 import hashlib
@@ -9,30 +9,29 @@ import json
 import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @dataclass(frozen=True)
 class Link:
-    """A symbolic link in an image."""
-
     target: str
 
 
 def _entry(name: str, content: bytes, mode: int = 0o644) -> tuple[tarfile.TarInfo, io.BytesIO]:
-    """A tar member without time or owner, so that equal input gives equal bytes."""
+    """A tar member without time and owner, so that equal input gives equal bytes."""
     info = tarfile.TarInfo(name)
     info.size, info.mode = len(content), mode
     return info, io.BytesIO(content)
 
 
 def layer(files: Mapping[str, bytes | Link]) -> bytes:
-    """An uncompressed layer; files are executable by everyone, and /tmp is there for everyone."""
+    """Return an uncompressed layer with executable files and a world-writable /tmp."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        for folder in sorted({parent for name in files for parent in _parents(name)} | {"tmp"}):
+        parents = {str(parent) for name in files for parent in PurePosixPath(name).parents} - {"."}
+        for folder in sorted(parents | {"tmp"}):
             info = tarfile.TarInfo(folder)
             info.type, info.mode = tarfile.DIRTYPE, 0o1777 if folder == "tmp" else 0o755
             tar.addfile(info)
@@ -47,13 +46,8 @@ def layer(files: Mapping[str, bytes | Link]) -> bytes:
     return out.getvalue()
 
 
-def _parents(name: str) -> list[str]:
-    parts = name.split("/")[:-1]
-    return ["/".join(parts[: count + 1]) for count in range(len(parts))]
-
-
 def pack(reference: str, files: Mapping[str, bytes | Link], command: Sequence[str]) -> bytes:
-    """A docker-archive of one image of one layer.
+    """Return a docker-archive of an image with one layer.
 
     `reference` is the full image name with tag; names in `files` are relative to the image's root.
     """
@@ -78,11 +72,10 @@ def pack(reference: str, files: Mapping[str, bytes | Link], command: Sequence[st
 
 
 def pause_image(reference: str, program: Path) -> bytes:
-    """The sandbox image: one static program."""
     return pack(reference, {"pause": program.read_bytes()}, ["/pause"])
 
 
 def helper_image(reference: str, busybox: Path, applets: Sequence[str]) -> bytes:
-    """The image of the volume helper: a static busybox and a link per applet."""
+    """Return the volume helper's image: a static busybox with a link for each applet."""
     links: dict[str, bytes | Link] = {f"bin/{name}": Link("/bin/busybox") for name in applets if name != "busybox"}
     return pack(reference, links | {"bin/busybox": busybox.read_bytes()}, ["/bin/sh"])

@@ -1,7 +1,7 @@
 """The cluster's certificates and kubeconfigs.
 
-The authority and the service account key stay for the life of the cluster's data, so that kubeconfigs and tokens handed
-out keep working; everything signed by it is made anew at each start, because the node's address may have changed.
+The authority and the service account key are as old as the cluster's data, so that issued kubeconfigs and tokens stay
+valid. Certificates are issued again at each start, because the node's address may have changed.
 """
 
 import base64
@@ -36,21 +36,17 @@ API_NAMES = (
 
 @dataclass(frozen=True)
 class Leaf:
-    """One certificate to issue."""
-
     name: str
-    """Base name of its files."""
     common_name: str
     organization: str = ""
     """The Kubernetes group; empty for none."""
     hosts: tuple[str, ...] = ()
-    """DNS names and addresses it serves; a certificate with none is for clients only."""
+    """DNS names and addresses; empty for a client's certificate."""
     kubeconfig: bool = False
-    """Whether a kubeconfig `<name>.kubeconfig` is written for it."""
+    """Whether to write `<name>.kubeconfig` as well."""
 
 
 def leaves(slot: Slot) -> tuple[Leaf, ...]:
-    """Every certificate of a cluster."""
     api_hosts = (*API_NAMES, "127.0.0.1", API_SERVICE_IP, slot.node_ip)
     return (
         Leaf("apiserver", "kube-apiserver", hosts=api_hosts),
@@ -73,7 +69,7 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def write_secret(path: Path, content: bytes) -> None:
-    """Write a file that its owner alone may read, from its first byte on."""
+    """Write a file that only its owner can read at any time."""
     path.unlink(missing_ok=True)
     path.touch(mode=0o600)
     path.write_bytes(content)
@@ -100,13 +96,13 @@ def _builder(subject: x509.Name, issuer: x509.Name, days: int) -> x509.Certifica
 
 
 def _authority(certs: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-    """The cluster's authority, from its files if they exist."""
+    """Return the cluster's authority, read from its files if they exist."""
     certificate_path, key_path = certs / "ca.crt", certs / "ca.key"
     if certificate_path.exists() and key_path.exists():
         key = serialization.load_pem_private_key(key_path.read_bytes(), None)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise ClusterError(
-                f"{key_path} is not the key that this cluster made; `trainstack cluster reset` makes another."
+                f"{key_path} is not this cluster's key; create another one with `trainstack cluster reset`."
             )
         return x509.load_pem_x509_certificate(certificate_path.read_bytes()), key
     certificate, key = _new_authority("trainstack local cluster", AUTHORITY_DAYS)
@@ -160,40 +156,34 @@ def _issue(certs: Path, leaf: Leaf, authority: x509.Certificate, signer: ec.Elli
 
 
 def embedded(content: bytes) -> str:
-    """The form in which a kubeconfig holds the content of a file."""
+    """Return the form in which a kubeconfig embeds a file."""
     return base64.b64encode(content).decode()
 
 
 def kubeconfig(server: str, authority: bytes, user: Mapping[str, str], namespace: str = "") -> str:
-    """A kubeconfig with everything embedded, as JSON, which every YAML reader takes.
+    """Return a kubeconfig with everything embedded, as JSON, which is also YAML.
 
-    `user` holds its credentials by the kubeconfig's own keys; an empty `namespace` leaves `default`.
+    `user` holds its credentials by the kubeconfig's keys; an empty `namespace` leaves `default`.
     """
     name = "trainstack-local"
     context = {"cluster": name, "user": name} | ({"namespace": namespace} if namespace else {})
-    return (
-        json.dumps(
-            {
-                "apiVersion": "v1",
-                "kind": "Config",
-                "clusters": [
-                    {"name": name, "cluster": {"server": server, "certificate-authority-data": embedded(authority)}}
-                ],
-                "users": [{"name": name, "user": user}],
-                "contexts": [{"name": name, "context": context}],
-                "current-context": name,
-            },
-            indent=2,
-        )
-        + "\n"
-    )
+    cluster = {"server": server, "certificate-authority-data": embedded(authority)}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": cluster}],
+        "users": [{"name": name, "user": user}],
+        "contexts": [{"name": name, "context": context}],
+        "current-context": name,
+    }
+    return json.dumps(config, indent=2) + "\n"
 
 
 def issue_registry(certs: Path, host: str) -> None:
-    """Write the certificates of an image registry that serves at `host`, and of its clients.
+    """Write the certificates of an image registry at `host` and of its clients.
 
-    The authority is not the cluster's, which signs requests of the API's users too, and is made anew each time: the
-    client's certificate of an earlier start is refused.
+    The authority is not the cluster's, which also signs for users of the API, and is created at each start: the client
+    certificates of earlier starts are refused.
     """
     authority, signer = _new_authority("trainstack local registry", LEAF_DAYS)
     (certs / f"{AUTHORITY}.crt").write_bytes(authority.public_bytes(serialization.Encoding.PEM))
@@ -202,7 +192,6 @@ def issue_registry(certs: Path, host: str) -> None:
 
 
 def issue(layout: Layout, slot: Slot) -> None:
-    """Write every certificate, key and kubeconfig of the cluster."""
     certs = layout.certs
     authority, signer = _authority(certs)
     if not (certs / "service-account.key").exists():

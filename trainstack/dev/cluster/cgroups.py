@@ -1,7 +1,7 @@
-"""A cluster's own folder in every cgroup hierarchy, for cgroup v1, v2 and both at once.
+"""The cluster's own folder in every cgroup hierarchy (v1, v2 or both).
 
-Two kubelets on one machine must not share `/kubepods`, and what a crash leaves must be found again: so all processes of
-a cluster live in `<hierarchy>/<name>/`: components in `supervisor`, pods in `kubepods` beside it.
+Two kubelets on one machine must not share `/kubepods`, and a cluster's processes must be found after a crash. So they
+run in `<hierarchy>/<name>/`: components in `supervisor`, pods in `kubepods`.
 """
 
 import os
@@ -15,20 +15,18 @@ from trainstack.dev.cluster.processes import wait_until
 
 LEAF = "supervisor"
 V2_CONTROLLERS = ("cpuset", "cpu", "io", "memory", "pids")
-"""What the kubelet needs on cgroup v2."""
+"""The controllers that the kubelet needs on cgroup v2."""
 
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """One mounted cgroup file system."""
-
     root: Path
     version: int
     """1 or 2."""
 
 
 def parse(mountinfo: str) -> list[Hierarchy]:
-    """The hierarchies in the text of /proc/self/mountinfo, each once."""
+    """Return the hierarchies in the text of /proc/self/mountinfo."""
     found: dict[Path, Hierarchy] = {}
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")
@@ -39,15 +37,14 @@ def parse(mountinfo: str) -> list[Hierarchy]:
 
 
 def hierarchies() -> list[Hierarchy]:
-    """The hierarchies of this machine."""
     found = parse(Path("/proc/self/mountinfo").read_text())
     if not found:
-        raise ClusterError("No cgroup file system is mounted here; the local cluster needs one.")
+        raise ClusterError("No cgroup file system is mounted; the local cluster requires one.")
     return found
 
 
 def _copy_cpuset(folder: Path) -> None:
-    """A new v1 cpuset is empty and takes no process until it is filled."""
+    """Fill a new v1 cpuset, which is empty and accepts no process."""
     for name in ("cpuset.cpus", "cpuset.mems"):
         source, target = folder.parent / name, folder / name
         if target.exists() and not target.read_text().strip():
@@ -55,41 +52,40 @@ def _copy_cpuset(folder: Path) -> None:
 
 
 def _enable(folder: Path) -> None:
-    """Hand the controllers of a v2 folder down to its children."""
+    """Enable a v2 folder's controllers for its children."""
     available = (folder / "cgroup.controllers").read_text().split()
     enabled = (folder / "cgroup.subtree_control").read_text().split()
-    wanted = [name for name in V2_CONTROLLERS if name in available and name not in enabled]
-    if wanted:
-        (folder / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in wanted))
+    missing = [name for name in V2_CONTROLLERS if name in available and name not in enabled]
+    if missing:
+        (folder / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in missing))
 
 
 def create(name: str, found: list[Hierarchy]) -> None:
-    """Make the cluster's folders; those that exist are kept."""
+    """Create the cluster's folders; keep existing ones."""
     for hierarchy in found:
         folder = hierarchy.root / name
         try:
             if hierarchy.version == 2:
                 _enable(hierarchy.root)
-            for each in (folder, folder / LEAF):
-                each.mkdir(exist_ok=True)
-                _copy_cpuset(each)
+            for path in (folder, folder / LEAF):
+                path.mkdir(exist_ok=True)
+                _copy_cpuset(path)
             if hierarchy.version == 2:
                 _enable(folder)
         except OSError as error:
             raise ClusterError(
-                f"The cgroup {folder} cannot be made: {error}. The local cluster needs to write there; in a container, "
-                "run it with the machine's own cgroup file system, writable."
+                f"The cgroup {folder} cannot be created: {error}. In a container, mount the machine's cgroup file "
+                "system writable."
             ) from error
 
 
 def enter(name: str, pid: int, found: list[Hierarchy]) -> None:
-    """Move a process into the cluster's cgroup; what it starts afterwards is in it too."""
+    """Move a process, and those that it starts later, into the cluster's cgroup."""
     for hierarchy in found:
         (hierarchy.root / name / LEAF / "cgroup.procs").write_text(str(pid))
 
 
 def members(name: str, found: list[Hierarchy]) -> set[int]:
-    """Pids of all processes in the cluster's cgroups."""
     pids: set[int] = set()
     for hierarchy in found:
         for folder, _, _ in os.walk(hierarchy.root / name):
@@ -101,12 +97,12 @@ def members(name: str, found: list[Hierarchy]) -> set[int]:
 
 
 def clusters(found: list[Hierarchy]) -> set[str]:
-    """The cgroup names of the clusters that this machine has."""
+    """Return the cgroup names of this machine's clusters."""
     return {folder.name for hierarchy in found for folder in hierarchy.root.glob(f"{CGROUP_PREFIX}*")}
 
 
 def remove(name: str, found: list[Hierarchy], seconds: float = 10.0) -> None:
-    """Kill what is left in the cluster's cgroups and remove them."""
+    """Kill the processes in the cluster's cgroups and remove them."""
 
     def emptied() -> bool:
         pids = members(name, found)
@@ -129,6 +125,6 @@ def remove(name: str, found: list[Hierarchy], seconds: float = 10.0) -> None:
     if not wait_until(emptied, seconds) or not wait_until(removed, seconds):
         left = ", ".join(str(pid) for pid in sorted(members(name, found))) or "none"
         raise ClusterError(
-            f"The cgroups {name} cannot be removed within {seconds:.0f} s (processes still in them: {left}). "
-            "A process that hangs in the kernel holds them; run `trainstack cluster down` again."
+            f"The cgroups {name} could not be removed within {seconds:.0f} s (remaining processes: {left}). "
+            "A process hangs in the kernel; run `trainstack cluster down` again."
         )

@@ -1,261 +1,105 @@
-"""The configuration files of the components, as text; pure."""
+"""The components' configuration files and the cluster's first objects, filled in from templates/; pure.
 
-import json
+- containerd: `restrict_oom_score_adj`, since otherwise root without CAP_SYS_RESOURCE could not start a pod.
+- registries/_default/hosts.toml sends pulls of every registry name to the cluster's own registry. The settings occur
+  twice: containerd 1.6 ignores a file without hosts, and asks `server` for what the host lacks.
+- cni: `ptp` rather than `bridge`, so that traffic between pods always passes the node's routing, and services work
+  without the kernel's br_netfilter module.
+- kubelet: no eviction, since a developer's full disk must not end training runs; no pull limit, since hundreds of pods
+  may start at once.
+- Corefile: cluster names only, nothing is forwarded.
+- registry: no cache, because clusters on the same machine share the folder. `clientcas` requires a certificate of every
+  client, also for pulls.
+- storage-shared: for `rancher.io/local-path`, any access mode, on every node; storage-node: for
+  `rancher.io/local-path-node`, ReadWriteOnce only, volumes tied to their node.
+- audit-policy: log each response to a user or pod, without bodies, and none to the cluster's own parts.
+"""
+
 from pathlib import Path
+from string import Template
+
+import yaml
 
 from trainstack.dev.cluster import network
+from trainstack.dev.cluster.api import Manifest
 from trainstack.dev.cluster.layout import KUBELET_ROOT, Layout
 from trainstack.dev.cluster.network import Slot
 from trainstack.dev.cluster.registry_access import SERVER, RegistryAccess
 from trainstack.dev.cluster.spec import NODE_NAME, ClusterSpec
 
-CNI_PLUGINS = Path("/usr/lib/cni")
-"""Where Debian puts the CNI plugins."""
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
-"""The default path: /run is the cluster's own, so `ctr` needs no option inside it."""
-CNI_STATE = "/run/cni"
-"""Address leases; in the cluster's own /run, because no pod outlives it."""
+"""The default path, since /run is the cluster's own: `ctr` needs no option inside it."""
 PAUSE_IMAGE = "registry.local/trainstack/pause:1"
 HELPER_IMAGE = "registry.local/trainstack/helper:1"
 STORAGE_NAMESPACE = "local-path-storage"
 STORAGE_ACCOUNT = "local-path-provisioner"
 STORAGE_CONFIG_MAP = "local-path-config"
-SHARED_FOLDER = "shared"
-NODE_FOLDER = "node"
+SHARED_FOLDER, NODE_FOLDER = "shared", "node"
+"""The provisioners' folders in the folder of dynamic volumes."""
+
+TEMPLATES = Path(__file__).with_name("templates")
+_FILES = (
+    *("containerd.toml", "registries/_default/hosts.toml", "cni/10-pods.conflist", "kubelet.json", "resolv.conf"),
+    *("Corefile", "registry.yaml", "storage-shared.json", "storage-node.json", "storage-helper-pod.yaml"),
+)
 
 
-def containerd(layout: Layout) -> str:
-    """containerd's TOML.
-
-    `restrict_oom_score_adj`: root without CAP_SYS_RESOURCE could not start a pod otherwise. `_default/hosts.toml` in
-    `config_path` sends every pull, whatever registry it names, to the cluster's own registry.
-    """
-    return f"""version = 2
-root = "{layout.containerd}"
-state = "/run/containerd"
-[grpc]
-  address = "{CONTAINERD_SOCKET}"
-[plugins."io.containerd.internal.v1.opt"]
-  path = "{layout.containerd}/opt"
-[plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "{PAUSE_IMAGE}"
-  restrict_oom_score_adj = true
-  max_concurrent_downloads = 8
-  [plugins."io.containerd.grpc.v1.cri".registry]
-    config_path = "{layout.config}/registries"
-  [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "{CNI_PLUGINS}"
-    conf_dir = "{layout.config}/cni"
-  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
-    runtime_type = "io.containerd.runc.v2"
-    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
-      SystemdCgroup = false
-"""
-
-
-def registries(access: RegistryAccess) -> str:
-    """hosts.toml for every registry name: all are served by the cluster's own, to the holder of its certificate.
-
-    Twice the same: containerd 1.6 ignores a file without hosts, and asks `server` for what the host does not have.
-    """
-    certificate, key = access.client_pair
-    settings = f"""capabilities = ["pull", "resolve"]
-ca = "{access.authority}"
-client = [["{certificate}", "{key}"]]
-"""
-    return f"""server = "https://{access.address}"
-{settings}[host."https://{access.address}"]
-{settings}"""
-
-
-def cni() -> str:
-    """The pod network: a routed link per pod.
-
-    `ptp` rather than `bridge`: traffic between two pods then always passes the node's routing, so that services work
-    without the kernel's br_netfilter module.
-    """
-    return (
-        json.dumps(
-            {
-                "cniVersion": "0.4.0",
-                "name": "pods",
-                "plugins": [
-                    {
-                        "type": "ptp",
-                        "ipMasq": False,
-                        "ipam": {
-                            "type": "host-local",
-                            "dataDir": CNI_STATE,
-                            "ranges": [[{"subnet": network.REAL_POD_SUBNET}]],
-                            "routes": [{"dst": "0.0.0.0/0"}],
-                        },
-                    },
-                    {"type": "portmap", "capabilities": {"portMappings": True}},
-                ],
-            },
-            indent=2,
-        )
-        + "\n"
-    )
-
-
-def kubelet(layout: Layout, slot: Slot, spec: ClusterSpec) -> str:
-    """KubeletConfiguration.
-
-    No eviction: a developer's full disk must not kill training runs. No pull limit: hundreds of pods may start at once.
-    """
-    return (
-        json.dumps(
-            {
-                "apiVersion": "kubelet.config.k8s.io/v1beta1",
-                "kind": "KubeletConfiguration",
-                "address": slot.node_ip,
-                "authentication": {
-                    "anonymous": {"enabled": False},
-                    "webhook": {"enabled": True},
-                    "x509": {"clientCAFile": f"{layout.certs}/ca.crt"},
-                },
-                "authorization": {"mode": "Webhook"},
-                "cgroupDriver": "cgroupfs",
-                "cgroupRoot": f"/{layout.cgroup}",
-                "clusterDNS": [network.DNS_SERVICE_IP],
-                "clusterDomain": "cluster.local",
-                "containerRuntimeEndpoint": f"unix://{CONTAINERD_SOCKET}",
-                "evictionHard": {
-                    "imagefs.available": "0%",
-                    "memory.available": "0%",
-                    "nodefs.available": "0%",
-                    "nodefs.inodesFree": "0%",
-                },
-                "failCgroupV1": False,
-                "failSwapOn": False,
-                "imageGCHighThresholdPercent": 100,
-                "maxPods": spec.max_pods,
-                "podLogsDir": str(layout.pod_logs),
-                "registryPullQPS": 0,
-                "resolvConf": f"{layout.config}/resolv.conf",
-                "serializeImagePulls": False,
-                "tlsCertFile": f"{layout.certs}/kubelet.crt",
-                "tlsPrivateKeyFile": f"{layout.certs}/kubelet.key",
-                "volumePluginDir": f"{KUBELET_ROOT}/volume-plugins",
-            },
-            indent=2,
-        )
-        + "\n"
-    )
-
-
-def coredns(layout: Layout) -> str:
-    """CoreDNS's Corefile: cluster names only, nothing is forwarded."""
-    return f""".:53 {{
-    errors
-    health 127.0.0.1:8080
-    ready 127.0.0.1:8181
-    kubernetes cluster.local in-addr.arpa {{
-        kubeconfig {layout.certs}/coredns.kubeconfig trainstack-local
-        pods insecure
-        ttl 5
-    }}
-    cache 5
-}}
-"""
+def _fill(template: str, **values: object) -> str:
+    return Template((TEMPLATES / template).read_text(encoding="utf-8")).substitute(values)
 
 
 def registry(access: RegistryAccess, folder: Path) -> str:
-    """docker-registry's YAML.
-
-    No cache, because clusters that run side by side share the folder. `clientcas` makes it demand a certificate of
-    every client, for pulls too.
-    """
-    return f"""version: 0.1
-log:
-  level: warn
-  accesslog:
-    disabled: true
-storage:
-  filesystem:
-    rootdirectory: {folder}
-  delete:
-    enabled: true
-http:
-  addr: {access.address}
-  tls:
-    certificate: {access.certs}/{SERVER}.crt
-    key: {access.certs}/{SERVER}.key
-    clientcas:
-      - {access.authority}
-"""
+    return _fill("registry.yaml", **_registry_values(access, folder))
 
 
-def storage_shared(volumes: Path) -> str:
-    """local-path-provisioner's settings for `rancher.io/local-path`: any access mode, usable from every node."""
-    return json.dumps({"sharedFileSystemPath": f"{volumes}/{SHARED_FOLDER}"}) + "\n"
-
-
-def storage_node(volumes: Path) -> str:
-    """Settings for `rancher.io/local-path-node`: ReadWriteOnce only, the volume is tied to its node."""
-    return json.dumps({"nodePathMap": [{"node": NODE_NAME, "paths": [f"{volumes}/{NODE_FOLDER}"]}]}) + "\n"
-
-
-def storage_helper_pod() -> str:
-    """The pod that makes and removes volume folders; held to the real node, since it tolerates every taint."""
-    return (
-        json.dumps(
-            {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "metadata": {"name": "helper-pod"},
-                "spec": {
-                    "nodeSelector": {"kubernetes.io/hostname": NODE_NAME},
-                    "containers": [{"name": "helper-pod", "image": HELPER_IMAGE, "imagePullPolicy": "IfNotPresent"}],
-                },
-            },
-            indent=2,
-        )
-        + "\n"
-    )
-
-
-def audit_policy() -> str:
-    """The API server's audit policy: each request of a person or a pod once, when it is answered, without its body.
-
-    The cluster's own parts would fill the log.
-    """
-    parts = ["system:nodes", "system:serviceaccounts:kube-system", "system:masters"]
-    users = ["system:apiserver", "system:kube-controller-manager", "system:kube-scheduler", "system:kube-proxy"]
-    users += ["system:coredns", "system:local-path-provisioner"]
-    return (
-        json.dumps(
-            {
-                "apiVersion": "audit.k8s.io/v1",
-                "kind": "Policy",
-                "omitStages": ["RequestReceived"],
-                "rules": [
-                    {"level": "None", "userGroups": parts},
-                    {"level": "None", "users": users},
-                    {"level": "Metadata"},
-                ],
-            },
-            indent=2,
-        )
-        + "\n"
-    )
+def _registry_values(access: RegistryAccess, folder: Path) -> dict[str, object]:
+    certificate, key = access.client_pair
+    return {
+        "registry": access.address,
+        "registry_ca": access.authority,
+        "registry_certificate": access.certs / f"{SERVER}.crt",
+        "registry_key": access.certs / f"{SERVER}.key",
+        "registry_folder": folder,
+        "client_certificate": certificate,
+        "client_key": key,
+    }
 
 
 def files(layout: Layout, slot: Slot, spec: ClusterSpec, registry_folder: Path, volumes: Path) -> dict[str, str]:
-    """Every configuration file: path below the `config` folder → text."""
-    access = RegistryAccess(slot.registry, layout.certs)
-    audit = {layout.audit_policy.name: audit_policy()} if spec.audit else {}
-    return {
-        **audit,
-        "containerd.toml": containerd(layout),
-        "registries/_default/hosts.toml": registries(access),
-        "cni/10-pods.conflist": cni(),
-        "kubelet.json": kubelet(layout, slot, spec),
-        "resolv.conf": f"nameserver {slot.node_ip}\n",
-        "Corefile": coredns(layout),
-        "registry.yaml": registry(access, registry_folder),
-        "storage-shared.json": storage_shared(volumes),
-        "storage-node.json": storage_node(volumes),
-        "storage-helper-pod.yaml": storage_helper_pod(),
+    """Return every configuration file: path below the `config` folder to text."""
+    values = _registry_values(RegistryAccess(slot.registry, layout.certs), registry_folder) | {
+        "certs": layout.certs,
+        "cgroup": layout.cgroup,
+        "config": layout.config,
+        "containerd": layout.containerd,
+        "containerd_socket": CONTAINERD_SOCKET,
+        "dns_ip": network.DNS_SERVICE_IP,
+        "helper_image": HELPER_IMAGE,
+        "kubelet_root": KUBELET_ROOT,
+        "max_pods": spec.max_pods,
+        "node": NODE_NAME,
+        "node_folder": f"{volumes}/{NODE_FOLDER}",
+        "node_ip": slot.node_ip,
+        "pause_image": PAUSE_IMAGE,
+        "pod_logs": layout.pod_logs,
+        "pod_subnet": network.REAL_POD_SUBNET,
+        "shared_folder": f"{volumes}/{SHARED_FOLDER}",
     }
+    names = [*_FILES, *([layout.audit_policy.name] if spec.audit else [])]
+    simulated = {"kwok.yaml": (TEMPLATES / "kwok.yaml").read_text(encoding="utf-8")} if spec.simulated_nodes else {}
+    return {name: _fill(name, **values) for name in names} | simulated
+
+
+def objects(node_ip: str, identity: str) -> list[Manifest]:
+    """Return the objects that every cluster has from its start, in the order of application."""
+    text = _fill(
+        "objects.yaml",
+        dns_ip=network.DNS_SERVICE_IP,
+        helper_image=HELPER_IMAGE,
+        identity=identity,
+        node_ip=node_ip,
+        storage_account=STORAGE_ACCOUNT,
+        storage_config_map=STORAGE_CONFIG_MAP,
+        storage_namespace=STORAGE_NAMESPACE,
+    )
+    return list(yaml.safe_load_all(text))

@@ -1,5 +1,2 @@
-"""The one error of this package; its text says what, where and what to do."""
-
-
 class ClusterError(Exception):
-    """The local cluster cannot do what was asked."""
+    """The local cluster cannot do what was requested; the text gives the cause and the remedy."""

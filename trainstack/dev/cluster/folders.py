@@ -1,4 +1,4 @@
-"""Folders that a cluster has at paths of its own: each covers one of this machine, which stays as it is.
+"""Folders of the cluster mounted at fixed paths, over this machine's folders, which stay unchanged.
 
 Standard library only: the supervisor uses it.
 """
@@ -12,42 +12,42 @@ from trainstack.dev.cluster.command import run
 from trainstack.dev.cluster.layout import HIDDEN_MARK, Layout
 
 WORLD_WRITABLE = 0o777
-"""As dynamic volumes: containers write as root or as any number."""
+"""As for dynamic volumes: containers write as root or as any user."""
 
 
 def make(folder: Path, cluster: str = "") -> None:
-    """Make a folder that is to be covered, with marks by which `remove` knows that it was made, and for which cluster.
+    """Create a mount point, marked so that `remove` can recognize it and the cluster that uses it.
 
-    `cluster` is the name of its cgroup; empty: whoever removes the folder has seen to it that no cluster uses it.
+    `cluster` is its cgroup's name; empty if the caller of `remove` has checked that no cluster uses the folder.
     """
-    missing = [each for each in (folder, *folder.parents) if not each.exists()]
-    for each in reversed(missing):
-        each.mkdir(exist_ok=True)
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(exist_ok=True)
     with contextlib.suppress(OSError):  # without extended attributes an empty folder stays
-        for each in missing:
-            os.setxattr(each, HIDDEN_MARK, b"1")
+        for path in missing:
+            os.setxattr(path, HIDDEN_MARK, b"1")
         if cluster and HIDDEN_MARK in os.listxattr(folder):
             os.setxattr(folder, f"{HIDDEN_MARK}.{cluster}", b"1")
 
 
 def remove(folders: Iterable[str], clusters: Collection[str]) -> None:
-    """Remove what `make` has made of some folders and above them.
+    """Remove folders, and parents of them, that `make` created.
 
-    Kept are those that somebody has put anything into since, and those of the clusters named: a mount on a folder that
-    is removed would go in every namespace.
+    Folders with files, and those of the given clusters, stay: removing a mount point would unmount it in every
+    namespace.
     """
-    with_parents = {each for folder in map(Path, folders) for each in (folder, *folder.parents)}
-    for each in sorted(with_parents, key=lambda path: len(path.parts), reverse=True):
+    with_parents = {path for folder in map(Path, folders) for path in (folder, *folder.parents)}
+    for path in sorted(with_parents, key=lambda path: len(path.parts), reverse=True):
         with contextlib.suppress(OSError):
-            marks = os.listxattr(each)
+            marks = os.listxattr(path)
             if HIDDEN_MARK in marks and not any(f"{HIDDEN_MARK}.{cluster}" in marks for cluster in clusters):
-                each.rmdir()
+                path.rmdir()
 
 
 def cover(layout: Layout, folders: Iterable[str]) -> None:
-    """Put folders of the state at the node's paths, in the mount namespace of this process. Safe to repeat.
+    """Mount the state's folders at the node's paths, in this process's mount namespace. Safe to repeat.
 
-    A disk that this machine has mounted at such a path is covered as any folder is.
+    It also covers a disk that this machine has mounted at such a path.
     """
     for folder in absent(layout, folders):
         source = _source(layout, folder)
@@ -58,13 +58,13 @@ def cover(layout: Layout, folders: Iterable[str]) -> None:
 
 
 def absent(layout: Layout, folders: Iterable[str], pid: int | None = None) -> list[str]:
-    """Those of some folders that are not the state's own in the mount namespace of a process, by default this one's.
+    """Return the folders that are not the state's own in a process's mount namespace, by default this one's.
 
-    That something is mounted there says nothing: it may be a disk of this machine.
+    The existence of a mount is not enough: it may be a disk of this machine.
     """
     root = Path("/proc", str(pid or "self"), "root")
-    # Of links, what they name: below that root an absolute one would lead back to this process's folders.
-    return [each for each in folders if not _same(root / os.path.realpath(each)[1:], _source(layout, each))]
+    # Links are resolved first: below that root an absolute link would lead back to this process's folders.
+    return [path for path in folders if not _same(root / os.path.realpath(path)[1:], _source(layout, path))]
 
 
 def _source(layout: Layout, folder: str) -> Path:

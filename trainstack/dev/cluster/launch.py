@@ -1,13 +1,14 @@
-"""Start a cluster's supervisor and end it, from outside."""
+"""Start and stop a cluster's supervisor from outside."""
 
 import os
 import shutil
 import signal
 import sys
 import time
+from functools import cache
 from pathlib import Path
 
-from trainstack.dev.cluster import archive, certificates, cgroups, config, folders, network, simulated
+from trainstack.dev.cluster import archive, certificates, cgroups, config, folders, network
 from trainstack.dev.cluster.command import run
 from trainstack.dev.cluster.components import components
 from trainstack.dev.cluster.errors import ClusterError
@@ -15,40 +16,33 @@ from trainstack.dev.cluster.layout import HIDDEN, Layout
 from trainstack.dev.cluster.network import Slot
 from trainstack.dev.cluster.plan import Plan
 from trainstack.dev.cluster.processes import Identity, Run, children, reap, start_time, wait_until
-from trainstack.dev.cluster.programs import find, registry_root
 from trainstack.dev.cluster.sites import definition
 from trainstack.dev.cluster.spec import ClusterSpec
 from trainstack.dev.cluster.state import write_atomically
+from trainstack.dev.toolchain import tools
+from trainstack.dev.toolchain.places import cache_root
 
+find = cache(tools.program)
 CHECKOUT = Path(__file__).resolve().parents[3]
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 NAMESPACES = ("--mount", "--propagation", "private", "--uts", "--ipc", "--net", "--pid")
 SPAWN_SECONDS = 10.0
-"""How long a process may take to come to life in its namespaces."""
+"""How long a process may take to start in its namespaces."""
 STOP_SECONDS = 20.0
-"""How long a supervisor may take to end everything before it is killed."""
+"""How long a supervisor may take to stop everything before it is killed."""
 KILL_SECONDS = 10.0
-"""How long the kernel may take to end what was killed."""
-
-
-def volumes_folder(layout: Layout, spec: ClusterSpec) -> Path:
-    """Where dynamic volumes lie."""
-    return Path(spec.volumes) if spec.volumes else layout.volumes
-
-
-def _environment() -> dict[str, str]:
-    """For the components: nothing of the caller's, above all no proxy."""
-    return {"PATH": PATH, "HOME": "/root", "LANG": "C.UTF-8", "PYTHONPATH": str(CHECKOUT), "PYTHONUNBUFFERED": "1"}
+"""How long the kernel may take to end killed processes."""
 
 
 def _spawn(layout: Layout, plan: int) -> tuple[Identity, Identity]:
-    """The supervisor in new namespaces, waiting for its plan on a pipe, and its guard outside."""
+    """Start the supervisor in new namespaces, where it reads its plan from a pipe; return it and its guard outside."""
     log = str(layout.log / "supervisor.log")
     supervisor = [sys.executable, "-P", "-m", "trainstack.dev.cluster.supervisor"]
     guard = os.posix_spawn(
         shutil.which("unshare", path=PATH) or "unshare",
         ["unshare", *NAMESPACES, "--mount-proc", "--fork", "--kill-child=SIGKILL", "--wd=/", *supervisor],
-        _environment(),
+        # Nothing of the caller's, in particular no proxy.
+        {"PATH": PATH, "HOME": "/root", "LANG": "C.UTF-8", "PYTHONPATH": str(CHECKOUT), "PYTHONUNBUFFERED": "1"},
         file_actions=[
             (os.POSIX_SPAWN_DUP2, plan, 0),
             (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
@@ -57,24 +51,21 @@ def _spawn(layout: Layout, plan: int) -> tuple[Identity, Identity]:
         setsid=True,
     )
 
-    def born() -> bool:
-        return bool(children(guard)) or start_time(guard) is None
-
-    wait_until(born, SPAWN_SECONDS, 0.005)
-    init = next(iter(children(guard)), None)
-    identities = (Identity.of(init) if init else None, Identity.of(guard))
+    wait_until(lambda: bool(children(guard)) or start_time(guard) is None, SPAWN_SECONDS, 0.005)
+    child = next(iter(children(guard)), None)
+    identities = (Identity.of(child) if child else None, Identity.of(guard))
     if identities[0] is None or identities[1] is None:
         reap(guard)
-        said = Path(log).read_text(errors="replace").strip()[-500:]
+        output = Path(log).read_text(errors="replace").strip()[-500:]
         raise ClusterError(
-            f"No namespaces could be made for the local cluster: {said or 'unshare ended at once'}. "
-            "It needs root and a kernel with mount, network and pid namespaces."
+            f"The local cluster's namespaces could not be created: {output or 'unshare exited at once'}. "
+            "They require root and a kernel with mount, network and pid namespaces."
         )
     return identities[0], identities[1]
 
 
 def _in_own_namespace(pid: int) -> bool:
-    """Whether a child of unshare has left this machine's network namespace already."""
+    """Whether a child of unshare has already left this machine's network namespace."""
     try:
         return Path(f"/proc/{pid}/ns/net").readlink() != Path("/proc/self/ns/net").readlink()
     except OSError:
@@ -82,7 +73,7 @@ def _in_own_namespace(pid: int) -> bool:
 
 
 def _fresh_folders(layout: Layout, volumes: Path, registry: Path) -> None:
-    """Folders of this start; what belongs to one start only is emptied, the last start's logs are set aside."""
+    """Empty the folders that belong to one start, and rename the previous start's logs."""
     shutil.rmtree(layout.config, ignore_errors=True)
     shutil.rmtree(layout.tmp, ignore_errors=True)
     layout.status.unlink(missing_ok=True)
@@ -91,102 +82,104 @@ def _fresh_folders(layout: Layout, volumes: Path, registry: Path) -> None:
         layout.log.rename(layout.previous_log)
     layout.make()
     registry.mkdir(parents=True, exist_ok=True)
-    # An account that may not pull an image may not read it from the disk either.
+    # Accounts that may not pull an image may not read it from the disk either.
     registry.chmod(0o700)
     for name in (config.SHARED_FOLDER, config.NODE_FOLDER):
-        # Made here, because the kubelet would make them for root only.
+        # The kubelet would create them for root only.
         (volumes / name).mkdir(parents=True, exist_ok=True)
 
 
 def _write_images(layout: Layout) -> None:
-    """The two images that must be there before anything can be pulled."""
+    """Write the two images that must exist before any pull."""
     busybox = shutil.which("busybox", path=PATH)
     if busybox is None:
-        raise ClusterError("The program busybox is missing; install it: apt-get install busybox-static.")
+        raise ClusterError("busybox is not installed; install it with `apt-get install busybox-static`.")
     applets = run(busybox, "--list").split()
     (layout.config / "pause.tar").write_bytes(archive.pause_image(config.PAUSE_IMAGE, find("pause")))
     (layout.config / "helper.tar").write_bytes(archive.helper_image(config.HELPER_IMAGE, Path(busybox), applets))
 
 
 def _write_files(layout: Layout, slot: Slot, spec: ClusterSpec, registry: Path, volumes: Path) -> None:
-    """Certificates, configuration and images."""
     certificates.issue(layout, slot)
-    files = config.files(layout, slot, spec, registry, volumes)
-    if spec.simulated_nodes:
-        files["kwok.yaml"] = simulated.stages()
-    for name, text in files.items():
+    for name, text in config.files(layout, slot, spec, registry, volumes).items():
         path = layout.config / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     _write_images(layout)
 
 
-def start(layout: Layout, spec: ClusterSpec, preferred_slot: int | None) -> Run:
-    """Start everything; returns once the supervisor has its plan."""
-    volumes, registry = volumes_folder(layout, spec), Path(spec.registry or registry_root())
+def _preferred_slot(layout: Layout) -> int | None:
+    try:
+        return int(layout.slot.read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def start(layout: Layout, spec: ClusterSpec) -> Run:
+    """Start everything; return once the supervisor has its plan."""
+    # In the shared cache images survive a cluster's reset.
+    registry = Path(spec.registry) if spec.registry else cache_root() / "registry"
+    volumes = Path(spec.volumes) if spec.volumes else layout.volumes
     for folder in (layout.state, registry, volumes):
         if Path(os.path.realpath(folder)).is_relative_to("/run"):
-            raise ClusterError(f"{folder} lies in /run, which a cluster has for itself; choose another folder.")
+            raise ClusterError(f"{folder} is in /run, which every cluster replaces; choose another folder.")
     _fresh_folders(layout, volumes, registry)
     write_atomically(layout.spec, spec.to_json())
     found = cgroups.hierarchies()
     cgroups.create(layout.cgroup, found)
     read_end, write_end = os.pipe()
-    # If anything below fails the pipe closes, and the supervisor, which has no plan, ends.
+    # On failure the pipe closes, and the supervisor exits, since it has no plan.
     with os.fdopen(read_end, "rb"), os.fdopen(write_end, "wb") as pipe:
         init, guard = _spawn(layout, read_end)
         try:
             for pid in (guard.pid, init.pid):
                 cgroups.enter(layout.cgroup, pid, found)
             wait_until(lambda: _in_own_namespace(init.pid), SPAWN_SECONDS, 0.005)
-            slot = network.join(init.pid, preferred_slot, layout.cgroup)
+            slot = network.join(init.pid, _preferred_slot(layout), layout.cgroup)
             write_atomically(layout.slot, str(slot.number))
             record = Run(init, guard, slot.number, time.time())
             write_atomically(layout.run, record.to_json())
             _write_files(layout, slot, spec, registry, volumes)
-            pipe.write(_plan(layout, slot, spec).to_json().encode())
+            plan = Plan(
+                state=str(layout.state),
+                node_ip=slot.node_ip,
+                link=network.NODE_LINK,
+                service_range=network.SERVICE_RANGE,
+                certs=str(layout.certs),
+                components=components(layout, slot, spec, find),
+                node_folders=spec.node_folders,
+            )
+            pipe.write(plan.to_json().encode())
         except BaseException:
             stop(layout, Run(init, guard, -1, 0.0), graceful=False)
             raise
     return record
 
 
-def _plan(layout: Layout, slot: Slot, spec: ClusterSpec) -> Plan:
-    return Plan(
-        state=str(layout.state),
-        node_ip=slot.node_ip,
-        link=network.NODE_LINK,
-        service_range=network.SERVICE_RANGE,
-        certs=str(layout.certs),
-        components=components(layout, slot, spec, find),
-        node_folders=spec.node_folders,
-    )
-
-
 def stop(layout: Layout, record: Run | None, *, graceful: bool = True) -> None:
-    """End a cluster, whatever is left of it; returns when nothing is."""
+    """Stop a cluster, or what is left of it; return when nothing is."""
     if record is not None:
 
-        def gone() -> bool:
+        def exited() -> bool:
             reap(record.guard.pid)
             return not record.init.alive() and not record.guard.alive()
 
         if graceful:
             record.init.signal(signal.SIGTERM)
-        if not graceful or not wait_until(gone, STOP_SECONDS):
+        if not graceful or not wait_until(exited, STOP_SECONDS):
             record.init.signal(signal.SIGKILL)
             record.guard.signal(signal.SIGKILL)
-            if not wait_until(gone, KILL_SECONDS):
+            if not wait_until(exited, KILL_SECONDS):
                 raise ClusterError(
-                    f"The cluster's supervisor (pid {record.init.pid}) does not end even when killed: a process of it "
-                    "hangs in the kernel. Try `trainstack cluster down` again, or restart this machine."
+                    f"The cluster's supervisor (pid {record.init.pid}) does not exit after SIGKILL: one of its "
+                    "processes hangs in the kernel. Try `trainstack cluster down` again, or restart this machine."
                 )
     found = cgroups.hierarchies()
     cgroups.remove(layout.cgroup, found)
     others = cgroups.clusters(found)
-    # Folders of every site: one that crashed may have left some.
+    # Folders of every site: a crash may have left some.
     folders.remove((*(() if others else HIDDEN), *definition.node_folders()), others)
-    # The kernel takes a network namespace apart a moment after its last process.
+    # The kernel removes a network namespace shortly after its last process.
     wait_until(lambda: not network.joined(layout.cgroup), KILL_SECONDS)
     layout.run.unlink(missing_ok=True)
     layout.status.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What the supervisor is told to run: the plain data between the side that decides and process 1 that obeys."""
+"""The supervisor's plan: plain data that `launch` writes and process 1 reads."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -7,19 +7,19 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Probe:
-    """How to see that a component is ready."""
+    """How to determine that a component is ready."""
 
     kind: Literal["http", "socket", "file", "started"]
-    """`http`: a GET answers 200; `socket`: a Unix socket accepts; `file`: it exists; `started`: running is enough."""
+    """`http`: a GET returns 200; `socket`: a Unix socket accepts; `file`: it exists; `started`: the process runs."""
     target: str = ""
     """URL or path."""
     client: str = "admin"
-    """Of `http`: base name of the certificate that it shows."""
+    """For `http`: base name of the client certificate."""
 
 
 @dataclass(frozen=True)
 class Component:
-    """One program of the cluster."""
+    """A program of the cluster."""
 
     name: str
     argv: tuple[str, ...]
@@ -27,13 +27,11 @@ class Component:
     after: tuple[str, ...] = ()
     """Components that must be ready first."""
     once: bool = False
-    """A step that ends; it is ready when it has ended with 0, and is tried again otherwise."""
+    """A step that ends: ready after exit code 0, otherwise retried."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that process 1 needs."""
-
     state: str
     node_ip: str
     link: str
@@ -42,15 +40,13 @@ class Plan:
     certs: str
     components: tuple[Component, ...]
     node_folders: tuple[str, ...] = ()
-    """Paths that are covered with folders of the state."""
+    """Paths at which folders of the state are mounted."""
 
     def to_json(self) -> str:
-        """One line of JSON."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> "Plan":
-        """Read `to_json`'s form."""
         data = json.loads(text)
         components = tuple(
             Component(c["name"], tuple(c["argv"]), Probe(**c["probe"]), tuple(c["after"]), c["once"])

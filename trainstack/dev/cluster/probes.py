@@ -1,4 +1,4 @@
-"""See whether a component is ready; standard library only."""
+"""Probe whether a component is ready. Standard library only."""
 
 import socket
 import ssl
@@ -13,7 +13,7 @@ TIMEOUT_SECONDS = 1.0
 
 @cache
 def _tls(certs: str, client: str) -> ssl.SSLContext:
-    """With a client's certificate; servers on the node's own addresses are not checked."""
+    """A client's TLS; servers on the node's own addresses are not verified."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -22,7 +22,6 @@ def _tls(certs: str, client: str) -> ssl.SSLContext:
 
 
 def ready(probe: Probe, certs: str) -> bool:
-    """One look."""
     if probe.kind == "started":
         return True
     if probe.kind == "file":

@@ -1,4 +1,4 @@
-"""Tell processes apart safely: a pid alone may belong to somebody else by now."""
+"""Identify processes safely: a pid alone may have been reused."""
 
 import json
 import os
@@ -12,23 +12,23 @@ PROC = Path("/proc")
 
 
 def boot_id() -> str:
-    """Changes at every boot of this machine."""
+    """Return an id that changes at every boot of this machine."""
     return (PROC / "sys/kernel/random/boot_id").read_text().strip()
 
 
 def start_time(pid: int) -> int | None:
-    """Start of a live process in clock ticks since boot; None if there is none or it is a zombie."""
+    """Return a live process's start in clock ticks since boot; None if it has ended or is a zombie."""
     try:
         text = (PROC / str(pid) / "stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The command name stands in parentheses and may hold anything: count from the last one.
+    # The command name is in parentheses and may contain any character: count from the last parenthesis.
     fields = text.rpartition(")")[2].split()
     return None if fields[0] in "ZX" else int(fields[19])
 
 
 def children(pid: int) -> list[int]:
-    """Direct children of a process."""
+    """Return the pids of a process's direct children."""
     try:
         return [int(child) for child in (PROC / str(pid) / "task" / str(pid) / "children").read_text().split()]
     except (FileNotFoundError, ProcessLookupError):
@@ -36,7 +36,7 @@ def children(pid: int) -> list[int]:
 
 
 def outer_pids(init: int) -> dict[int, int]:
-    """Pid inside the pid namespace of `init` → pid here, of every process in it."""
+    """Map pids inside the pid namespace of `init` to pids here."""
     try:
         namespace = (PROC / str(init) / "ns/pid").readlink()
     except OSError:
@@ -58,7 +58,7 @@ def outer_pids(init: int) -> dict[int, int]:
 
 @dataclass(frozen=True)
 class Identity:
-    """A process that can be recognised later, after a crash or a reboot too."""
+    """A process that can be recognized later, also after a crash or a reboot."""
 
     pid: int
     started: int
@@ -67,16 +67,16 @@ class Identity:
 
     @classmethod
     def of(cls, pid: int) -> "Identity | None":
-        """Identity of a live process."""
+        """Return the identity of a live process, or None."""
         started = start_time(pid)
         return None if started is None else cls(pid, started, boot_id())
 
     def alive(self) -> bool:
-        """Whether that very process still runs."""
+        """Whether this process still runs."""
         return self.boot == boot_id() and start_time(self.pid) == self.started
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal if it still runs."""
+        """Send a signal if the process still runs."""
         if self.alive():
             try:
                 os.kill(self.pid, number)
@@ -86,23 +86,22 @@ class Identity:
 
 @dataclass(frozen=True)
 class Run:
-    """A started cluster: what `run.json` holds."""
+    """A started cluster: the content of `run.json`."""
 
     init: Identity
     """The supervisor, process 1 of the cluster's pid namespace."""
     guard: Identity
-    """Its parent outside; if it dies, the kernel kills the supervisor, and with it everything."""
+    """Its parent outside; if it dies, the kernel kills the supervisor and with it all processes."""
     slot: int
     started: float
     """Unix time of the start in seconds."""
 
     def to_json(self) -> str:
-        """The form of `run.json`."""
         return json.dumps(asdict(self), indent=2) + "\n"
 
     @classmethod
     def read(cls, path: Path) -> "Run | None":
-        """The run that a file tells of; None if the file is absent or half-written by a machine that crashed."""
+        """Return a file's run; None if the file is absent or was half-written in a crash."""
         try:
             data = json.loads(path.read_text())
             return cls(Identity(**data["init"]), Identity(**data["guard"]), data["slot"], data["started"])
@@ -111,7 +110,7 @@ class Run:
 
 
 def reap(pid: int) -> None:
-    """Collect a dead child, if it is one of ours."""
+    """Collect a dead child of this process, if there is one."""
     try:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
@@ -119,7 +118,7 @@ def reap(pid: int) -> None:
 
 
 def wait_until(condition: Callable[[], bool], seconds: float, interval: float = 0.05) -> bool:
-    """Whether a condition came true in time."""
+    """Whether a condition became true in time."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

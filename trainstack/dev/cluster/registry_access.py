@@ -1,8 +1,8 @@
-"""How this machine and the node reach a cluster's image registry: its address and the certificates for both sides.
+"""How this machine and the node reach a cluster's image registry: its address and the certificates of both sides.
 
-The registry serves only clients with a certificate of the registry's own authority, which issues two: the server's and
-the client's. Both keys are readable by the cluster's owner alone, so pods and other accounts of the machine are refused
-before they can send a request. Standard library only.
+The registry serves only clients with a certificate of its own authority, which issues two: the server's and the
+client's. Only the cluster's owner can read their keys, so pods and other accounts of the machine are refused before
+they can send a request. Standard library only.
 """
 
 import ssl
@@ -19,16 +19,13 @@ CLIENT = "registry-client"
 
 @dataclass(frozen=True)
 class RegistryAccess:
-    """Where a registry is, and what it takes to use it."""
-
     address: str
     """`host:port`; HTTPS."""
     certs: Path
-    """The folder with the authority's certificate and the client's pair."""
+    """Folder of the authority's certificate and the client's pair."""
 
     @property
     def authority(self) -> Path:
-        """Certificate of the authority that the registry's own certificate is checked against."""
         return self.certs / f"{AUTHORITY}.crt"
 
     @property
@@ -37,22 +34,18 @@ class RegistryAccess:
         return self.certs / f"{CLIENT}.crt", self.certs / f"{CLIENT}.key"
 
     def tls(self) -> ssl.SSLContext:
-        """TLS settings of a client.
-
-        Raises ClusterError where this account may not read the credentials, and where there are none: a cluster of an
-        earlier version has an open registry.
-        """
+        """Return a client's TLS settings; ClusterError if the credentials are unreadable or absent."""
         try:
             context = ssl.create_default_context(cafile=str(self.authority))
             context.load_cert_chain(*self.client_pair)
         except PermissionError as error:
             raise ClusterError(
-                f"The registry at {self.address} is open to the cluster's owner alone, and this account may not read "
+                f"The registry at {self.address} is restricted to the cluster's owner, and this account may not read "
                 f"{self.certs}; run the command as the owner."
             ) from error
         except FileNotFoundError as error:
             raise ClusterError(
-                f"The registry at {self.address} has no credentials in {self.certs}: an earlier version started the "
-                "cluster. Restart it: run `trainstack cluster down`, then `trainstack cluster up`."
+                f"The registry at {self.address} has no credentials in {self.certs}: the cluster was started by an "
+                "earlier version. Restart it: run `trainstack cluster down`, then `trainstack cluster up`."
             ) from error
         return context

@@ -1,6 +1,6 @@
-"""Furnish the namespaces that the supervisor was started in: mounts, addresses, kernel switches of their own.
+"""Set up the supervisor's namespaces: mounts, addresses and kernel parameters.
 
-Runs as process 1 of the cluster; what is done here ends with it.
+Runs as process 1 of the cluster; all changes end with it.
 """
 
 import os
@@ -19,7 +19,7 @@ KUBELET_TUNABLES = {
     "kernel/keys/root_maxkeys": "1000000",
     "kernel/keys/root_maxbytes": "25000000",
 }
-"""The kubelet sets these for the whole machine; inside the cluster they look as if they already had its values."""
+"""The kubelet sets these for the whole machine; inside the cluster they appear to have its values already."""
 
 DEVICE_CHECKPOINT = '{"Data":{"PodDeviceEntries":[],"RegisteredDevices":{}},"Checksum":2932075448}'
 """The kubelet's list of device plugins, empty; without one it zeroes its GPUs at each start."""
@@ -32,14 +32,14 @@ def _hide(folder: Path) -> None:
 
 
 def mounts(plan: Plan) -> None:
-    """Give the cluster its own /run, and its own of the folders whose paths are fixed."""
+    """Mount the cluster's own /run and its own folders at fixed paths."""
     # Shared within the cluster (the kubelet's mounts must reach containers), not with the machine.
     run("mount", "--make-rshared", "/")
     for folder in ("/run", *HIDDEN):
         _hide(Path(folder))
     layout = Layout(Path(plan.state))
     run("mount", "--bind", str(layout.kubelet), KUBELET_ROOT)
-    # Before the kubelet starts: for a pod that wants a folder that is not there, one would be made on this machine.
+    # Before the kubelet starts, which would create missing folders of pods on this machine.
     folders.cover(layout, plan.node_folders)
     for name, value in KUBELET_TUNABLES.items():
         target = Path("/proc/sys") / name
@@ -54,18 +54,17 @@ def mounts(plan: Plan) -> None:
 
 
 def network(plan: Plan) -> None:
-    """Bring up the node's address. There is no default route: nothing leaves this machine, attempts fail at once."""
+    """Configure the node's address. There is no default route: connections to other machines fail at once."""
     run("ip", "link", "set", "lo", "up")
     run("ip", "address", "add", f"{plan.node_ip}/30", "dev", plan.link)
     run("ip", "link", "set", plan.link, "up")
-    # Services are translated before anything is sent; the kernel asks for a route first.
+    # Service addresses are translated before a packet is sent, but the kernel needs a route first.
     run("ip", "route", "add", plan.service_range, "dev", plan.link)
     for name in ("ip_forward", "conf/all/forwarding"):
         (Path("/proc/sys/net/ipv4") / name).write_text("1")
 
 
-def furnish(plan: Plan) -> None:
-    """Do all of it."""
+def set_up(plan: Plan) -> None:
     mounts(plan)
     network(plan)
     os.chdir("/")

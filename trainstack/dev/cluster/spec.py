@@ -1,4 +1,4 @@
-"""What a person chooses about a local cluster."""
+"""The user's settings of a local cluster."""
 
 import dataclasses
 import json
@@ -10,48 +10,44 @@ from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.layout import HIDDEN
 
 NODE_NAME = "local"
-"""Name of the one real node, as the API shows it."""
 
 MAX_SIMULATED_NODES = 1000
-"""More than this needs a bigger machine than the local cluster is made for."""
+"""More would need a bigger machine than the local cluster is designed for."""
 LIVE = frozenset({"gpus", "gpu_product", "node_folders", "sites"})
-"""Choices that a running cluster takes over without a restart."""
+"""Settings that a running cluster adopts without a restart."""
 RESERVED = tuple(map(Path, ("/dev", "/etc", "/proc", "/run", "/sys", "/usr", *HIDDEN)))
-"""Where no folder of the node may lie: the cluster or its programs have these folders themselves."""
+"""Paths not allowed for the node's folders: the cluster or its programs use them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterSpec:
-    """Choices that survive `down`; a running cluster takes over those in LIVE and keeps the others until a restart.
+    """Settings that survive `down`; a running cluster adopts those in LIVE, the others need a restart.
 
     The defaults give a cluster of one real node without GPUs.
     """
 
     gpus: int = 0
-    """Count of `nvidia.com/gpu` that the real node advertises; 0 advertises none. Pods that get one run on the CPU."""
+    """Count of `nvidia.com/gpu` that the real node advertises; 0 advertises none. Pods with one run on the CPU."""
     gpu_product: str = "NVIDIA-A100-SXM4-40GB"
-    """Value of the node label `nvidia.com/gpu.product` when `gpus` is above 0."""
+    """Value of the node label `nvidia.com/gpu.product` if `gpus` is above 0."""
     simulated_nodes: int = 0
-    """Count of nodes that KWOK pretends to run; their pods start no process."""
+    """Count of nodes that KWOK simulates; their pods start no process."""
     simulated_gpus: int = 8
     """Count of `nvidia.com/gpu` on each simulated node."""
     simulated_product: str = "NVIDIA-A100-SXM4-40GB"
     """Value of the label `nvidia.com/gpu.product` on each simulated node."""
     max_pods: int = 250
-    """Most pods on the real node."""
     registry: str = ""
     """Folder of the image registry; empty means the folder in the shared cache, which outlives every cluster."""
     volumes: str = ""
     """Folder of the dynamic volumes; empty means `volumes` in the state folder."""
     node_folders: tuple[str, ...] = ()
-    """Folders that the real node has, for volumes on hosts: absolute paths. Their files lie in the state folder."""
+    """Absolute paths of folders on the real node, for volumes on hosts. The files are in the state folder."""
     sites: tuple[str, ...] = ()
-    """Names of the sites that the cluster stands in for."""
     audit: bool = False
-    """Whether the API server writes who asked what into `audit.log` beside the components' logs, without bodies."""
+    """Whether the API server logs requests, without bodies, to `audit.log` in the components' log folder."""
 
     def __post_init__(self) -> None:
-        """Refuse what no cluster can be."""
         faults = [
             f"{name} is {value}; it must be from 0 to {limit}"
             for name, value, limit in (
@@ -67,42 +63,40 @@ class ClusterSpec:
             for name, value in (("registry", self.registry), ("volumes", self.volumes))
             if value and not Path(value).is_absolute()
         ]
-        faults += [f"node_folders has {each!r}; {fault}" for each in self.node_folders if (fault := _unusable(each))]
+        faults += [f"node_folders has {path!r}; {fault}" for path in self.node_folders if (fault := _unusable(path))]
         if faults:
-            raise ClusterError("This local cluster cannot be made: " + "; ".join(faults) + ".")
+            raise ClusterError("Invalid settings of the local cluster: " + "; ".join(faults) + ".")
 
     def to_json(self) -> str:
-        """The form in which the state folder keeps it."""
         return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> "ClusterSpec":
-        """Read `to_json`'s form; keys of other versions are dropped, absent ones take their default."""
+        """Parse `to_json`'s form; drop keys of other versions, and use defaults for absent ones."""
         known = {field.name for field in dataclasses.fields(cls)}
-        data: dict[str, Any] = json.loads(text)
-        # JSON knows lists alone.
-        choices: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in data.items()}
-        return cls(**{key: value for key, value in choices.items() if key in known})
+        # JSON has lists, not tuples.
+        data: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in json.loads(text).items()}
+        return cls(**{key: value for key, value in data.items() if key in known})
 
     def differences(self, other: "ClusterSpec") -> list[str]:
-        """`name: mine → theirs` of each choice in which `other` differs."""
+        """Return `name: mine → theirs` for each setting that differs."""
         mine, theirs = dataclasses.asdict(self), dataclasses.asdict(other)
         changed = [name for name in mine if mine[name] != theirs[name]]
-        return [f"{name}: {_shown(mine[name])} → {_shown(theirs[name])}" for name in changed]
+        return [f"{name}: {_text(mine[name])} → {_text(theirs[name])}" for name in changed]
 
     def with_live(self, other: "ClusterSpec") -> "ClusterSpec":
-        """These choices, but those in LIVE as `other` has them."""
+        """Return a copy with the other spec's LIVE settings."""
         return dataclasses.replace(self, **{name: getattr(other, name) for name in LIVE})
 
 
-def _shown(choice: int | str | tuple[str, ...]) -> str:
-    return ", ".join(choice) or "none" if isinstance(choice, tuple) else str(choice)
+def _text(value: int | str | tuple[str, ...]) -> str:
+    return ", ".join(value) or "none" if isinstance(value, tuple) else str(value)
 
 
 def _unusable(folder: str) -> str:
-    """Why a path cannot be a folder of the node; empty if it can."""
+    """Return why a path cannot be a folder of the node, or an empty string."""
     path = Path(folder)
     if not path.is_absolute() or ".." in path.parts or str(path) != folder or len(path.parts) < 3:
-        return "it must be an absolute path of two names or more, without a slash at its end"
-    reserved = next((each for each in RESERVED if path.is_relative_to(each) or each.is_relative_to(path)), None)
+        return "it must be an absolute path with at least two elements and no trailing slash"
+    reserved = next((root for root in RESERVED if path.is_relative_to(root) or root.is_relative_to(path)), None)
     return f"{reserved} is the cluster's own" if reserved else ""

@@ -1,7 +1,7 @@
-"""Process 1 of a cluster: starts its components in order, starts those again that die, reaps, and stops all in order.
+"""Process 1 of a cluster: starts components in order, restarts and reaps them, and stops them in order.
 
-Started by `cluster.up` in new namespaces; reads its plan from standard input. If it ends, however that comes about, the
-kernel ends every process, mount, link and firewall rule of the cluster with it. Standard library only.
+Started by `cluster.up` in new namespaces; reads its plan from standard input. Whenever it ends, the kernel ends every
+process, mount, link and firewall rule of the cluster with it. Standard library only.
 """
 
 import os
@@ -18,45 +18,39 @@ from trainstack.dev.cluster.state import ComponentStatus, write_status
 
 TICK_SECONDS = 0.1
 SLOW_TICK_SECONDS = 1.0
-"""Once everything is ready only signals are waited for; this bounds how late a backoff ends."""
+"""Once everything is ready it only waits for signals; this bounds how late a backoff ends."""
 FIRST_BACKOFF_SECONDS = 0.2
 LAST_BACKOFF_SECONDS = 5.0
 HEALTHY_SECONDS = 30.0
-"""A component that ran this long starts over with the first backoff."""
+"""A component that ran this long restarts with the first backoff."""
 STOP_SECONDS = 5.0
-"""How long a component may take to end before it is killed; all of them together take at most twice this."""
+"""How long a component may take to stop before it is killed; all of them together take at most twice this."""
 WAKE_SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT)
 
 
 @dataclass
 class Running:
-    """A component and what became of it."""
-
     component: Component
     pid: int = 0
-    """0 while it does not run."""
+    """0 unless it runs."""
     ready: bool = False
     done: bool = False
-    """A step that has ended well."""
+    """Whether a step has succeeded."""
     restarts: int = 0
     exit: str = ""
-    """How it last ended."""
     since: float = 0.0
     """Monotonic time of its start."""
     backoff: float = FIRST_BACKOFF_SECONDS
     not_before: float = field(default=0.0)
-    """Monotonic time before which it is not started again."""
+    """Monotonic time before which it is not restarted."""
 
     def status(self) -> ComponentStatus:
-        """What others are told."""
         return ComponentStatus(
             self.component.name, self.pid, self.ready or self.done, self.restarts, self.exit, self.component.once
         )
 
 
 class Supervisor:
-    """The loop."""
-
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.layout = Layout(Path(plan.state))
@@ -67,30 +61,25 @@ class Supervisor:
         """Start a component with its log file as output."""
         component = entry.component
         log = str(self.layout.log / f"{component.name}.log")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        entry.pid = os.posix_spawnp(
-            component.argv[0],
-            component.argv,
-            self.environment,
-            file_actions=[
-                (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
-                (os.POSIX_SPAWN_OPEN, 1, log, flags, 0o644),
-                (os.POSIX_SPAWN_DUP2, 1, 2),
-            ],
-            setsid=True,
-            setsigmask=[],
-        )
-        entry.since = time.monotonic()
-
-    def begin(self, entry: Running) -> None:
-        """Start a component whose turn has come."""
         try:
-            self.start(entry)
+            entry.pid = os.posix_spawnp(
+                component.argv[0],
+                component.argv,
+                self.environment,
+                file_actions=[
+                    (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+                    (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
+                    (os.POSIX_SPAWN_DUP2, 1, 2),
+                ],
+                setsid=True,
+                setsigmask=[],
+            )
+            entry.since = time.monotonic()
         except OSError as error:
             self.ended(entry, f"cannot be started: {error}")
 
     def ended(self, entry: Running, how: str) -> None:
-        """Note an end and decide when to start it again."""
+        """Record an exit and schedule the restart."""
         now = time.monotonic()
         if entry.component.once and how == "exit code 0":
             entry.pid, entry.done, entry.exit = 0, True, how
@@ -101,10 +90,10 @@ class Supervisor:
         entry.restarts += 1
         entry.not_before = now + entry.backoff
         entry.backoff = min(entry.backoff * 2, LAST_BACKOFF_SECONDS)
-        print(f"{entry.component.name}: {how}; starts again", file=sys.stderr, flush=True)
+        print(f"{entry.component.name}: {how}; restarting", file=sys.stderr, flush=True)
 
     def reap(self) -> bool:
-        """Collect dead children, our own and orphans; whether a component was among them."""
+        """Collect dead children, including orphans; return whether a component was among them."""
         changed = False
         by_pid = {entry.pid: entry for entry in self.running.values() if entry.pid}
         while True:
@@ -121,14 +110,14 @@ class Supervisor:
                 changed = True
 
     def advance(self) -> bool:
-        """Start what may start, probe what is not ready; whether anything changed."""
+        """Start components that may start and probe those not ready; return whether anything changed."""
         changed = False
         for entry in self.running.values():
             waits = any(not (self.running[name].ready or self.running[name].done) for name in entry.component.after)
             if not entry.pid and not entry.done:
-                # A component that ran before does not wait again: etcd's restart must not hold back a dead kubelet.
+                # A restart does not wait for others: etcd's must not delay the kubelet's.
                 if time.monotonic() >= entry.not_before and not (waits and not entry.restarts):
-                    self.begin(entry)
+                    self.start(entry)
                     changed = True
             elif entry.pid and not entry.ready and not entry.component.once:
                 entry.ready = probes.ready(entry.component.probe, self.plan.certs)
@@ -136,7 +125,6 @@ class Supervisor:
         return changed
 
     def report(self) -> None:
-        """Write what others are told."""
         write_status(self.layout.status, [entry.status() for entry in self.running.values()])
 
     def settled(self) -> bool:
@@ -144,7 +132,6 @@ class Supervisor:
         return all(entry.ready or entry.done for entry in self.running.values())
 
     def run(self) -> None:
-        """Until told to stop."""
         self.report()
         while True:
             changed = self.reap()
@@ -156,7 +143,7 @@ class Supervisor:
                 return
 
     def stop(self) -> None:
-        """End components in reverse order: clients first, so that the API server has no request to wait for."""
+        """Stop components in reverse order: clients first, so that the API server has no open requests."""
         deadline = time.monotonic() + 2 * STOP_SECONDS
         stages: tuple[tuple[str, ...], ...] = (
             tuple(name for name in self.running if name not in ("etcd", "apiserver", "containerd")),
@@ -183,16 +170,15 @@ class Supervisor:
 
 
 def main() -> None:
-    """Read the plan, furnish the namespaces, run."""
     text = sys.stdin.read()
     if not text:
-        return  # whoever started us ended before it could tell
+        return  # the command that started this process ended before it wrote the plan
     signal.pthread_sigmask(signal.SIG_BLOCK, WAKE_SIGNALS)
-    # Process 1 ignores a signal without a handler, and sigtimedwait does not take an ignored one.
+    # Process 1 ignores signals without a handler, and sigtimedwait does not return ignored ones.
     for number in WAKE_SIGNALS:
         signal.signal(number, lambda *_: None)
     plan = Plan.from_json(text)
-    sandbox.furnish(plan)
+    sandbox.set_up(plan)
     supervisor = Supervisor(plan)
     supervisor.run()
     supervisor.stop()

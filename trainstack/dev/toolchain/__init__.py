@@ -1,1 +1,1 @@
-"""The toolchain: engine, provider, cluster programs and Python packages, each pinned once and built or found here."""
+"""The toolchain: the pinned engine, provider, cluster programs and Python packages, built or found on PATH."""

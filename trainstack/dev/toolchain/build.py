@@ -1,4 +1,4 @@
-"""Building a group's programs with `go build` and putting them into the cache."""
+"""Build a group's programs with `go build` and put them into the cache."""
 
 import json
 import os
@@ -26,32 +26,38 @@ from trainstack.dev.toolchain.progress import say
 _PROVIDER = "github.com/pulumi/pulumi-kubernetes/provider/v4"
 
 _CACHED = "not installed but available in build cache"
-"""Go's reason for calling a package stale that it need not compile (cmd/go/internal/work, buildID.go)."""
+"""Go's reason for a stale package that it need not compile (cmd/go/internal/work, buildID.go)."""
+
+_REMEDIES = {
+    "SECURITY ERROR|checksum mismatch": "A module does not match go.sum: compare go.sum with the repository's, and do "
+    "not use the download",
+    "missing go.sum entry": "The group's go.sum is incomplete: restore it with "
+    "`git checkout -- trainstack/dev/toolchain/go`",
+    "no space left": "The disk is full: Go's caches need 14 GB (`go env GOCACHE GOMODCACHE` prints their folders)",
+    "dial tcp|i/o timeout|connection refused": "The Go module proxy cannot be reached: see `go env GOPROXY`; the build "
+    "resumes where it stopped",
+}
+"""Fragments of Go's errors, separated by `|`, to the remedy."""
 
 
 @dataclass(frozen=True)
 class Builder:
-    """Builds groups from their modules with one toolchain."""
-
     go: Go
     modules: Path = GO_MODULES
 
     def folder(self, group: Group) -> Path:
-        """Where the finished programs of a group lie: its name says everything that they were made from."""
-        where = f"{platform.system()}-{platform.machine()}".lower()
-        return cache_root() / "tools" / f"{group.name}-{groups.key(group, self.go.version, where, self.modules)}"
+        """Return the folder of a group's build, whose name contains a hash of all inputs."""
+        machine = f"{platform.system()}-{platform.machine()}".lower()
+        return cache_root() / "tools" / f"{group.name}-{groups.key(group, self.go.version, machine, self.modules)}"
 
     def is_built(self, group: Group) -> bool:
-        """Whether the programs are there. The folder appears by one rename, so it is whole or absent."""
+        """Whether the programs exist. The folder is published by a rename, so it is complete or absent."""
         return self.folder(group).is_dir()
 
     def build(self, group: Group, console: Console) -> Path:
-        """Build a group unless that has been done, and return the folder of its programs.
+        """Build a group unless it is built, and return its folder.
 
-        Go's own cache keeps each package as soon as it is compiled: after an interruption the next build goes on there.
-
-        Raises:
-            ToolchainError: the build fails, or a module is not what go.sum says.
+        Go's own cache keeps every compiled package, so an interrupted build resumes.
         """
         target = self.folder(group)
         with locked(cache_root() / "locks" / group.name, console):
@@ -65,24 +71,19 @@ class Builder:
                 digests.record(staging / "out")
                 (staging / "out").rename(target)
                 shutil.rmtree(staging)
-                took = progress.duration(time.monotonic() - started)
-                say(console, f"{group.name}: built in {took}")
+                say(console, f"{group.name}: built in {progress.duration(time.monotonic() - started)}")
         return target
 
     def module_folder(self, group: Group, module: str) -> Path:
-        """Where a pinned module lies in Go's module cache; downloads it if need be.
-
-        Raises:
-            ToolchainError: it cannot be had, or is not what go.sum says.
-        """
-        with tempfile.TemporaryFile("w+") as answer:
-            for _ in self._run(["mod", "download", "-json", module], self.modules / group.module, answer):
+        """Return a pinned module's folder in Go's module cache; download it if necessary."""
+        with tempfile.TemporaryFile("w+") as stdout:
+            for _ in self._run(["mod", "download", "-json", module], self.modules / group.module, stdout):
                 pass
-            answer.seek(0)
-            return Path(str(json.load(answer)["Dir"]))
+            stdout.seek(0)
+            return Path(str(json.load(stdout)["Dir"]))
 
     def _build(self, group: Group, staging: Path, console: Console) -> None:
-        # The build reads a copy: what was hashed is what is compiled, and generated files stay out of the checkout.
+        # The build reads a copy: it compiles the files that were hashed, and generates none in the checkout.
         source, out = staging / "source", staging / "out" / "bin"
         out.mkdir(parents=True)
         source.mkdir()
@@ -95,51 +96,39 @@ class Builder:
             bar.note("downloading modules")
             bar.total(self._packages_to_compile(packages, source, bar))
             bar.note("compiling")
-            link = groups.link_flags(group, self.modules)
-            for line in self._run(["build", "-v", "-o", f"{out}{os.sep}", "-ldflags", link, *packages], source):
+            flags = groups.link_flags(group, self.modules)
+            for line in self._run(["build", "-v", "-o", f"{out}{os.sep}", "-ldflags", flags, *packages], source):
                 bar.advance()
                 bar.note(line.rsplit("/", 1)[-1])
+        module = gomod.load(self.modules / group.module / "go.mod").path.rsplit("/", 1)[-1]
         for program in group.programs:
-            built = program.built_as if program.package != "." else self._module_name(group)
-            (out / built).rename(out / program.name)
+            (out / (program.built_as if program.package != "." else module)).rename(out / program.name)
         for name, text in group.scripts:
             (out / name).write_text(text)
             (out / name).chmod(0o755)
 
-    def _module_name(self, group: Group) -> str:
-        return gomod.load(self.modules / group.module / "go.mod").path.rsplit("/", 1)[-1]
-
     def _packages_to_compile(self, packages: list[str], source: Path, bar: progress.Bar) -> int:
-        """How many packages Go's cache does not hold. Downloads the modules on the way.
+        """Download the modules and count the packages that are not in Go's cache.
 
-        Without EmbedFiles among the fields, Go takes each package that embeds a file, and all that use it, for changed.
+        Without the field EmbedFiles, Go reports packages that embed files, and their importers, as changed.
         """
-        with tempfile.TemporaryFile("w+") as answer:
-            for line in self._run(["list", "-deps", "-json=Stale,StaleReason,EmbedFiles", *packages], source, answer):
+        with tempfile.TemporaryFile("w+") as stdout:
+            for line in self._run(["list", "-deps", "-json=Stale,StaleReason,EmbedFiles", *packages], source, stdout):
                 bar.note(line.removeprefix("go: "))
-            answer.seek(0)
-            text, decoder, position, count = answer.read().strip(), json.JSONDecoder(), 0, 0
+            stdout.seek(0)
+            text, decoder, position, count = stdout.read().strip(), json.JSONDecoder(), 0, 0
         while position < len(text):
             package, position = decoder.raw_decode(text, position)
-            position += 1  # the line's end between two packages
+            position += 1  # the newline between two packages
             count += bool(package.get("Stale")) and package.get("StaleReason") != _CACHED
         return count
 
-    def _run(self, arguments: list[str], folder: Path, answer: IO[str] | None = None) -> Iterator[str]:
-        """Run a `go` command in a folder and give the lines of its standard error as they come.
-
-        Args:
-            arguments: the command's.
-            folder: the module that it works in.
-            answer: where its standard output goes.
-
-        Raises:
-            ToolchainError: it fails; with the last lines of what it said.
-        """
+    def _run(self, arguments: list[str], folder: Path, stdout: IO[str] | None = None) -> Iterator[str]:
+        """Run a `go` command in a module's folder and yield the lines of its standard error."""
         last: deque[str] = deque(maxlen=15)
         process = subprocess.Popen(
             [str(self.go.executable), *arguments], cwd=folder, env=self.go.environment(), text=True,
-            stdin=subprocess.DEVNULL, stdout=answer or subprocess.DEVNULL, stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL, stdout=stdout or subprocess.DEVNULL, stderr=subprocess.PIPE,
         )  # fmt: skip
         try:
             for raw in process.stderr or ():
@@ -147,28 +136,18 @@ class Builder:
                 last.append(line)
                 yield line
         finally:
-            # Left early (an exception, Ctrl-C): the compiler must not go on alone.
+            # After an exception or Ctrl-C the compiler must not keep running.
             if process.stderr is not None:
                 process.stderr.close()
             if process.poll() is None:
                 process.terminate()
             process.wait()
         if process.returncode != 0:
-            if not last and answer is not None:
-                # `go mod download -json` tells its errors there.
-                answer.seek(0)
-                last.extend(answer.read().splitlines())
-            said = "\n".join(last)
-            raise ToolchainError(f"`go {' '.join(arguments[:2])} …` for {folder} failed:\n{said}{_remedy(said)}")
-
-
-def _remedy(said: str) -> str:
-    if "SECURITY ERROR" in said or "checksum mismatch" in said:
-        return "\nA module is not what go.sum says: compare go.sum with the repository's, and do not use the download"
-    if "missing go.sum entry" in said:
-        return "\nThe group's go.sum is incomplete: restore it with `git checkout -- trainstack/dev/toolchain/go`"
-    if "no space left" in said:
-        return "\nThe disk is full: Go's caches need 14 GB (`go env GOCACHE GOMODCACHE` tells where)"
-    if "dial tcp" in said or "i/o timeout" in said or "connection refused" in said:
-        return "\nThe Go module proxy cannot be reached: see `go env GOPROXY`; the build resumes where it stopped"
-    return ""
+            if not last and stdout is not None:
+                # `go mod download -json` writes its errors there.
+                stdout.seek(0)
+                last.extend(stdout.read().splitlines())
+            output = "\n".join(last)
+            found = (text for causes, text in _REMEDIES.items() if any(cause in output for cause in causes.split("|")))
+            remedy = next((f"\n{text}" for text in found), "")
+            raise ToolchainError(f"`go {' '.join(arguments[:2])} …` failed in {folder}:\n{output}{remedy}")

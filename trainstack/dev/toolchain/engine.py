@@ -1,4 +1,4 @@
-"""What Pulumi's engine needs around it: a home, a plugin, a backend, a passphrase and an environment."""
+"""Set up Pulumi's engine: its home, plugin, backend, passphrase and environment."""
 
 import os
 import shutil
@@ -11,30 +11,24 @@ from urllib.parse import parse_qs
 from trainstack.dev.toolchain import lock
 from trainstack.dev.toolchain.places import state_root
 
-DEV_PASSPHRASE = "trainstack-dev"  # noqa: S105  it is no secret
-"""Fixed and public: the dev environment is a cluster on the user's own machine and holds no secret. Any other stack has
-a passphrase or a secrets provider of its own."""
+DEV_PASSPHRASE = "trainstack-dev"  # noqa: S105  not a secret
+"""Fixed and public: the dev environment's cluster runs on the user's own machine and holds no secret. Other stacks
+have a passphrase or a secrets provider of their own."""
 
 
 @dataclass(frozen=True)
 class Engine:
-    """A Pulumi engine, ready to be run."""
-
     pulumi: Path
     environment: dict[str, str]
-    """Variables to set on top of the caller's. PATH is whole: additions first, then the caller's."""
+    """Variables to set in addition to the caller's. PATH is complete: our folders, then the caller's."""
     own: bool
-    """Whether it is the engine built here, with our language host, and not an official one."""
+    """Whether the engine was built here and uses our language host."""
 
 
 def prepare(checkout: Path, pulumi: Path, *, own: bool, provider: Path | None = None) -> Engine:
-    """Lay out the state folder of a checkout for an engine. Repeating it changes nothing.
+    """Prepare a checkout's state folder for an engine. Safe to repeat.
 
-    Args:
-        checkout: whose state folder and Python environment are used.
-        pulumi: the engine's program.
-        own: whether it was built here.
-        provider: the Kubernetes provider's program, for an engine that cannot download it.
+    `provider` is the Kubernetes provider's program, for an engine that cannot download it.
     """
     state = state_root(checkout)
     home, backend, passphrase = state / "pulumi", state / "backend", state / "passphrase"
@@ -49,10 +43,10 @@ def prepare(checkout: Path, pulumi: Path, *, own: bool, provider: Path | None = 
 
 
 def environment(checkout: Path, pulumi: Path, *, own: bool, caller: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The variables of an engine's commands.
+    """Return the variables of an engine's commands.
 
-    Where state lies and how it is encrypted is the caller's to say, if they do: an environment shared by a team has a
-    backend of its own. Only what they leave open gets the checkout's local backend and the dev passphrase.
+    The caller's backend and passphrase take precedence: an environment shared by a team has its own. The defaults are
+    the checkout's local backend and the dev passphrase.
     """
     state = state_root(checkout)
     python = checkout / ".venv" / "bin" / "python"
@@ -66,7 +60,7 @@ def environment(checkout: Path, pulumi: Path, *, own: bool, caller: Mapping[str,
         "PULUMI_BACKEND_URL": _without_sidecars(caller.get("PULUMI_BACKEND_URL") or (state / "backend").as_uri()),
     }
     if own:
-        # The plugin is in place: whatever else is asked for, an engine that tries to download it waits for nothing.
+        # The plugin is installed; an attempt to download another would only time out.
         variables["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] = "true"
     if not any(caller.get(name) for name in ("PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE")):
         variables["PULUMI_CONFIG_PASSPHRASE_FILE"] = str(state / "passphrase")
@@ -74,10 +68,10 @@ def environment(checkout: Path, pulumi: Path, *, own: bool, caller: Mapping[str,
 
 
 def _without_sidecars(url: str) -> str:
-    """The backend, told to write no `.attrs` file beside each file of the state, where it is a folder.
+    """Disable `.attrs` files in a backend that is a folder.
 
-    Such a file is not written in one step: a kill leaves an empty one, with which the engine refuses to read the state
-    itself. Nothing needs what is in them. What is there already is read as before.
+    The engine does not write such a file atomically: a kill leaves an empty one, and the engine then refuses to read
+    the state. Nothing needs their content; existing ones are still read.
     """
     address, _, query = url.partition("?")
     if not url.startswith("file://") or "metadata" in parse_qs(query, keep_blank_values=True):
@@ -86,10 +80,7 @@ def _without_sidecars(url: str) -> str:
 
 
 def place_plugin(home: Path, provider: Path, version: str) -> Path:
-    """Put the Kubernetes provider where the engine looks for plugins.
-
-    On PATH it would be found too, but then with a warning on every command.
-    """
+    """Put the Kubernetes provider into the engine's plugin folder; if found on PATH, every command would warn."""
     folder = home / "plugins" / f"resource-kubernetes-v{version}"
     folder.mkdir(parents=True, exist_ok=True)
     link(folder / "pulumi-resource-kubernetes", provider)
@@ -97,7 +88,7 @@ def place_plugin(home: Path, provider: Path, version: str) -> Path:
 
 
 def link(place: Path, target: Path) -> None:
-    """Make `place` a symbolic link to `target`, whatever it was. Others see the old or the new, never nothing."""
+    """Atomically make `place` a symbolic link to `target`."""
     if place.is_symlink() and place.readlink() == target:
         return
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -108,10 +99,10 @@ def link(place: Path, target: Path) -> None:
 
 
 def _turn_off_log(home: Path) -> None:
-    """Put a plain file where v3.250 makes its folder for logs, which turns its automatic log off.
+    """Replace the folder of v3.250's automatic log with a plain file, which disables the log.
 
-    That log holds every property of every call (secrets too), grows by hundreds of megabytes in an afternoon and makes
-    a preview of the dev environment four times as long; the engine has no switch for it.
+    The log records every property of every call, including secrets, grows by hundreds of megabytes in an afternoon and
+    makes a preview of the dev environment four times as long. The engine has no option for it.
     """
     logs = home / "logs"
     if logs.is_dir():

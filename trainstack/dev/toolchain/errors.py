@@ -1,13 +1,11 @@
-"""What can go wrong in the toolchain. Every text says what failed, where, and what to do about it."""
+"""Errors of the toolchain."""
 
 
 class ToolchainError(Exception):
-    """A tool cannot be made or found."""
+    """A tool cannot be built or found."""
 
 
-class MissingTool(ToolchainError):  # noqa: N818  the name says what is so
-    """A program was asked for that has not been built yet."""
-
+class MissingTool(ToolchainError):  # noqa: N818  the name states the condition
     def __init__(self, program: str, group: str) -> None:
         super().__init__(
             f"{program} has not been built for this checkout's pinned versions (group {group}): run `make tools`"

@@ -1,4 +1,4 @@
-"""go.mod files, read without a Go toolchain: module versions are pinned there and nowhere else."""
+"""Parse go.mod files without a Go toolchain. They are the only place that pins module versions."""
 
 import re
 from dataclasses import dataclass
@@ -12,32 +12,24 @@ _DIRECTIVE = re.compile(r"^(?P<verb>module|go|require|replace|tool|exclude|toolc
 
 @dataclass(frozen=True, kw_only=True)
 class GoModule:
-    """The directives of one go.mod that matter here."""
-
     path: str
     go: tuple[int, int]
-    """The oldest Go release, (major, minor), that may build the module."""
+    """Minimum Go release, (major, minor)."""
     require: dict[str, str]
-    """Module path to version, indirect ones too."""
+    """Module path to version, including indirect requirements."""
     replace: dict[str, str]
-    """Module path to `path version` of what stands in for it."""
+    """Module path to `path version` of its replacement."""
     tool: tuple[str, ...]
-    """Packages that the module pins as programs."""
 
     def version(self, module: str) -> str:
-        """The pinned version of a required module, as in `v1.34.4`.
-
-        Raises:
-            ToolchainError: the module is not required.
-        """
+        """Return the pinned version of a required module, as in `v1.34.4`."""
         try:
             return self.require[module]
         except KeyError:
-            raise ToolchainError(f"go.mod of {self.path} requires no {module}: add it with `go get`") from None
+            raise ToolchainError(f"go.mod of {self.path} does not require {module}: add it with `go get`") from None
 
 
 def parse(text: str) -> GoModule:
-    """Read the text of a go.mod, in single-line and in block form."""
     values: dict[str, list[str]] = {}
     block = ""
     for raw in text.splitlines():
@@ -66,11 +58,6 @@ def parse(text: str) -> GoModule:
 
 @cache
 def load(path: Path) -> GoModule:
-    """Read a go.mod file.
-
-    Raises:
-        ToolchainError: there is no such file.
-    """
     try:
         return parse(path.read_text())
     except FileNotFoundError:

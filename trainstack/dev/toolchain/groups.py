@@ -1,4 +1,4 @@
-"""The programs that are built from Go modules, in groups that share one go.mod. Plain data and pure functions."""
+"""Programs built from Go modules, in groups that share one go.mod. Plain data and pure functions."""
 
 import hashlib
 import json
@@ -11,9 +11,9 @@ from trainstack.dev.toolchain import gomod, lock
 from trainstack.dev.toolchain.places import GO_MODULES
 
 GO_FLAGS = ("-trimpath", "-buildvcs=false", "-mod=readonly")
-"""-trimpath, -buildvcs: the same bytes from any checkout. -mod=readonly: what go.sum does not vouch for is refused.
+"""-trimpath, -buildvcs: the same bytes from any checkout. -mod=readonly: modules without a matching go.sum entry fail.
 
-One set for every group: with different flags the packages that groups share would be compiled again.
+All groups share the flags: with different ones, shared packages would be compiled again.
 """
 
 LINK_FLAGS = ("-s", "-w")
@@ -22,21 +22,18 @@ LINK_FLAGS = ("-s", "-w")
 
 @dataclass(frozen=True)
 class Program:
-    """One executable."""
-
     name: str
-    """The name of the built file."""
     package: str
     """Import path of its main package; `.` is the group's own main.go."""
 
     @property
     def built_as(self) -> str:
-        """The name that `go build` gives: the import path's last element that is no major version."""
+        """The file name that `go build` chooses: the import path's last element that is not a major version."""
         return self.package.rsplit("/", 1)[-1] if not self.package.endswith("/v3") else self.package.split("/")[-2]
 
 
 Form = Literal["v", "bare", "major", "minor"]
-"""How a stamp writes a version: `v1.34.4`, `1.34.4`, `1` or `34`."""
+"""Format of a stamped version: `v1.34.4`, `1.34.4`, `1` or `34`."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,7 @@ class Stamp:
 
     variable: str
     pinned: str
-    """The module of the group's go.mod, or the package of the Python lock, that pins the version."""
+    """Module in the group's go.mod, or package in the Python lock, that pins the version."""
     form: Form = "v"
     source: Literal["go.mod", "lock"] = "go.mod"
 
@@ -56,16 +53,16 @@ class Group:
 
     name: str
     module: str
-    """The folder in trainstack/dev/toolchain/go that pins what the programs are built from."""
+    """Folder in trainstack/dev/toolchain/go with the go.mod."""
     purpose: str
     programs: tuple[Program, ...]
     seconds: int
-    """How long the build takes on 2 cores with empty caches, downloads included."""
+    """Build time on 2 cores with empty caches, including downloads."""
     stamps: tuple[Stamp, ...] = ()
     scripts: tuple[tuple[str, str], ...] = ()
-    """Name and text of the scripts that lie beside the programs."""
+    """Name and text of scripts in the programs' folder."""
     for_tests: bool = False
-    """Built by the test that uses it, and by nobody else."""
+    """Built only by the test that uses it."""
 
 
 _PROVIDER_GENERATOR = Path(__file__).with_name("provider_sources.py")
@@ -85,7 +82,7 @@ _KUBERNETES_STAMPS = tuple(
 )
 """Without these kubectl refuses the server's version, and the server reports v0.0.0."""
 
-_LANGUAGE_HOST = """\
+_SCRIPT = """\
 #!/bin/sh
 # Pulumi's engine starts this to run a Python program. It takes a host for granted that lies beside it, and warns of any
 # other. Which Python (of which checkout) runs the program is said by the variable that the official host reads too.
@@ -99,7 +96,7 @@ GROUPS: tuple[Group, ...] = (
         purpose="Pulumi's engine",
         programs=(Program("pulumi", "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi"),),
         seconds=190,
-        scripts=(("pulumi-language-python", _LANGUAGE_HOST),),
+        scripts=(("pulumi-language-python", _SCRIPT),),
         stamps=(Stamp("github.com/pulumi/pulumi/sdk/v3/go/common/version.Version", "github.com/pulumi/pulumi/pkg/v3"),),
     ),
     Group(
@@ -108,7 +105,7 @@ GROUPS: tuple[Group, ...] = (
         purpose="Pulumi's Kubernetes provider",
         programs=(Program("pulumi-resource-kubernetes", "."),),
         seconds=420,
-        # The module is known by a pseudo-version only: the SDK that goes with it names the release.
+        # go.mod has only a pseudo-version; the matching SDK's version is the release.
         stamps=(
             Stamp(
                 "github.com/pulumi/pulumi-kubernetes/provider/v4/pkg/version.Version",
@@ -180,37 +177,29 @@ GROUPS: tuple[Group, ...] = (
 
 BY_NAME: Mapping[str, Group] = {group.name: group for group in GROUPS}
 GROUP_OF: Mapping[str, Group] = {program.name: group for group in GROUPS for program in group.programs}
-"""Program name to its group."""
 
 
 def sources(group: Group, root: Path = GO_MODULES) -> dict[str, bytes]:
-    """The files of a group's folder that make up the build, by name."""
     folder = root / group.module
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.suffix in {".go", ".mod", ".sum"}}
 
 
 def stamp_value(stamp: Stamp, module: gomod.GoModule) -> str:
-    """The text that a stamp writes."""
     pinned = module.version(stamp.pinned) if stamp.source == "go.mod" else f"v{lock.version(stamp.pinned)}"
     major, minor = pinned.removeprefix("v").split(".")[:2]
     return {"v": pinned, "bare": pinned.removeprefix("v"), "major": major, "minor": minor}[stamp.form]
 
 
 def link_flags(group: Group, root: Path = GO_MODULES) -> str:
-    """The value of `go build -ldflags` for a group."""
     module = gomod.load(root / group.module / "go.mod")
     stamps = (f"-X {stamp.variable}={stamp_value(stamp, module)}" for stamp in group.stamps)
     return " ".join((*LINK_FLAGS, *stamps))
 
 
 def key(group: Group, go_version: str, platform: str, root: Path = GO_MODULES) -> str:
-    """A hash over everything that decides what a build of the group gives.
+    """Return a hash of all inputs of the group's build.
 
-    Args:
-        group: what is built.
-        go_version: as `go env GOVERSION` prints it.
-        platform: system and processor, as in `linux-x86_64`.
-        root: the folder that holds the groups' modules.
+    `go_version` is as printed by `go env GOVERSION`; `platform` is as in `linux-x86_64`.
     """
     described = {
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in sources(group, root).items()},

@@ -1,8 +1,8 @@
-"""Pulumi's language host for Python, where no official one is installed.
+"""Pulumi's language host for Python, for machines without the official one.
 
-The engine starts it, reads the port from its first line of output and calls it over gRPC. The official host starts one
-more process for the program; this one runs the program itself, in the main thread, where the official one's would run.
-What a person sees is the same: both run the same `__main__.py` and report its errors in the same words.
+The engine starts it, reads the port from its first line of output and calls it over gRPC. The official host starts
+another process for the program; this one runs the program in its main thread. The output is the same: both run the same
+`__main__.py` and report its errors in the same format.
 """
 
 import asyncio
@@ -33,38 +33,38 @@ from pulumi.runtime import reset_options, run_in_stack, set_all_config
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2
 
 _MAX_MESSAGE_BYTES = 400 * 1024 * 1024
-"""The engine's own limit for one message (rpcutil.GrpcChannelOptions); CRDs are large."""
+"""The engine's own message limit (rpcutil.GrpcChannelOptions); CRDs are large."""
 
 _ORPHAN_CHECK_SECONDS = 2.0
-"""How often the host looks whether its engine still lives."""
+"""Interval of the check that the engine is alive."""
 
 
 class LanguageHost(LanguageServer):
-    """Serves the engine. The SDK's own server for inline programs supplies what is not overridden here."""
+    """The gRPC server. The SDK's server for inline programs implements the methods not overridden here."""
 
     def __init__(self, engine_address: str) -> None:
         super().__init__(lambda: None)
         self._engine_address = engine_address
         self.runs: queue.Queue[tuple[Any, Future[Any]]] = queue.Queue()
-        """Programs for the main thread to run: signal handlers, among others, can be set there only."""
+        """Programs for the main thread, the only one that may set signal handlers."""
 
     def Handshake(self, request: Any, context: object) -> Any:  # noqa: N802, ARG002  the name is the protocol's
         self._engine_address = request.engine_address or self._engine_address
         return language_pb2.LanguageHandshakeResponse()
 
     def GetPluginInfo(self, request: object, context: object) -> Any:  # noqa: N802, ARG002
-        return plugin_pb2.PluginInfo(version=_distribution_version("pulumi"))
+        return plugin_pb2.PluginInfo(version=metadata.version("pulumi"))
 
     def GetRequiredPackages(self, request: object, context: object) -> Any:  # noqa: N802, ARG002
         return language_pb2.GetRequiredPackagesResponse(packages=list(required_packages()))
 
     def InstallDependencies(self, request: Any, context: object) -> Iterator[Any]:  # noqa: N802
-        """`pulumi install`: the packages come from the lock, by the same script that every other command uses."""
+        """`pulumi install`: run the script that installs the locked packages."""
         del context
         folder = request.info.program_directory or request.directory
         script = Path(folder) / "trainstack" / "dev" / "toolchain" / "bootstrap.sh"
         if not script.exists():
-            yield language_pb2.InstallDependenciesResponse(stdout=b"The program runs in this environment as it is.\n")
+            yield language_pb2.InstallDependenciesResponse(stdout=b"The program uses the current environment.\n")
             return
         result = subprocess.run([script], cwd=folder, capture_output=True, check=False)
         yield language_pb2.InstallDependenciesResponse(stdout=result.stdout, stderr=result.stderr)
@@ -78,23 +78,22 @@ class LanguageHost(LanguageServer):
         return empty_pb2.Empty()
 
     def GetProgramDependencies(self, request: Any, context: object) -> Any:  # noqa: N802, ARG002
-        """`pulumi about`: the installed packages; those that no other one asks for unless all are wanted."""
-        found = dict(_installed())
-        if not request.transitiveDependencies:
-            for name in _depended_on():
-                found.pop(name, None)
+        """`pulumi about`: return the installed packages; by default only those that no other package requires."""
+        hidden = set() if request.transitiveDependencies else set(_dependencies())
         dependencies = [
-            language_pb2.DependencyInfo(name=name, version=version) for name, version in sorted(found.items())
+            language_pb2.DependencyInfo(name=name, version=version)
+            for name, version in sorted(_installed().items())
+            if name not in hidden
         ]
         return language_pb2.GetProgramDependenciesResponse(dependencies=dependencies)
 
     def Run(self, request: Any, context: object) -> Any:  # noqa: N802, ARG002
-        done: Future[Any] = Future()
-        self.runs.put((request, done))
-        return done.result()
+        response: Future[Any] = Future()
+        self.runs.put((request, response))
+        return response.result()
 
     def run_program(self, request: Any) -> Any:
-        """Run one program to its end, as pulumi-language-python-exec does; the response says whether it failed."""
+        """Run one program to completion, as pulumi-language-python-exec does; report a failure in the response."""
         reset_options(
             project=request.project,
             stack=request.stack,
@@ -109,7 +108,7 @@ class LanguageHost(LanguageServer):
         program = _program(request)
         sys.argv = [program, *request.args]
         os.chdir(request.pwd or request.info.program_directory)
-        # As in the official host: a failed program leaves futures that nobody awaits, and asyncio would report each.
+        # As in the official host: asyncio would report every future that a failed program did not await.
         logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
@@ -130,7 +129,7 @@ class LanguageHost(LanguageServer):
 
 
 def required_packages() -> Iterator[Any]:
-    """The provider plugins of the installed packages: each ships a pulumi-plugin.json that names its own."""
+    """Return the provider plugins of the installed packages, as named in their pulumi-plugin.json."""
     for folder in dict.fromkeys(sys.path):
         for description in sorted(Path(folder or ".").glob("*/pulumi-plugin.json")):
             plugin = json.loads(description.read_text())
@@ -143,7 +142,7 @@ def required_packages() -> Iterator[Any]:
 
 
 def traceback_of(error: BaseException, program: str) -> str:
-    """An error's traceback from the program's first own frame on: what runs the program is of no interest."""
+    """Format an error's traceback, starting at the program's first own frame."""
     frames = traceback.extract_tb(error.__traceback__)
     main = str(Path(program).resolve() / "__main__.py") if Path(program).is_dir() else str(Path(program).resolve())
     own = next((index for index, frame in enumerate(frames) if Path(frame.filename).resolve() == Path(main)), 0)
@@ -151,7 +150,7 @@ def traceback_of(error: BaseException, program: str) -> str:
 
 
 def _program(request: Any) -> str:
-    """The program's folder, or its main file where Pulumi.yaml names one."""
+    """Return the program's folder, or its main file if Pulumi.yaml names one."""
     folder = Path(request.info.program_directory or request.pwd)
     return str(folder / (request.info.entry_point or request.program or "."))
 
@@ -163,9 +162,9 @@ def _execute(program: str) -> None:
 
 
 def _failure(error: BaseException, program: str) -> Any:
-    """Tell the person what went wrong, and the engine that the person has been told (`bail`)."""
+    """Report the error to the user, then return a response with `bail` so that the engine does not report it again."""
     if isinstance(error, grpc.RpcError) and error.code() == grpc.StatusCode.UNAVAILABLE:
-        # The engine has closed the resource monitor: it has ended the operation, and has said why.
+        # The engine has closed the resource monitor: it has ended the operation and reported why.
         return language_pb2.RunResponse()
     if isinstance(error, SystemExit):
         if error.code in (None, 0):
@@ -174,7 +173,7 @@ def _failure(error: BaseException, program: str) -> Any:
         if not isinstance(error.code, int):
             sys.stderr.write(f"{error.code}\n")
         return language_pb2.RunResponse(error=f"Program exited with non-zero exit code: {code}")
-    # The message must have arrived before the engine hears that the program has ended.
+    # The message must arrive before the response.
     with suppress(grpc.RpcError):
         if isinstance(error, pulumi.RunError):
             pulumi.log.error(str(error))
@@ -190,17 +189,13 @@ def _end_tasks(loop: asyncio.AbstractEventLoop) -> None:
             loop.run_until_complete(task)
 
 
-def _distribution_version(name: str) -> str:
-    return metadata.version(name)
+def _installed() -> dict[str, str]:
+    return {distribution.name: distribution.version for distribution in metadata.distributions()}
 
 
-def _installed() -> Iterator[tuple[str, str]]:
-    for distribution in metadata.distributions():
-        yield distribution.name, distribution.version
-
-
-def _depended_on() -> Iterator[str]:
-    normal = {re.sub(r"[-_.]+", "-", name).lower(): name for name, _ in _installed()}
+def _dependencies() -> Iterator[str]:
+    """Yield the names of installed packages that another one requires."""
+    normal = {re.sub(r"[-_.]+", "-", name).lower(): name for name in _installed()}
     for distribution in metadata.distributions():
         for requirement in distribution.requires or []:
             if match := re.match(r"[A-Za-z0-9._-]+", requirement):
@@ -208,7 +203,7 @@ def _depended_on() -> Iterator[str]:
 
 
 def _end_with_engine() -> None:
-    """End when the engine has, however that happened: a killed engine cannot end its plugins."""
+    """Exit when the engine does: a killed engine cannot stop its plugins."""
     engine = os.getppid()
     pause = threading.Event()
     while not pause.wait(_ORPHAN_CHECK_SECONDS):
@@ -221,15 +216,13 @@ def _quit(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001  a sign
 
 
 def main() -> None:
-    """Serve until the engine ends the process."""
-    # The engine ends its plugins with SIGINT, and after five seconds by force. A Ctrl-C in the terminal does not arrive
-    # here: the engine starts plugins in process groups of their own, lets the operations in flight finish, and then
-    # ends them as always.
-    for ending in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(ending, _quit)
+    # The engine stops its plugins with SIGINT, and after five seconds by force. They do not receive a Ctrl-C in the
+    # terminal: they run in process groups of their own, and the engine stops them once operations in flight finish.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _quit)
     threading.Thread(target=_end_with_engine, daemon=True).start()
     host = LanguageHost(sys.argv[-1])
-    options = [(f"grpc.max_{way}_message_length", _MAX_MESSAGE_BYTES) for way in ("send", "receive")]
+    options = [(f"grpc.max_{direction}_message_length", _MAX_MESSAGE_BYTES) for direction in ("send", "receive")]
     server = grpc.server(ThreadPoolExecutor(max_workers=4), options=options)
     language_pb2_grpc.add_LanguageRuntimeServicer_to_server(host, server)
     port = server.add_insecure_port("127.0.0.1:0")
@@ -237,11 +230,11 @@ def main() -> None:
     sys.stdout.write(f"{port}\n")
     sys.stdout.flush()
     while True:
-        request, done = host.runs.get()
+        request, response = host.runs.get()
         try:
-            done.set_result(host.run_program(request))
-        except Exception as error:  # noqa: BLE001  ours, not the program's: the engine shows it
-            done.set_exception(error)
+            response.set_result(host.run_program(request))
+        except Exception as error:  # noqa: BLE001  the host's error, not the program's: the engine shows it
+            response.set_exception(error)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The Python locks: exact versions with the hash of every file that may be installed for them."""
+"""The Python locks: exact versions with the hash of every accepted file."""
 
 import re
 from dataclasses import dataclass
@@ -14,8 +14,6 @@ _HASH = re.compile(r"--hash=sha256:(?P<digest>[0-9a-f]{64})\b")
 
 @dataclass(frozen=True)
 class Locked:
-    """One line of a lock."""
-
     name: str
     version: str
     hashes: frozenset[str]
@@ -23,11 +21,6 @@ class Locked:
 
 
 def parse(text: str) -> dict[str, Locked]:
-    """Read a lock's text: package name to what is locked.
-
-    Raises:
-        ToolchainError: a line is not an exact version, or has no hash.
-    """
     locked = {}
     joined = re.sub(r"\\\n\s*", "", text)
     for line in (line for line in joined.splitlines() if line.strip() and not line.startswith("#")):
@@ -35,7 +28,7 @@ def parse(text: str) -> dict[str, Locked]:
         hashes = frozenset(found["digest"] for found in _HASH.finditer(line))
         if match is None or not hashes:
             raise ToolchainError(
-                f"lock line {line[:60]!r} has no exact version or no hash: make it again with `make lock`"
+                f"lock line {line[:60]!r} has no exact version or no hash: regenerate the lock with `make lock`"
             )
         locked[match["name"]] = Locked(match["name"], match["version"], hashes)
     return locked
@@ -43,17 +36,13 @@ def parse(text: str) -> dict[str, Locked]:
 
 @cache
 def load(path: Path = REQUIREMENTS_LOCK) -> dict[str, Locked]:
-    """Read a lock file."""
     return parse(path.read_text())
 
 
 def version(package: str, path: Path = REQUIREMENTS_LOCK) -> str:
-    """The locked version of a package.
-
-    Raises:
-        ToolchainError: the package is not in the lock.
-    """
     try:
         return load(path)[package].version
     except KeyError:
-        raise ToolchainError(f"{path.name} locks no {package}: add it to pyproject.toml and run `make lock`") from None
+        raise ToolchainError(
+            f"{path.name} does not contain {package}: add it to pyproject.toml and run `make lock`"
+        ) from None

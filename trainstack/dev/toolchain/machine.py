@@ -1,4 +1,4 @@
-"""What this machine lacks for the local cluster. Reads /proc and /sys; the one probe that it makes leaves nothing."""
+"""What this machine lacks for the local cluster. Reads /proc and /sys; its probes leave nothing behind."""
 
 import os
 import platform
@@ -12,13 +12,9 @@ from trainstack.dev.toolchain import debian
 
 _ELSEWHERE = "or use another cluster: `make up KUBECONFIG=…`"
 
-_MODULE_FOR = {"veth": "veth", "bridge": "bridge", "dummy": "dummy"}
-
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """One thing that is missing."""
-
     what: str
     remedy: str
 
@@ -27,43 +23,41 @@ class Finding:
 
 
 def missing() -> list[Finding]:
-    """All that is missing, in the order in which to mend it; empty on a machine that can run the local cluster.
+    """Return what is missing, in the order in which to fix it.
 
-    Missing Debian packages are no finding where they can be installed: `make up` installs them.
+    Missing Debian packages are not reported if they can be installed: `make up` installs them.
     """
     system, processor = platform.system(), platform.machine()
     if system != "Linux":
-        return [Finding(f"this is {system}, and the local cluster needs Linux", "use a Linux machine")]
+        return [Finding(f"the local cluster requires Linux, and this machine runs {system}", "use a Linux machine")]
     findings = []
     if processor not in ("x86_64", "aarch64"):
         findings.append(Finding(f"processor {processor} is not supported", "use an x86-64 machine"))
     if os.geteuid() != 0:
-        findings.append(Finding("not root", "run it as root (network namespaces, mounts and cgroups need it)"))
+        findings.append(Finding("not root", "run it as root (network namespaces, mounts and cgroups require it)"))
     findings += _kernel(Path("/proc"))
     if os.geteuid() == 0 and not findings:
         findings += _probes()
     if (absent := debian.missing()) and shutil.which("apt-get") is None:
-        findings.append(Finding(f"programs of Debian's {', '.join(absent)} are missing", "install their equal"))
+        findings.append(Finding(f"the Debian packages {', '.join(absent)} are missing", "install their equivalents"))
     return findings
 
 
 def _kernel(proc: Path) -> Iterator[Finding]:
-    """What the kernel does not offer."""
     for namespace in ("net", "mnt", "pid", "ipc", "uts"):
         if not (proc / "self" / "ns" / namespace).exists():
             yield Finding(f"the kernel has no {namespace} namespaces", "use a kernel built with CONFIG_NAMESPACES")
     filesystems = (proc / "filesystems").read_text().split()
     if "overlay" not in filesystems and not _loads("overlay"):
         yield Finding("the kernel has no overlayfs", "load the module: `modprobe overlay`")
-    controllers = _controllers(proc)
-    if lacking := sorted({"cpu", "memory", "pids"} - controllers):
+    if lacking := ", ".join(sorted({"cpu", "memory", "pids"} - _controllers(proc))):
         yield Finding(
-            f"no cgroup controller {', '.join(lacking)}", "enable it on the kernel's command line (cgroup_enable=…)"
+            f"cgroup controllers not enabled: {lacking}", "enable them on the kernel command line (cgroup_enable=…)"
         )
 
 
 def _controllers(proc: Path) -> set[str]:
-    """The enabled cgroup controllers, of either cgroup version."""
+    """Return the enabled cgroup controllers of either cgroup version."""
     table = (proc / "cgroups").read_text().splitlines() if (proc / "cgroups").exists() else []
     rows = [line.split() for line in table if not line.startswith("#")]
     found = {row[0] for row in rows if len(row) == 4 and row[3] == "1"}
@@ -72,14 +66,14 @@ def _controllers(proc: Path) -> set[str]:
 
 
 def _probes() -> Iterator[Finding]:
-    """What only a try shows: capabilities that root may lack in a container, and networking that may be built out.
+    """Try what cannot be read: capabilities that root may lack in a container, and networking in the kernel.
 
-    All of it happens in a network and mount namespace of its own, which ends with the command.
+    Each attempt runs in network and mount namespaces of its own, which end with the command.
     """
     probes = (
-        ("no network or mount namespace can be made", "give root CAP_SYS_ADMIN", "true"),
-        ("no veth pair can be made", "load the module: `modprobe veth`", "ip link add t0 type veth peer name t1"),
-        ("no bridge can be made", "load the module: `modprobe bridge`", "ip link add b0 type bridge"),
+        ("cannot create network and mount namespaces", "give root CAP_SYS_ADMIN", "true"),
+        ("cannot create a veth pair", "load the module: `modprobe veth`", "ip link add t0 type veth peer name t1"),
+        ("cannot create a bridge", "load the module: `modprobe bridge`", "ip link add b0 type bridge"),
         ("iptables does not work", "load the modules: `modprobe ip_tables iptable_nat`", "iptables -t nat -L -n"),
     )
     if shutil.which("unshare") is None:
@@ -87,15 +81,15 @@ def _probes() -> Iterator[Finding]:
     for what, remedy, command in probes:
         if shutil.which(command.split()[0]) is None:
             continue
-        tried = subprocess.run(
+        result = subprocess.run(
             ["unshare", "--net", "--mount", "--", *command.split()], capture_output=True, text=True, check=False
         )
-        if tried.returncode != 0:
-            detail = (tried.stderr.strip().splitlines() or ["no message"])[-1]
+        if result.returncode != 0:
+            detail = (result.stderr.strip().splitlines() or ["no message"])[-1]
             yield Finding(f"{what} ({detail})", remedy)
 
 
 def _loads(module: str) -> bool:
-    """Whether the kernel can load a module: it does so by itself at the first use."""
-    known = Path("/lib/modules") / platform.release() / "modules.dep"
-    return known.exists() and f"/{module}.ko" in known.read_text()
+    """Whether the kernel can load a module, which it does on first use."""
+    modules = Path("/lib/modules") / platform.release() / "modules.dep"
+    return modules.exists() and f"/{module}.ko" in modules.read_text()

@@ -1,4 +1,4 @@
-"""An official Pulumi on PATH, which is used as it is."""
+"""Find an official Pulumi on PATH."""
 
 import os
 import re
@@ -7,43 +7,36 @@ from functools import cache
 from pathlib import Path
 
 OLDEST = (3, 250)
-"""The Python SDK is 3.250.0. An older engine lacks calls that it makes: `on_error` hooks came with 3.250."""
+"""The Python SDK is 3.250.0; an older engine lacks `on_error` hooks."""
 
 BELOW_MAJOR = 4
-"""A next major release may change the state's format, and a state that it wrote is lost to version 3."""
+"""The next major release may write a state that version 3 cannot read."""
 
 _VERSION = re.compile(r"v?(?P<major>\d+)\.(?P<minor>\d+)\.\d+")
 
 
 @cache
 def find(path: str | None = None) -> Path | None:
-    """The first official `pulumi` of a supported version on PATH with its Python language host beside it.
+    """Return the first official `pulumi` of a supported version in the folders of `path`, by default PATH.
 
-    Our own engine may be on PATH too (`trainstack env` puts it there) and is passed over.
-
-    Args:
-        path: the folders to look in, by default the environment's PATH.
+    Our own engine, which `trainstack env` puts on PATH, is skipped.
     """
     for folder in (path if path is not None else os.environ.get("PATH", "")).split(os.pathsep):
         candidate = Path(folder) / "pulumi"
-        if (
-            os.access(candidate, os.X_OK)
-            and candidate.is_file()
-            and _is_official(candidate)
-            and _is_supported(candidate)
-        ):
+        executable = os.access(candidate, os.X_OK) and candidate.is_file()
+        if executable and _is_official(candidate) and _is_supported(candidate):
             return candidate
     return None
 
 
 def supports(version: str) -> bool:
-    """Whether a version, as `pulumi version` prints it, is one that this project works with."""
+    """Whether the project works with a version, as printed by `pulumi version`."""
     match = _VERSION.match(version)
     return match is not None and OLDEST <= (int(match["major"]), int(match["minor"])) < (BELOW_MAJOR, 0)
 
 
 def _is_official(pulumi: Path) -> bool:
-    """Whether a language host lies beside it that is not our script."""
+    """Whether the folder has a language host that is not our script."""
     for folder in (pulumi.parent, pulumi.resolve().parent):
         host = folder / "pulumi-language-python"
         if host.is_file():
@@ -54,10 +47,10 @@ def _is_official(pulumi: Path) -> bool:
 
 def _is_supported(pulumi: Path) -> bool:
     try:
-        asked = subprocess.run(
+        result = subprocess.run(
             [pulumi, "version"], env=os.environ | {"PULUMI_SKIP_UPDATE_CHECK": "true"}, capture_output=True, text=True,
             check=False, timeout=30,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return False
-    return asked.returncode == 0 and supports(asked.stdout.strip())
+    return result.returncode == 0 and supports(result.stdout.strip())

@@ -1,4 +1,4 @@
-"""What a person sees while something long runs: a bar on a terminal, else a line every 20 seconds."""
+"""Progress of long steps: a bar on a terminal, otherwise a line every 20 seconds."""
 
 import threading
 import time
@@ -10,29 +10,27 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 LINE_EVERY_SECONDS = 20.0
-"""Between two lines where there is no terminal: often enough to tell slow from stuck."""
+"""Interval of lines without a terminal, short enough to distinguish a slow step from a hung one."""
 
 
 class Bar(Protocol):
-    """Progress of one long step."""
-
     def total(self, count: int) -> None:
-        """Set how many units there are, once that is known."""
+        """Set the number of units once it is known."""
 
     def advance(self) -> None:
-        """One more unit is done."""
+        """Count one finished unit."""
 
     def note(self, text: str) -> None:
-        """Say what is going on now, in a few words."""
+        """Show what the step does now, in a few words."""
 
 
 def say(console: Console, text: str) -> None:
-    """Print one line as it is: no wrapping where there is no terminal, no markup, no colours for numbers."""
+    """Print one line unchanged: no wrapping without a terminal, no markup, no colors for numbers."""
     console.print(text, soft_wrap=True, markup=False, highlight=False)
 
 
 def duration(seconds: float) -> str:
-    """Seconds for people: `45 s`, `7 min`, `1 h 20 min`."""
+    """Format seconds: `45 s`, `7 min`, `1 h 20 min`."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
@@ -44,14 +42,10 @@ def bar(console: Console, title: str) -> Iterator[Bar]:
     """Show the progress of one step until the block ends."""
     if console.is_terminal:
         columns = (
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-        )
-        with Progress(
-            *columns, TextColumn("{task.fields[note]}", style="dim", markup=False), console=console
-        ) as progress:
+            TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+            TextColumn("{task.fields[note]}", style="dim", markup=False),
+        )  # fmt: skip
+        with Progress(*columns, console=console) as progress:
             yield _RichBar(progress, title)
     else:
         lines = _LineBar(console, title)
@@ -62,8 +56,6 @@ def bar(console: Console, title: str) -> Iterator[Bar]:
 
 
 class _RichBar:
-    """A bar on a terminal."""
-
     def __init__(self, progress: Progress, title: str) -> None:
         self._progress = progress
         self._task = progress.add_task(title, total=None, note="")
@@ -79,11 +71,11 @@ class _RichBar:
 
 
 class _LineBar:
-    """Plain lines, written by a thread of its own so that a long silent step shows too."""
+    """Plain lines from a thread, so that a long silent step is visible too."""
 
     def __init__(self, console: Console, title: str) -> None:
         self._console, self._title = console, title
-        self._done, self._total, self._note = 0, 0, ""
+        self._count, self._total, self._note = 0, 0, ""
         self._started = time.monotonic()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._print, daemon=True)
@@ -93,7 +85,7 @@ class _LineBar:
         self._total = count
 
     def advance(self) -> None:
-        self._done += 1
+        self._count += 1
 
     def note(self, text: str) -> None:
         self._note = text
@@ -104,6 +96,6 @@ class _LineBar:
 
     def _print(self) -> None:
         while not self._closed.wait(LINE_EVERY_SECONDS):
-            count = f"{self._done} of {self._total}" if self._total else ""
-            parts = (count, self._note, f"{duration(time.monotonic() - self._started)} so far")
+            count = f"{self._count} of {self._total}" if self._total else ""
+            parts = (count, self._note, f"{duration(time.monotonic() - self._started)} elapsed")
             say(self._console, f"{self._title}: {', '.join(part for part in parts if part)}")

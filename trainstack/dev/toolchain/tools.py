@@ -1,7 +1,7 @@
 """The toolchain's interface.
 
-`ensure()` builds or finds everything and is a no-op once that is done; `program("kubelet")` names a built program;
-`engine(checkout)` gives Pulumi's engine with the environment that its commands need.
+`ensure()` builds or finds everything and does nothing on later calls; `program("kubelet")` returns a built program's
+path; `engine(checkout)` returns Pulumi's engine with the environment of its commands.
 """
 
 from collections.abc import Sequence
@@ -20,70 +20,58 @@ from trainstack.dev.toolchain.progress import say
 __all__ = ["MANIFESTS", "Engine", "MissingTool", "ToolchainError", "cache_root", "engine", "ensure", "program"]
 
 MANIFESTS = "manifests"
-"""The group of the operators' release manifests: made by kubectl from the cluster group's modules."""
+"""The group of the operators' release manifests, which kubectl renders from the cluster group's modules."""
 
 CLIENT = ("engine", "provider", "kubectl", MANIFESTS)
-"""What deploying to any cluster needs; the other groups are the local cluster."""
+"""The groups that a deployment to any cluster needs; the others are for the local cluster."""
 
 ENGINE_GROUPS = frozenset({"engine", "provider"})
-"""What an official Pulumi brings itself: the engine as it is, the provider by its own plugin download."""
+"""The groups that an official Pulumi replaces: it downloads the provider as a plugin."""
 
 
 def ensure(groups: Sequence[str] | None = None, console: Console | None = None) -> None:
-    """Build or find tools. What is there already is held against the digests that it had when it was built.
+    """Build missing tools and verify the digests of existing ones.
 
-    Args:
-        groups: names of groups; by default all that this machine needs.
-        console: where progress is shown; standard error by default.
-
-    Raises:
-        ToolchainError: a group is unknown or cannot be built, or a built program is not what it was.
+    `groups`: names of groups, by default all that this machine needs. `console`: for progress, by default standard
+    error.
     """
     console = console or Console(stderr=True, markup=False, emoji=False)
-    wanted = needed_groups() if groups is None else tuple(groups)
-    if unknown := sorted(set(wanted) - {*BY_NAME, MANIFESTS}):
+    names = needed_groups() if groups is None else tuple(groups)
+    if unknown := sorted(set(names) - {*BY_NAME, MANIFESTS}):
         raise ToolchainError(f"unknown group {', '.join(unknown)}: the groups are {', '.join([*BY_NAME, MANIFESTS])}")
     builder = Builder(gotool.choose())
-    missing = [BY_NAME[name] for name in wanted if name != MANIFESTS and not builder.is_built(BY_NAME[name])]
+    selected = [BY_NAME[name] for name in names if name != MANIFESTS]
+    missing = [group for group in selected if not builder.is_built(group)]
     if missing:
         builder = Builder(gotool.ensure(console))
         if len(missing) > 1:
-            seconds = progress.duration(sum(group.seconds for group in missing))
+            total = progress.duration(sum(group.seconds for group in missing))
             say(
                 console,
-                f"Building {len(missing)} groups of tools: {seconds} on 2 cores with empty caches, less with full "
-                "ones; an interrupted build goes on where it stopped",
+                f"Building {len(missing)} tool groups: about {total} on 2 cores with empty caches, less if Go's caches "
+                "are filled; an interrupted build resumes where it stopped",
             )
         for group in missing:
             builder.build(group, console)
-    for group in (BY_NAME[name] for name in wanted if name != MANIFESTS):
+    for group in selected:
         if group not in missing:
             digests.verify(builder.folder(group))
-    if MANIFESTS in wanted:
+    if MANIFESTS in names:
         manifests.ensure(builder, console)
         manifests.link(CHECKOUT)
 
 
 def needed_groups(*, local_cluster: bool = True) -> tuple[str, ...]:
-    """The groups that this machine needs, less what an official Pulumi on PATH brings.
-
-    Args:
-        local_cluster: whether the local cluster is to run here, and not only the engine against another one.
-    """
-    brought = ENGINE_GROUPS if official.find() else frozenset()
-    wanted = (*(group.name for group in GROUPS if not group.for_tests), MANIFESTS) if local_cluster else CLIENT
-    return tuple(name for name in wanted if name not in brought)
+    """Return the groups that this machine needs, without those that an official Pulumi on PATH replaces."""
+    replaced = ENGINE_GROUPS if official.find() else frozenset()
+    names = (*(group.name for group in GROUPS if not group.for_tests), MANIFESTS) if local_cluster else CLIENT
+    return tuple(name for name in names if name not in replaced)
 
 
 def program(name: str) -> Path:
-    """A built program of this checkout's pinned versions.
-
-    Raises:
-        MissingTool: it has not been built.
-        ToolchainError: no group holds a program of that name.
-    """
+    """Return the path of a built program; raise MissingTool if it has not been built."""
     if name not in GROUP_OF:
-        raise ToolchainError(f"no group holds a program {name!r}: the programs are {', '.join(sorted(GROUP_OF))}")
+        raise ToolchainError(f"no group builds a program {name!r}: the programs are {', '.join(sorted(GROUP_OF))}")
     group = GROUP_OF[name]
     path = Builder(gotool.choose()).folder(group) / "bin" / name
     if not path.exists():
@@ -92,11 +80,7 @@ def program(name: str) -> Path:
 
 
 def engine(checkout: Path = CHECKOUT) -> Engine:
-    """The Pulumi engine for a checkout, with the environment that its commands need.
-
-    Raises:
-        MissingTool: kubectl has not been built, or there is no official engine and ours has not been built.
-    """
+    """Return a checkout's Pulumi engine; raise MissingTool if kubectl or the engine has not been built."""
     link(state_root(checkout) / "bin" / "kubectl", program("kubectl"))
     found = official.find()
     if found is not None:

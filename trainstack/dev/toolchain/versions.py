@@ -1,4 +1,4 @@
-"""Every pinned version, read from the one place that pins it."""
+"""Every pinned version, read from the file that pins it."""
 
 import json
 import sys
@@ -12,23 +12,18 @@ from trainstack.dev.toolchain.places import GO_LOCK, GO_MODULES, REQUIREMENTS_LO
 
 @dataclass(frozen=True)
 class Version:
-    """One version."""
-
     kind: str
-    """`go`, `python`, `debian` or `toolchain`."""
     name: str
     version: str
     pinned_in: str
-    """The file that pins it; for Debian's packages the release that holds them."""
+    """The file that pins it; for Debian packages, the release."""
 
 
 def collect() -> tuple[Version, ...]:
-    """All versions: toolchains, Go modules of our programs, locked Python packages, Debian packages."""
     return (*_toolchains(), *_go(), *_python(), *_debian())
 
 
 def show(*, as_json: bool) -> None:
-    """Print them, as a table or as JSON."""
     if as_json:
         sys.stdout.write(json.dumps([asdict(version) for version in collect()], indent=2) + "\n")
         return
@@ -47,14 +42,14 @@ def _toolchains() -> Iterator[Version]:
 
 
 def _go() -> Iterator[Version]:
-    """The modules that our programs come from; what these need is in the go.mod files."""
+    """Return the modules that our programs are built from; their dependencies are only in the go.mod files."""
     for folder in dict.fromkeys(group.module for group in GROUPS):
         module = gomod.load(GO_MODULES / folder / "go.mod")
         programs = (program for group in GROUPS if group.module == folder for program in group.programs)
         packages = [*module.tool, *(program.package for program in programs), *_own_main(folder)]
-        # A package belongs to the longest required module that its path begins with.
+        # A package belongs to the longest required module path that is a prefix of its own.
         owners = {
-            max((path for path in module.require if _within(package, path)), key=len, default="")
+            max((path for path in module.require if f"{package}/".startswith(f"{path}/")), key=len, default="")
             for package in packages
         }
         for owner in sorted(owners - {""}):
@@ -62,15 +57,11 @@ def _go() -> Iterator[Version]:
 
 
 def _own_main(group: str) -> Iterator[str]:
-    """What our own main.go imports."""
+    """Return the imports of our own main.go."""
     for source in (GO_MODULES / group).glob("*.go"):
         yield from (
             line.strip().split('"')[1] for line in source.read_text().splitlines() if line.strip().endswith('"')
         )
-
-
-def _within(package: str, module: str) -> bool:
-    return package == module or package.startswith(f"{module}/")
 
 
 def _python() -> Iterator[Version]:

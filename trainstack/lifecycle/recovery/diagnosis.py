@@ -1,4 +1,4 @@
-"""All troubles of an environment, from everything that was read."""
+"""All problems of an environment's state."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -14,30 +14,26 @@ from trainstack.lifecycle.recovery.objects import (
     unrecorded,
     unrecorded_troubles,
 )
-from trainstack.lifecycle.recovery.problem import Mending, Trouble
+from trainstack.lifecycle.recovery.problem import RecoveryCommands, Trouble
 from trainstack.lifecycle.recovery.state import State
 from trainstack.objects.ownership import Identity
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What was found."""
-
     troubles: tuple[Trouble, ...]
     commands: tuple[str, ...]
-    """What mends all of it, in this order."""
+    """The commands that repair all of them, in order."""
 
 
-def first_look(files: StateFiles | None, stack: str) -> Diagnosis | None:
-    """What stands in the way of every further look; None where nothing does.
-
-    A state that cannot be read tells nothing, and of a stack that is at work every answer is old at once.
-    """
-    mending = Mending(stack)
-    troubles = list(files_troubles(files, mending)) if files else []
-    running = [each for each in lock_troubles(files.locks, mending) if each.id == "operation-running"] if files else []
-    stops = running or troubles
-    return Diagnosis(tuple(stops), mending.commands(stops)) if stops else None
+def diagnose_files(files: StateFiles | None, stack: str) -> Diagnosis | None:
+    """Return the problems that prevent any further diagnosis: a running operation, or an unreadable state."""
+    if files is None:
+        return None
+    recovery = RecoveryCommands(stack)
+    running = [trouble for trouble in lock_troubles(files.locks, recovery) if trouble.id == "operation-running"]
+    found = running or [*files_troubles(files, recovery)]
+    return Diagnosis(tuple(found), recovery.commands(found)) if found else None
 
 
 def diagnose(
@@ -51,27 +47,27 @@ def diagnose(
     loaders: Collection[WaitingLoader] = (),
     now: datetime,
 ) -> Diagnosis:
-    """All troubles of a stack whose state can be read.
+    """Return all problems of a stack whose state is readable.
 
     Args:
         stack: the environment.
-        files: of its folder of states; None where the state is elsewhere.
-        state: what the engine knows.
-        seen: what the cluster has; None where it cannot be read.
-        retained: what `destroy` leaves by the environment's settings.
-        declared: gives what the environment declares, None where that is not known; asked only when something is not in
-            the state.
+        files: the files of its local backend; None for another backend.
+        state: the engine's state.
+        seen: the live objects; None if the cluster cannot be read.
+        retained: the objects that `destroy` leaves in the cluster.
+        declared: returns the declared objects, or None if they are unknown; called only if an object is not in the
+            state.
         loaders: data loaders of commands that have not started.
         now: the time.
 
     """
-    mending = Mending(stack)
-    troubles = lock_troubles(files.locks, mending) if files else []
-    troubles += pending_troubles(state, seen, mending)
+    recovery = RecoveryCommands(stack)
+    troubles = lock_troubles(files.locks, recovery) if files else []
+    troubles += pending_troubles(state, seen, recovery)
     if seen is not None:
-        troubles += recorded_troubles(state, seen, stack, mending)
+        troubles += recorded_troubles(state, seen, stack, recovery)
         if found := unrecorded(state, seen, stack, retained):
-            troubles += unrecorded_troubles(found, state.identity, declared(), mending)
+            troubles += unrecorded_troubles(found, state.identity, declared(), recovery)
         troubles += stuck_troubles(seen, now)
         troubles += loader_troubles(loaders, now)
-    return Diagnosis(tuple(troubles), mending.commands(troubles))
+    return Diagnosis(tuple(troubles), recovery.commands(troubles))

@@ -1,54 +1,49 @@
-"""A folder of states, as far as a kill can harm it: locks, and files that cannot be read.
-
-Pure: what was read of the folder and of this machine's processes comes in, troubles go out.
-"""
+"""Problems of a local backend after a killed operation: locks and unreadable files. Pure."""
 
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from trainstack.lifecycle.recovery.problem import Mending, Trouble
+from trainstack.lifecycle.recovery.problem import RecoveryCommands, Trouble
 
 
 @dataclass(frozen=True)
 class Lock:
-    """What stands where locks are: the engine takes every file there for one."""
+    """A file in the folder of locks; the engine takes every file there for a lock."""
 
     file: str
     pid: int = 0
     user: str = ""
     host: str = ""
     since: datetime | None = None
-    """When it was taken; None where the file cannot be read: its writer was killed."""
+    """None if the file is unreadable, because its writer was killed."""
     alive: bool | None = None
-    """Whether its process still runs; None where that cannot be told from this machine."""
+    """Whether its process is running; None if it is on another machine."""
 
 
 @dataclass(frozen=True)
 class StateFiles:
-    """The files of one stack in a folder of states."""
+    """The files of one stack in a local backend."""
 
     locks: tuple[Lock, ...] = ()
     sidecars: tuple[str, ...] = ()
-    """The `.attrs` files that cannot be read: the engine refuses the file beside them."""
+    """Unreadable `.attrs` files: the engine does not read the files that they belong to."""
     checkpoint: str = ""
-    """The state's own file, where it is there and cannot be read."""
+    """The state's file, if it exists and is unreadable."""
     backup: bool = False
-    """Whether the state before it can be read."""
+    """Whether the backup of the previous state is readable."""
 
 
-def files_troubles(files: StateFiles, mending: Mending) -> Iterator[Trouble]:
-    """What of the files keeps the engine from reading the state."""
+def files_troubles(files: StateFiles, recovery: RecoveryCommands) -> Iterator[Trouble]:
     if files.sidecars:
-        names = " ".join(shlex.quote(each) for each in files.sidecars)
+        first, *others = files.sidecars
         yield Trouble(
             "sidecar-unreadable",
-            files.sidecars[0]
-            if len(files.sidecars) == 1
-            else f"{files.sidecars[0]} and {len(files.sidecars) - 1} more",
-            "a kill left it unfinished, and the engine refuses to read the file beside it. Nothing needs what it held",
-            (f"rm -- {names}",),
+            f"{first} and {len(others)} more" if others else first,
+            "a killed operation did not complete the file, so the engine does not read the file that it belongs to. "
+            "Its content is not needed",
+            (f"rm -- {' '.join(map(shlex.quote, files.sidecars))}",),
         )
     if files.checkpoint:
         file, kept = shlex.quote(files.checkpoint), shlex.quote(f"{files.checkpoint}.unreadable")
@@ -56,46 +51,47 @@ def files_troubles(files: StateFiles, mending: Mending) -> Iterator[Trouble]:
         yield Trouble(
             "state-unreadable",
             files.checkpoint,
-            "it is no JSON. The state of one step before is beside it, and what happened since is found in the cluster"
+            "the file is not valid JSON. Its backup has the state of one step before, and the refresh reads later "
+            "changes from the cluster"
             if files.backup
             else "neither it nor its backup is valid JSON. Restore it from a copy if there is one. With a new state, "
             "the first `up` prints the identity of the lost one; `cluster.takeOver` takes over its objects",
-            (f"mv -- {file} {kept}", f"cp -- {before} {file}", mending.refresh, mending.up)
+            (f"mv -- {file} {kept}", f"cp -- {before} {file}", recovery.refresh, recovery.up)
             if files.backup
-            else (f"mv -- {file} {kept}", f"pulumi stack init {mending.stack}", mending.up),
+            else (f"mv -- {file} {kept}", f"pulumi stack init {recovery.stack}", recovery.up),
         )
 
 
-def lock_troubles(locks: Sequence[Lock], mending: Mending) -> list[Trouble]:
-    """Who holds the stack. A lock whose process runs comes alone: `pulumi cancel` would remove it with the others."""
-    held = [each for each in locks if each.alive]
-    elsewhere = [each for each in locks if each.alive is None and each.since is not None]
+def lock_troubles(locks: Sequence[Lock], recovery: RecoveryCommands) -> list[Trouble]:
+    """Report active locks, else locks of other machines, else stale ones: `pulumi cancel` removes all of them."""
+    held = [lock for lock in locks if lock.alive]
+    elsewhere = [lock for lock in locks if lock.alive is None and lock.since is not None]
     if held:
         return [
             Trouble(
                 "operation-running",
-                each.file,
-                f"process {each.pid} of {each.user} works on the stack since {each.since:%Y-%m-%d %H:%M:%S}; nothing "
-                "else may, until it ends",
-                (f"tail --pid={each.pid} -f /dev/null",),
+                lock.file,
+                f"process {lock.pid} of {lock.user} has been changing the stack since "
+                f"{lock.since:%Y-%m-%d %H:%M:%S}; wait until it ends",
+                (f"tail --pid={lock.pid} -f /dev/null",),
             )
-            for each in held
+            for lock in held
         ]
     if elsewhere:
         return [
             Trouble(
                 "lock-elsewhere",
-                each.file,
-                f"{each.user} on {each.host} has held it since {each.since:%Y-%m-%d %H:%M:%S} (process {each.pid}). "
-                f"Whether that process still runs can be told there alone; if it does not: {mending.cancel}",
-                (f"ssh {shlex.quote(f'{each.user}@{each.host}')} ps -fp {each.pid}",),
+                lock.file,
+                f"{lock.user} on {lock.host} has held it since {lock.since:%Y-%m-%d %H:%M:%S} (process {lock.pid}). "
+                f"Check on that machine whether the process is running; if it is not: {recovery.cancel}",
+                (f"ssh {shlex.quote(f'{lock.user}@{lock.host}')} ps -fp {lock.pid}",),
             )
-            for each in elsewhere
+            for lock in elsewhere
         ]
-    return [Trouble("lock-stale", each.file, _stale(each), (mending.cancel,)) for each in locks]
+    return [Trouble("lock-stale", lock.file, _stale(lock), (recovery.cancel,)) for lock in locks]
 
 
 def _stale(lock: Lock) -> str:
     if lock.since is None:
-        return "its writer was killed before it was whole, and the engine takes it for a lock"
+        return "its writer was killed before it completed the file, which the engine takes for a lock"
     return f"process {lock.pid} of {lock.user}, which took it at {lock.since:%Y-%m-%d %H:%M:%S}, has ended"

@@ -1,7 +1,7 @@
-"""Data loaders of commands that have not started: what they wait for, and whether a command can still be there.
+"""Data loaders that have not started. Pure.
 
-Pure: Jobs as the API has them come in. One that has started ends by itself when nothing uses it, and one whose pod
-cannot start when its deadline is over. While a queue holds a Job back no deadline counts, in Kubernetes or in Kueue.
+A started loader ends when no command uses it, and an admitted one after its Job's deadline. Neither Kubernetes nor
+Kueue applies a deadline to a queued Job.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -13,11 +13,11 @@ from trainstack.lifecycle.recovery.problem import Trouble
 from trainstack.objects.labels import QUEUE
 
 QUEUE_SECONDS = 24 * 3600
-"""How long a command waits for a queue to let its loader in."""
+"""The timeout of a command for the admission of its loader."""
 START_SECONDS = 600
-"""How long a command waits for its loader's pod to start."""
+"""The timeout of a command for the start of its loader's pod."""
 _USUAL_START = timedelta(seconds=30)
-"""A loader starts within a few seconds of its admission; before this much time it is no finding."""
+"""A loader usually starts within a few seconds of its admission."""
 
 
 @dataclass(frozen=True)
@@ -28,15 +28,15 @@ class WaitingLoader:
     name: str
     created: datetime
     held_by: str | None
-    """The LocalQueue that has not let it in."""
+    """The LocalQueue that has not admitted it."""
 
     def abandoned(self, now: datetime) -> bool:
-        """Whether it is older than any command waits."""
+        """Whether its command's timeouts have passed."""
         return now - self.created > timedelta(seconds=QUEUE_SECONDS + START_SECONDS)
 
 
 def waiting_loaders(jobs: Collection[Mapping[str, Any]]) -> list[WaitingLoader]:
-    """Those loaders that wait for their queue or for their pod, from their Jobs."""
+    """Return the loaders that wait for their queue or for their pod."""
     return [
         WaitingLoader(
             namespace=job["metadata"]["namespace"],
@@ -50,21 +50,20 @@ def waiting_loaders(jobs: Collection[Mapping[str, Any]]) -> list[WaitingLoader]:
 
 
 def loader_troubles(waiting: Collection[WaitingLoader], now: datetime) -> Iterator[Trouble]:
-    """Loaders that wait for longer than usual: each may be what a killed command left."""
-    for each in sorted(waiting, key=lambda each: (each.namespace, each.name)):
-        if now - each.created > _USUAL_START:
-            held = f"queue {each.held_by} has not admitted it" if each.held_by else "its pod has not started"
+    """Report loaders that wait for longer than usual, since a killed command may have left them."""
+    for loader in sorted(waiting, key=lambda loader: (loader.namespace, loader.name)):
+        if now - loader.created > _USUAL_START:
+            held = f"queue {loader.held_by} has not admitted it" if loader.held_by else "its pod has not started"
             yield Trouble(
                 "loader-waiting",
-                f"Job {each.namespace}/{each.name}",
-                f"a command created this data loader at {each.created:%Y-%m-%d %H:%M:%S} UTC, and {held}. A command "
+                f"Job {loader.namespace}/{loader.name}",
+                f"a command created this data loader at {loader.created:%Y-%m-%d %H:%M:%S} UTC, and {held}. A command "
                 "that is still waiting for it prints the reason; if it was killed, delete the loader",
-                (f"kubectl delete job {each.name} -n {each.namespace}",),
+                (f"kubectl delete job {loader.name} -n {loader.namespace}",),
             )
 
 
 def _has_started(status: Mapping[str, Any]) -> bool:
-    """Whether a pod of the Job is ready or has ended; then its own limits count."""
     return any(status.get(key) for key in ("ready", "succeeded", "failed")) or any(
-        each["type"] in ("Complete", "Failed") and each["status"] == "True" for each in status.get("conditions", ())
+        item["type"] in ("Complete", "Failed") and item["status"] == "True" for item in status.get("conditions", ())
     )

@@ -1,20 +1,17 @@
-"""The state held against the cluster: what the one knows and the other does not.
-
-Pure: the parsed state and the live objects come in, troubles go out.
-"""
+"""Differences between the engine's state and the cluster. Pure."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from trainstack.guards.states import NO_ID, entry
-from trainstack.lifecycle.recovery.problem import Mending, Trouble
+from trainstack.lifecycle.recovery.problem import RecoveryCommands, Trouble
 from trainstack.lifecycle.recovery.state import Recorded, State
 from trainstack.objects.labels import LAUNCH, LEDGER, RUN, STACK, SWEEP, WORKLOAD, WRAPPER
-from trainstack.objects.ownership import Identity
+from trainstack.objects.ownership import Identity, shown
 
 STUCK_AFTER = timedelta(minutes=5)
-"""How long an object may be on its way out. A pod has 30 s by default to end, and its Job goes after it."""
+"""How long an object may be terminating. A pod's default grace period is 30 s, and its Job is deleted afterwards."""
 
 
 @dataclass(frozen=True)
@@ -24,101 +21,101 @@ class LiveObject:
     uid: str
     labels: Mapping[str, str] = field(default_factory=dict)
     deleted: datetime | None = None
-    """When somebody asked for its deletion."""
+    """The deletion timestamp."""
     finalizers: tuple[str, ...] = ()
     owned: bool = False
-    """Whether another object owns it, whose controller made it and takes it away."""
+    """Whether the object has a controller."""
     state: str = NO_ID
     """The identity of the engine's state that declared it."""
 
     def of_run(self, workloads: Collection[str]) -> bool:
-        """Whether it is a launch, a ledger or a parameter file of one of these workloads or sweeps, or a wrapper."""
+        """Whether it is a wrapper, or an object of one of the workloads or sweeps."""
         return WRAPPER in self.labels or {self.labels.get(WORKLOAD), self.labels.get(SWEEP)} & {*workloads} != set()
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What was read of a cluster."""
-
     objects: Mapping[Identity, LiveObject]
-    """What bears the stack's mark, and what the state knows by name."""
+    """The live objects with the stack's label, and those in the state."""
     unreadable: frozenset[str] = frozenset()
-    """The kinds that could not be read, or are not known to this program."""
+    """The kinds that the user may not read, or that this program does not know."""
 
 
-def pending_troubles(state: State, seen: Seen | None, mending: Mending) -> Iterator[Trouble]:
-    """What the engine began, and never heard the end of; and what it left for a next time."""
-    for each in state.pending:
-        known = each.object is not None and seen is not None and each.object.kind not in seen.unreadable
+def pending_troubles(state: State, seen: Seen | None, recovery: RecoveryCommands) -> Iterator[Trouble]:
+    """Report interrupted operations, unfinished replacements, and objects that did not become ready."""
+    for operation in state.pending:
+        target = operation.object
         yield Trouble(
             "operation-pending",
-            name(each.object.identity) if each.object is not None else each.urn,
-            f"the engine was ended while {each.doing} it"
-            + (f"; {_now(each.object, seen)}" if known and each.object and seen else ""),
-            (mending.refresh, mending.up),
+            operation.urn if target is None else shown(target.identity),
+            f"the engine was ended while {operation.doing} it"
+            + (f"; {_now(target, seen)}" if target and seen and target.kind not in seen.unreadable else ""),
+            (recovery.refresh, recovery.up),
         )
-    for old in state.replaced:
+    for replaced in state.replaced:
         yield Trouble(
             "replacement-unfinished",
-            name(old.identity),
+            shown(replaced.identity),
             "another object has replaced it, and it was not deleted yet",
-            (mending.up,),
+            (recovery.up,),
         )
-    for broken in state.objects:
-        if broken.errors:
+    for recorded in state.objects:
+        if recorded.errors:
             yield Trouble(
                 "object-unready",
-                name(broken.identity),
-                f"it was made and did not become ready ({broken.errors[0].splitlines()[0]})",
-                (mending.up,),
+                shown(recorded.identity),
+                f"it was created, but did not become ready ({recorded.errors[0].splitlines()[0]})",
+                (recovery.up,),
             )
 
 
-def recorded_troubles(state: State, seen: Seen, stack: str, mending: Mending) -> Iterator[Trouble]:
-    """What the state knows, and the cluster has otherwise or not at all."""
-    pending = {each.object.identity for each in state.pending if each.object is not None}
-    for each in state.objects:
-        if each.kind in seen.unreadable or each.identity in pending:
+def recorded_troubles(state: State, seen: Seen, stack: str, recovery: RecoveryCommands) -> Iterator[Trouble]:
+    """Report objects of the state that the cluster does not have, or has with another UID, label or owner."""
+    pending = {operation.object.identity for operation in state.pending if operation.object is not None}
+    for recorded in state.objects:
+        if recorded.kind in seen.unreadable or recorded.identity in pending:
             continue
-        live = seen.objects.get(each.identity)
+        live, name = seen.objects.get(recorded.identity), shown(recorded.identity)
         if live is None:
-            # Its time to live has ended, or somebody deleted it: its ledger remembers that it was launched.
-            if not each.is_launch:
+            # A launch may be deleted, by its TTL or by a user: its ledger records it.
+            if not recorded.is_launch:
                 yield Trouble(
                     "object-missing",
-                    name(each.identity),
-                    "the state knows it, and it is not in the cluster",
-                    (mending.refresh, mending.up),
+                    name,
+                    "the object is in the state, but not in the cluster",
+                    (recovery.refresh, recovery.up),
                 )
-        elif each.uid and live.uid != each.uid:
+        elif recorded.uid and live.uid != recorded.uid:
             yield Trouble(
                 "object-replaced",
-                name(each.identity),
-                "somebody deleted the object that the state knows and made another of its name",
-                (mending.refresh, mending.up),
+                name,
+                "the object in the state was deleted, and another one of its name was created",
+                (recovery.refresh, recovery.up),
             )
         elif live.labels.get(STACK) != stack:
-            mark = live.labels.get(STACK)
+            label = live.labels.get(STACK)
             yield Trouble(
                 "object-unmarked",
-                name(each.identity),
-                f"the state knows it, and its label {STACK} "
-                + (f"says {mark!r}" if mark else "is gone")
-                + ": `up` would take it for somebody else's. If it is this stack's, give it back",
-                (f"kubectl label --overwrite {kubectl(each.identity)} {STACK}={stack}", mending.up),
+                name,
+                f"the object is in the state, but its label {STACK} "
+                + (f"is {label!r}" if label else "was removed")
+                + ", so `up` refuses to change it. If it is this stack's object, restore the label",
+                (f"kubectl label --overwrite {kubectl(recorded.identity)} {STACK}={stack}", recovery.up),
             )
         elif live.state not in (NO_ID, state.identity):
-            yield _of_another(each.identity, live.state, stack, "the state knows it, and another state of the stack")
+            yield _of_another(
+                recorded.identity, live.state, stack, "the object is in the state, but another state of the stack"
+            )
 
 
 def unrecorded(state: State, seen: Seen, stack: str, retained: Collection[Identity]) -> dict[Identity, LiveObject]:
-    """What bears the stack's mark, and is not in its state.
+    """Return the live objects with the stack's label that are not in its state.
 
-    Without what a controller made, what `destroy` leaves (the definitions of operators' kinds, and `retained`), what is
-    being deleted, and the data loaders of commands, which `loaders.loader_troubles` judges.
+    Without controlled objects, terminating ones, those that `destroy` leaves (definitions of operators' kinds, and
+    `retained`), and data loaders of commands, which `loaders.loader_troubles` reports.
     """
-    known = {each.identity for each in (*state.objects, *state.replaced)}
-    known |= {each.object.identity for each in state.pending if each.object is not None}
+    known = {recorded.identity for recorded in (*state.objects, *state.replaced)}
+    known |= {operation.object.identity for operation in state.pending if operation.object is not None}
     return {
         identity: live
         for identity, live in seen.objects.items()
@@ -133,70 +130,63 @@ def unrecorded(state: State, seen: Seen, stack: str, retained: Collection[Identi
 
 
 def unrecorded_troubles(
-    found: Mapping[Identity, LiveObject], own: str, declared: Collection[Identity] | None, mending: Mending
+    found: Mapping[Identity, LiveObject], own: str, declared: Collection[Identity] | None, recovery: RecoveryCommands
 ) -> Iterator[Trouble]:
-    """What to do about each: `up` takes over what the environment declares and this state made.
-
-    Where it is not known what the environment declares (None), nothing of this state is judged.
-    """
-    for identity, live in sorted(found.items(), key=lambda item: name(item[0])):
+    """Report unrecorded objects; objects of this state only if the declared objects are known (not None)."""
+    for identity, live in sorted(found.items(), key=lambda item: shown(item[0])):
         if live.state != own:
-            yield _of_another(identity, live.state, mending.stack, "it is not in this state, and another state")
+            yield _of_another(
+                identity, live.state, recovery.stack, "the object is not in this state, and another state"
+            )
         elif declared is None:
             continue
         elif identity in declared:
             yield Trouble(
                 "object-unrecorded",
-                name(identity),
-                "it bears this stack's mark and is not in its state. The environment declares it: `up` takes it over",
-                (mending.up,),
+                shown(identity),
+                "it has this stack's label, but is not in its state. The environment declares it: `up` takes it over",
+                (recovery.up,),
             )
         else:
             launch = RUN in live.labels and LEDGER not in live.labels
             yield Trouble(
                 "object-orphaned",
-                name(identity),
-                "it bears this stack's mark, and neither its state nor the environment knows it"
+                shown(identity),
+                "it has this stack's label, but is neither in its state nor declared"
                 + (". It is a run: deleting it ends it" if launch else ""),
                 (f"kubectl delete {kubectl(identity)}",),
             )
 
 
 def _of_another(identity: Identity, state: str, stack: str, how: str) -> Trouble:
-    """No command: which state is to go on is a person's decision."""
-    whose = "a state without an identity" if state == NO_ID else f"state {state}"
+    # No command: the user decides which state to continue with.
+    owner = "a state without an identity" if state == NO_ID else f"state {state}"
     return Trouble(
         "object-of-another-state",
-        name(identity),
-        f"{how} owns it ({whose}). `up` refuses to change it. If that state is lost or no longer used, add "
+        shown(identity),
+        f"{how} owns it ({owner}). `up` refuses to change it. If that state is lost or no longer used, add "
         f"`{entry([state])}` into Pulumi.{stack}.yaml and run `up`; otherwise work with that state",
         (),
     )
 
 
 def stuck_troubles(seen: Seen, now: datetime) -> Iterator[Trouble]:
-    """What somebody deleted, and something holds. No finalizer is stripped: it stands for work that is not done."""
-    for identity, live in sorted(seen.objects.items(), key=lambda item: name(item[0])):
+    """Report objects that have been terminating for long. No finalizer is removed: its controller has work to do."""
+    for identity, live in sorted(seen.objects.items(), key=lambda item: shown(item[0])):
         if live.deleted is not None and now - live.deleted > STUCK_AFTER:
-            held = ", ".join(live.finalizers) or "what is in it or runs of it"
+            held = ", ".join(live.finalizers) or "its contents or its pods"
             yield Trouble(
                 "object-stuck",
-                name(identity),
-                f"it is being deleted since {live.deleted:%Y-%m-%d %H:%M:%S} UTC and held by {held}",
+                shown(identity),
+                f"it has been terminating since {live.deleted:%Y-%m-%d %H:%M:%S} UTC, held by {held}",
                 (_holder(identity, live.finalizers),),
             )
 
 
-def name(identity: Identity) -> str:
-    """`Kind namespace/name`."""
-    kind, namespace, own = identity
-    return f"{kind} {namespace}/{own}" if namespace else f"{kind} {own}"
-
-
 def kubectl(identity: Identity) -> str:
-    """The same as arguments of kubectl."""
-    kind, namespace, own = identity
-    return f"{kind.lower()} {own}" + (f" -n {namespace}" if namespace else "")
+    """Return kubectl's arguments for an object."""
+    kind, namespace, name = identity
+    return f"{kind.lower()} {name}" + (f" -n {namespace}" if namespace else "")
 
 
 def _now(recorded: Recorded, seen: Seen) -> str:
@@ -207,7 +197,7 @@ def _now(recorded: Recorded, seen: Seen) -> str:
 
 
 def _holder(identity: Identity, finalizers: Collection[str]) -> str:
-    """Shows what has to go first."""
+    """Return a command that shows what blocks the deletion."""
     _, namespace, _ = identity
     if "kueue.x-k8s.io/resource-in-use" in finalizers:
         return "kubectl get workloads -A"

@@ -1,4 +1,4 @@
-"""What keeps an environment from going on, and the commands that mend it."""
+"""Problems of a stack's state and the commands that repair them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,54 +23,53 @@ Id = Literal[
     "loader-waiting",
     "cluster-unreachable",
 ]
-"""What kind of trouble. docs/recovery.md has a section for each."""
+"""docs/recovery.md has a section for each."""
 
 
 @dataclass(frozen=True)
 class Trouble:
-    """One thing that is not as a finished `up` or `destroy` leaves it."""
+    """A difference from the result of a finished `up` or `destroy`."""
 
     id: Id
     what: str
-    """What it is about: a file, a lock, or an object as `Kind namespace/name`."""
+    """A file, a lock, or an object as `Kind namespace/name`."""
     message: str
     commands: tuple[str, ...]
-    """What mends it, in this order, in a shell that has the environment's variables (`trainstack env`)."""
+    """The commands that repair it, in order, for a shell with the environment's variables (`trainstack env`)."""
 
     def __str__(self) -> str:
         return f"[{self.id}] {self.what}: {self.message}"
 
 
 @dataclass(frozen=True)
-class Mending:
-    """The engine's commands on one stack, as every trouble of it names them."""
+class RecoveryCommands:
+    """The commands that repair one stack."""
 
     stack: str
 
     @property
     def cancel(self) -> str:
-        """Removes the locks, whosever they are."""
+        """Remove all locks, also those of other users."""
         return f"pulumi cancel --yes -s {self.stack}"
 
     @property
     def refresh(self) -> str:
-        """Makes the state what the cluster has; what was being created is left to the next `up`, which finds it."""
+        """Update the state from the cluster. The next `up` takes over objects whose creation was pending."""
         return f"pulumi refresh --clear-pending-creates --yes --skip-preview -s {self.stack}"
 
     @property
     def up(self) -> str:
-        """Makes the cluster what the environment declares."""
         return f"pulumi up --yes --skip-preview -s {self.stack}"
 
     @property
     def destroy(self) -> str:
-        """Instead of `up`, where a destroy was interrupted: the engine's, with the hooks idle, as they were."""
+        """The alternative to `up` after an interrupted destroy."""
         return f"trainstack destroy --yes -s {self.stack}"
 
     def commands(self, troubles: Iterable[Trouble]) -> tuple[str, ...]:
-        """What mends all of them, each command once: the files of the state first, `up` last."""
-        wanted = dict.fromkeys(command for trouble in troubles for command in trouble.commands)
-        return tuple(sorted(wanted, key=self._rank))
+        """Return the commands that repair all of them, without duplicates: files of the state first, `up` last."""
+        commands = dict.fromkeys(command for trouble in troubles for command in trouble.commands)
+        return tuple(sorted(commands, key=self._rank))
 
     def _rank(self, command: str) -> int:
         engine = (self.cancel, self.refresh, self.up)

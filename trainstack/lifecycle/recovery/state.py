@@ -1,4 +1,4 @@
-"""The engine's state, as `pulumi stack export` gives it: what it knows of the cluster, and what it was about to do.
+"""The engine's state, as `pulumi stack export` prints it: resources and pending operations.
 
 Source: DeploymentV3 in sdk/go/common/apitype/core.go of Pulumi v3.250.0.
 """
@@ -22,63 +22,56 @@ class Recorded:
     api_version: str
     identity: Identity
     uid: str = ""
-    """Of the object that the engine made or read last; empty where it has none yet, or where it is encrypted."""
+    """Of the object that the engine created or read last; empty if it does not exist yet or is encrypted."""
     is_launch: bool = False
-    """Of a run: a time to live may have removed it, and its ledger remembers it."""
+    """Whether it is a run's object, which a TTL may have removed; its ledger records it."""
     errors: tuple[str, ...] = ()
     """Why it was not ready when the engine last waited for it."""
 
     @property
     def kind(self) -> str:
-        """Its kind."""
         return self.identity[0]
 
 
 @dataclass(frozen=True)
 class Pending:
-    """An operation that was begun, and of whose end the engine heard nothing."""
+    """An operation without a recorded result."""
 
     doing: str
     """`creating`, `updating`, `deleting` or `reading`."""
     urn: str
     object: Recorded | None
-    """None for what is no Kubernetes object, or has no name yet."""
+    """None for other resources than Kubernetes objects, and for objects without a name."""
 
 
 @dataclass(frozen=True)
 class State:
-    """What the engine knows."""
-
     objects: tuple[Recorded, ...] = ()
     pending: tuple[Pending, ...] = ()
     replaced: tuple[Recorded, ...] = ()
-    """Old objects that a replacement has yet to delete."""
+    """Old objects that a replacement has not deleted yet."""
     identity: str = ""
-    """Of the state itself; empty before its first `up` with a release that gives it one."""
+    """Empty before the first `up` with a release that generates an identity."""
 
     @property
     def own(self) -> OwnState:
-        """The identity that distinguishes its objects from those of another state."""
-        return OwnState(self.identity, frozenset(each.identity for each in self.objects))
+        return OwnState(self.identity, frozenset(recorded.identity for recorded in self.objects))
 
 
 def read_state(export: Mapping[str, Any]) -> State:
-    """The state, from the parsed output of `pulumi stack export`.
-
-    Raises ValueError for what is no export.
-    """
+    """Read the parsed output of `pulumi stack export`. Raises ValueError for other data."""
     if "deployment" not in export:
-        raise ValueError("it has no `deployment`, so it is not what `pulumi stack export` prints")
+        raise ValueError("it has no `deployment`, so it is not the output of `pulumi stack export`")
     deployment = export["deployment"] or {}
-    resources = [each for each in deployment.get("resources") or () if not each.get("external")]
+    resources = [resource for resource in deployment.get("resources") or () if not resource.get("external")]
     return State(
-        objects=tuple(_recorded(each for each in resources if not each.get("delete"))),
+        objects=tuple(_recorded(resource for resource in resources if not resource.get("delete"))),
         pending=tuple(
-            Pending(each["type"], each["resource"]["urn"], next(_recorded([each["resource"]]), None))
-            for each in deployment.get("pending_operations") or ()
+            Pending(operation["type"], operation["resource"]["urn"], next(_recorded([operation["resource"]]), None))
+            for operation in deployment.get("pending_operations") or ()
         ),
-        replaced=tuple(_recorded(each for each in resources if each.get("delete"))),
-        identity=next((_identity(each) for each in resources if _identity(each)), ""),
+        replaced=tuple(_recorded(resource for resource in resources if resource.get("delete"))),
+        identity=next(filter(None, map(_identity, resources)), ""),
     )
 
 
@@ -88,22 +81,22 @@ def _identity(resource: Mapping[str, Any]) -> str:
 
 
 def _recorded(resources: Any) -> Iterator[Recorded]:
-    for each in resources:
-        version, _, kind = each["type"].removeprefix(_PREFIX).rpartition(":")
-        namespace, name = _name(each)
-        if not each.get("custom") or not each["type"].startswith(_PREFIX) or not name:
+    for resource in resources:
+        version, _, kind = resource["type"].removeprefix(_PREFIX).rpartition(":")
+        namespace, name = _name(resource)
+        if not resource.get("custom") or not resource["type"].startswith(_PREFIX) or not name:
             continue
         yield Recorded(
             api_version=version.removeprefix("core/"),
             identity=(kind, namespace, name),
-            uid=str(_metadata(each, "outputs").get("uid", "")),
-            is_launch=RUN in (_metadata(each, "inputs").get("labels") or {}) and kind != "ConfigMap",
-            errors=tuple(each.get("initErrors") or ()),
+            uid=str(_metadata(resource, "outputs").get("uid", "")),
+            is_launch=RUN in (_metadata(resource, "inputs").get("labels") or {}) and kind != "ConfigMap",
+            errors=tuple(resource.get("initErrors") or ()),
         )
 
 
 def _name(resource: Mapping[str, Any]) -> tuple[str | None, str]:
-    """Namespace and name: of what is being created the state has the inputs alone, and no name of generateName."""
+    """Return namespace and name. During creation, the state has only the inputs, and no generated name."""
     namespace, slash, name = str(resource.get("id") or "").rpartition("/")
     if name:
         return (namespace if slash else None), name
@@ -112,6 +105,6 @@ def _name(resource: Mapping[str, Any]) -> tuple[str | None, str]:
 
 
 def _metadata(resource: Mapping[str, Any], side: str) -> Mapping[str, Any]:
-    """{} where it is not there, or is encrypted."""
+    # Encrypted metadata is a string.
     found = (resource.get(side) or {}).get("metadata")
     return found if isinstance(found, Mapping) else {}

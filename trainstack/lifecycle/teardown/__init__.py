@@ -1,1 +1,1 @@
-"""The end of a stack: what goes, in which order, what stays, and who is in the way. Pure; docs/decisions/0011."""
+"""The plan of a stack's teardown: deleted and retained objects, and refusals. Pure; docs/decisions/0011."""

@@ -1,4 +1,4 @@
-"""What a teardown is decided upon."""
+"""The input of a teardown's plan."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,83 +9,71 @@ from trainstack.objects.ownership import Identity
 from trainstack.runs.launches import LiveLaunch
 
 Body = Mapping[str, Any]
-"""A live object with its kind; of some only the metadata was read."""
+"""A live object with its kind; some have only their metadata."""
 FINISHED = frozenset({"Finished", "Succeeded", "Failed", "Completed", "Complete"})
-"""The conditions, one a kind, of what has ended: of Workloads, PyTorchJobs, Jobs, JobSets and TrainJobs."""
+"""The conditions and phases of finished Workloads, PyTorchJobs, pods, Jobs, JobSets and TrainJobs."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scene:
-    """A read of a cluster, as far as it is about one stack. What these credentials may not read is not in it."""
+class LiveStack:
+    """The objects of a cluster that concern one stack, as far as the user may read them."""
 
     stack: str
-    ours: tuple[Body, ...]
-    """The metadata of everything that bears the stack's mark, launches among it."""
+    own: tuple[Body, ...]
+    """The metadata of the objects with the stack's label, launches included."""
     launches: tuple[LiveLaunch, ...] = ()
-    beside: tuple[Body, ...] = ()
-    """The metadata of everything in the namespaces that are ours, whoever made it."""
+    in_namespaces: tuple[Body, ...] = ()
+    """The metadata of all objects in the stack's namespaces."""
     instances: Mapping[str, tuple[Body, ...]] = field(default_factory=dict)
-    """By the name of a definition (CRD) of ours: every object of that kind, whole."""
+    """All objects of the kinds that the stack's CustomResourceDefinitions define, by the definition's name."""
     lists: Mapping[str, tuple[Body, ...]] = field(default_factory=dict)
-    """By kind, in all namespaces, whole: Kueue's objects, claims and pods."""
+    """Kueue's objects, claims and pods of all namespaces, by kind."""
     retained: frozenset[Identity] = frozenset()
-    """What the engine only forgets. Volumes among it stay; of namespaces and definitions the plan decides."""
+    """The objects that the engine retains. Volumes remain; the plan decides about namespaces and definitions."""
     protected: tuple[str, ...] = ()
     """The volumes that the settings protect."""
     stop: frozenset[str] = frozenset()
     """Run ids and sweeps that may be stopped."""
     known: frozenset[Identity] | None = None
-    """What the stack's state holds; None where nobody asked."""
+    """The objects in the stack's state; None if the state was not read."""
 
     def all(self, kind: str) -> tuple[Body, ...]:
-        """Every object of a kind, whoever made it."""
         return self.lists.get(kind, ())
 
     def of(self, *kinds: str) -> list[Body]:
-        """The stack's own objects of these kinds."""
-        return [body for body in self.ours if body["kind"] in kinds]
+        return [body for body in self.own if body["kind"] in kinds]
 
 
-def is_ours(body: Body, stack: str) -> bool:
-    """Whether an object bears the stack's mark."""
+def has_label_of(body: Body, stack: str) -> bool:
     return (body["metadata"].get("labels") or {}).get(STACK) == stack
 
 
 def owned(roots: Iterable[Body], bodies: Iterable[Body]) -> frozenset[str]:
-    """The uids of some objects, and of all that they own through however many others."""
+    """Return the UIDs of `roots` and of all their direct and indirect dependents."""
     found = {str(body["metadata"]["uid"]) for body in roots}
     left = [body for body in bodies if owners(body)]
     while True:
-        more = [body for body in left if any(str(each["uid"]) in found for each in owners(body))]
-        if not more:
+        dependents = [body for body in left if any(str(owner["uid"]) in found for owner in owners(body))]
+        if not dependents:
             return frozenset(found)
-        found |= {str(body["metadata"]["uid"]) for body in more}
+        found |= {str(body["metadata"]["uid"]) for body in dependents}
         left = [body for body in left if str(body["metadata"]["uid"]) not in found]
 
 
 def owners(body: Body) -> Sequence[Body]:
-    """The references to the objects that own one."""
     return body["metadata"].get("ownerReferences") or ()
 
 
 def finished(body: Body) -> bool:
-    """Whether it has ended, and so needs nobody any more."""
     status = body.get("status") or {}
-    held = {each["type"] for each in status.get("conditions") or () if each.get("status") == "True"}
-    return bool(({status.get("phase")} | held) & FINISHED)
+    conditions = {item["type"] for item in status.get("conditions") or () if item.get("status") == "True"}
+    return bool(({status.get("phase")} | conditions) & FINISHED)
 
 
-def whose(body: Body) -> str:
-    """Who an object belongs to, as far as it says so."""
+def owner_text(body: Body) -> str:
     stack = (body["metadata"].get("labels") or {}).get(STACK)
-    return f"of stack {stack!r}" if stack else "of somebody else"
+    return f"of stack {stack!r}" if stack else "of another owner"
 
 
 def names(bodies: Collection[Body]) -> frozenset[str]:
-    """Their names."""
     return frozenset(str(body["metadata"]["name"]) for body in bodies)
-
-
-def places(bodies: Sequence[Body]) -> frozenset[tuple[str, str]]:
-    """Their namespaces and names."""
-    return frozenset((str(body["metadata"]["namespace"]), str(body["metadata"]["name"])) for body in bodies)

@@ -1,4 +1,4 @@
-"""What is left of a stack after its teardown, and what holds it."""
+"""Objects that remain after a teardown, and their finalizers."""
 
 from collections.abc import Collection, Iterable
 from datetime import datetime
@@ -6,30 +6,29 @@ from datetime import datetime
 from trainstack.lifecycle.teardown.context import Body
 from trainstack.objects.ownership import Identity, identity, shown
 
-_WHO = {
+_REASONS = {
     "kubernetes.io/pvc-protection": "a pod still mounts it",
     "kubernetes.io/pv-protection": "a claim is still bound to it",
-    "kueue.x-k8s.io/resource-in-use": "Kueue sees it in use, or does not run",
-    "kubernetes": "objects in it are not gone yet",
-    "foregroundDeletion": "objects that it owns are not gone yet",
+    "kueue.x-k8s.io/resource-in-use": "Kueue finds it in use, or is not running",
+    "kubernetes": "its objects are not deleted yet",
+    "foregroundDeletion": "its dependents are not deleted yet",
 }
-"""What the finalizers that are met here wait for."""
+"""By finalizer."""
 
 
-def left(ours: Iterable[Body], stays: Collection[Identity]) -> list[Body]:
-    """What should be gone and is not."""
-    return sorted((each for each in ours if identity(each) not in stays), key=lambda each: str(identity(each)))
+def left(own: Iterable[Body], stays: Collection[Identity]) -> list[Body]:
+    return sorted((body for body in own if identity(body) not in stays), key=lambda body: str(identity(body)))
 
 
 def explained(body: Body, now: datetime) -> str:
-    """Why an object is still there: the finalizers that hold it by name, or that nobody has deleted it."""
+    """Explain why an object still exists: its finalizers, or that it was not deleted."""
     metadata = body["metadata"]
     name = shown(identity(body))
     since = metadata.get("deletionTimestamp")
     if since is None:
         return f"{name} was not deleted"
     seconds = int((now - datetime.fromisoformat(since)).total_seconds())
-    # The finalizers of a namespace stand in its spec.
+    # A namespace has its finalizers in the spec.
     finalizers = metadata.get("finalizers") or (["kubernetes"] if body["kind"] == "Namespace" else [])
-    held = ", ".join(f"{each} ({_WHO[each]})" if each in _WHO else each for each in finalizers)
-    return f"{name} is being deleted since {seconds} s" + (f", held by {held}" if held else ", its pods are ending")
+    held = ", ".join(f"{item} ({_REASONS[item]})" if item in _REASONS else item for item in finalizers)
+    return f"{name} has been terminating for {seconds} s" + (f", held by {held}" if held else ", its pods are ending")

@@ -1,134 +1,128 @@
-"""Objects of others that still use a stack's own: each would hang, lose its queue or be deleted along with it."""
+"""Objects of other owners that use the stack's objects: a teardown would block, break or delete them."""
 
 from collections.abc import Collection, Iterator, Sequence
 
-from trainstack.lifecycle.teardown.context import Body, Scene, finished, is_ours, names, owned, owners, places, whose
+from trainstack.lifecycle.teardown.context import (
+    Body,
+    LiveStack,
+    finished,
+    has_label_of,
+    names,
+    owned,
+    owner_text,
+    owners,
+)
 from trainstack.objects.ownership import Identity, identity, shown
 
 _KUBERNETES_OWN = {("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")}
-"""What Kubernetes puts into every namespace."""
+"""The objects that Kubernetes creates in every namespace."""
 _OF_ACCOUNT = "kubernetes.io/service-account.name"
-"""The annotation of a ServiceAccount's token, which goes with that account."""
+"""The annotation of a ServiceAccount's token, which is deleted with the account."""
 Use = tuple[Body, str]
-"""An object of somebody else, and what it does with ours."""
+"""An object of another owner, and its use of the stack's object."""
 
 
-def foreign_users(scene: Scene, going: frozenset[Identity]) -> list[str]:
-    """Name every object of others that still uses what goes, with what it uses, sorted.
-
-    Args:
-        scene: the cluster.
-        going: what the teardown would delete.
-
-    """
-    everything = [*scene.ours, *scene.beside, *(each for several in scene.lists.values() for each in several)]
-    everything += [each for several in scene.instances.values() for each in several]
-    mine, bodies = owned(scene.ours, everything), {identity(each): each for each in everything}
+def foreign_users(live: LiveStack, deleted: frozenset[Identity]) -> list[str]:
+    """Return the objects of others that use deleted objects, with their uses, sorted."""
+    everything = [*live.own, *live.in_namespaces]
+    everything += [body for lists in (live.lists, live.instances) for bodies in lists.values() for body in bodies]
+    own, by_identity = owned(live.own, everything), {identity(body): body for body in everything}
     found: dict[Identity, tuple[str, list[str]]] = {}
-    for body, use in _uses(scene, going, mine):
+    for body, use in _uses(live, deleted, own):
         who = _root(body)
-        _, uses = found.setdefault(who, (whose(bodies.get(who, body)), []))
+        _, uses = found.setdefault(who, (owner_text(by_identity.get(who, body)), []))
         if use not in uses:
             uses.append(use)
-    return [f"{shown(who)}, {theirs}, {' and '.join(uses)}" for who, (theirs, uses) in sorted(found.items(), key=str)]
+    return [f"{shown(who)}, {owner}, {' and '.join(uses)}" for who, (owner, uses) in sorted(found.items(), key=str)]
 
 
 def queue_users(
-    name: str, stack: str, local_queues: Sequence[Body], workloads: Sequence[Body], mine: frozenset[str]
+    name: str, stack: str, local_queues: Sequence[Body], workloads: Sequence[Body], own: frozenset[str]
 ) -> list[str]:
-    """Name the objects of others that use one cluster queue.
+    """Return the objects of others that use the stack's ClusterQueue `name`.
 
-    Args:
-        name: of the cluster queue.
-        stack: whose it is.
-        local_queues: all of the cluster.
-        workloads: likewise.
-        mine: the uids of this stack's launches.
-
+    `local_queues` and `workloads` are all those of the cluster, `own` the UIDs of the stack's launches.
     """
-    bound = [each for each in local_queues if not is_ours(each, stack) and each["spec"].get("clusterQueue") == name]
-    held = [each for each in holders(name, workloads) if not _of(each, mine)]
-    return sorted(f"{shown(_root(each))}, {whose(each)}" for each in (*bound, *held))
+    bound = [
+        queue for queue in local_queues if not has_label_of(queue, stack) and queue["spec"].get("clusterQueue") == name
+    ]
+    held = [workload for workload in holders(name, workloads) if not _belongs_to(workload, own)]
+    return sorted(f"{shown(_root(body))}, {owner_text(body)}" for body in (*bound, *held))
 
 
 def holders(name: str, workloads: Sequence[Body]) -> list[Body]:
-    """The Workloads that hold quota of one cluster queue."""
-    return [each for each in workloads if admitted_by(each) == name and not finished(each)]
+    """Return the Workloads that hold quota of a ClusterQueue."""
+    return [workload for workload in workloads if admitted_by(workload) == name and not finished(workload)]
 
 
-def ownerless(workloads: Sequence[Body], kinds: Collection[str], living: Collection[str]) -> list[Body]:
-    """Those whose owner is gone: what is left of it, which nobody uses.
+def ownerless(workloads: Sequence[Body], kinds: Collection[str], live: Collection[str]) -> list[Body]:
+    """Return the Workloads whose owners no longer exist, by the UIDs `live` of all objects of `kinds`.
 
-    Args:
-        workloads: Kueue's.
-        kinds: those of which it is known who lives; an owner of another kind counts as alive.
-        living: the uids of all objects of these kinds.
-
+    An owner of another kind counts as existing.
     """
-    return [each for each in workloads if owners(each) and all(_gone(own, kinds, living) for own in owners(each))]
-
-
-def _gone(owner: Body, kinds: Collection[str], living: Collection[str]) -> bool:
-    return owner["kind"] in kinds and owner["uid"] not in living
+    return [
+        workload
+        for workload in workloads
+        if owners(workload) and all(owner["kind"] in kinds and owner["uid"] not in live for owner in owners(workload))
+    ]
 
 
 def admitted_by(workload: Body) -> str | None:
-    """The cluster queue whose quota a Workload holds."""
+    """Return the ClusterQueue whose quota a Workload holds."""
     admission = (workload.get("status") or {}).get("admission") or {}
     return admission.get("clusterQueue")
 
 
-def _uses(scene: Scene, going: frozenset[Identity], mine: frozenset[str]) -> Iterator[Use]:
+def _uses(live: LiveStack, deleted: frozenset[Identity], own: frozenset[str]) -> Iterator[Use]:
     for body, use in (
-        *_of_queues(scene),
-        *_of_queued(scene),
-        *_of_volumes(scene, going),
-        *_of_classes(scene, going),
-        *_of_definitions(scene),
-        *_of_namespaces(scene, going),
+        *_of_queues(live),
+        *_of_queued(live),
+        *_of_volumes(live, deleted),
+        *_of_classes(live, deleted),
+        *_of_definitions(live),
+        *_of_namespaces(live, deleted),
     ):
-        if not is_ours(body, scene.stack) and not _of(body, mine):
+        if not has_label_of(body, live.stack) and not _belongs_to(body, own):
             yield body, use
 
 
-def _of(body: Body, mine: frozenset[str]) -> bool:
-    """Whether it is one of these, or is owned by one of them."""
-    metadata = body["metadata"]
-    return metadata.get("uid") in mine or any(each["uid"] in mine for each in owners(body))
+def _belongs_to(body: Body, uids: frozenset[str]) -> bool:
+    return body["metadata"].get("uid") in uids or any(owner["uid"] in uids for owner in owners(body))
 
 
-def _of_queues(scene: Scene) -> Iterator[Use]:
-    flavors, cohorts = names(scene.of("ResourceFlavor")), names(scene.of("Cohort"))
-    for queue in scene.all("ClusterQueue"):
+def _of_queues(live: LiveStack) -> Iterator[Use]:
+    flavors, cohorts = names(live.of("ResourceFlavor")), names(live.of("Cohort"))
+    for queue in live.all("ClusterQueue"):
         groups = queue["spec"].get("resourceGroups") or ()
         used = {flavor["name"] for group in groups for flavor in group["flavors"]} & flavors
         if used:
             yield queue, f"uses ResourceFlavor {', '.join(sorted(used))}"
-        if (cohort := queue["spec"].get("cohortName")) in cohorts:
-            yield queue, f"is in Cohort {cohort}"
-    for each in scene.all("Cohort"):
-        if (parent := (each.get("spec") or {}).get("parentName")) in cohorts:
-            yield each, f"is in Cohort {parent}"
+        if (parent := queue["spec"].get("cohortName")) in cohorts:
+            yield queue, f"is in Cohort {parent}"
+    for cohort in live.all("Cohort"):
+        if (parent := (cohort.get("spec") or {}).get("parentName")) in cohorts:
+            yield cohort, f"is in Cohort {parent}"
 
 
-def _of_queued(scene: Scene) -> Iterator[Use]:
-    cluster_queues, local_queues = names(scene.of("ClusterQueue")), places(scene.of("LocalQueue"))
-    for queue in scene.all("LocalQueue"):
+def _of_queued(live: LiveStack) -> Iterator[Use]:
+    cluster_queues = names(live.of("ClusterQueue"))
+    local_queues = {identity(queue)[1:] for queue in live.of("LocalQueue")}
+    for queue in live.all("LocalQueue"):
         if (name := queue["spec"].get("clusterQueue")) in cluster_queues:
             yield queue, f"points to ClusterQueue {name}"
-    for workload in scene.all("Workload"):
-        place = (str(workload["metadata"]["namespace"]), str(workload["spec"].get("queueName")))
+    for workload in live.all("Workload"):
+        queue_of = (str(workload["metadata"]["namespace"]), str(workload["spec"].get("queueName")))
         if finished(workload):
             continue
-        if place in local_queues:
-            yield workload, f"{'holds quota' if admitted_by(workload) else 'waits'} in LocalQueue {'/'.join(place)}"
+        if queue_of in local_queues:
+            yield workload, f"{'holds quota' if admitted_by(workload) else 'waits'} in LocalQueue {'/'.join(queue_of)}"
         elif (queue_name := admitted_by(workload)) in cluster_queues:
             yield workload, f"holds quota of ClusterQueue {queue_name}"
 
 
-def _of_volumes(scene: Scene, going: frozenset[Identity]) -> Iterator[Use]:
-    claims = {(namespace, name) for kind, namespace, name in going if kind == "PersistentVolumeClaim"}
-    for pod in scene.all("Pod"):
+def _of_volumes(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
+    claims = {(namespace, name) for kind, namespace, name in deleted if kind == "PersistentVolumeClaim"}
+    for pod in live.all("Pod"):
         namespace = pod["metadata"]["namespace"]
         mounted = {
             str(volume["persistentVolumeClaim"]["claimName"])
@@ -140,41 +134,41 @@ def _of_volumes(scene: Scene, going: frozenset[Identity]) -> Iterator[Use]:
             yield pod, f"mounts PersistentVolumeClaim {', '.join(used)}"
 
 
-def _of_classes(scene: Scene, going: frozenset[Identity]) -> Iterator[Use]:
-    """Claims that are bound do well without their class; one that is not would never be."""
-    classes = {name for kind, _, name in going if kind == "StorageClass"}
-    for claim in scene.all("PersistentVolumeClaim"):
+def _of_classes(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
+    # A bound claim does not need its class. A pending one would never be bound.
+    classes = {name for kind, _, name in deleted if kind == "StorageClass"}
+    for claim in live.all("PersistentVolumeClaim"):
         name = claim["spec"].get("storageClassName")
         if name in classes and (claim.get("status") or {}).get("phase") == "Pending":
             yield claim, f"waits for a volume of StorageClass {name}"
 
 
-def _of_definitions(scene: Scene) -> Iterator[Use]:
-    """Whatever of these kinds has not ended needs the operator that goes: nobody else would remove its finalizers."""
-    for name, several in scene.instances.items():
-        for body in several:
+def _of_definitions(live: LiveStack) -> Iterator[Use]:
+    # Only the deleted operator removes the finalizers of objects that have not finished.
+    for name, bodies in live.instances.items():
+        for body in bodies:
             if not finished(body):
-                yield body, f"is of the kind {name}, whose operator goes"
+                yield body, f"is of the kind {name}, whose operator would be deleted"
 
 
-def _of_namespaces(scene: Scene, going: frozenset[Identity]) -> Iterator[Use]:
-    for body in strangers(scene.beside, {name for kind, _, name in going if kind == "Namespace"}):
-        yield body, f"is in namespace {body['metadata']['namespace']}, which goes with all that is in it"
+def _of_namespaces(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
+    for body in strangers(live.in_namespaces, {name for kind, _, name in deleted if kind == "Namespace"}):
+        yield body, f"is in namespace {body['metadata']['namespace']}, which would be deleted with all its objects"
 
 
-def strangers(beside: Sequence[Body], namespaces: Collection[str]) -> Iterator[Body]:
-    """What is in these namespaces, but for what Kubernetes itself puts there and for what another object owns."""
-    there = {str(body["metadata"]["uid"]) for body in beside}
-    for body in beside:
+def strangers(bodies: Sequence[Body], namespaces: Collection[str]) -> Iterator[Body]:
+    """Return the objects in these namespaces that neither Kubernetes creates nor another of the objects owns."""
+    uids = {str(body["metadata"]["uid"]) for body in bodies}
+    for body in bodies:
         metadata = body["metadata"]
-        owned_there = any(each["uid"] in there for each in owners(body))
+        is_owned = any(owner["uid"] in uids for owner in owners(body))
         own = (body["kind"], metadata["name"]) in _KUBERNETES_OWN or _OF_ACCOUNT in (metadata.get("annotations") or {})
-        if metadata.get("namespace") in namespaces and not owned_there and not own:
+        if metadata.get("namespace") in namespaces and not is_owned and not own:
             yield body
 
 
 def _root(body: Body) -> Identity:
-    """Whom to name: of a Workload what it stands for."""
+    """Return the owner of a Workload, and otherwise the object itself."""
     if body["kind"] == "Workload" and owners(body):
         owner = owners(body)[0]
         return str(owner["kind"]), body["metadata"]["namespace"], str(owner["name"])

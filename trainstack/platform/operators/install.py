@@ -1,4 +1,4 @@
-"""What the operators' installs have in common: stages, our mark, and pods that a `restricted` namespace accepts."""
+"""The common parts of operators' installs: stages, ownership labels, and pods for a `restricted` namespace."""
 
 import copy
 import hashlib
@@ -12,62 +12,61 @@ from trainstack.settings.sections.operators import Install
 from trainstack.settings.values.quantities import amount
 
 NON_ROOT = 65532
-"""The user id that controllers run as: `nonroot` of the distroless images that both releases are built on."""
+"""The user id of controllers: `nonroot` of the distroless images that the releases are built on."""
 
 
 class OperatorError(ValueError):
-    """A release that does not hold what an install of it needs."""
+    """A release without an object that its install needs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OperatorManifests:
-    """The objects of one operator, by the stage they are installed in: each stage stands before the next begins."""
+    """The objects of one operator by stage: a stage is ready before the next is created."""
 
     crds: tuple[Manifest, ...]
     setup: tuple[Manifest, ...]
-    """Namespace, rights, configuration, Services and webhook configurations. The controller is not ready before it has
-    written its certificate's authority into the latter."""
+    """Namespace, rights, configuration, Services and webhook configurations, whose CA bundle the controller writes
+    before it is ready."""
     deployments: tuple[Manifest, ...]
-    """The controllers. Ready once their webhooks answer."""
+    """The controllers, which are ready when their webhooks answer."""
     extensions: tuple[Manifest, ...]
-    """APIServices: an aggregated API that does not answer yet breaks discovery and the deletion of namespaces for
-    everybody, so they come last and, on destroy, go first."""
+    """APIServices. They are created last and deleted first: an aggregated API that does not answer breaks discovery and
+    the deletion of namespaces in the whole cluster."""
 
     def after_crds(self) -> tuple[Manifest, ...]:
-        """All objects but the definitions, in the order of their installation."""
+        """All objects except the CRDs, in the order of their installation."""
         return (*self.setup, *self.deployments, *self.extensions)
 
 
 def in_order(operators: Iterable[OperatorManifests]) -> tuple[Manifest, ...]:
-    """All objects of several operators, in the order of their installation.
+    """Return all objects of several operators in the order of their installation.
 
-    Definitions come first, those of all operators: Kueue looks for the kinds that it manages when it starts, and for
-    those that it did not find ever more seldom, up to two minutes apart.
+    All CRDs are first: Kueue looks for its kinds when it starts, and retries with a backoff of up to two minutes.
     """
     several = list(operators)
     return (
-        *(each for operator in several for each in operator.crds),
-        *(each for operator in several for each in operator.after_crds()),
+        *(crd for operator in several for crd in operator.crds),
+        *(manifest for operator in several for manifest in operator.after_crds()),
     )
 
 
 def staged(objects: Iterable[Manifest], stack: str, declared_namespaces: Iterable[str]) -> OperatorManifests:
-    """Sort an operator's objects by stage and put our mark on each.
+    """Sort an operator's objects by stage and add the ownership labels.
 
-    A namespace that the environment declares itself is left to it.
+    A namespace that the environment declares is left out.
     """
-    theirs = set(declared_namespaces)
+    declared = set(declared_namespaces)
     marked = [
         _marked(_secured(_all_scopes(manifest)), stack)
         for manifest in objects
-        if not (manifest["kind"] == "Namespace" and manifest["metadata"]["name"] in theirs)
+        if not (manifest["kind"] == "Namespace" and manifest["metadata"]["name"] in declared)
     ]
     stages = {"CustomResourceDefinition": "crds", "Deployment": "deployments", "APIService": "extensions"}
 
     def stage(name: str) -> tuple[Manifest, ...]:
         return tuple(manifest for manifest in marked if stages.get(manifest["kind"], "setup") == name)
 
-    # The namespace first, and then what refers to what the others are.
+    # Objects that others refer to are first.
     order = {"Namespace": 0, "ServiceAccount": 1, "ConfigMap": 2, "Secret": 2}
     setup = sorted(stage("setup"), key=lambda manifest: order.get(manifest["kind"], 3))
     return OperatorManifests(
@@ -76,30 +75,29 @@ def staged(objects: Iterable[Manifest], stack: str, declared_namespaces: Iterabl
 
 
 def of_release(operator: OperatorManifests, version: str) -> OperatorManifests:
-    """The operator with its release on what stays of it (its definitions) and on what runs (its controllers)."""
+    """Label the operator's CRDs and controllers with the release."""
 
-    def told(manifest: Manifest) -> Manifest:
+    def labelled(manifest: Manifest) -> Manifest:
         meta = manifest["metadata"]
         return {**manifest, "metadata": {**meta, "labels": {**meta.get("labels", {}), RELEASE: version}}}
 
-    return replace(operator, crds=tuple(map(told, operator.crds)), deployments=tuple(map(told, operator.deployments)))
+    return replace(
+        operator, crds=tuple(map(labelled, operator.crds)), deployments=tuple(map(labelled, operator.deployments))
+    )
 
 
 def pinned(operator: OperatorManifests, pin: Callable[[str], str]) -> OperatorManifests:
-    """The operator with the images of its controllers as `pin` gives them. What has a digest is pulled once."""
-    return replace(operator, deployments=tuple(_pinned(each, pin) for each in operator.deployments))
+    """Replace the images of the operator's controllers by `pin`."""
+    return replace(operator, deployments=tuple(_pinned(deployment, pin) for deployment in operator.deployments))
 
 
 def find(objects: Iterable[Manifest], kind: str, name: str) -> Manifest:
-    """The object of a release with this kind and name.
-
-    Raises OperatorError when the release has none: then it is another release than this code knows how to install.
-    """
+    """Return the object of a release with this kind and name. Raises OperatorError if the release has none."""
     for manifest in objects:
         if manifest["kind"] == kind and manifest["metadata"]["name"] == name:
             return manifest
     raise OperatorError(
-        f"the release manifest holds no {kind} {name}; give the manifest of a release that has one "
+        f"the release manifest has no {kind} {name}; use the manifest of a release that has one "
         "(section trainstack:operators, manifest)"
     )
 
@@ -112,15 +110,14 @@ def controller(
     args: Sequence[str] = (),
     config: str,
 ) -> Manifest:
-    """A controller's Deployment, adapted: one replica, hardened, restarted by a change of its configuration.
+    """Adapt a controller's Deployment: one replica, hardened, restarted when its configuration changes.
 
     Args:
-        deployment: the release's own; not changed.
-        declared: its image, and with what it is pulled, and its requests, where they differ from the release. A lower
-            limit rises to the request.
+        deployment: the release's Deployment, which is not modified.
+        declared: the image, its pull Secrets, and the requests, which raise lower limits.
         container: the name of the controller's container.
         args: arguments to add.
-        config: the configuration's text, whose hash goes onto the pods.
+        config: the configuration's text, whose hash is an annotation of the pods.
 
     """
     result = copy.deepcopy(deployment)
@@ -134,24 +131,24 @@ def controller(
         "seccompProfile": {"type": "RuntimeDefault"},
         **pod.get("securityContext", {}),
     }
-    for each in pod["containers"]:
-        each["securityContext"] = {
-            **each.get("securityContext", {}),
+    for item in pod["containers"]:
+        item["securityContext"] = {
+            **item.get("securityContext", {}),
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
         }
-        for variable in each.get("env", ()):
-            # What the API server fills in, for the reason that `_all_scopes` gives.
+        for variable in item.get("env", ()):
+            # The API server's default, for the reason in `_all_scopes`.
             if "fieldRef" in variable.get("valueFrom", {}):
                 variable["valueFrom"]["fieldRef"].setdefault("apiVersion", "v1")
-    manager = next((each for each in pod["containers"] if each["name"] == container), None)
+    manager = next((item for item in pod["containers"] if item["name"] == container), None)
     if manager is None:
         raise OperatorError(
-            f"Deployment {result['metadata']['name']} of the release has no container {container}; give the manifest "
+            f"Deployment {result['metadata']['name']} of the release has no container {container}; use the manifest "
             "of a release that has one (section trainstack:operators, manifest)"
         )
     if declared.image is not None:
-        # The release pulls `Always`, for its moving tag; an image that we name does not move.
+        # The release pulls `Always`, for its moving tag; a declared image does not move.
         manager["image"], manager["imagePullPolicy"] = declared.image, "IfNotPresent"
     if args:
         manager["args"] = [*manager.get("args", []), *args]
@@ -164,15 +161,14 @@ def controller(
 
 def _pinned(deployment: Manifest, pin: Callable[[str], str]) -> Manifest:
     result = copy.deepcopy(deployment)
-    for each in result["spec"]["template"]["spec"]["containers"]:
-        image = pin(each["image"])
-        if image != each["image"]:
-            each["image"], each["imagePullPolicy"] = image, "IfNotPresent"
+    for container in result["spec"]["template"]["spec"]["containers"]:
+        image = pin(container["image"])
+        if image != container["image"]:
+            container["image"], container["imagePullPolicy"] = image, "IfNotPresent"
     return result
 
 
 def short_hash(text: str) -> str:
-    """16 hexadecimal digits of a text's sha256."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -187,10 +183,10 @@ def _request(container: dict[str, Any], resource: str, quantity: str | None) -> 
 
 
 def _all_scopes(manifest: Manifest) -> Manifest:
-    """Webhook rules with the scope that the API server fills in.
+    """Add the API server's default scope to webhook rules.
 
-    A list that differs from the live one is a conflict under server-side apply: a stack whose state was lost, or an
-    `up` that was interrupted, could not be brought up again over its own objects.
+    Under server-side apply, a list that differs from the live one is a conflict, so a stack with a lost state, or after
+    an interrupted `up`, could not apply its own objects again.
     """
     if not manifest["kind"].endswith("WebhookConfiguration"):
         return manifest
@@ -201,7 +197,6 @@ def _all_scopes(manifest: Manifest) -> Manifest:
 
 
 def _secured(manifest: Manifest) -> Manifest:
-    """A namespace that takes no pods but such as ours are."""
     if manifest["kind"] != "Namespace":
         return manifest
     meta = manifest["metadata"]

@@ -1,4 +1,4 @@
-"""The install of Kueue: its release, with the Configuration that the environment declares.
+"""The install of Kueue: its release with the declared Configuration.
 
 Source: https://kueue.sigs.k8s.io/docs/reference/kueue-config.v1beta2/
 """
@@ -17,21 +17,13 @@ CONFIG_MAP = "kueue-manager-config"
 CONFIG_KEY = "controller_manager_config.yaml"
 OWN_GROUP = "kueue.x-k8s.io"
 _IMPLYING_PODS = {"deployment", "statefulset", "leaderworkerset.x-k8s.io/leaderworkerset"}
-"""Frameworks that Kueue manages by their pods: they switch `pod` on."""
+"""Frameworks that Kueue manages by their pods: they enable `pod`."""
 
 
 def kueue(
     release: Sequence[Manifest], declared: Kueue, stack: str, declared_namespaces: Iterable[str] = ()
 ) -> OperatorManifests:
-    """Kueue's objects by stage.
-
-    Args:
-        release: the objects of the release.
-        declared: the section of the settings.
-        stack: for our mark.
-        declared_namespaces: namespaces that the environment declares itself.
-
-    """
+    """Return the objects of the release by stage. `declared_namespaces`: namespaces of the environment."""
     config_map = find(release, "ConfigMap", CONFIG_MAP)
     text = configuration(config_map["data"][CONFIG_KEY], declared.configuration)
     frameworks = set(declared.configuration.frameworks)
@@ -53,7 +45,7 @@ def kueue(
 
 
 def configuration(release: str, declared: KueueConfiguration) -> str:
-    """Kueue's Configuration: the release's own, with what the environment declares in its place."""
+    """Return the release's Configuration with the declared fields replaced."""
     result: Manifest = dict(yaml.load(release, Loader=yaml.CSafeLoader))
     result["integrations"] = {**result.get("integrations", {}), "frameworks": list(declared.frameworks)}
     result["manageJobsWithoutQueueName"] = declared.manage_jobs_without_queue_name
@@ -68,11 +60,10 @@ def configuration(release: str, declared: KueueConfiguration) -> str:
 
 
 def _webhooks(manifest: Manifest, frameworks: set[str]) -> Manifest:
-    """Leave out the webhooks of kinds that Kueue is not told to manage.
+    """Remove the webhooks of kinds that Kueue does not manage.
 
-    It answers those with an unconditional yes (`setupNoopWebhook` in its pkg/controller/jobframework). But
-    `failurePolicy: Fail` makes every Pod, Deployment and StatefulSet of the cluster wait for that yes, and fail while
-    Kueue is down.
+    Kueue admits them unconditionally (`setupNoopWebhook` in its pkg/controller/jobframework). But with `failurePolicy:
+    Fail`, every Pod, Deployment and StatefulSet in the cluster would wait for the answer, and fail if Kueue is down.
     """
     resources = {f"{framework.rpartition('/')[2]}s" for framework in frameworks}
     kept = [

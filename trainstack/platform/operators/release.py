@@ -1,12 +1,8 @@
-"""Release manifests: bytes that are checked before anything is read from them, and what is left out of them.
-
-The only part of this package that touches files, and only those it is told.
-"""
+"""Release manifests: verify the sha256, parse the objects, and remove what is not needed."""
 
 import hashlib
 import json
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,36 +17,36 @@ _REMEDY = "pin a file of Kubernetes objects in YAML"
 
 
 class ReleaseError(ValueError):
-    """A release manifest that is missing, is not what was pinned, or holds no objects."""
+    """A release manifest that is missing, has another sha256, or contains no objects."""
 
 
 def read_release(path: Path, sha256: str, cache: Path | None = None) -> list[Manifest]:
-    """The objects of a release, without what only readers need.
+    """Read the objects of a release.
 
-    Left out are the descriptions in the schemas of CRDs (most of the bytes, and each write of the engine's state holds
-    them all) and empty `data` of Secrets (the API server drops it, so the engine would propose a change for ever).
+    The result lacks the descriptions in the schemas of CRDs (most of the bytes, which the engine's state would contain)
+    and empty `data` of Secrets (the API server removes it, so the engine would always report a diff).
 
     Args:
         path: the file.
-        sha256: what its bytes must hash to.
-        cache: a folder for the parsed form, since parsing tens of thousands of lines takes seconds. The bytes are
-            checked all the same, and those of the parsed form too; None parses each time.
+        sha256: the expected sha256 of the file.
+        cache: a folder for the parsed form, since parsing takes seconds. The sha256 of the file and of the parsed form
+            are verified all the same. None: do not cache.
 
-    Raises ReleaseError, which names path, expected and found digest, and the remedy.
+    Raises ReleaseError.
 
     """
     try:
         content = path.read_bytes()
     except FileNotFoundError:
         raise ReleaseError(
-            f"{path}: there is no release manifest here; `make tools` writes the ones that this repository pins, "
-            "others are for you to put there (section trainstack:operators, manifest)"
+            f"{path}: the release manifest does not exist; `make tools` writes the ones that this repository pins, "
+            "add others yourself (section trainstack:operators, manifest)"
         ) from None
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:
         raise ReleaseError(
-            f"{path}: the sha256 of this release manifest is {found}, but {sha256} is pinned; nothing was taken from "
-            "it. Fetch the pinned release again, or, if you trust these bytes, pin their sha256 (section "
+            f"{path}: the sha256 of this release manifest is {found}, but {sha256} is pinned; the file was "
+            "not used. Download the pinned release again, or, if you trust the file, pin its sha256 (section "
             "trainstack:operators, manifest)"
         )
     if cache is None:
@@ -60,7 +56,7 @@ def read_release(path: Path, sha256: str, cache: Path | None = None) -> list[Man
         return _kept(kept)
     parsed = parse_release(content)
     cache.mkdir(parents=True, exist_ok=True)
-    # Published by rename, so that a reader beside us, or one after a crash, finds all of it or nothing.
+    # Written atomically, for concurrent readers and in case of a crash.
     draft = kept.with_suffix(f".{os.getpid()}")
     body = json.dumps(parsed).encode()
     draft.write_bytes(f"{hashlib.sha256(body).hexdigest()}\n".encode() + body)
@@ -69,20 +65,20 @@ def read_release(path: Path, sha256: str, cache: Path | None = None) -> list[Man
 
 
 def _kept(file: Path) -> list[Manifest]:
-    """The parsed form of a release, which begins with the sha256 of the rest."""
+    """Read the parsed form of a release, which begins with the sha256 of the rest."""
     expected, _, body = file.read_bytes().partition(b"\n")
     found = hashlib.sha256(body).hexdigest()
     if expected != found.encode():
         raise ReleaseError(
             f"{file}: the sha256 of this parsed release is {found}, but {expected[:64].decode(errors='replace')} was "
-            "written; nothing was taken from it. Remove the file: it is made again from the release"
+            "written; the file was not used. Delete it: it is generated from the release again"
         )
     result: list[Manifest] = json.loads(body)
     return result
 
 
 def parse_release(content: bytes) -> list[Manifest]:
-    """The objects in a release's bytes, lists taken apart, without what only readers need."""
+    """Parse the objects of a release, including those in lists."""
     objects: list[Manifest] = []
     try:
         for document in yaml.load_all(content, Loader=yaml.CSafeLoader):
@@ -90,23 +86,22 @@ def parse_release(content: bytes) -> list[Manifest]:
     except yaml.YAMLError as error:
         raise ReleaseError(f"the release manifest is not YAML ({error}); {_REMEDY}") from None
     if not objects:
-        raise ReleaseError(f"the release manifest holds no objects; {_REMEDY}")
+        raise ReleaseError(f"the release manifest contains no objects; {_REMEDY}")
     return [_slim(manifest) for manifest in objects]
 
 
 def _objects(document: Any) -> list[Manifest]:
-    """The objects of a document: none of an empty one, all of a list."""
     if document is None:
         return []
     is_list = isinstance(document, dict) and document.get("kind") == "List"
     found = document.get("items") if is_list else [document]
-    if not isinstance(found, list) or not all(isinstance(each, dict) and "kind" in each for each in found):
-        raise ReleaseError(f"the release manifest holds what is not a Kubernetes object; {_REMEDY}")
+    if not isinstance(found, list) or not all(isinstance(item, dict) and "kind" in item for item in found):
+        raise ReleaseError(f"the release manifest contains a document that is not a Kubernetes object; {_REMEDY}")
     return found
 
 
 def without_descriptions(schema: Any) -> Any:
-    """An OpenAPI schema without its descriptions; properties that are themselves called so stay."""
+    """Remove the descriptions from an OpenAPI schema, but not properties named `description`."""
     if not isinstance(schema, dict):
         return schema
     result: Manifest = {}
@@ -116,24 +111,19 @@ def without_descriptions(schema: Any) -> Any:
         if key in _MAPS_OF_SCHEMAS:
             result[key] = {name: without_descriptions(part) for name, part in value.items()}
         elif key in _LISTS_OF_SCHEMAS:
-            result[key] = _each(value)
+            result[key] = list(map(without_descriptions, value))
         elif key in _SCHEMAS:
-            result[key] = _each(value) if isinstance(value, list) else without_descriptions(value)
+            several = isinstance(value, list)
+            result[key] = list(map(without_descriptions, value)) if several else without_descriptions(value)
         else:
             result[key] = value
     return result
 
 
-def _each(schemas: Iterable[Any]) -> list[Any]:
-    return [without_descriptions(schema) for schema in schemas]
-
-
 def _slim(manifest: Manifest) -> Manifest:
     if manifest["kind"] == "CustomResourceDefinition":
-        return {
-            **manifest,
-            "spec": {**manifest["spec"], "versions": [_slim_version(v) for v in manifest["spec"]["versions"]]},
-        }
+        versions = list(map(_slim_version, manifest["spec"]["versions"]))
+        return {**manifest, "spec": {**manifest["spec"], "versions": versions}}
     if manifest["kind"] == "Secret":
         return {key: value for key, value in manifest.items() if key not in ("data", "stringData") or value}
     return manifest
@@ -146,5 +136,5 @@ def _slim_version(version: Manifest) -> Manifest:
 
 
 def _own_digest() -> str:
-    # What this file leaves out, and how it writes, decides what the parsed form holds.
+    # The parsed form depends on this module.
     return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]

@@ -14,7 +14,7 @@ _CONFIG_KEY = "controller_manager_config.yaml"
 def jobset(
     release: Sequence[Manifest], declared: Install, stack: str, declared_namespaces: Iterable[str] = ()
 ) -> OperatorManifests:
-    """JobSet's objects by stage. Arguments as those of `kueue`."""
+    """Return JobSet's objects by stage, as `kueue` does."""
     objects = _adapted(release, declared, "jobset-controller-manager", "jobset-manager-config")
     return staged(objects, stack, declared_namespaces)
 
@@ -22,7 +22,7 @@ def jobset(
 def trainer(
     release: Sequence[Manifest], declared: Install, stack: str, declared_namespaces: Iterable[str] = ()
 ) -> OperatorManifests:
-    """Trainer's objects by stage, without runtimes: a TrainJob brings its own. Arguments as those of `kueue`."""
+    """Return Trainer's objects by stage, as `kueue` does. Every TrainJob has its own runtime."""
     objects = _adapted(release, declared, "kubeflow-trainer-controller-manager", "kubeflow-trainer-config")
     return staged(objects, stack, declared_namespaces)
 
@@ -30,5 +30,5 @@ def trainer(
 def _adapted(release: Sequence[Manifest], declared: Install, deployment: str, config_map: str) -> list[Manifest]:
     found = find(release, "Deployment", deployment)
     config = find(release, "ConfigMap", config_map)["data"][_CONFIG_KEY]
-    ours = controller(found, declared, container="manager", config=config)
-    return [ours if manifest is found else manifest for manifest in release]
+    adapted = controller(found, declared, container="manager", config=config)
+    return [adapted if manifest is found else manifest for manifest in release]

@@ -1,7 +1,7 @@
-"""The install of the Kubeflow training operator (v1): its release, cut to the kinds in use, with our init container.
+"""The install of the Kubeflow training operator (v1): its release with only the kinds in use, and an init container.
 
-The operator puts an init container before each worker of a PyTorchJob, from a template that it reads once, at its first
-worker, from a file; where there is no such file it silently takes its own (pkg/controller.v1/pytorch/initcontainer.go).
+The operator adds an init container to each worker of a PyTorchJob, from a template that it reads from a file, once, at
+its first worker; without the file it uses its default (pkg/controller.v1/pytorch/initcontainer.go).
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,12 +17,12 @@ INIT_CONFIG_MAP = "trainstack-init-container"
 INIT_FOLDER = "/etc/config"
 INIT_KEY = "initContainer.yaml"
 INIT_TRIES = 1800
-"""How often a worker looks for its master, 2 seconds apart: an hour, enough to pull the largest images. The release's
-100 tries give up after minutes, and a worker with `restartPolicy: Never` then fails the whole job."""
+"""How often a worker resolves its master's name, every 2 seconds: an hour, enough to pull the largest images. After the
+release's 100 tries, a few minutes, a worker with `restartPolicy: Never` would fail the whole job."""
 
-# The operator's text goes through Go's html/template, to which `<` begins a tag: there is none. A master's name
-# resolves once its pod runs. busybox's nslookup fails when any of the search domains misses, as all but one must;
-# so what it prints decides: `Name:` begins an answer and nothing else.
+# The operator renders the text with Go's html/template, for which `<` would begin a tag. A master's name resolves once
+# its pod runs. busybox's nslookup fails if any search domain does not resolve, and all but one do not: so the exit code
+# is ignored, and the output is searched for `Name:`, which only an answer contains.
 INIT_TEMPLATE = """\
 - name: init-pytorch
   image: {{.InitContainerImage}}
@@ -65,7 +65,7 @@ INIT_TEMPLATE = """\
 def training_operator(
     release: Sequence[Manifest], declared: TrainingOperator, stack: str, declared_namespaces: Iterable[str] = ()
 ) -> OperatorManifests:
-    """The operator's objects by stage. Arguments as those of `kueue`."""
+    """Return the operator's objects by stage, as `kueue` does."""
     deployment = find(release, "Deployment", CONTROLLER)
     for scheme in declared.schemes:
         find(release, "CustomResourceDefinition", f"{scheme}s.{GROUP}")
@@ -101,7 +101,7 @@ def _deployment(manifest: Manifest, declared: TrainingOperator) -> Manifest:
     )
     pod = result["spec"]["template"]["spec"]
     pod["volumes"] = [*pod.get("volumes", []), {"name": "init-container", "configMap": {"name": INIT_CONFIG_MAP}}]
-    container = next(each for each in pod["containers"] if each["name"] == CONTROLLER)
+    container = next(item for item in pod["containers"] if item["name"] == CONTROLLER)
     container["volumeMounts"] = [
         *container.get("volumeMounts", []),
         {"name": "init-container", "mountPath": INIT_FOLDER, "readOnly": True},
@@ -119,7 +119,7 @@ def _init_config_map(stack: str) -> Manifest:
 
 
 def _webhooks(manifest: Manifest, kinds: set[str]) -> Manifest:
-    """Leave out the webhooks of kinds that are not watched: nothing would answer them."""
+    """Remove the webhooks of kinds that are not watched, which nothing would answer."""
     kept = [
         webhook
         for webhook in manifest["webhooks"]

@@ -1,4 +1,4 @@
-"""What rights could be turned into beyond what they are for: the known ways, found among a role's grants.
+"""Privilege escalations: known ways in which a role's grants exceed their purpose.
 
 Sources: https://kubernetes.io/docs/concepts/security/rbac-good-practices/,
 https://kubernetes.io/docs/concepts/security/pod-security-standards/
@@ -25,24 +25,23 @@ _POD_MAKERS = frozenset(
         ("batch", "cronjobs"),
     }
 )
-_TELLING = _POD_MAKERS | {("", "configmaps"), ("", "events")}
-"""Kinds of a namespace whose objects hold more than names: configuration, arguments, environment variables."""
+_SENSITIVE = _POD_MAKERS | {("", "configmaps"), ("", "events")}
+"""Kinds whose objects contain configuration, arguments or environment variables."""
 
 
 @dataclass(frozen=True, order=True)
 class Escalation:
-    """One way in which a role reaches further than its purpose."""
+    """One privilege escalation of a role."""
 
     id: str
-    """Of MEANINGS."""
+    """A key of MEANINGS."""
     namespace: str
     """"" for the cluster."""
     through: tuple[str, ...]
-    """The resources, with `/<name>` where the role names objects."""
+    """The resources, with `/<name>` if the role lists names."""
 
     @property
     def text(self) -> str:
-        """A line for people."""
         where = f" in namespace {self.namespace}" if self.namespace else ""
         return f"{self.id}{where}: {MEANINGS[self.id]} ({', '.join(_shortened(self.through))})"
 
@@ -58,7 +57,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "exec": "runs commands in every pod, with that pod's mounts and ServiceAccount",
         "external-ips": "takes traffic of other IP addresses by a Service's externalIPs",
         "host-paths": "mounts any folder of a node by a volume, and so is root on nodes",
-        "impersonation": "acts as somebody else",
+        "impersonation": "acts as another user",
         "limits": "changes quotas and limits",
         "namespace-admin": "gives itself every right in the namespace",
         "namespace-deletion": "deletes a namespace with all objects in it, also of others",
@@ -74,7 +73,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "writes-all-namespaces": "writes objects of any name in all namespaces",
     }
 )
-"""What each escalation gives, by its id."""
+"""Meanings by id."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ def _way(name: str, verbs: Iterable[str], *kinds: tuple[str, str]) -> _Way:
 
 
 _CORE = (
-    _way("exec", {"create", "get", "update", "patch"}, *(("", f"pods/{each}") for each in ("attach", "exec", "proxy"))),
+    _way("exec", {"create", "get", "update", "patch"}, *(("", f"pods/{name}") for name in ("attach", "exec", "proxy"))),
     _way("exec", _SETS | {"get"}, ("", "pods/ephemeralcontainers"), ("", "pods/portforward")),
     _way("external-ips", _SETS, ("", "services")),
     _way("host-paths", _SETS, ("", "persistentvolumes")),
@@ -107,15 +106,15 @@ _CORE = (
     _way("pod-security", _SETS, ("", "namespaces")),
     _way("secrets", _READS, ("", "secrets")),
     _way("tokens", {"create"}, ("", "serviceaccounts/token")),
-    _way("impersonation", {"impersonate"}, *(("", each) for each in ("users", "groups", "serviceaccounts"))),
+    _way("impersonation", {"impersonate"}, *(("", kind) for kind in ("users", "groups", "serviceaccounts"))),
 )
 _OTHERS = (
     _way(
         "admission",
         _WRITES,
         *(
-            (_ADMISSION, f"{each}admissionpolic{end}")
-            for each in ("mutating", "validating")
+            (_ADMISSION, f"{kind}admissionpolic{end}")
+            for kind in ("mutating", "validating")
             for end in ("ies", "ybindings")
         ),
     ),
@@ -123,11 +122,11 @@ _OTHERS = (
     _way(
         "certificates",
         _SETS | {"approve", "sign"},
-        *(("certificates.k8s.io", each) for each in ("certificatesigningrequests/approval", "signers")),
+        *(("certificates.k8s.io", kind) for kind in ("certificatesigningrequests/approval", "signers")),
     ),
     _way("definitions", _WRITES, ("apiextensions.k8s.io", "customresourcedefinitions")),
     _way("priorities", _SETS, ("scheduling.k8s.io", "priorityclasses")),
-    _way("webhooks", _SETS, *((_ADMISSION, f"{each}webhookconfigurations") for each in ("mutating", "validating"))),
+    _way("webhooks", _SETS, *((_ADMISSION, f"{kind}webhookconfigurations") for kind in ("mutating", "validating"))),
 )
 
 
@@ -136,12 +135,12 @@ def escalations(
     levels: Mapping[str, str],
     held: Collection[tuple[str, str, str]] = (),
 ) -> list[Escalation]:
-    """The ways in which these grants reach further than their purpose, sorted.
+    """Find the escalations of a role, sorted.
 
     Args:
-        granted: the rights of one role.
-        levels: the Pod Security level that a namespace enforces, where it is known.
-        held: objects (API group, resource, name) that admission policies hold to what is declared.
+        granted: the rights of the role.
+        levels: the enforced Pod Security levels by namespace, as far as they are known.
+        held: objects (API group, resource, name) that admission policies restrict to the declared fields.
 
     """
     found: dict[tuple[str, str], set[str]] = {}
@@ -149,7 +148,7 @@ def escalations(
         for way in _found(grant, levels, held):
             through = f"{grant.resource}/{grant.name}" if grant.name else grant.resource
             found.setdefault((way, grant.namespace), set()).add(through)
-    return sorted(Escalation(way, namespace, tuple(sorted(each))) for (way, namespace), each in found.items())
+    return sorted(Escalation(way, namespace, tuple(sorted(through))) for (way, namespace), through in found.items())
 
 
 def _found(grant: Grant, levels: Mapping[str, str], held: Collection[tuple[str, str, str]]) -> Iterator[str]:
@@ -164,12 +163,12 @@ def _found(grant: Grant, levels: Mapping[str, str], held: Collection[tuple[str, 
     if not grant.namespace and not grant.name:
         if grant.verb in (*_WRITES, "*"):
             yield "writes-all-namespaces"
-        if grant.verb in (*_READS, "*") and ((grant.group, grant.resource) in _TELLING or grant.resource == "*"):
+        if grant.verb in (*_READS, "*") and ((grant.group, grant.resource) in _SENSITIVE or grant.resource == "*"):
             yield "reads-all-namespaces"
 
 
 def _by_roles(grant: Grant) -> Iterator[str]:
-    """What the verbs give without which nobody may write rights that he does not have."""
+    """The escalations of the verbs `escalate` and `bind`, which lift RBAC's limit to one's own rights."""
     if grant.verb in ("escalate", "*") or (grant.verb == "bind" and not grant.name):
         yield "namespace-admin" if grant.namespace else "cluster-admin"
     elif grant.verb == "bind":
@@ -177,5 +176,5 @@ def _by_roles(grant: Grant) -> Iterator[str]:
 
 
 def _shortened(names: tuple[str, ...], most: int = 4) -> list[str]:
-    """The first names, and how many more there are."""
+    """Return the first names, and the number of others."""
     return list(names) if len(names) <= most else [*names[: most - 1], f"and {len(names) - most + 1} more"]

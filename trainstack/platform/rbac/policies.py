@@ -1,7 +1,7 @@
-"""Admission policies that go with an environment's roles: they hold its people to what RBAC cannot narrow.
+"""Admission policies that complement an environment's roles with restrictions that RBAC cannot express.
 
-RBAC names objects, not their fields. Whoever may patch a namespace could lower its Pod Security level, whoever may
-create a volume could point it at the node's root, and whoever may send a dry run could send the object itself.
+RBAC restricts objects, not fields: with the right to patch a namespace, a user could lower its Pod Security level; to
+create a volume, mount the node's root folder; to send a dry run, create the object itself.
 Source: https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/
 """
 
@@ -22,20 +22,20 @@ _SAME_LEVEL = (
 
 
 def policies(stack: str, declared: Iterable[Manifest], probed: Iterable[tuple[str, str]]) -> list[Manifest]:
-    """The policies of an environment, each with its binding; none for what it does not declare.
+    """Build the policies of an environment and their bindings.
 
     Args:
         stack: the environment.
-        declared: the objects of its platform half.
-        probed: the kinds (API group and plural) of which a dry run is sent to see whether webhooks answer.
+        declared: the objects of its platform.
+        probed: the kinds (API group and plural) of the probes.
 
     """
     objects = list(declared)
-    namespaces = sorted(each["metadata"]["name"] for each in objects if each["kind"] == "Namespace")
+    namespaces = sorted(manifest["metadata"]["name"] for manifest in objects if manifest["kind"] == "Namespace")
     folders = {
-        each["metadata"]["name"]: each["spec"]["hostPath"]["path"]
-        for each in objects
-        if each["kind"] == "PersistentVolume"
+        manifest["metadata"]["name"]: manifest["spec"]["hostPath"]["path"]
+        for manifest in objects
+        if manifest["kind"] == "PersistentVolume"
     }
     result = []
     if namespaces:
@@ -48,12 +48,12 @@ def policies(stack: str, declared: Iterable[Manifest], probed: Iterable[tuple[st
 
 
 def held(policies: Iterable[Manifest]) -> frozenset[tuple[str, str, str]]:
-    """The objects that policies hold to what is declared: API group, resource and name."""
+    """Return the objects that policies restrict: API group, resource and name."""
     return frozenset(
         (group, resource, name)
-        for each in policies
-        if each["kind"] == "ValidatingAdmissionPolicy"
-        for rule in each["spec"]["matchConstraints"]["resourceRules"]
+        for policy in policies
+        if policy["kind"] == "ValidatingAdmissionPolicy"
+        for rule in policy["spec"]["matchConstraints"]["resourceRules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for name in rule["resourceNames"]
@@ -61,7 +61,7 @@ def held(policies: Iterable[Manifest]) -> frozenset[tuple[str, str, str]]:
 
 
 def _pod_security(stack: str, namespaces: list[str]) -> list[Manifest]:
-    """Keep the Pod Security level of the namespaces, except for whoever may patch or update any namespace."""
+    """Deny changes of the namespaces' Pod Security levels, except to users who may patch or update any namespace."""
     return _policy(
         f"trainstack-{stack}-pod-security",
         [_rule("", "namespaces", ["UPDATE"], namespaces)],
@@ -73,7 +73,7 @@ def _pod_security(stack: str, namespaces: list[str]) -> list[Manifest]:
 
 
 def _host_paths(stack: str, folders: Mapping[str, str]) -> list[Manifest]:
-    """Keep the volumes on their folders, except for whoever may create or update any volume."""
+    """Deny other host paths of the volumes, except to users who may create or update any volume."""
     return _policy(
         f"trainstack-{stack}-host-paths",
         [_rule("", "persistentvolumes", ["CREATE", "UPDATE"], sorted(folders))],
@@ -85,7 +85,7 @@ def _host_paths(stack: str, folders: Mapping[str, str]) -> list[Manifest]:
 
 
 def _probes(stack: str, kinds: Iterable[tuple[str, str]]) -> list[Manifest]:
-    """Let nobody store what is only ever sent as a dry run."""
+    """Deny storing the probes, which are only sent as dry runs."""
     return _policy(
         f"trainstack-{stack}-probes",
         [_rule(group, resource, ["CREATE", "UPDATE"], [probes.NAME]) for group, resource in kinds],
@@ -115,15 +115,15 @@ def _policy(
     expression: str,
     message: str,
 ) -> list[Manifest]:
-    """A policy that denies, and its binding.
+    """Build a policy and its binding.
 
     Args:
         name: of both.
-        resource_rules: the objects that it holds.
-        but_for: rights (API group, resource, verb) on objects of any name; whoever has one of them is left alone.
+        resource_rules: the objects that it applies to.
+        but_for: rights (API group, resource, verb) on objects of any name; users with one of them are exempt.
         variables: expressions by the names that `expression` uses.
-        expression: what an object has to meet.
-        message: for whoever does not meet it.
+        expression: the condition of valid requests.
+        message: of the denial.
 
     """
     conditions = [

@@ -1,7 +1,7 @@
-"""Rights as small as they come, and roles made of them; what the training half and the day's commands need.
+"""Least-privilege rights of the training part and the day-two commands, and roles with them.
 
-Which verbs the engine's provider uses was read in its source and is held to an API server's audit log by a test. Source
-of the rules: https://kubernetes.io/docs/reference/access-authn-authz/rbac/
+The verbs are those in the source of the engine's provider; a test compares them with an API server's audit log.
+Source of the rules: https://kubernetes.io/docs/reference/access-authn-authz/rbac/
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -12,34 +12,34 @@ from trainstack.objects.launch_kinds import LAUNCHES
 
 API = "rbac.authorization.k8s.io"
 RUNTIMES = ("trainer.kubeflow.org", "trainingruntimes")
-"""What a TrainJob refers to."""
+"""The kind that a TrainJob refers to."""
 NOT_AWAITED = (LAUNCHES["Job"], LAUNCHES["Pod"])
-"""Their launches bear `pulumi.com/skipAwait`, which for these kinds holds for their deletion too."""
+"""Kinds of launches with `pulumi.com/skipAwait`, which the provider also applies to their deletion."""
 DECLARE = ("get", "create", "patch")
-"""A server-side apply of a new object needs `create` beside `patch`, in a preview too, which sends it as a dry run. A
-refresh needs `get`."""
+"""A server-side apply of a new object needs `create` and `patch`, also as a dry run in a preview. A refresh needs
+`get`."""
 WATCH = ("list", "watch")
-"""The provider waits by a list and a watch of a whole kind in a namespace: no name can narrow that."""
+"""The provider waits by listing and watching a kind in a namespace, which RBAC cannot restrict by name."""
 _VERBS = ("get", *WATCH, "create", "update", "patch", "delete", "bind", "escalate")
-"""All that are granted, in the order in which roles have them."""
+"""All granted verbs, in the order of roles."""
 
 
 @dataclass(frozen=True, order=True)
 class Grant:
-    """One verb on one kind, in one place."""
+    """The right to one verb on one kind."""
 
     group: str
     """API group; "" for the core."""
     resource: str
-    """The kind's plural, with a subresource after a slash."""
+    """The kind's plural, optionally with a subresource after a slash."""
     verb: str
     namespace: str = ""
-    """"" for everywhere: all namespaces, and what is in none."""
+    """"" for all namespaces and cluster-scoped objects."""
     name: str = ""
-    """The one object; "" for any."""
+    """"" for any object."""
 
     def covers(self, other: "Grant") -> bool:
-        """Whether who has this right may do the other thing too."""
+        """Whether this right includes the other."""
         same = (self.group, self.resource, self.verb) == (other.group, other.resource, other.verb)
         return same and self.namespace in ("", other.namespace) and self.name in ("", other.name)
 
@@ -47,13 +47,13 @@ class Grant:
 def grants(
     group: str, resource: str, verbs: Iterable[str], namespace: str = "", names: Iterable[str] = ("",)
 ) -> set[Grant]:
-    """Several verbs on one kind, each on each name."""
+    """Build the rights to several verbs on one kind, for each name."""
     chosen = tuple(names)
     return {Grant(group, resource, verb, namespace, name) for verb in verbs for name in chosen}
 
 
 def found(everywhere: str) -> set[Grant]:
-    """Finding a stack's launches, of whichever kind, and its ledgers. Before every change, and for every command."""
+    """The rights to find a stack's launches and ledgers, for every change and every command."""
     return {
         *grants("", "configmaps", ("list",), everywhere),
         *(grant for kind in LAUNCHES.values() for grant in grants(*kind, ("list",), everywhere)),
@@ -61,10 +61,10 @@ def found(everywhere: str) -> set[Grant]:
 
 
 def guarded(namespace: str) -> set[Grant]:
-    """What a change is held against before it is made, in a tenant's namespace.
+    """The rights of the guards before a change in a tenant's namespace.
 
-    The namespace's UID tells this cluster from another, and volumes with data are looked for by their mark. In a
-    namespace the right to get namespaces is one to get that one.
+    The namespace's UID identifies the cluster, and labels the volumes with data. In a Role, the right to get namespaces
+    is the right to get the Role's own.
     """
     return {
         *grants("", "namespaces", ("get",), namespace),
@@ -73,7 +73,7 @@ def guarded(namespace: str) -> set[Grant]:
 
 
 def deleted(group: str, resource: str, namespace: str, names: Iterable[str] = ("",)) -> set[Grant]:
-    """Deleting, and waiting until it is gone, with a look at what the cluster says of it meanwhile."""
+    """The rights to delete an object and to wait for its deletion, with its events."""
     return {
         *grants(group, resource, ("delete",), namespace, names),
         *grants(group, resource, WATCH, namespace),
@@ -82,19 +82,19 @@ def deleted(group: str, resource: str, namespace: str, names: Iterable[str] = ("
 
 
 def training(namespace: str, kinds: Collection[str], claims: Mapping[str, bool]) -> set[Grant]:
-    """Declaring volumes and runs, and taking them away.
+    """The rights to declare and delete volumes and runs.
 
     Args:
-        namespace: where they are; "" for everywhere.
-        kinds: the kinds of the runs' objects, of LAUNCHES.
-        claims: the names of the volume claims, "" for any; whether each goes with the stack.
+        namespace: the namespace; "" for all.
+        kinds: the kinds of launches, keys of LAUNCHES.
+        claims: by name of a volume claim, "" for any, whether it is deleted with the stack.
 
     """
     owned = [("", "configmaps"), *(LAUNCHES[kind] for kind in kinds)]
     owned += [RUNTIMES] if "TrainJob" in kinds else []
     result = grants("", "persistentvolumeclaims", DECLARE, namespace, claims) if claims else set()
-    if going := [name for name, goes in claims.items() if goes]:
-        result |= deleted("", "persistentvolumeclaims", namespace, going)
+    if deletable := [name for name, is_deleted in claims.items() if is_deleted]:
+        result |= deleted("", "persistentvolumeclaims", namespace, deletable)
     for kind in owned:
         result |= grants(*kind, DECLARE, namespace)
         result |= grants(*kind, ("delete",), namespace) if kind in NOT_AWAITED else deleted(*kind, namespace)
@@ -102,44 +102,44 @@ def training(namespace: str, kinds: Collection[str], claims: Mapping[str, bool])
 
 
 def day_two(namespace: str, kinds: Collection[str]) -> set[Grant]:
-    """What `status`, `wait`, `logs`, `events`, `upload`, `ls`, `fetch` and `check --cluster` ask for in a namespace.
+    """The rights of `status`, `wait`, `logs`, `events`, `upload`, `ls`, `fetch` and `check --cluster` in a namespace.
 
-    Files go through a Job that is made and deleted. `check --cluster` sends the runs as a dry run, for which the API
-    server wants the right to create them.
+    A temporary Job transfers files. `check --cluster` sends the runs as a dry run, which requires the right to create
+    them.
     """
     runtimes = [RUNTIMES] if "TrainJob" in kinds else []
     return {
         *grants("batch", "jobs", ("get", "list", "create", "delete"), namespace),
-        *(each for kind in kinds for each in grants(*LAUNCHES[kind], ("get", "list", "create"), namespace)),
-        *(each for kind in runtimes for each in grants(*kind, ("get", "create"), namespace)),
+        *(grant for kind in kinds for grant in grants(*LAUNCHES[kind], ("get", "list", "create"), namespace)),
+        *(grant for kind in runtimes for grant in grants(*kind, ("get", "create"), namespace)),
         *grants("", "persistentvolumeclaims", ("get", "list"), namespace),
         *grants("", "pods", ("get", "list"), namespace),
         *grants("", "pods/log", ("get",), namespace),
-        # kubectl opens a web socket with a GET, and falls back to a POST.
+        # kubectl opens a WebSocket with a GET, and falls back to a POST.
         *grants("", "pods/exec", ("get", "create"), namespace),
         *grants("", "events", ("list",), namespace),
         *grants("", "limitranges", ("list",), namespace),
         *grants("kueue.x-k8s.io", "localqueues", ("get", "list"), namespace),
         *grants("kueue.x-k8s.io", "workloads", ("list",), namespace),
-        # A run's place in the queue.
+        # A run's position in the queue.
         *grants("visibility.kueue.x-k8s.io", "localqueues/pendingworkloads", ("get",), namespace),
     }
 
 
 def for_a_team(namespace: str) -> set[Grant]:
-    """What a team's people need who deploy and use its stack, whichever kinds, volumes and runs it declares."""
+    """The rights of a team's members to deploy and use its stack, with any kinds, volumes and runs."""
     declared = training(namespace, LAUNCHES, {"": True})
     return found(namespace) | guarded(namespace) | declared | day_two(namespace, LAUNCHES)
 
 
 def rules(granted: Iterable[Grant]) -> list[Manifest]:
-    """The rules of a role, of rights in one place: what has the same verbs stands together."""
+    """Convert the rights of one role to rules, grouped by verbs."""
     verbs: dict[tuple[str, str, str], set[str]] = {}
-    for each in granted:
-        verbs.setdefault((each.group, each.resource, each.name), set()).add(each.verb)
+    for grant in granted:
+        verbs.setdefault((grant.group, grant.resource, grant.name), set()).add(grant.verb)
     names: dict[tuple[str, str, tuple[str, ...]], set[str]] = {}
     for (group, resource, name), held in verbs.items():
-        # What any object may have done to it, the named ones may.
+        # The rights on any object include those on named ones.
         if own := held - verbs.get((group, resource, ""), set()) if name else held:
             names.setdefault((group, resource, tuple(sorted(own, key=_VERBS.index))), set()).add(name)
     resources: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[str]] = {}
@@ -148,34 +148,35 @@ def rules(granted: Iterable[Grant]) -> list[Manifest]:
     return [
         {
             "apiGroups": [group],
-            "resources": each,
+            "resources": listed,
             **({"resourceNames": list(of)} if of else {}),
             "verbs": list(held_verbs),
         }
-        for (group, held_verbs, of), each in sorted(resources.items(), key=lambda item: (item[0][0], item[1], item[0]))
+        for (group, held_verbs, of), listed in sorted(
+            resources.items(), key=lambda item: (item[0][0], item[1], item[0])
+        )
     ]
 
 
 def as_roles(name: str, granted: Collection[Grant]) -> Iterator[Manifest]:
-    """A ClusterRole of what holds everywhere, and a Role in each namespace, all of one name."""
-    everywhere = {each for each in granted if not each.namespace}
-    for namespace in sorted({each.namespace for each in granted}):
-        # What holds everywhere holds here.
-        here = {each for each in granted if each.namespace == namespace}
+    """Yield a ClusterRole with the rights in all namespaces, and a Role in each other namespace, all of one name."""
+    everywhere = {grant for grant in granted if not grant.namespace}
+    for namespace in sorted({grant.namespace for grant in granted}):
+        own = {grant for grant in granted if grant.namespace == namespace}
         if namespace:
-            here = {each for each in here if not any(wide.covers(each) for wide in everywhere)}
-        if here:
+            own = {grant for grant in own if not any(wide.covers(grant) for wide in everywhere)}
+        if own:
             within = {"namespace": namespace} if namespace else {}
             yield {
                 "apiVersion": f"{API}/v1",
                 "kind": "Role" if namespace else "ClusterRole",
                 "metadata": {"name": name, **within, "labels": {MANAGED_BY: OWNER}},
-                "rules": rules(here),
+                "rules": rules(own),
             }
 
 
 def granted_by(role: Manifest) -> set[Grant]:
-    """The rights that a role, as a cluster has it, gives."""
+    """Return the rights of a live role."""
     namespace = role["metadata"].get("namespace", "")
     return {
         grant

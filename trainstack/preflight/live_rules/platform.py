@@ -1,11 +1,12 @@
-"""The API server, the kinds that it serves, and the operators behind them."""
+"""The API server, the kinds that it serves, and their operators."""
 
 import re
 from collections.abc import Iterator
 
 from trainstack.preflight import downgrades
-from trainstack.preflight.live_context import OPERATORS, LiveScene, Operator, absent, declared, needed, unknown
-from trainstack.preflight.rule import Check, Rule, Violation
+from trainstack.preflight.live_context import LiveContext, Operator, absent, declared, needed, unknown
+from trainstack.preflight.operator_facts import OPERATORS
+from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rules.operators import version_clash
 from trainstack.preflight.versions import clashes, version
 from trainstack.runs.status.kinds import KINDS, launched_as
@@ -13,232 +14,198 @@ from trainstack.runs.status.kinds import KINDS, launched_as
 _TAG = re.compile(r":(v?\d+\.\d+\.\d+[^@]*)(?:@.*)?$")
 _CLIENT_FAULT, _FORBIDDEN, _SERVER_FAULT = 400, 403, 500
 _FINE = (404, 409)
-"""There is no such kind or namespace, which is another rule's; the launch exists already."""
+"""Without the kind or namespace, which another rule reports; the launch exists already."""
 _KUEUE_NEEDS = (1, 29, 0)
 """Kubernetes, for the Kueue that serves our API version. Source: Kueue v0.15's README."""
 
 
 @Rule(
     id="server-version",
-    severity="error",
     summary="The cluster's Kubernetes is older than the Kueue release requires.",
     example="Kubernetes v1.28 and a run with a queue.",
     remedy="Upgrade the cluster, or use another one.",
 )
-def server_version(scene: LiveScene) -> Iterator[Violation]:
-    found = version(scene.live.version)
-    path = needed(scene.settings).get("kueue")
+def server_version(context: LiveContext) -> Iterator[Violation]:
+    found = version(context.live.version)
+    path = needed(context.settings).get("kueue")
     if path and found and found < _KUEUE_NEEDS:
-        message = f"the cluster is Kubernetes {scene.live.version}; Kueue v0.15 needs v1.29 or newer"
-        yield Violation(path, message, "upgrade the cluster, or use another")
+        message = f"the cluster runs Kubernetes {context.live.version}, but Kueue v0.15 requires v1.29 or later"
+        yield Violation(path, message)
 
 
 @Rule(
     id="kind-missing",
-    severity="error",
     may_be=("warning",),
     summary="The cluster does not serve the kind of a run, or Kueue's kinds in version v1beta2.",
-    details="A warning if the environment itself installs the operator: `up` adds the kind.",
-    example="A PyTorchJob on a cluster without the CustomResourceDefinition `pytorchjobs.kubeflow.org`.",
-    remedy="Ask the cluster's owner to install the operator, or declare it under `operators`.",
+    details="A warning if the environment itself installs the operator.",
+    example="A PyTorchJob without the CustomResourceDefinition `pytorchjobs.kubeflow.org`.",
+    remedy="Have the operator installed, or declare it under `operators`.",
     silenceable=False,
 )
-def kind_missing(scene: LiveScene) -> Iterator[Violation]:
-    wanted: dict[str, tuple[str, str, str]] = {}
-    for path, run in scene.runs():
+def kind_missing(context: LiveContext) -> Iterator[Violation]:
+    required: dict[str, tuple[str, str, str]] = {}
+    for path, run in context.runs():
         kind = launched_as(run)
         facts = KINDS[kind]
         if facts.definition and facts.operator:
-            wanted.setdefault(kind, (f"{path}.kind", facts.definition, facts.operator))
+            required.setdefault(kind, (f"{path}.kind", facts.definition, facts.operator))
         if run.queue is not None:
-            wanted.setdefault("LocalQueue", (f"{path}.queue", "localqueues.kueue.x-k8s.io", "kueue"))
-    for kind in sorted(wanted.keys() & scene.live.unserved):
-        path, definition, operator = wanted[kind]
+            required.setdefault("LocalQueue", (f"{path}.queue", "localqueues.kueue.x-k8s.io", "kueue"))
+    for kind in sorted(required.keys() & context.live.unserved):
+        path, definition, operator = required[kind]
         yield absent(
+            context,
             path,
-            f"the cluster does not have the kind {kind} ({definition}, in the version that is used here)",
+            f"the cluster does not serve kind {kind} ({definition}) in the required version",
             f"have {OPERATORS[operator].title} installed, or declare {OPERATORS[operator].path}",
-            own=declared(scene.settings, operator),
-            stack=scene.settings.stack,
+            own=declared(context.settings, operator),
         )
 
 
 @Rule(
     id="operator-unready",
-    severity="error",
-    may_be=(
-        "warning",
-        "unknown",
-    ),
+    may_be=("warning", "unknown"),
     summary="The controller of Kueue, the training operator, JobSet or Trainer was not found, or has no ready pod.",
     details=(
-        "Trainstack recognizes a controller by the name and labels of its Deployment. If something else owns the "
-        "pods, such as a StatefulSet, it recognizes their labels and the image or name of a container."
+        "Controllers are recognized by the names and labels of Deployments, or by the labels and containers of pods."
     ),
     example="A controller whose image cannot be pulled.",
     remedy=(
-        "Read the logs with the `kubectl logs` command of the message. If nothing was found and the cluster serves "
-        "the operator's kinds, look for the operator before you install a second one."
+        "Read the logs with the command in the message. If the cluster serves the operator's kinds, look for it in "
+        "another form before you install a second one."
     ),
 )
-def operator_unready(scene: LiveScene) -> Iterator[Violation]:
-    for name, path in needed(scene.settings).items():
+def operator_unready(context: LiveContext) -> Iterator[Violation]:
+    for name, path in needed(context.settings).items():
         facts = OPERATORS[name]
-        if scene.live.operators is None:
-            yield unknown(path, f"whether {facts.title} is well: Deployments and pods")
+        if context.live.operators is None:
+            yield unknown(path, f"{facts.title} is ready", "Deployments and pods")
             continue
-        found = scene.live.operators.get(name)
+        found = context.live.operators.get(name)
         if found is None:
-            yield _not_found(scene, name, path)
+            yield _not_found(context, name, path)
         elif not found.ready:
             why = f": {'; '.join(found.problems)}" if found.problems else ""
             lacks = "is not ready" if found.kind == "Pod" else "has no ready pod"
             message = f"{facts.title}, {found.kind} {found.namespace}/{found.name}, {lacks}{why}"
-            remedy = f"see why: kubectl logs -n {found.namespace} {found.kind.lower()}/{found.name}"
             containers = " --all-containers" if found.kind == "Pod" else ""
-            yield Violation(path, message, remedy + containers)
+            command = f"kubectl logs -n {found.namespace} {found.kind.lower()}/{found.name}{containers}"
+            yield Violation(path, message, f"read its logs: {command}")
 
 
-def _not_found(scene: LiveScene, name: str, path: str) -> Violation:
-    """Neither a Deployment nor a pod is recognized; where the cluster serves its kinds, the operator may run anyway."""
-    facts, own = OPERATORS[name], declared(scene.settings, name)
-    message = f"no Deployment or pod of {facts.title} is found"
+def _not_found(context: LiveContext, name: str, path: str) -> Violation:
+    """Return the finding for an operator that is not recognized; it may run anyway if the cluster serves its kinds."""
+    facts, own = OPERATORS[name], declared(context.settings, name)
+    message = f"no Deployment or pod of {facts.title} was found"
     remedy = f"have it installed, or declare {facts.path}"
-    if (kind := _served(scene, name)) and not own:
+    if (kind := _served(context, name)) and not own:
         message += f", although the cluster serves {kind}"
-        remedy = f"see whether it runs in another form: kubectl get pods -A; only if it does not, {remedy}"
-    return absent(path, message, remedy, own=own, stack=scene.settings.stack)
+        remedy = f"check whether it runs in another form: kubectl get pods -A; only if it does not, {remedy}"
+    return absent(context, path, message, remedy, own=own)
 
 
-def _served(scene: LiveScene, name: str) -> str | None:
-    """A kind of the operator's that a run needs, and that the cluster serves."""
-    runs = [run for _, run in scene.runs()]
+def _served(context: LiveContext, name: str) -> str | None:
+    """Return a kind of the operator that a run needs and the cluster serves."""
+    runs = [run for _, run in context.runs()]
     kinds = {kind for run in runs if KINDS[kind := launched_as(run)].operator == name}
     if name == "kueue" and any(run.queue is not None for run in runs):
         kinds.add("LocalQueue")
-    return min(kinds - scene.live.unserved, default=None)
+    return min(kinds - context.live.unserved, default=None)
 
 
 @Rule(
     id="operator-duplicate",
-    severity="error",
-    summary="The environment declares an operator that already runs on the cluster, but not as a Deployment.",
-    details="`up` refuses it, because another owner manages the definitions of its kinds.",
-    example="`operators.trainingOperator` on a cluster whose pod `training-operator-0` belongs to a StatefulSet.",
+    summary="The environment declares an operator that already runs on the cluster outside a Deployment.",
+    details="`up` refuses it, because another owner manages its CRDs.",
+    example="`operators.trainingOperator`, and a pod `training-operator-0` of a StatefulSet.",
     remedy="Remove the operator from the settings, and use the one that runs.",
 )
-def operator_duplicate(scene: LiveScene) -> Iterator[Violation]:
-    for name, found in (scene.live.operators or {}).items():
-        if found and found.kind == "Pod" and declared(scene.settings, name):
+def operator_duplicate(context: LiveContext) -> Iterator[Violation]:
+    for name, found in (context.live.operators or {}).items():
+        if found and found.kind == "Pod" and declared(context.settings, name):
             facts = OPERATORS[name]
             message = (
-                f"{facts.title} runs already, as Pod {found.namespace}/{found.name}, which is no pod of a Deployment: "
-                "`up` would install a second one"
+                f"{facts.title} already runs as Pod {found.namespace}/{found.name}, outside a Deployment: `up` would "
+                "install a second one"
             )
-            remedy = f"remove {facts.path} from the settings, and use the one that runs"
-            yield Violation(facts.path, message, remedy)
+            yield Violation(facts.path, message, f"remove {facts.path} from the settings, and use the one that runs")
 
 
 @Rule(
     id="operator-version",
-    severity="error",
     may_be=("warning",),
     summary="A running operator is not the declared or pinned release.",
-    details=(
-        "A warning if its image is not the pinned one. An error if a newer release than the declared one runs: `up` "
-        "refuses to downgrade it."
-    ),
+    details="A warning if its image is not the pinned one; an error if it is newer, as `up` refuses to downgrade it.",
     example="Kueue v0.16 runs, and v0.15.2 is declared.",
-    remedy="Run `trainstack up` to install the pinned release, or declare the release that runs.",
+    remedy="Run `trainstack up`, or declare the release that runs.",
 )
-def operator_version(scene: LiveScene) -> Iterator[Violation]:
-    wanted, installs, releases = needed(scene.settings), scene.settings.operators.installs, _releases(scene)
-    for name, found in _running(scene).items():
+def operator_version(context: LiveContext) -> Iterator[Violation]:
+    paths, installs, releases = needed(context.settings), context.settings.operators.installs, _releases(context)
+    for name, found in _running(context).items():
         if found.kind == "Pod":
             continue  # `up` would not replace it: operator_duplicate.
         if name in installs and downgrades.older(releases.get(name, ""), installs[name].manifest.version):
             message = (
-                f"{OPERATORS[name].title} {releases[name]} runs, and the older {installs[name].manifest.version} is"
-                f" declared: {downgrades.WHY}"
+                f"{OPERATORS[name].title} {releases[name]} runs, but the older {installs[name].manifest.version} is "
+                f"declared: {downgrades.WHY}"
             )
-            remedy = downgrades.remedy(name, releases[name])
-            yield Violation(wanted[name], message, remedy)
-        elif declared(scene.settings, name) and scene.images.get(name, found.image) != found.image:
-            message = f"{OPERATORS[name].title} runs as {found.image}, and {scene.images[name]} is pinned"
-            remedy = f"trainstack up -s {scene.settings.stack} changes it; or pin what runs"
-            yield Violation(wanted[name], message, remedy, "warning")
+            yield Violation(paths[name], message, downgrades.remedy(name, releases[name]))
+        elif declared(context.settings, name) and context.images.get(name, found.image) != found.image:
+            message = f"{OPERATORS[name].title} runs image {found.image}, but {context.images[name]} is pinned"
+            remedy = f"run `trainstack up -s {context.settings.stack}` to replace it, or pin the image that runs"
+            yield Violation(paths[name], message, remedy, "warning")
 
 
 @version_clash.rule
-def version_clash_on_cluster(scene: LiveScene) -> Iterator[Violation]:
-    installs = scene.settings.operators.installs
-    releases = _releases(scene) | {name: install.manifest.version for name, install in installs.items()}
+def version_clash_on_cluster(context: LiveContext) -> Iterator[Violation]:
+    installs = context.settings.operators.installs
+    releases = _releases(context) | {name: install.manifest.version for name, install in installs.items()}
     versions = {name: numbers for name, text in releases.items() if (numbers := version(text))}
-    for clash in clashes(versions, [run for _, run in scene.runs()]):
-        # Where all of them are declared, the files show it.
-        if first := next((name for name in clash.operators if not declared(scene.settings, name)), None):
-            yield Violation(needed(scene.settings)[first], clash.message, clash.remedy, clash.severity)
+    for clash in clashes(versions, [run for _, run in context.runs()]):
+        # The files show a clash of declared operators.
+        if first := next((name for name in clash.operators if not declared(context.settings, name)), None):
+            yield Violation(needed(context.settings)[first], clash.message, clash.remedy, clash.severity)
 
 
-def _running(scene: LiveScene) -> dict[str, Operator]:
-    """The controllers that were found, of those that the environment depends on."""
-    wanted = needed(scene.settings)
-    return {name: found for name, found in (scene.live.operators or {}).items() if found and name in wanted}
+def _running(context: LiveContext) -> dict[str, Operator]:
+    """Return the controllers that were found among those that the environment depends on."""
+    names = needed(context.settings)
+    return {name: found for name, found in (context.live.operators or {}).items() if found and name in names}
 
 
-def _releases(scene: LiveScene) -> dict[str, str]:
-    """Their releases, by label or else by the image's tag, as far as these are releases."""
-    running = _running(scene)
+def _releases(context: LiveContext) -> dict[str, str]:
+    """Return their releases, by label or else by the image's tag, if these are releases."""
+    running = _running(context)
     tags = {name: tag[1] for name, found in running.items() if (tag := _TAG.search(found.image))}
     return tags | {name: found.release for name, found in running.items() if version(found.release)}
 
 
 @Rule(
     id="webhook-silent",
-    severity="error",
-    summary="A webhook that a run's launch passes through does not answer.",
-    details="No object of that kind can be created.",
+    summary="A webhook of a run's launch does not answer, so no such object can be created.",
     example='`failed calling webhook "mjob.kb.io"`.',
-    remedy="Check the pods of the controller that the message names.",
+    remedy="Check the controller's pods: `kubectl get pods -A`.",
     silenceable=False,
 )
-def webhook_silent(scene: LiveScene) -> Iterator[Violation]:
-    for each in scene.live.dry_runs:
-        if each.status == 0 or each.status >= _SERVER_FAULT:
-            message = f"a dry run of a {each.kind} was not answered: {each.message[:300]}"
-            remedy = "see the controller that the message names: kubectl get pods -A"
-            yield Violation(each.path, message, remedy)
+def webhook_silent(context: LiveContext) -> Iterator[Violation]:
+    for answer in context.live.dry_runs:
+        if answer.status == 0 or answer.status >= _SERVER_FAULT:
+            yield Violation(answer.path, f"a dry run of a {answer.kind} failed: {answer.message[:300]}")
 
 
 @Rule(
     id="launch-refused",
-    severity="error",
-    summary="The cluster refuses a run's launch.",
-    details="The credentials lack the right, or a policy or quota of the cluster rejects the object.",
+    summary="The cluster refuses a run's launch: a right is missing, or a policy or quota rejects it.",
     example="A policy that rejects Jobs without a certain label.",
-    remedy="Correct what the message names, or ask the administrator of the namespace.",
+    remedy="Correct what the message names, or ask the cluster's owner.",
     silenceable=False,
 )
-def launch_refused(scene: LiveScene) -> Iterator[Violation]:
-    for each in scene.live.dry_runs:
-        if each.status in _FINE or not _CLIENT_FAULT <= each.status < _SERVER_FAULT:
+def launch_refused(context: LiveContext) -> Iterator[Violation]:
+    for answer in context.live.dry_runs:
+        if answer.status in _FINE or not _CLIENT_FAULT <= answer.status < _SERVER_FAULT:
             continue
-        if each.status == _FORBIDDEN and "cannot create resource" in each.message:
-            message = f"these credentials may not create a {each.kind} in namespace {each.namespace}"
-            remedy = "who administers the namespace can grant it"
+        if answer.status == _FORBIDDEN and "cannot create resource" in answer.message:
+            message = f"these credentials may not create a {answer.kind} in namespace {answer.namespace}"
+            yield Violation(answer.path, message, "ask the administrator of the namespace for the right")
         else:
-            message = f"the cluster refuses its {each.kind}: {each.message[:300]}"
-            remedy = "correct what the message names, or ask the cluster's owner about that rule"
-        yield Violation(each.path, message, remedy)
-
-
-RULES: tuple[Check[LiveScene], ...] = (
-    server_version,
-    kind_missing,
-    operator_unready,
-    operator_duplicate,
-    operator_version,
-    version_clash_on_cluster,
-    webhook_silent,
-    launch_refused,
-)
+            yield Violation(answer.path, f"the cluster refuses its {answer.kind}: {answer.message[:300]}")

@@ -1,142 +1,108 @@
-"""Queues and priorities, and whether a queue could ever admit a run."""
+"""Queues and priority classes of the cluster, and whether a queue could ever admit a run."""
 
 from collections.abc import Iterator
 
 from trainstack.kueue.verdict import Cause, Lack, Verdict
-from trainstack.preflight.live_context import LiveScene, absent, declared, unknown
-from trainstack.preflight.rule import Check, Rule, Severity, Violation
+from trainstack.preflight.live_context import LiveContext, absent_name, declared, unknown
+from trainstack.preflight.rule import Rule, Severity, Violation
 from trainstack.preflight.rules.admission import never_fits, remedy_of, resource_uncovered
 from trainstack.preflight.rules.operators import framework_unlisted
 from trainstack.preflight.rules.queues import queue_closed
 from trainstack.preflight.rules.references import priority_unknown, queue_unknown
 from trainstack.runs.status.kinds import framework_of
 from trainstack.runs.status.waiting import INACTIVE, conditions
-from trainstack.settings.errors import nearest
 
 _NEVER_FITS: tuple[Cause, ...] = ("quota", "taint", "affinity", "topology", "pod-refused")
 """Causes that no other rule reports: other rules find what is missing, or a queue that admits nothing."""
 
 
 @queue_unknown.rule
-def queue_absent(scene: LiveScene) -> Iterator[Violation]:
-    own = {(one.namespace, one.name) for one in scene.settings.queues.local_queues}
-    for path, run in scene.runs():
-        there = scene.live.all("LocalQueue", run.namespace)
-        if run.queue is None or "LocalQueue" in scene.live.unserved:
-            continue
-        if there is None:
-            yield unknown(f"{path}.queue", f"whether namespace {run.namespace} has queue {run.queue}")
-        elif run.queue not in there:
-            yield absent(
-                f"{path}.queue",
-                f"namespace {run.namespace} has no local queue {run.queue}",
-                f"{nearest(run.queue, there)} (or have it made)",
-                own=(run.namespace, run.queue) in own,
-                stack=scene.settings.stack,
-            )
+def queue_absent(context: LiveContext) -> Iterator[Violation]:
+    own = {(queue.namespace, queue.name) for queue in context.settings.queues.local_queues}
+    for path, run in context.runs():
+        if run.queue is not None and "LocalQueue" not in context.live.unserved:
+            is_own = (run.namespace, run.queue) in own
+            yield from absent_name(context, f"{path}.queue", "LocalQueue", run.queue, run.namespace, own=is_own)
 
 
 @Rule(
     id="queue-inactive",
-    severity="error",
     may_be=("warning",),
-    summary="A run's queue, or the cluster queue that it points at, admits nothing now.",
-    details="If the queue is stopped (`stopPolicy`) it is a warning: the run waits.",
+    summary="A run's local queue or cluster queue admits nothing now.",
+    details="A warning if the queue is stopped (`stopPolicy`).",
     example="A cluster queue with a flavor that does not exist.",
-    remedy="Ask the owner of the queue to correct it.",
+    remedy="Ask the owner of the queue to correct it; until then the run waits.",
 )
-def queue_inactive(scene: LiveScene) -> Iterator[Violation]:
-    cluster_queues = scene.live.all("ClusterQueue") or {}
-    for path, run in scene.runs():
-        queue = (scene.live.all("LocalQueue", run.namespace) or {}).get(run.queue or "")
+def queue_inactive(context: LiveContext) -> Iterator[Violation]:
+    cluster_queues = context.live.all("ClusterQueue") or {}
+    for path, run in context.runs():
+        queue = (context.live.all("LocalQueue", run.namespace) or {}).get(run.queue or "")
         if queue is None:
             continue
         name = queue["spec"].get("clusterQueue", "")
-        for what, body in ((f"cluster queue {name}", cluster_queues.get(name)), (f"queue {run.queue}", queue)):
+        for title, body in ((f"cluster queue {name}", cluster_queues.get(name)), (f"queue {run.queue}", queue)):
             active = conditions(body).get("Active", {}) if body else {}
             if active.get("status") != "False":
                 continue
-            words = INACTIVE.get(active["reason"], f"admits nothing: {active.get('message', active['reason'])}")
+            reason = INACTIVE.get(active["reason"], f"admits nothing: {active.get('message', active['reason'])}")
             severity: Severity = "warning" if active["reason"] == "Stopped" else "error"
-            remedy = "its owner can mend that; a run waits in it until then"
-            yield Violation(f"{path}.queue", f"{what} {words}", remedy, severity)
+            yield Violation(f"{path}.queue", f"{title} {reason}", severity=severity)
             break
 
 
 @priority_unknown.rule
-def priority_missing(scene: LiveScene) -> Iterator[Violation]:
-    there = scene.live.all("WorkloadPriorityClass")
-    own = {one.name for one in scene.settings.queues.priority_classes}
-    for path, run in scene.runs():
-        if run.priority is None or "WorkloadPriorityClass" in scene.live.unserved:
-            continue
-        if there is None:
-            yield unknown(f"{path}.priority", f"whether there is a priority class {run.priority}")
-        elif run.priority not in there:
-            yield absent(
-                f"{path}.priority",
-                f"the cluster has no WorkloadPriorityClass {run.priority}",
-                f"{nearest(run.priority, there)} (or have it made)",
-                own=run.priority in own,
-                stack=scene.settings.stack,
-            )
+def priority_missing(context: LiveContext) -> Iterator[Violation]:
+    own = {priority.name for priority in context.settings.queues.priority_classes}
+    kind = "WorkloadPriorityClass"
+    for path, run in context.runs():
+        if run.priority is not None and kind not in context.live.unserved:
+            yield from absent_name(context, f"{path}.priority", kind, run.priority, own=run.priority in own)
 
 
 @framework_unlisted.rule
-def framework_unmanaged(scene: LiveScene) -> Iterator[Violation]:
-    if declared(scene.settings, "kueue"):
+def framework_unmanaged(context: LiveContext) -> Iterator[Violation]:
+    if declared(context.settings, "kueue"):
         return
-    managed, told = scene.live.frameworks, set()
-    for path, run in scene.runs():
+    managed, reported = context.live.frameworks, set()
+    for path, run in context.runs():
         framework = framework_of(run)
-        if run.queue is None or framework in told or "LocalQueue" in scene.live.unserved:
+        if run.queue is None or framework in reported or "LocalQueue" in context.live.unserved:
             continue
         if managed is None:
-            told.add(framework)
-            yield unknown(f"{path}.kind", f"whether Kueue manages a {run.kind}: its configuration")
+            reported.add(framework)
+            yield unknown(f"{path}.kind", f"Kueue manages kind {run.kind}", "its configuration")
         elif framework not in managed:
-            message = f"the cluster's Kueue does not manage a {run.kind}: it would start at once, past every quota"
+            message = f"the cluster's Kueue does not manage kind {run.kind}: the run would start outside every quota"
             remedy = f"have {framework} added to integrations.frameworks of Kueue's configuration"
             yield Violation(f"{path}.kind", message, remedy)
 
 
 @never_fits.rule
-def never_admitted(scene: LiveScene) -> Iterator[Violation]:
-    yield from _refused(scene, _NEVER_FITS)
+def never_admitted(context: LiveContext) -> Iterator[Violation]:
+    yield from _refused(context, _NEVER_FITS)
 
 
 @resource_uncovered.rule
-def uncovered_on_cluster(scene: LiveScene) -> Iterator[Violation]:
-    yield from _refused(scene, ("uncovered",))
+def uncovered_on_cluster(context: LiveContext) -> Iterator[Violation]:
+    yield from _refused(context, ("uncovered",))
 
 
 @queue_closed.rule
-def closed_on_cluster(scene: LiveScene) -> Iterator[Violation]:
-    yield from _refused(scene, ("queue-closed",))
+def closed_on_cluster(context: LiveContext) -> Iterator[Violation]:
+    yield from _refused(context, ("queue-closed",))
 
 
-def _refused(scene: LiveScene, causes: tuple[Cause, ...]) -> Iterator[Violation]:
-    """Runs that the cluster could never admit, for these causes; reasons that the files show are left out."""
-    refused = [verdict for verdict in scene.verdicts if verdict.outcome == "never fits"]
-    told = {key for verdict in scene.verdicts_of_files for key, _ in _reasons(verdict)} if refused else set()
+def _refused(context: LiveContext, causes: tuple[Cause, ...]) -> Iterator[Violation]:
+    """Yield runs that the cluster could never admit, for these causes, except for reasons that the files show."""
+    refused = [verdict for verdict in context.verdicts if verdict.outcome == "never fits"]
+    reported = {key for verdict in context.verdicts_of_files for key, _ in _reasons(verdict)} if refused else set()
     for verdict in refused:
         for key, lack in _reasons(verdict):
-            if lack.cause in causes and key not in told:
+            if lack.cause in causes and key not in reported:
                 yield Violation(lack.path, lack.message, remedy_of(verdict, lack))
 
 
 def _reasons(verdict: Verdict) -> Iterator[tuple[tuple[str, ...], Lack]]:
-    """The reasons of a verdict, each with what is the same of it whatever the figures are."""
+    """Yield the reasons of a verdict, each with a key that does not depend on amounts."""
     for lack in verdict.lacks:
         yield (verdict.path, lack.cause, lack.pod_set, lack.resource), lack
-
-
-RULES: tuple[Check[LiveScene], ...] = (
-    queue_absent,
-    queue_inactive,
-    priority_missing,
-    framework_unmanaged,
-    never_admitted,
-    uncovered_on_cluster,
-    closed_on_cluster,
-)

@@ -1,83 +1,57 @@
-"""Whether a run can ever be admitted by its queue: quota and flavors, on an idle cluster."""
+"""Whether a run's queue could ever admit it: quota and flavors, on an idle cluster."""
 
 from collections.abc import Iterator, Mapping
 
 from trainstack.kueue.verdict import Cause, Lack, Verdict
-from trainstack.preflight.rule import Check, Rule, Violation
-from trainstack.preflight.rule_context import Scene
+from trainstack.preflight.examples import digits
+from trainstack.preflight.rule import Rule, Violation
+from trainstack.preflight.rule_context import RuleContext
 
 _OF_QUOTA: tuple[Cause, ...] = ("quota", "taint", "affinity", "topology")
-"""What other rules do not report: they find what is missing, closed or on hold, and what the API server refuses."""
-
+"""Causes that no other rule reports: other rules find what is missing, closed, on hold or refused by the API server."""
 _OTHERWISE: Mapping[Cause, str] = {
     "affinity": "let its pods select and tolerate the nodes of one of the queue's flavors",
-    "pod-refused": "let the requests be within the limits",
+    "pod-refused": "keep the requests within the limits",
     "taint": "let its pods select and tolerate the nodes of one of the queue's flavors",
-    "topology": "name a queue whose flavors have a topology where the pods ask for one, and else one whose have none",
+    "topology": "use a queue whose flavors have a topology if and only if the pods request one",
 }
-"""What is said where nothing that was tried helps."""
+"""The remedy where no change that was tried helps."""
 
 
 @Rule(
     id="resource-uncovered",
-    severity="error",
     summary="The pods of a run request a resource that the cluster queue does not cover.",
-    details=(
-        "Kueue never admits them. A limit without a request counts as a request, and so does a request of 0. With "
-        "`--cluster` the rule also looks at queues of other owners."
-    ),
-    change="""
-        trainstack:workloads:
-          runs:
-            - {name: digits, resources: {limits: {nvidia.com/gpu: 1}}}
-    """,
-    remedy=(
-        "Cover the resource in the queue, or remove it from the run's resources. The message names the changes that "
-        "help."
-    ),
+    details="Kueue never admits them. A limit without a request, and a request of 0, count too.",
+    change=digits("resources: {limits: {nvidia.com/gpu: 1}}"),
+    remedy="Cover the resource in the queue, or do not request it, as the message proposes.",
     formerly=("never-admitted",),
 )
-def resource_uncovered(scene: Scene) -> Iterator[Violation]:
-    yield from _violations(scene, ("uncovered",))
+def resource_uncovered(context: RuleContext) -> Iterator[Violation]:
+    yield from _violations(context, ("uncovered",))
 
 
 @Rule(
     id="never-fits",
-    severity="error",
     summary="Kueue would not admit the run even on an idle cluster, with everything that the cohort lends.",
     details=(
-        "No flavor has enough quota for the pods of one role beside those of the roles before it, or the pods do "
-        "not select and tolerate the nodes of any flavor. The rule repeats Kueue's own calculation of quota "
-        "([0009](decisions/0009-admission-verdict.md)); nodes may still be too small. With `--cluster` the rule "
-        "also uses what only the cluster knows: queues of other owners, LimitRanges, labels of namespaces, the "
-        "configuration of Kueue."
+        "Quota is missing, or the pods do not select and tolerate any flavor's nodes. The rule repeats Kueue's "
+        "calculation ([0009](decisions/0009-admission-verdict.md)); nodes may still be too small."
     ),
-    change="""
-        trainstack:workloads:
-          runs:
-            - {name: digits, roles: {Worker: {replicas: 9}}}
-    """,
-    remedy=(
-        "Make one of the changes in the message. It names up to three that were tried and help: another queue of "
-        "the namespace, more quota, fewer or smaller pods, other nodes."
-    ),
+    change=digits("roles: {Worker: {replicas: 9}}"),
+    remedy="Make one of the changes in the message, which were tried and help.",
     formerly=("never-admitted",),
 )
-def never_fits(scene: Scene) -> Iterator[Violation]:
-    yield from _violations(scene, _OF_QUOTA)
+def never_fits(context: RuleContext) -> Iterator[Violation]:
+    yield from _violations(context, _OF_QUOTA)
 
 
-def _violations(scene: Scene, causes: tuple[Cause, ...]) -> Iterator[Violation]:
-    for verdict in scene.verdicts:
+def _violations(context: RuleContext, causes: tuple[Cause, ...]) -> Iterator[Violation]:
+    for verdict in context.verdicts:
         for lack in verdict.lacks if verdict.outcome == "never fits" else ():
             if lack.cause in causes:
                 yield Violation(lack.path or verdict.path, lack.message, remedy_of(verdict, lack))
 
 
 def remedy_of(verdict: Verdict, lack: Lack) -> str:
-    """What would help, as far as it was tried."""
     tried = "; or ".join(remedy.text for remedy in verdict.remedies)
-    return tried or _OTHERWISE.get(lack.cause, "ask for less, or raise the queue's quota")
-
-
-RULES: tuple[Check[Scene], ...] = (resource_uncovered, never_fits)
+    return tried or _OTHERWISE.get(lack.cause, "request less, or raise the queue's quota")

@@ -1,94 +1,63 @@
-"""Runs that wait for other runs."""
+"""Runs that depend on other runs."""
 
 from collections import defaultdict
 from collections.abc import Iterator
 
-from trainstack.preflight.rule import Check, Rule, Violation
-from trainstack.preflight.rule_context import Scene
+from trainstack.preflight.examples import digits
+from trainstack.preflight.rule import Rule, Violation
+from trainstack.preflight.rule_context import RuleContext
 from trainstack.preflight.rules.references import or_declare
 
 
 @Rule(
     id="dependency-unknown",
-    severity="error",
-    summary="A run depends on itself, or on a run that its namespace does not have.",
-    details="It would never be launched.",
-    change="""
-        trainstack:workloads:
-          runs:
-            - {name: digits, dependsOn: [stgae]}
-    """,
+    summary="A run depends on itself, or on a run that its namespace does not have; it would never be launched.",
+    change=digits("dependsOn: [stgae]"),
     remedy="Name another run of the same namespace.",
 )
-def dependency_unknown(scene: Scene) -> Iterator[Violation]:
+def dependency_unknown(context: RuleContext) -> Iterator[Violation]:
     names: dict[str, set[str]] = defaultdict(set)
-    for one in scene.settings.workloads.runs:
-        names[one.namespace].add(one.name)
-    for path, run in scene.runs():
-        for index, word in enumerate(run.depends_on):
-            known = names[run.namespace] - {run.name}
-            if word not in known:
-                message = f"no other run of namespace {run.namespace} is {word}"
-                remedy = or_declare(word, known, "under workloads.runs")
-                yield Violation(f"{path}.dependsOn[{index}]", message, remedy)
+    for run in context.settings.workloads.runs:
+        names[run.namespace].add(run.name)
+    for path, run in context.runs():
+        known = names[run.namespace] - {run.name}
+        for index, name in enumerate(run.depends_on):
+            if name not in known:
+                message = f"namespace {run.namespace} has no other run {name!r}"
+                yield Violation(f"{path}.dependsOn[{index}]", message, or_declare(name, known, "workloads.runs"))
 
 
 @Rule(
     id="dependency-cycle",
-    severity="error",
-    summary="Runs depend on each other in a cycle.",
-    details="None of them would ever be launched.",
-    change="""
-        trainstack:workloads:
-          runs:
-            - {name: digits, dependsOn: [evaluate]}
-            - {name: evaluate, from: digits, namespace: research, queue: research, dependsOn: [digits]}
-    """,
-    remedy="Remove one of the dependencies.",
+    summary="Runs depend on each other in a cycle, so none would ever be launched.",
+    example="`digits` has `dependsOn: [evaluate]`, and `evaluate` has `dependsOn: [digits]`.",
+    remedy="Remove one dependency.",
 )
-def dependency_cycle(scene: Scene) -> Iterator[Violation]:
-    others = {(run.namespace, run.name): run.depends_on for _, run in scene.runs()}
-    told: set[tuple[str, str]] = set()
-    for path, run in scene.runs():
-        way = list(run.depends_on)
-        for name in way:
-            way += [each for each in others.get((run.namespace, name), ()) if each not in way]
-        told_already = any((run.namespace, name) in told for name in way)
-        if run.name in way and run.name not in run.depends_on and not told_already:
-            told.add((run.namespace, run.name))
-            message = f"depends on itself, by way of {', '.join(name for name in way if name != run.name)}"
-            yield Violation(f"{path}.dependsOn", message, "take one of them out")
+def dependency_cycle(context: RuleContext) -> Iterator[Violation]:
+    dependencies = {(run.namespace, run.name): run.depends_on for _, run in context.runs()}
+    reported: set[tuple[str, str]] = set()
+    for path, run in context.runs():
+        reached = list(run.depends_on)
+        for name in reached:
+            reached += [other for other in dependencies.get((run.namespace, name), ()) if other not in reached]
+        known = any((run.namespace, name) in reported for name in reached)
+        if run.name in reached and run.name not in run.depends_on and not known:
+            reported.add((run.namespace, run.name))
+            message = f"run {run.name} depends on itself through {', '.join(n for n in reached if n != run.name)}"
+            yield Violation(f"{path}.dependsOn", message)
 
 
 @Rule(
     id="dependency-endless",
-    severity="error",
-    summary="A run depends on a Pod with `restartPolicy: Always`.",
-    details=(
-        "The kubelet restarts such a Pod whenever it ends, so it never succeeds and the run would never be "
-        "launched. An unmanaged Pod without a `restartPolicy` has this policy: it is the default of Kubernetes."
-    ),
-    change="""
-        trainstack:workloads:
-          runs:
-            - {name: digits, dependsOn: [stage]}
-            - name: stage
-              namespace: research
-              kind: Pod
-              managed: false
-              image: {name: "busybox:1.37"}
-              restartPolicy: Always
-    """,
-    remedy="Set `restartPolicy` of the Pod to `Never` or `OnFailure`, or remove the dependency.",
+    summary="A run depends on a Pod that always restarts, so the run would never be launched.",
+    details="`restartPolicy: Always` is the default of an unmanaged Pod.",
+    example="`dependsOn: [stage]`, where `stage` has `kind: Pod` and `managed: false`.",
+    remedy="Set the Pod's `restartPolicy` to `Never` or `OnFailure`, or remove the dependency.",
 )
-def dependency_endless(scene: Scene) -> Iterator[Violation]:
-    endless = {(one.namespace, one.name) for one in scene.settings.workloads.runs if one.restarts_always}
-    for path, run in scene.runs():
-        for index, word in enumerate(run.depends_on):
-            if (run.namespace, word) in endless:
-                message = f"Pod {word} never succeeds: it is restarted whenever it has ended (restartPolicy Always)"
-                remedy = f"set restartPolicy to Never or OnFailure on {word}, or take it out"
-                yield Violation(f"{path}.dependsOn[{index}]", message, remedy)
-
-
-RULES: tuple[Check[Scene], ...] = (dependency_unknown, dependency_cycle, dependency_endless)
+def dependency_endless(context: RuleContext) -> Iterator[Violation]:
+    endless = {(run.namespace, run.name) for run in context.settings.workloads.runs if run.restarts_always}
+    for path, run in context.runs():
+        for index, name in enumerate(run.depends_on):
+            if (run.namespace, name) in endless:
+                message = f"Pod {name} never succeeds: its restartPolicy is Always"
+                yield Violation(f"{path}.dependsOn[{index}]", message)

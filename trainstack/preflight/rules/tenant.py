@@ -1,49 +1,37 @@
-"""What a tenant's stack may not hold."""
+"""What a tenant's stack must not declare."""
 
 from collections.abc import Iterator
 
-from trainstack.preflight.rule import Check, Rule, Violation
-from trainstack.preflight.rule_context import Scene
+from trainstack.preflight.examples import section
+from trainstack.preflight.operator_facts import OPERATORS
+from trainstack.preflight.rule import Rule, Violation
+from trainstack.preflight.rule_context import RuleContext
 
 
 @Rule(
     id="tenant-cluster-scoped",
-    severity="error",
-    summary="The stack of a tenant declares cluster-scoped objects.",
-    details="A tenant has rights in its namespaces only.",
-    change="""
-        trainstack:environment:
-          profile: tenant
-    """,
-    remedy=(
-        "Leave these objects to the owner of the platform. `null` removes what `defaults.yaml` declares: "
-        "`priorityClasses: null`."
-    ),
+    summary="A tenant's stack declares cluster-scoped objects.",
+    change=section("environment", "profile: tenant"),
+    remedy="Leave them to the platform's owner; `priorityClasses: null` removes what `defaults.yaml` declares.",
     silenceable=False,
 )
-def tenant_cluster_scoped(scene: Scene) -> Iterator[Violation]:
-    settings = scene.settings
+def tenant_cluster_scoped(context: RuleContext) -> Iterator[Violation]:
+    settings = context.settings
     if settings.environment.profile != "tenant":
         return
     declared = {
-        "environment.namespaces": [one.name for one in settings.environment.namespaces],
-        "storage.classes": [one.name for one in settings.storage.classes],
-        "storage.persistentVolumes": [one.name for one in settings.storage.persistent_volumes],
-        "queues.flavors": [one.name for one in settings.queues.flavors],
-        "queues.cohorts": [one.name for one in settings.queues.cohorts],
-        "queues.clusterQueues": [one.name for one in settings.queues.cluster_queues],
-        "queues.priorityClasses": [one.name for one in settings.queues.priority_classes],
-        "tenants.teams": [one.name for one in settings.tenants.teams],
-        "operators.kueue": ["kueue"] if settings.operators.kueue else [],
-        "operators.trainingOperator": ["training-operator"] if settings.operators.training_operator else [],
-        "operators.jobset": ["jobset"] if settings.operators.jobset else [],
-        "operators.trainer": ["trainer"] if settings.operators.trainer else [],
+        "environment.namespaces": [namespace.name for namespace in settings.environment.namespaces],
+        "storage.classes": [storage_class.name for storage_class in settings.storage.classes],
+        "storage.persistentVolumes": [volume.name for volume in settings.storage.persistent_volumes],
+        "queues.flavors": [flavor.name for flavor in settings.queues.flavors],
+        "queues.cohorts": [cohort.name for cohort in settings.queues.cohorts],
+        "queues.clusterQueues": [queue.name for queue in settings.queues.cluster_queues],
+        "queues.priorityClasses": [priority.name for priority in settings.queues.priority_classes],
+        "tenants.teams": [team.name for team in settings.tenants.teams],
+        **{OPERATORS[name].path: [name] for name in settings.operators.installs},
     }
     for path, names in declared.items():
         if names:
-            message = f"is cluster-wide, and a tenant's stack is not ({', '.join(names)})"
-            remedy = "leave it to the platform's owner; what defaults.yaml brings is taken away with null"
+            message = f"a tenant's stack cannot declare cluster-scoped objects ({', '.join(names)})"
+            remedy = "leave them to the platform's owner, and remove what defaults.yaml declares with null"
             yield Violation(path, message, remedy)
-
-
-RULES: tuple[Check[Scene], ...] = (tenant_cluster_scoped,)

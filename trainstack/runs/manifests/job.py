@@ -32,7 +32,7 @@ def job(workload: Workload, stack: str, launch: Launch, *, container: str = CONT
         "completions": ("completions", workload.completions),
         "parallelism": ("parallelism", workload.parallelism),
     }
-    spec: Manifest = {key: count for key, (field, count) in counts.items() if workload.says(field)}
+    spec: Manifest = {key: count for key, (field, count) in counts.items() if workload.has_field(field)}
     spec["template"] = template
     if indexed(workload):
         spec["completionMode"] = "Indexed"

@@ -72,7 +72,7 @@ def _replicated_job(workload: Workload, job: ReplicatedJob, pod: Pod, launch: La
     }
     if job.backoff_limit is not None:
         spec["backoffLimit"] = job.backoff_limit
-    elif workload.says("backoff_limit"):
+    elif workload.has_field("backoff_limit"):
         spec["backoffLimit"] = workload.backoff_limit
     if workload.active_deadline_seconds is not None:
         spec["activeDeadlineSeconds"] = workload.active_deadline_seconds

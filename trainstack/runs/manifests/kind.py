@@ -39,7 +39,7 @@ class LaunchKind:
     definition: str | None
     """The CustomResourceDefinition; None for a kind that every cluster has."""
     operator: str | None
-    """Who runs it, by the key of `preflight.live_context.OPERATORS`; None for the cluster itself."""
+    """Who runs it, by the key of `preflight.operator_facts.OPERATORS`; None for the cluster itself."""
     role_label: str | None
     """The pods' label with their role in lower case; None if all pods have one role."""
     index_label: str | None

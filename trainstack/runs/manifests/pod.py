@@ -25,7 +25,7 @@ def pod(workload: Workload, stack: str, launch: Launch) -> Manifest:
     """The Pod."""
     (only,) = pods(workload)
     # An unmanaged Pod that does not set it gets the default, Always, and is restarted indefinitely.
-    policy = workload.restart_policy if workload.says("restart_policy") else None
+    policy = workload.restart_policy if workload.has_field("restart_policy") else None
     template = pod_template(workload, only, launch, container=CONTAINER, restart_policy=policy)
     spec: Manifest = template["spec"]
     if workload.active_deadline_seconds is not None:

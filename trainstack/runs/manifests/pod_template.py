@@ -115,7 +115,7 @@ def _container(
         "name": name if workload.container is None else workload.container,
         "image": launch.facts.image,
     }
-    if workload.says("image_pull_policy"):
+    if workload.has_field("image_pull_policy"):
         result["imagePullPolicy"] = workload.image_pull_policy
     result.update(_program(workload, pod))
     if workload.working_dir is not None:

@@ -31,9 +31,9 @@ PORT = {"containerPort": 23456, "name": "pytorchjob-port", "protocol": "TCP"}
 def pytorchjob(workload: Workload, stack: str, launch: Launch) -> Manifest:
     """The PyTorchJob, without `runPolicy.suspend`, which Kueue sets."""
     policy: Manifest = {}
-    if workload.says("clean_pod_policy"):
+    if workload.has_field("clean_pod_policy"):
         policy["cleanPodPolicy"] = workload.clean_pod_policy
-    if workload.says("backoff_limit"):
+    if workload.has_field("backoff_limit"):
         # Without it, the job restarts its containers indefinitely, which an unmanaged job may rely on.
         policy["backoffLimit"] = workload.backoff_limit
     if workload.active_deadline_seconds is not None:

@@ -83,7 +83,7 @@ def training_runtime(workload: Workload, stack: str, launch: Launch) -> Manifest
     (container,) = template["spec"]["containers"]
     template["spec"]["containers"] = [{key: value for key, value in container.items() if key not in _OF_THE_JOB}]
     job: Manifest = {"template": template}
-    if workload.says("backoff_limit"):
+    if workload.has_field("backoff_limit"):
         job["backoffLimit"] = workload.backoff_limit
     if workload.active_deadline_seconds is not None:
         job["activeDeadlineSeconds"] = workload.active_deadline_seconds

@@ -1,4 +1,4 @@
-"""What runs are based on: `workloads/<base>/workload.yaml`, where the base is a run's `from`, or else its name.
+"""The bases of runs: `workloads/<base>/workload.yaml`, where the base is a run's `from`, or else its name.
 
 A sweep's `run` has the sweep's name.
 """
@@ -8,18 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from trainstack.settings.errors import Finding, nearest
-from trainstack.settings.loading.merge import merge
+from trainstack.settings.loading.merge import element_paths, merge
 from trainstack.settings.loading.source import Node, read
-from trainstack.settings.values.paths import elements
 
 Steps = tuple[str | int, ...]
-"""The keys and indices that lead to a value."""
+"""The keys and indices of a value."""
 
 
 def with_bases(root: Path, tree: Node, findings: list[Finding]) -> tuple[Node, Mapping[Steps, Finding]]:
-    """The merged sections with every run laid over its base.
+    """Merge every run into its base.
 
-    Also what to say of each run without a base, by its steps, where something is missing in it.
+    Also return, for each run without a base by its steps, the finding to report if a value is missing.
     """
     bases = _Bases(root, findings)
 
@@ -32,18 +31,20 @@ def with_bases(root: Path, tree: Node, findings: list[Finding]) -> tuple[Node, M
         run = sweep.entries.get("run", Node({}, sweep.where))
         if "name" in run.entries:
             where = run.entries["name"].where
-            findings.append(Finding(where, f"{path}.run", "unknown key name", "leave it out: it is the sweep's"))
-        laid = bases.below(run, sweep.name, f"{path}.run", (*steps, "run"))
-        if isinstance(laid.data, Mapping) and "name" in sweep.entries:
-            laid = replace(laid, data={**laid.entries, "name": sweep.entries["name"]})
-        return replace(sweep, data={**sweep.entries, "run": laid})
+            findings.append(
+                Finding(where, f"{path}.run", "unknown key name", "leave it out: the run has the sweep's name")
+            )
+        merged = bases.below(run, sweep.name, f"{path}.run", (*steps, "run"))
+        if isinstance(merged.data, Mapping) and "name" in sweep.entries:
+            merged = replace(merged, data={**merged.entries, "name": sweep.entries["name"]})
+        return replace(sweep, data={**sweep.entries, "run": merged})
 
-    tree = _each(_each(tree, ("workloads", "runs"), of_run), ("sweeps", "sweeps"), of_sweep)
+    tree = _map_elements(_map_elements(tree, ("workloads", "runs"), of_run), ("sweeps", "sweeps"), of_sweep)
     return tree, bases.without
 
 
 class _Bases:
-    """The workloads' files, each read once, when a run is based on it."""
+    """The workloads' files, each read at most once."""
 
     def __init__(self, root: Path, findings: list[Finding]) -> None:
         self.without: dict[Steps, Finding] = {}
@@ -53,23 +54,23 @@ class _Bases:
         self._read: dict[str, Node] = {}
 
     def below(self, run: Node, name: str | None, path: str, steps: Steps) -> Node:
-        """The run, without its `from`, over its base; as it is where there is none."""
+        """Merge the run, without its `from`, into its base, if it has one."""
         origin = run.entries.get("from")
         bare = run
         base = name
         if origin is not None:
             base = origin.data if isinstance(origin.data, str) else None
-            bare = replace(run, data={key: each for key, each in run.entries.items() if key != "from"})
+            bare = replace(run, data={key: value for key, value in run.entries.items() if key != "from"})
         if base in self._files and isinstance(run.data, Mapping):
             return merge(self._base(base), bare)
         if origin is not None:
-            message = f"names no folder with a workload.yaml (value {origin.text or 'none'})"
+            message = f"is not a folder with a workload.yaml (value {origin.text or 'none'})"
             remedy = nearest(base or "", self._files)
             self.without[steps] = Finding(origin.where, f"{path}.from", message, remedy)
             self._findings.append(self.without[steps])
         elif base is not None:
-            message = f"is not complete by itself, and there is no workloads/{base}/workload.yaml to take the rest from"
-            remedy = f"{nearest(base, self._files)} (name it with `from:`)"
+            message = f"is incomplete, and there is no workloads/{base}/workload.yaml with the missing values"
+            remedy = f"{nearest(base, self._files)} (set it with `from:`)"
             self.without[steps] = Finding(run.where, path, message, remedy)
         return bare
 
@@ -79,15 +80,13 @@ class _Bases:
         return self._read[name]
 
 
-def _each(tree: Node, steps: tuple[str, str], change: Callable[[Node, str, Steps], Node]) -> Node:
-    """The tree with every element of the list at the steps changed: by itself, its path and its steps."""
+def _map_elements(tree: Node, steps: tuple[str, str], change: Callable[[Node, str, Steps], Node]) -> Node:
+    """Apply `change` to every element of the list at the steps, with its path and steps."""
     section = tree.entries.get(steps[0])
-    things = section.entries.get(steps[1]) if section else None
-    if section is None or things is None:
+    elements = section.entries.get(steps[1]) if section else None
+    if section is None or elements is None or not isinstance(elements.data, tuple):
         return tree
-    paths = elements(".".join(steps), [each.name for each in things.items])
-    made = tuple(
-        change(each, path, (*steps, index)) for index, (path, each) in enumerate(zip(paths, things.items, strict=True))
-    )
-    whole = replace(things, data=made if isinstance(things.data, tuple) else things.data)
-    return replace(tree, data={**tree.entries, steps[0]: replace(section, data={**section.entries, steps[1]: whole})})
+    paths = element_paths(elements, ".".join(steps))
+    changed = tuple(change(element, paths[i], (*steps, i)) for i, element in enumerate(elements.items))
+    section = replace(section, data={**section.entries, steps[1]: replace(elements, data=changed)})
+    return replace(tree, data={**tree.entries, steps[0]: section})

@@ -5,48 +5,45 @@ import os
 import stat
 from pathlib import Path
 
-MOST_BYTES = 2 << 20
-"""Of one file of settings. A ConfigMap, which holds a sweep's sets, takes half of that."""
+MAX_BYTES = 2 << 20
+"""The limit of one file of settings: twice a ConfigMap's, which may contain a sweep's sets."""
+
+_FILE_TYPES = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFBLK: "a block device",
+    stat.S_IFCHR: "a character device",
+}
 
 
 class FileError(OSError):
-    """A file that exists but is not read, because of its kind or size."""
+    """A file that is not read because of its type or size."""
 
     def __init__(self, file: Path, problem: str) -> None:
         super().__init__(errno.EINVAL, problem, str(file))
 
 
-def read_bytes(file: Path, most: int = MOST_BYTES) -> bytes:
-    """The content of a regular file of at most so many bytes.
+def read_bytes(file: Path, limit: int = MAX_BYTES) -> bytes:
+    """Read a regular file of at most `limit` bytes.
 
-    Raises FileError for any other file, and OSError where it cannot be opened.
+    Raises FileError for any other file, and OSError if it cannot be opened.
     """
     _must_be_regular(file, file.stat().st_mode)
-    # Another file may have taken its place since: without O_NONBLOCK the open of a FIFO waits for a writer.
+    # The file may have been replaced since: without O_NONBLOCK, opening a FIFO waits for a writer.
     with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY), "rb") as opened:
         _must_be_regular(file, os.fstat(opened.fileno()).st_mode)
-        content = opened.read(most + 1)
-    if len(content) > most:
-        raise FileError(file, f"is larger than {most >> 20} MiB")
+        content = opened.read(limit + 1)
+    if len(content) > limit:
+        raise FileError(file, f"is larger than {limit >> 20} MiB")
     return content
 
 
 def read_text(file: Path) -> str:
-    """The same as text, with its line endings as they are. Raises UnicodeDecodeError where it is not UTF-8."""
+    """Read a file as UTF-8 text, keeping its line endings. Raises UnicodeDecodeError for other encodings."""
     return read_bytes(file).decode("utf-8")
 
 
 def _must_be_regular(file: Path, mode: int) -> None:
     if not stat.S_ISREG(mode):
-        raise FileError(file, f"is {_kind(mode)}, not a regular file")
-
-
-def _kind(mode: int) -> str:
-    kinds = (
-        (stat.S_ISDIR, "a directory"),
-        (stat.S_ISFIFO, "a FIFO"),
-        (stat.S_ISSOCK, "a socket"),
-        (stat.S_ISBLK, "a block device"),
-        (stat.S_ISCHR, "a character device"),
-    )
-    return next((name for test, name in kinds if test(mode)), "a special file")
+        raise FileError(file, f"is {_FILE_TYPES.get(stat.S_IFMT(mode), 'a special file')}, not a regular file")

@@ -1,14 +1,13 @@
-"""An environment's files, as one `Settings`.
+"""Load an environment's files as `Settings`.
 
-`Pulumi.<stack>.yaml` holds the sections under `config:` as `trainstack:<section>`; what environments share stands in
-`defaults.yaml` (a section each at the top level) and, for a run, in `workloads/<base>/workload.yaml`, where the base is
-the run's `from`, or else its name. They are laid over each other by the rule of `settings.loading.merge`, the
-environment last.
-`pins/<stack>.yaml`, where there is one, holds the digests of the environment's images, and the commits of the branches
-and tags of its `code`, which take the place of those. Each sweep has its space and its sets in `sweeps/<name>/`.
+`Pulumi.<stack>.yaml` has the sections under `config:` as `trainstack:<section>`. Values that environments share are in
+`defaults.yaml` (with sections at the top level) and, for a run, in `workloads/<base>/workload.yaml`, where the base is
+the run's `from`, or else its name. The files are merged by the rule of `settings.loading.merge`, the environment last.
+The optional `pins/<stack>.yaml` has the digests of the environment's images, and the commits that replace the branches
+and tags of its `code`. Each sweep has its space and its sets in `sweeps/<name>/`.
 
-One exception: an entry under `operators` of `defaults.yaml` is a template, taken only where the environment's own
-`operators` names it (`kueue: {}` will do), since an environment that lists no operator wants none installed.
+One exception: an entry under `operators` of `defaults.yaml` is a template, used only if the environment's `operators`
+has the key (`kueue: {}` is enough), so an environment that lists no operator installs none.
 """
 
 import json
@@ -31,45 +30,33 @@ from trainstack.settings.values.paths import nearest_place
 from trainstack.settings.values.stack_name import fault, file_of, stacks
 
 PROJECT = "trainstack:"
-SECTIONS = (
-    "environment",
-    "cluster",
-    "storage",
-    "queues",
-    "operators",
-    "tenants",
-    "secrets",
-    "workloads",
-    "sweeps",
-    "checks",
-    "plan",
-)
+SECTIONS = tuple(name for name in Settings.model_fields if name not in ("stack", "pins", "code_pins"))
 SECRETS = "secrets"
-"""The section of which the engine alone sees the values: it is read from the stack's file, as encrypted."""
+"""The section that is read from the stack's file, encrypted: only the engine decrypts its values."""
 DEFAULTS = "defaults.yaml"
 PINS, CODE_PINS = "pins", "codePins"
-"""The folder of the files with pins; also the places that their entries have beside the sections: images, code."""
+"""The folder of the files with pins; also the keys of their entries in the merged tree: images, code."""
 STACK_FILE_KEYS = ("config", "environment", "secretsprovider", "encryptedkey", "encryptionsalt")
-"""What the Pulumi engine itself takes at the top of a stack's file."""
+"""The top-level keys of a stack's file that the Pulumi engine accepts."""
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """An environment and where each of its values was set."""
+    """An environment and the place of each value."""
 
     settings: Settings
     places: Mapping[str, Place]
 
     def where(self, path: str) -> Place | None:
-        """Where the value at the path, or what encloses it, was set."""
+        """Return where the value at the path, or the closest enclosing one, was set."""
         return nearest_place(self.places, path)
 
 
 def load(root: Path, stack: str, engine: Mapping[str, str] | None = None) -> Settings:
-    """The environment `stack` of the project at `root`.
+    """Load the environment `stack` of the project at `root`.
 
-    `engine`: the configuration as the Pulumi engine hands it to the program (`trainstack:<section>` to JSON text); it
-    wins where it differs from the file. Raises SettingsError with every fault.
+    `engine`: the configuration that the Pulumi engine passes to the program (`trainstack:<section>` to JSON text); it
+    takes precedence over the file. Raises SettingsError with every fault.
     """
     return load_with_places(root, stack, engine).settings
 
@@ -82,11 +69,10 @@ def load_with_places(
     *,
     to_run: bool = True,
 ) -> Loaded:
-    """As `load`, and where each value was set. `changes`: what is tried beside the files, see
-    `settings.sections.what_if`.
+    """Load an environment as `load` does, with the place of each value.
 
-    `to_run`: False leaves the branches and tags of `code`, pinned or not, and the runs that `workloads.exclude` names,
-    for the command that pins what they need.
+    `changes`: see `settings.sections.what_if`. `to_run`: False keeps the branches and tags of `code`, pinned or not,
+    and the runs that `workloads.exclude` lists, for the command that pins them.
     """
     if misnamed := fault(stack):
         raise SettingsError(stack, [misnamed])
@@ -94,7 +80,7 @@ def load_with_places(
     tree, bases = _tree(root, stack, engine, findings)
     tree = prune(changed(tree, changes, findings))
     try:
-        entries = with_files(root, tree, {key: plain(each) for key, each in tree.entries.items()}, findings)
+        entries = with_files(root, tree, {key: plain(node) for key, node in tree.entries.items()}, findings)
         settings = Settings.model_validate({"stack": stack, **entries}, by_alias=True, by_name=False)
     except ValidationError as error:
         findings += findings_of(error, tree, bases)
@@ -108,21 +94,20 @@ def load_with_places(
 
 
 def explain(root: Path, stack: str) -> list[tuple[str, Scalar, Place]]:
-    """Every single value that the files set, by path, with the place that won. Raises SettingsError as `load` does."""
+    """List every scalar that the files set: path, value and place. Raises SettingsError as `load` does."""
     load(root, stack)
     tree, _ = _tree(root, stack, None, [])
     return [(path, node.data, node.where) for path, node in walk(tree) if not isinstance(node.data, Mapping | tuple)]
 
 
 def pins_file(stack: str) -> str:
-    """The file with the digests of an environment's images and the commits of its code, relative to the project."""
     return f"{PINS}/{stack}.yaml"
 
 
 def _tree(
     root: Path, stack: str, engine: Mapping[str, str] | None, findings: list[Finding]
 ) -> tuple[Node, Mapping[Steps, Finding]]:
-    """The merged sections, and for each run without a base what to say about that."""
+    """Return the merged sections, and by run without a base the finding to report if a value is missing."""
     own = _environment(root, stack, engine, findings)
     shared = _defaults(root, own, findings)
     merged = merge(shared, own)
@@ -146,11 +131,12 @@ def _environment(root: Path, stack: str, engine: Mapping[str, str] | None, findi
     try:
         top = read(root, file, findings)
     except FileNotFoundError:
-        there = ", ".join(stacks(root)) or "none"
-        remedy = f"write {file}, or name one of the environments of this project: {there}"
-        raise SettingsError(stack, [Finding(Place(file), "", "the environment's file is not there", remedy)]) from None
-    strange = top.entries.keys() - set(STACK_FILE_KEYS)
-    for key in strange:
+        existing = ", ".join(stacks(root)) or "none"
+        remedy = f"create {file}, or use one of this project's environments: {existing}"
+        raise SettingsError(
+            stack, [Finding(Place(file), "", "the environment's file does not exist", remedy)]
+        ) from None
+    for key in top.entries.keys() - set(STACK_FILE_KEYS):
         found = _unknown(top.entries[key], "", key, STACK_FILE_KEYS)
         findings.append(replace(found, remedy="put it under `config:`") if key.startswith(PROJECT) else found)
     config = top.entries.get("config", Node({}, top.where))
@@ -160,20 +146,21 @@ def _environment(root: Path, stack: str, engine: Mapping[str, str] | None, findi
     if engine is not None:
         sections = _engine_sections(sections, engine, findings)
     if not sections and not findings:
-        # As `pulumi stack init` writes it: with the passphrase's salt alone.
-        examples = ", ".join(each for each in stacks(root) if each != stack) or "docs/schema"
+        # `pulumi stack init` writes only the passphrase's salt.
+        examples = ", ".join(name for name in stacks(root) if name != stack) or "docs/schema"
         remedy = f"write `{PROJECT}<section>:` lines under `config:`, as the other environments do: {examples}"
         findings.append(Finding(Place(file), "", "the environment declares nothing", remedy))
     return Node(sections, config.where)
 
 
 def _sections(config: Mapping[str, Node], findings: list[Finding]) -> Iterator[tuple[str, Node]]:
+    known = [PROJECT + section for section in SECTIONS]
     for key, node in config.items():
         if ":" not in key:
-            remedy = f"write {PROJECT}{key}" if key in SECTIONS else nearest(key, [PROJECT + each for each in SECTIONS])
-            findings.append(Finding(node.where, key, "the key names no project", remedy))
-        elif key.startswith(PROJECT) and key.removeprefix(PROJECT) not in SECTIONS:
-            findings.append(_unknown(node, "", key, [PROJECT + each for each in SECTIONS]))
+            remedy = f"write {PROJECT}{key}" if key in SECTIONS else nearest(key, known)
+            findings.append(Finding(node.where, key, "the key has no project prefix", remedy))
+        elif key.startswith(PROJECT) and key not in known:
+            findings.append(_unknown(node, "", key, known))
         elif key.startswith(PROJECT):
             yield key.removeprefix(PROJECT), node
 
@@ -183,16 +170,15 @@ def _engine_sections(
 ) -> dict[str, Node]:
     where = Place(ENGINE)
     config = {key: Node(None, where, text) for key, text in engine.items() if ":" in key}
-    # The engine's are decrypted, so they are not among what it hands over here.
-    made = {SECRETS: sections[SECRETS]} if SECRETS in sections else {}
+    # The caller leaves the engine's secrets out, since they are decrypted.
+    merged = {SECRETS: sections[SECRETS]} if SECRETS in sections else {}
     for section, node in _sections(config, findings):
-        held = sections.get(section, Node(None, where))
         try:
             value = json.loads(node.text) if node.text else None
         except ValueError:
-            value = node.text  # a plain word, as `pulumi config set` without --path writes it
-        made[section] = overlay(held, value, where)
-    return made
+            value = node.text  # `pulumi config set` without --path writes a plain string
+        merged[section] = overlay(sections.get(section, Node(None, where)), value, where)
+    return merged
 
 
 def _defaults(root: Path, own: Node, findings: list[Finding]) -> Node:
@@ -201,16 +187,15 @@ def _defaults(root: Path, own: Node, findings: list[Finding]) -> Node:
     except FileNotFoundError:
         return Node({}, own.where)
     entries = dict(top.entries)
-    strange = entries.keys() - set(SECTIONS)
-    findings += (_unknown(entries.pop(key), "", key, SECTIONS) for key in strange)
+    findings += (_unknown(entries.pop(key), "", key, SECTIONS) for key in entries.keys() - set(SECTIONS))
     if SECRETS in entries:
-        remedy = "put them into the file of each environment, whose secrets the engine decrypts"
-        findings.append(Finding(entries.pop(SECRETS).where, SECRETS, "environments share no secrets", remedy))
+        remedy = "put them into each environment's file, where the engine decrypts them"
+        findings.append(Finding(entries.pop(SECRETS).where, SECRETS, "environments cannot share secrets", remedy))
     if "operators" in entries:
-        named = own.entries["operators"].entries if "operators" in own.entries else {}
+        installed = own.entries["operators"].entries if "operators" in own.entries else {}
         templates = entries["operators"]
-        chosen = {key: each for key, each in templates.entries.items() if key in named}
-        entries["operators"] = Node(chosen, templates.where)
+        used = {key: template for key, template in templates.entries.items() if key in installed}
+        entries["operators"] = Node(used, templates.where)
     return Node(entries, own.where)
 
 

@@ -1,8 +1,8 @@
-"""The one rule by which files are laid over each other.
+"""The rule by which files are merged.
 
-Maps merge key by key. Lists of named things (every element a map with a `name`) merge by name: what both hold is merged
-in the base's place, what is new follows. Names that differ in `namespace` are different things. Every other list
-replaces, so `[]` empties. `null` deletes: the value falls back to the model's default.
+Maps merge key by key. Lists of named elements (every element a map with a `name`) merge by name: an element of both
+keeps its position in the base, and new elements follow. Elements of one name but different `namespace` are distinct.
+Every other list replaces the base's, so `[]` clears it. `null` deletes: the value reverts to the model's default.
 """
 
 from collections import defaultdict
@@ -16,9 +16,9 @@ Plain = Scalar | tuple["Plain", ...] | dict[str, "Plain"]
 
 
 def merge(base: Node, over: Node) -> Node:
-    """What `over` makes of `base`; every value keeps the place where it was set. Nulls stay, for `prune` to remove."""
+    """Merge `over` into `base`; every value keeps its place. `prune` removes nulls."""
     if isinstance(base.data, Mapping) and isinstance(over.data, Mapping):
-        both = {key: merge(base.data[key], each) if key in base.data else each for key, each in over.data.items()}
+        both = {key: merge(base.data[key], value) if key in base.data else value for key, value in over.data.items()}
         return Node({**base.data, **both}, over.where)
     if _named(base) and _named(over):
         return Node(tuple(_by_name(base.items, over.items)), over.where)
@@ -26,43 +26,48 @@ def merge(base: Node, over: Node) -> Node:
 
 
 def prune(node: Node) -> Node:
-    """The same without null entries of maps."""
+    """Remove null entries from maps."""
     if isinstance(node.data, Mapping):
-        return Node({key: prune(each) for key, each in node.data.items() if each.data is not None}, node.where)
+        return Node({key: prune(value) for key, value in node.data.items() if value.data is not None}, node.where)
     if isinstance(node.data, tuple):
-        return Node(tuple(prune(each) for each in node.data), node.where)
+        return Node(tuple(map(prune, node.data)), node.where)
     return node
 
 
 def plain(node: Node) -> Plain:
-    """The values alone: dicts, tuples and scalars."""
+    """Return the values without places: dicts, tuples and scalars."""
     if isinstance(node.data, Mapping):
-        return {key: plain(each) for key, each in node.data.items()}
+        return {key: plain(value) for key, value in node.data.items()}
     if isinstance(node.data, tuple):
-        return tuple(plain(each) for each in node.data)
+        return tuple(map(plain, node.data))
     return node.data
 
 
 def walk(node: Node, path: str = "") -> Iterator[tuple[str, Node]]:
-    """Every value with its path, parents before children."""
+    """Yield every value with its path, parents before children."""
     yield path, node
-    for key, each in node.entries.items():
-        yield from walk(each, child(path, key))
-    for name, each in zip(elements(path, [item.name for item in node.items]), node.items, strict=True):
-        yield from walk(each, name)
+    for key, value in node.entries.items():
+        yield from walk(value, child(path, key))
+    for element_path, element in zip(element_paths(node, path), node.items, strict=True):
+        yield from walk(element, element_path)
+
+
+def element_paths(node: Node, path: str) -> list[str]:
+    """Return the paths of the elements of the list at `path`."""
+    return list(elements(path, [element.name for element in node.items]))
 
 
 def at(node: Node, steps: Sequence[str | int], known: dict[int, list[str]] | None = None) -> tuple[str, Node, bool]:
-    """The path and value that the steps (keys and indices) lead to, and whether all of them could be gone.
+    """Return the path and value at the steps (keys and indices), and whether the value exists.
 
-    Where a step leads nowhere, the path names it and the value is the one that lacks it. `known`: what is kept between
-    calls with the same tree, so that thousands of faults in a list do not each read all its names.
+    If a step does not exist, the path ends with it and the value is the one that lacks it. `known` caches the names of
+    a tree's lists between calls: a list may have thousands of faults.
     """
     path, known = "", {} if known is None else known
     for step in steps:
         if isinstance(step, int) and step < len(node.items):
             if id(node) not in known:
-                known[id(node)] = list(elements("", [item.name for item in node.items]))
+                known[id(node)] = element_paths(node, "")
             path, node = path + known[id(node)][step], node.items[step]
         elif isinstance(step, str) and step in node.entries:
             path, node = child(path, step), node.entries[step]
@@ -72,43 +77,43 @@ def at(node: Node, steps: Sequence[str | int], known: dict[int, list[str]] | Non
 
 
 def overlay(node: Node, value: object, where: Place) -> Node:
-    """The node with every value that differs in `value` (as JSON gives it) taken from there, set at `where`."""
+    """Replace every value that differs in `value` (parsed JSON); its place is then `where`."""
     if isinstance(value, dict) and isinstance(node.data, Mapping):
-        kept = {key: overlay(node.data[key], each, where) for key, each in value.items() if key in node.data}
-        return Node({key: kept.get(key) or _made(each, where) for key, each in value.items()}, node.where)
+        kept = {key: overlay(node.data[key], new, where) for key, new in value.items() if key in node.data}
+        return Node({key: kept.get(key) or _node(new, where) for key, new in value.items()}, node.where)
     if isinstance(value, list) and isinstance(node.data, tuple) and len(value) == len(node.data):
         pairs = zip(node.data, value, strict=True)
-        return Node(tuple(overlay(each, other, where) for each, other in pairs), node.where)
+        return Node(tuple(overlay(old, new, where) for old, new in pairs), node.where)
     same = type(node.data) is type(value) and node.data == value
-    return node if same else _made(value, where)
+    return node if same else _node(value, where)
 
 
-def _made(value: object, where: Place) -> Node:
+def _node(value: object, where: Place) -> Node:
     if isinstance(value, dict):
-        return Node({str(key): _made(each, where) for key, each in value.items()}, where)
+        return Node({str(key): _node(entry, where) for key, entry in value.items()}, where)
     if isinstance(value, list):
-        return Node(tuple(_made(each, where) for each in value), where)
+        return Node(tuple(_node(element, where) for element in value), where)
     if value is None or isinstance(value, bool | int | float | str):
         return Node(value, where, str(value))
-    raise TypeError(f"JSON holds no {type(value).__name__}")
+    raise TypeError(f"JSON has no {type(value).__name__}")
 
 
 def _named(node: Node) -> bool:
-    return bool(node.items) and all(each.name is not None for each in node.items)
+    return bool(node.items) and all(element.name is not None for element in node.items)
 
 
 def _by_name(base: Sequence[Node], over: Sequence[Node]) -> Iterator[Node]:
     rest = dict(enumerate(over))
     named = defaultdict[str | None, list[int]](list)
-    for index, each in rest.items():
-        named[each.name].append(index)
-    for each in base:
-        match = next((index for index in named[each.name] if index in rest and _same(each, rest[index])), None)
-        # A second of the same name stays, to be reported.
-        yield each if match is None else merge(each, rest.pop(match))
+    for index, element in rest.items():
+        named[element.name].append(index)
+    for element in base:
+        match = next((index for index in named[element.name] if index in rest and _same(element, rest[index])), None)
+        # A duplicate name is kept, to be reported.
+        yield element if match is None else merge(element, rest.pop(match))
     yield from rest.values()
 
 
 def _same(one: Node, other: Node) -> bool:
-    here, there = one.entries.get("namespace"), other.entries.get("namespace")
-    return one.name == other.name and (here is None or there is None or here.data == there.data)
+    first, second = one.entries.get("namespace"), other.entries.get("namespace")
+    return one.name == other.name and (first is None or second is None or first.data == second.data)

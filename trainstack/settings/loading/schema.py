@@ -1,7 +1,7 @@
-"""JSON Schemas of the four kinds of file, for editors: `trainstack dev schema` writes them to docs/schema/.
+"""JSON Schemas of the settings' files for editors; `trainstack dev schema` writes them to docs/schema/.
 
-What a file leaves out may stand in another that it is merged with, and `null` deletes: so the schemas ask for nothing
-but the `name` of a named thing, and take null wherever the models have a value.
+Files are merged, and `null` deletes: so the schemas require only the `name` of named elements, and accept null for
+every other value.
 """
 
 import ast
@@ -9,13 +9,11 @@ import inspect
 import json
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from pydantic import BaseModel
-
+from trainstack.settings.base import Section
 from trainstack.settings.loading.load import PROJECT, SECRETS, SECTIONS, STACK_FILE_KEYS
 from trainstack.settings.model import Settings
 from trainstack.settings.search_space.space import Space
@@ -23,45 +21,27 @@ from trainstack.settings.sections.sweeps import FROM_FILES
 
 FOLDER = Path("docs/schema")
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_MODULES = (
-    "base",
-    "sections.silences",
-    "sections.elastic",
-    "sections.environment",
-    "search_space.hyperparams",
-    "sections.jobsets",
-    "model",
-    "sections.operators",
-    "sections.forecast",
-    "sections.queues",
-    "sections.secrets",
-    "search_space.space",
-    "sections.storage",
-    "sections.sweeps",
-    "sections.tenants",
-    "sections.workloads",
-)
 _FROM = {
     "type": "string",
-    "description": "The folder `workloads/<from>/` whose workload.yaml the run is based on; by default the run's name.",
+    "description": "The run is based on `workloads/<from>/workload.yaml`; by default, `from` is the run's name.",
 }
 
 Schema = dict[str, Any]
 
 
 def schemas() -> dict[str, Schema]:
-    """The schemas by file name."""
+    """Return the schemas by file name."""
     whole = Settings.model_json_schema(by_alias=True)
     models = dict(_models())
-    definitions = {name: _relaxed(each, models[name]) for name, each in whole["$defs"].items()}
+    definitions = {name: _relaxed(definition, models[name]) for name, definition in whole["$defs"].items()}
     sections = {name: whole["properties"][name] for name in SECTIONS}
-    for each in sections.values():
-        each.pop("default", None)
+    for section in sections.values():
+        section.pop("default", None)
     run = {**definitions["Workload"], "properties": {**definitions["Workload"]["properties"], "from": _FROM}}
     base = {**definitions["Workload"], "required": []}
     definitions["Workload"] = run
     definitions["Sweep"] = _sweep(definitions["Sweep"], run)
-    config = {PROJECT + name: _or_null(each) for name, each in sections.items()}
+    config = {PROJECT + name: _or_null(section) for name, section in sections.items()}
     environment = {
         "type": "object",
         "required": ["config"],
@@ -76,7 +56,7 @@ def schemas() -> dict[str, Schema]:
             },
         },
     }
-    shared = {name: each for name, each in sections.items() if name != SECRETS}
+    shared = {name: section for name, section in sections.items() if name != SECRETS}
     defaults = {"type": "object", "properties": shared, "additionalProperties": False}
     return {
         "environment.schema.json": _document("Pulumi.<environment>.yaml", environment, definitions),
@@ -87,23 +67,23 @@ def schemas() -> dict[str, Schema]:
 
 
 def _sweep(sweep: Schema, run: Schema) -> Schema:
-    """A sweep as an environment writes it: without what its folder's files give, and its run without a name."""
-    kept = {key: each for key, each in sweep["properties"].items() if key not in FROM_FILES}
-    unnamed = {key: each for key, each in run["properties"].items() if key != "name"}
+    """Return a sweep's schema in an environment: without the keys of its folder's files, its run without a name."""
+    kept = {key: value for key, value in sweep["properties"].items() if key not in FROM_FILES}
+    unnamed = {key: value for key, value in run["properties"].items() if key != "name"}
     described = {key: kept["run"][key] for key in ("description",) if key in kept["run"]}
     kept["run"] = {**described, "type": "object", "additionalProperties": False, "properties": unnamed}
     return {**sweep, "properties": kept}
 
 
 def _space() -> Schema:
-    """A space, which is merged with no other file: so the schema asks for what the model does."""
+    """Return the schema of a space, with the model's required keys: it is not merged with another file."""
     whole = Space.model_json_schema(by_alias=True)
     return {**_relaxed(whole, Space), "required": whole["required"]}
 
 
 def texts() -> dict[str, str]:
-    """The files' contents, by name."""
-    return {name: json.dumps(each, indent=2, ensure_ascii=False) + "\n" for name, each in schemas().items()}
+    """Return the files' contents by name."""
+    return {name: json.dumps(schema, indent=2, ensure_ascii=False) + "\n" for name, schema in schemas().items()}
 
 
 def write(root: Path) -> list[Path]:
@@ -128,16 +108,16 @@ def _collect(part: object, definitions: Mapping[str, Schema], used: dict[str, Sc
         if name and name not in used:
             used[name] = definitions[name]
             _collect(used[name], definitions, used)
-    for each in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
-        _collect(each, definitions, used)
+    for child in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+        _collect(child, definitions, used)
 
 
-def _relaxed(definition: Schema, model: type[BaseModel]) -> Schema:
-    words = _field_docs(model)
+def _relaxed(definition: Schema, model: type[Section]) -> Schema:
+    docs = _field_docs(model)
     fields = {field.alias or name: name for name, field in model.model_fields.items()}
     properties = {}
-    for key, each in definition["properties"].items():
-        described = {**each, "description": words[fields[key]]} if fields[key] in words else each
+    for key, schema in definition["properties"].items():
+        described = {**schema, "description": docs[fields[key]]} if fields[key] in docs else schema
         properties[key] = described if key == "name" else _or_null(described)
     required = [key for key in definition.get("required", ()) if key == "name"]
     return {**definition, "properties": properties, "required": required}
@@ -151,32 +131,21 @@ def _or_null(part: Schema) -> Schema:
     return {**outer, "anyOf": choices if null in choices else [*choices, null]}
 
 
-def _models() -> Iterator[tuple[str, type[BaseModel]]]:
-    for name in _MODULES:
-        for key, each in vars(import_module(f"trainstack.settings.{name}")).items():
-            if isinstance(each, type) and issubclass(each, BaseModel):
-                yield key, each
-
-
-def _field_docs(model: type[BaseModel]) -> dict[str, str]:
-    docs: dict[str, str] = {}
-    for each in reversed(model.__mro__):
-        module = inspect.getmodule(each)
-        if module is not None and module.__name__.startswith("trainstack.settings."):
-            docs |= _module_docs(module).get(each.__name__, {})
-    return docs
+def _models(base: type[Section] = Section) -> Iterator[tuple[str, type[Section]]]:
+    for model in base.__subclasses__():
+        yield model.__name__, model
+        yield from _models(model)
 
 
 @cache
-def _module_docs(module: ModuleType) -> dict[str, dict[str, str]]:
-    """The strings below fields, by class and field. Read here, since pydantic would do so at every import."""
-    classes = (node for node in ast.parse(inspect.getsource(module)).body if isinstance(node, ast.ClassDef))
-    return {each.name: dict(_strings(each)) for each in classes}
-
-
-def _strings(definition: ast.ClassDef) -> Iterator[tuple[str, str]]:
-    for field, below in zip(definition.body, definition.body[1:], strict=False):
-        if not (isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)):
-            continue
-        if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) and isinstance(below.value.value, str):
-            yield field.target.id, inspect.cleandoc(below.value.value)
+def _field_docs(model: type[Section]) -> dict[str, str]:
+    """The strings below fields. Pydantic's `use_attribute_docstrings` would parse the sources at every import."""
+    docs: dict[str, str] = {}
+    for base in reversed([base for base in model.__mro__ if issubclass(base, Section)]):
+        (definition,) = ast.parse(inspect.getsource(base)).body
+        assert isinstance(definition, ast.ClassDef)  # noqa: S101
+        for pair in pairwise(definition.body):
+            match pair:
+                case ast.AnnAssign(target=ast.Name(id=field)), ast.Expr(value=ast.Constant(value=str(text))):
+                    docs[field] = inspect.cleandoc(text)
+    return docs

@@ -1,4 +1,4 @@
-"""pydantic's errors in plain words, with the place in the file and the remedy."""
+"""Convert pydantic's errors into findings with place, path, message and remedy."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,9 +17,9 @@ from trainstack.settings.sections.secrets import IN_PLAIN
 from trainstack.settings.sections.sweeps import FROM_FILES, Sweep
 
 _KINDS = {
-    "string_type": "text",
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
+    "string_type": "a string",
+    "int_type": "an integer",
+    "int_from_float": "an integer",
     "float_type": "a number",
     "finite_number": "a finite number",
     "bool_type": "true or false",
@@ -33,20 +33,20 @@ _BOUNDS = {
     "less_than_equal": ("le", "must be at most {}", "lower it"),
     "greater_than": ("gt", "must be above {:g}", "raise it"),
     "string_too_long": ("max_length", "is longer than {} characters", "shorten it"),
-    "string_too_short": ("min_length", "must have at least {} character", "write it, or leave the key out"),
+    "string_too_short": ("min_length", "must have at least {} character", "set it, or leave the key out"),
     "too_long": ("max_length", "must have at most {} elements", "remove some"),
     "too_short": ("min_length", "must have at least {} element", "add one"),
 }
 _NOT_IN_FILES: dict[type[BaseModel], tuple[str, ...]] = {Settings: ("stack", "pins", "codePins"), Sweep: FROM_FILES}
-"""Keys that the loader gives, by model."""
+"""Keys that the loader sets, by model."""
 _PATTERNS = {
     r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$": "use lower-case letters, digits and '-', with a letter or digit at both ends",
     r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$": (
         "use lower-case letters, digits, '-' and '.', with a letter or digit at both ends of each part"
     ),
     r"^[0-9a-f]{64}$": "write the sha256 in 64 lower-case hexadecimal digits",
-    r"^sha256:[0-9a-f]{64}$": "take the line out, and let `trainstack pin` write it",
-    r"^([0-9a-f]{40}|[0-9a-f]{64})$": "take the line out, and let `trainstack pin` write it",
+    r"^sha256:[0-9a-f]{64}$": "remove the line and run `trainstack pin`",
+    r"^([0-9a-f]{40}|[0-9a-f]{64})$": "remove the line and run `trainstack pin`",
     r"^v[0-9]+\.[0-9]+\.[0-9]+$": "write a version such as v1.2.3",
     r"^https://": "write an address that begins with https://",
     "^(auto|cpu|gpu|[1-9][0-9]*)$": 'write a number in quotes, such as "2", or one of auto, cpu, gpu',
@@ -58,15 +58,15 @@ _PATTERNS = {
     "^/": "write an absolute path, beginning with /",
     "^[^/]": "write a relative path, without / at its beginning",
 }
-"""What the models' patterns ask for; a pattern that only lists words explains itself."""
+"""Remedies by pattern; a pattern that only lists words needs none."""
 
 
 def findings_of(
     error: ValidationError, tree: Node, bases: Mapping[Steps, Finding], model: type[BaseModel] = Settings
 ) -> Iterator[Finding]:
-    """The faults of an environment whose merged values are `tree`, or of what else the model describes.
+    """Yield the findings of a validation of `tree`.
 
-    `bases`: for a run (by its steps) that has no workload.yaml below it, what to say where something is missing.
+    `bases`: by run without a workload.yaml (by its steps), the finding to report if a value is missing.
     """
     known: dict[int, list[str]] = {}
     for detail in error.errors(include_url=False):
@@ -87,52 +87,53 @@ def _findings(
         return
     path, node, found = at(tree, steps, known)
     if kind == "missing":
-        yield from _missing(steps, path, node, bases, model)
+        yield _missing(steps, path, node, bases, model)
     elif kind == "too_short" and len(node.items) >= context["min_length"]:
-        return  # pydantic counts good elements only, and has told what is wrong with the others
+        return  # pydantic counts valid elements only, and has reported the others
     elif kind == IN_PLAIN:
-        yield Finding(node.where, path, "a secret stands in plain text", _set_secret(steps))
+        yield Finding(node.where, path, "the secret is in plain text", _set_secret(steps))
     elif kind == "value_error" and isinstance(node.data, float) and model is Settings:
-        yield Finding(node.where, path, f"{node.text} is no exact number", f'write "{node.text}", in quotes')
+        message = f"must not be a floating-point number (value {node.text})"
+        yield Finding(node.where, path, message, f'write "{node.text}", in quotes')
     elif kind == "extra_forbidden":
         parent, _, _ = at(tree, steps[:-1], known)
         yield Finding(node.where, parent, f"unknown key {steps[-1]}", nearest(str(steps[-1]), _keys(steps[:-1], model)))
     elif kind == "value_error":
-        faults = _own(str(context["error"]), of_model=_is_model(_type_at(steps, model)))
+        faults = _split(str(context["error"]), of_model=_is_model(_type_at(steps, model)))
         yield from (Finding(node.where, path, message, remedy) for message, remedy in faults)
     else:
-        message, remedy = _plain_words(kind, context, node, detail["msg"])
-        # Where secrets stand, whatever is wrong may be one in the wrong place.
-        shown = found and steps[:1] != ("secrets",)
-        yield Finding(node.where, path, f"{message} (value {_shape(node)})" if shown else message, remedy)
+        message, remedy = _describe(kind, context, node, detail["msg"])
+        # An invalid value of the section `secrets` may be a secret in the wrong place.
+        printable = found and steps[:1] != ("secrets",)
+        yield Finding(node.where, path, f"{message} (value {_shape(node)})" if printable else message, remedy)
 
 
 def _set_secret(steps: Steps) -> str:
-    """How to have the engine encrypt a value of the section `secrets`. Nothing is said of the value itself."""
+    """Return the remedy for an unencrypted value of the section `secrets`, without the value."""
     _, _, index, _, key = steps
     spelled = f".{key}" if str(key).isidentifier() else f'["{key}"]'
     return (
-        "take the value out of the file, change it where it came from, and type it at the prompt of `pulumi config "
+        "remove the value from the file, rotate it, and enter the new value at the prompt of `pulumi config "
         f"set --secret --path 'trainstack:secrets.secrets[{index}].values{spelled}'`"
     )
 
 
-def _plain_words(kind: str, context: Mapping[str, Any], node: Node, fallback: str) -> tuple[str, str]:
+def _describe(kind: str, context: Mapping[str, Any], node: Node, fallback: str) -> tuple[str, str]:
     if kind in _KINDS:
         quote = kind == "string_type" and isinstance(node.data, bool | int | float)
         return f"must be {_KINDS[kind]}", f'write "{node.text}", in quotes' if quote else f"write {_KINDS[kind]}"
     if kind == "literal_error":
-        return "is none of the known values", _choices(context)
+        return "is not supported", _choices(context)
     if kind == "string_pattern_mismatch":
-        return "has the wrong form", _pattern(context)
+        return "has an invalid format", _pattern(context)
     if kind in _BOUNDS:
-        key, words, remedy = _BOUNDS[kind]
-        return words.format(context[key]), remedy
+        key, template, remedy = _BOUNDS[kind]
+        return template.format(context[key]), remedy
     return fallback, "see the JSON Schema in docs/schema"
 
 
-def _own(text: str, *, of_model: bool) -> Iterator[tuple[str, str]]:
-    """A message of the models' own: `problem; remedy` of one value, `problem: remedy; …` of a whole section."""
+def _split(text: str, *, of_model: bool) -> Iterator[tuple[str, str]]:
+    """Split a model's message: `problem; remedy` for a value, `problem: remedy; …` for a section."""
     if not of_model:
         problem, _, remedy = text.partition("; ")
         yield problem, remedy
@@ -142,25 +143,20 @@ def _own(text: str, *, of_model: bool) -> Iterator[tuple[str, str]]:
         yield problem, remedy
 
 
-def _missing(
-    steps: Steps, path: str, node: Node, bases: Mapping[Steps, Finding], model: type[BaseModel]
-) -> Iterator[Finding]:
+def _missing(steps: Steps, path: str, node: Node, bases: Mapping[Steps, Finding], model: type[BaseModel]) -> Finding:
     kind = _type_at(steps, model)
     values = f" ({' or '.join(get_args(kind))})" if get_origin(kind) is Literal else ""
     base = bases.get(steps[:3]) or bases.get(steps[:4])
-    if base is not None:
-        yield base
-    else:
-        yield Finding(node.where, path, "is missing", f"add `{steps[-1]}:`{values}")
+    return base or Finding(node.where, path, "is missing", f"add `{steps[-1]}:`{values}")
 
 
 def _of_key(kind: str, key: str, context: Mapping[str, Any]) -> tuple[str, str]:
-    """What is wrong with the key of a map that may have any key of a form, and the remedy."""
+    """Return the message and the remedy for an invalid key of a map with arbitrary keys."""
     if kind == "value_error":
         problem, _, remedy = str(context["error"]).partition("; ")
         return problem, remedy
     if kind == "string_pattern_mismatch":
-        return f"the key {key} has the wrong form", _pattern(context)
+        return f"the key {key} has an invalid format", _pattern(context)
     if kind == "string_too_short":
         return "the key is empty", "name it or remove it"
     return f"unknown key {key}", _choices(context)
@@ -182,7 +178,7 @@ def _shape(node: Node) -> str:
 
 
 def _keys(steps: Sequence[str | int], root: type[BaseModel]) -> list[str]:
-    """The keys that the map at `steps` may have."""
+    """Return the valid keys of the map at `steps`."""
     model = _type_at(steps, root)
     if not _is_model(model):
         return []
@@ -191,7 +187,7 @@ def _keys(steps: Sequence[str | int], root: type[BaseModel]) -> list[str]:
 
 
 def _type_at(steps: Sequence[str | int], root: type[BaseModel]) -> Any:
-    """The annotation that the models give the value at `steps`."""
+    """Return the annotation of the value at `steps`, without None."""
     kind: Any = root
     for step in steps:
         if _is_model(kind):
@@ -199,15 +195,10 @@ def _type_at(steps: Sequence[str | int], root: type[BaseModel]) -> Any:
             kind = fields.get(str(step))
         else:
             kind = get_args(kind)[0 if isinstance(step, int) else -1]
-        kind = _without_none(kind)
+        if get_origin(kind) in (Union, UnionType):
+            kind = next(member for member in get_args(kind) if member is not NoneType)
     return kind
 
 
 def _is_model(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, BaseModel)
-
-
-def _without_none(kind: Any) -> Any:
-    if get_origin(kind) in (Union, UnionType):
-        return next(each for each in get_args(kind) if each is not NoneType)
-    return kind

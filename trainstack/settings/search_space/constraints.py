@@ -1,8 +1,8 @@
-"""Constraints between parameters: comparisons such as `batch_size * lr <= 1`, in Python's spelling.
+"""Constraints between parameters: comparisons such as `batch_size * lr <= 1`, in Python's syntax.
 
-What is taken: numbers, text, `True`, `False`, parameters by name, `+ - * / // %` of numbers, comparisons, `in` a list,
-`and`, `or`, `not` and brackets. A constraint has at most `MOST_CHARACTERS`, and its numbers end at `GREATEST_NUMBER`:
-no constraint takes much time or memory. It is interpreted, never run as Python.
+A constraint may use numbers, strings, `True`, `False`, names of parameters, `+ - * / // %` of numbers, comparisons,
+`in` a list, `and`, `or`, `not` and parentheses. It is interpreted, never executed as Python; limits on its length,
+nesting and numbers bound time and memory.
 """
 
 import ast
@@ -13,16 +13,16 @@ from functools import cache
 from typing import Any
 
 Value = bool | int | float | str
-"""What a parameter may be."""
+"""The value of a parameter."""
 
 MOST_CHARACTERS = 1_000
 """Of one constraint."""
 GREATEST_NUMBER = 10**308
-"""Of whatever a constraint computes, above or below 0: nearly the greatest float."""
-_MOST_LEVELS = 50
-"""Operations within operations, which are read by recursion."""
-_NESTED = re.compile(rf"(?:(?:[-+~(\[]|\bnot\b)\s*){{{_MOST_LEVELS + 1}}}")
-"""Too many signs, brackets or `not` in a row: the parser would recurse as deep before they are counted."""
+"""The limit of computed absolute values: nearly the greatest float."""
+_MAX_LEVELS = 50
+"""Nested operations, which are compiled by recursion."""
+_NESTED = re.compile(rf"(?:(?:[-+~(\[]|\bnot\b)\s*){{{_MAX_LEVELS + 1}}}")
+"""Signs, brackets or `not` in a row, on which Python's parser would recurse too deep."""
 
 _Given = Mapping[str, Value]
 _Compiled = Callable[[_Given], Any]
@@ -42,50 +42,50 @@ _COMPARISONS: Mapping[type[ast.cmpop], _Operator] = {
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
-    ast.In: lambda one, others: one in others,
-    ast.NotIn: lambda one, others: one not in others,
+    ast.In: lambda value, values: value in values,
+    ast.NotIn: lambda value, values: value not in values,
 }
 
 
 class ConstraintError(ValueError):
-    """A constraint that cannot be read, or that has no answer for a set."""
+    """A constraint that cannot be parsed, or cannot be evaluated for a set."""
 
 
 @cache
 def names(text: str) -> frozenset[str]:
-    """The parameters that a constraint names. Raises ConstraintError."""
-    return _read(text)[1]
+    """Return the parameters in a constraint. Raises ConstraintError."""
+    return _compile(text)[1]
 
 
 def holds(text: str, parameters: Mapping[str, Value]) -> bool:
-    """Whether a set is as the constraint wants it; one that lacks a parameter which the constraint names is.
+    """Whether a set meets the constraint; a set that lacks one of the constraint's parameters does.
 
-    Raises ConstraintError where there is no answer: a division by zero, or text compared with a number.
+    Raises ConstraintError if it cannot be evaluated, such as a division by zero.
     """
-    compiled, named = _read(text)
+    compiled, named = _compile(text)
     if not named <= parameters.keys():
         return True
     try:
         return bool(compiled(parameters))
     except (ArithmeticError, TypeError, ValueError) as error:
-        shown = {name: parameters[name] for name in sorted(named)}
-        raise ConstraintError(f"{text!r} has no answer for {shown}: {error}") from None
+        values = {name: parameters[name] for name in sorted(named)}
+        raise ConstraintError(f"{text!r} cannot be evaluated for {values}: {error}") from None
 
 
 @cache
-def _read(text: str) -> tuple[_Compiled, frozenset[str]]:
+def _compile(text: str) -> tuple[_Compiled, frozenset[str]]:
     if len(text) > MOST_CHARACTERS:
         raise ConstraintError(
             f"{text[:50]!r}… has {len(text)} characters, but a constraint has at most {MOST_CHARACTERS}"
         )
     if _NESTED.search(text):
-        raise ConstraintError(f"{text[:50]!r}… is nested more than {_MOST_LEVELS} deep")
+        raise ConstraintError(f"{text[:50]!r}… is nested more than {_MAX_LEVELS} deep")
     try:
         body = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise ConstraintError(f"{text!r} is no comparison") from None
+        body = None
     if not isinstance(body, ast.Compare | ast.BoolOp | ast.UnaryOp):
-        raise ConstraintError(f"{text!r} is no comparison")
+        raise ConstraintError(f"{text!r} is not a comparison")
     compiled = _Compiler(text).of(body)
     return compiled, frozenset(node.id for node in ast.walk(body) if isinstance(node, ast.Name))
 
@@ -97,15 +97,17 @@ class _Compiler:
         self.text = text
 
     def of(self, node: ast.expr, level: int = 0) -> _Compiled:
-        """The function of one operation, with those of its parts."""
-        if level > _MOST_LEVELS:
-            raise ConstraintError(f"{self.text!r} nests more than {_MOST_LEVELS} operations")
+        """Compile one operation and its operands."""
+        if level > _MAX_LEVELS:
+            raise ConstraintError(f"{self.text!r} nests more than {_MAX_LEVELS} operations")
         below = level + 1
         match node:
-            case ast.Constant() | ast.Name():
-                return self._leaf(node)
+            case ast.Name(id=name):
+                return lambda given: given[name]
+            case ast.Constant(value=bool() | int() | float() | str() as value):
+                return lambda _: value
             case ast.BoolOp(op=ast.And() | ast.Or() as op, values=values):
-                return _either([self.of(each, below) for each in values], every=isinstance(op, ast.And))
+                return _junction([self.of(value, below) for value in values], every=isinstance(op, ast.And))
             case ast.UnaryOp(op=ast.Not() | ast.USub() as op, operand=operand):
                 inner = self.of(operand, below)
                 negated = isinstance(op, ast.USub)
@@ -114,16 +116,7 @@ class _Compiler:
                 return _computed(_ARITHMETIC[type(op)], self.of(left, below), self.of(right, below))
             case ast.Compare(left=left, ops=ops, comparators=others) if all(type(op) in _COMPARISONS for op in ops):
                 return self._compared([left, *others], ops, below)
-        raise self._strange(node)
-
-    def _leaf(self, node: ast.Constant | ast.Name) -> _Compiled:
-        if isinstance(node, ast.Name):
-            name = node.id
-            return lambda given: given[name]
-        value = node.value
-        if not isinstance(value, bool | int | float | str):
-            raise self._strange(node)
-        return lambda _: value
+        raise self._unsupported(node)
 
     def _compared(self, values: list[ast.expr], ops: list[ast.cmpop], level: int) -> _Compiled:
         parts = [self.of(values[0], level)]
@@ -147,19 +140,19 @@ class _Compiler:
     def _listed(self, node: ast.expr, level: int) -> _Compiled:
         """The operand after `in`."""
         if not isinstance(node, ast.List | ast.Tuple):
-            raise self._strange(node)
-        elements = [self.of(each, level + 1) for each in node.elts]
-        return lambda given: [each(given) for each in elements]
+            raise self._unsupported(node)
+        elements = [self.of(element, level + 1) for element in node.elts]
+        return lambda given: [element(given) for element in elements]
 
-    def _strange(self, node: ast.expr) -> ConstraintError:
+    def _unsupported(self, node: ast.expr) -> ConstraintError:
         part = ast.get_source_segment(self.text.strip(), node) or type(node).__name__
-        return ConstraintError(f"{self.text!r} holds {part!r}, which is not taken")
+        return ConstraintError(f"{self.text!r} contains {part!r}, which is not supported")
 
 
-def _either(parts: list[_Compiled], *, every: bool) -> _Compiled:
-    """The first value that decides `and` (`every`) or `or`, as in Python."""
+def _junction(parts: list[_Compiled], *, every: bool) -> _Compiled:
+    """Compile `and` (`every`) or `or`, which return the deciding value, as in Python."""
 
-    def decided(given: _Given) -> object:
+    def evaluate(given: _Given) -> object:
         value: object = None
         for part in parts:
             value = part(given)
@@ -167,7 +160,7 @@ def _either(parts: list[_Compiled], *, every: bool) -> _Compiled:
                 return value
         return value
 
-    return decided
+    return evaluate
 
 
 def _computed(compute: _Operator, left: _Compiled, right: _Compiled) -> _Compiled:
@@ -181,7 +174,7 @@ def _computed(compute: _Operator, left: _Compiled, right: _Compiled) -> _Compile
 
 
 def _number(value: Value) -> float:
-    """The value as an operand of arithmetic. Text is refused, so that no text grows."""
+    """Refuse strings as operands, whose repetition could need much memory."""
     if isinstance(value, str):
-        raise TypeError(f"{value[:50]!r} is text, and arithmetic is on numbers only")
+        raise TypeError(f"{value[:50]!r} is a string; arithmetic requires numbers")
     return value

@@ -1,6 +1,6 @@
-"""`sweeps/<name>/space.yaml`: a sweep's parameters, how sets are drawn from them, and how a set reaches the program.
+"""`sweeps/<name>/space.yaml`: a sweep's parameters, how sets are drawn, and how a set is passed to the program.
 
-What has to hold between its parts stands in trainstack/settings/search_space/space_rules.py.
+trainstack/settings/search_space/space_rules.py has the rules across several keys.
 """
 
 from functools import cached_property
@@ -13,42 +13,44 @@ from trainstack.settings.base import Section
 from trainstack.settings.search_space.constraints import Value
 
 LEAST_WHOLE, GREATEST_WHOLE = -(2**63), 2**63 - 1
-"""The whole numbers that programs and tables of results hold."""
+"""The 64-bit integers, which programs and tables of results support."""
 _Whole = Annotated[int, Field(ge=LEAST_WHOLE, le=GREATEST_WHOLE)]
 
 
 def _single(value: object) -> object:
     if not isinstance(value, bool | int | float | str) or (isinstance(value, float) and not isfinite(value)):
-        raise ValueError("is no single value; write a number, text, true or false")
+        raise ValueError("is not a scalar; write a number, a string, true or false")
     if isinstance(value, int) and not LEAST_WHOLE <= value <= GREATEST_WHOLE:
-        raise ValueError(f"is no whole number of 64 bits; write text, or one from {LEAST_WHOLE} to {GREATEST_WHOLE}")
+        raise ValueError(
+            f"is not a 64-bit integer; write a string, or an integer from {LEAST_WHOLE} to {GREATEST_WHOLE}"
+        )
     return value
 
 
 def _epoch(value: object) -> object:
     if value not in ("best", "last") and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-        raise ValueError("is no epoch; write best, last or a number")
+        raise ValueError("is not an epoch; write best, last or a number")
     return value
 
 
 Single = Annotated[Value, BeforeValidator(_single)]
-"""A value as the file says it: `1` stays whole, `1.0` does not become so."""
+"""A scalar with the type that it has in the file: `1` stays an int, `1.0` a float."""
 _LOG_AND_STEP = ("log and step exclude each other", "leave one out")
-_MOST_LOGARITHM = 700.0
-"""Near the natural logarithm of the greatest float; its negative is that of the least."""
-_GREATEST_NUMBER = 1e308
-"""Nearly that of floats: what is drawn of a distribution that ends below it is one of them."""
-_BEYOND = "goes beyond all numbers"
-_NO_LOGARITHM = ("low is not above 0, where there is no logarithm", "raise it")
+_MAX_LOGARITHM = 700.0
+"""Near the natural logarithm of the greatest float, and near the negative one of the least."""
+_MAX_NUMBER = 1e308
+"""Near the greatest float."""
+_OVERFLOW = "exceeds the range of floating-point numbers"
+_NO_LOGARITHM = ("low must be above 0 for a logarithm", "raise it")
 
 
 class IntRange(Section):
-    """Whole numbers from `low` to `high`, both among them."""
+    """Integers from `low` to `high`, inclusive."""
 
     low: _Whole
     high: _Whole
     step: int = Field(1, ge=1)
-    """Between two neighbours, counted from `low`."""
+    """The distance between values, from `low`."""
     log: bool = False
     """Drawn evenly in the logarithm."""
 
@@ -62,12 +64,12 @@ class IntRange(Section):
 
 
 class FloatRange(Section):
-    """Numbers from `low` to `high`, both among them."""
+    """Numbers from `low` to `high`, inclusive."""
 
     low: float
     high: float
     step: float | None = Field(None, gt=0)
-    """Between two neighbours, counted from `low`; None: any number between."""
+    """The distance between values, from `low`; None: any number in the range."""
     log: bool = False
     """Drawn evenly in the logarithm."""
 
@@ -81,7 +83,7 @@ class FloatRange(Section):
 
 
 class Uniform(Section):
-    """An even distribution between two numbers; of `logUniform` it is the logarithm that is even."""
+    """A uniform distribution; for `logUniform`, of the logarithm."""
 
     low: float
     high: float
@@ -93,12 +95,12 @@ class Uniform(Section):
 
 
 class Normal(Section):
-    """A normal distribution; of `logNormal` it is the logarithm that is normal, and has this mean and deviation."""
+    """A normal distribution; for `logNormal`, of the logarithm, with its mean and deviation."""
 
     mean: float
     std: float = Field(gt=0)
     low: float | None = None
-    """None: no lower bound. What lies beyond a bound is not drawn."""
+    """None: no lower bound. Values outside the bounds are not drawn."""
     high: float | None = None
 
     @model_validator(mode="after")
@@ -109,12 +111,12 @@ class Normal(Section):
 
 
 class Parameter(Section):
-    """One parameter: what it may be, said in one of eight ways, and when it is there."""
+    """A parameter: its values, given by exactly one of eight keys, and its condition."""
 
     values: tuple[Single, ...] | None = Field(None, min_length=1)
-    """These, in an order that means something."""
+    """Ordered values."""
     categorical: tuple[Single, ...] | None = Field(None, min_length=1)
-    """These, in no order."""
+    """Unordered values."""
     int_range: IntRange | None = Field(None, alias="int")
     float_range: FloatRange | None = Field(None, alias="float")
     uniform: Uniform | None = None
@@ -122,36 +124,35 @@ class Parameter(Section):
     normal: Normal | None = None
     log_normal: Normal | None = None
     when: dict[str, Annotated[tuple[Single, ...], Field(min_length=1)]] = Field(default_factory=dict)
-    """The parameter is in a set only where each of the named ones is, and has one of these values."""
+    """A condition: the parameter is in a set only if each named parameter is, with one of the listed values."""
 
     @model_validator(mode="after")
     def _one_way(self) -> "Parameter":
-        said = [key for key, name in WAYS.items() if getattr(self, name) is not None]
-        if len(said) != 1:
-            given = f"says {' and '.join(said)}" if said else "does not say what it may be"
-            _refuse((given, f"give one of {', '.join(WAYS)}"))
+        ways = [key for key, name in WAYS.items() if getattr(self, name) is not None]
+        if len(ways) != 1:
+            problem = f"sets {' and '.join(ways)}" if ways else "has no values"
+            _refuse((problem, f"set exactly one of {', '.join(WAYS)}"))
         if (self.log_uniform and self.log_uniform.low <= 0) or (
             self.log_normal and self.log_normal.low is not None and self.log_normal.low <= 0
         ):
             _refuse(_NO_LOGARITHM)
-        if self.normal is not None and _reach(self.normal) > _GREATEST_NUMBER:
-            _refuse((_BEYOND, "lower mean or std"))
-        if self.log_normal is not None and _reach(self.log_normal) > _MOST_LOGARITHM:
-            _refuse((_BEYOND, "mean and std are of the logarithm: lower them"))
-        choices = self.choices
-        if len(self.typed_choices) < len(choices):
-            _refuse(("holds a value twice", "keep one"))
+        if self.normal is not None and _reach(self.normal) > _MAX_NUMBER:
+            _refuse((_OVERFLOW, "lower mean or std"))
+        if self.log_normal is not None and _reach(self.log_normal) > _MAX_LOGARITHM:
+            _refuse((_OVERFLOW, "lower mean or std, which are of the logarithm"))
+        if len(self.typed_choices) < len(self.choices):
+            _refuse(("has a duplicate value", "keep one"))
         return self
 
     @property
     def choices(self) -> tuple[Value, ...]:
-        """The values that are listed; empty where they are not."""
+        """The listed values, if any."""
         return self.values or self.categorical or ()
 
     @cached_property
     def typed_choices(self) -> frozenset[tuple[type, Value]]:
-        """The same with their types, as `settings.search_space.space_values.same` tells them apart."""
-        return frozenset((type(each), each) for each in self.choices)
+        """The listed values with their types: 1 is neither 1.0 nor true."""
+        return frozenset((type(value), value) for value in self.choices)
 
 
 WAYS = {
@@ -164,56 +165,56 @@ WAYS = {
     "normal": "normal",
     "logNormal": "log_normal",
 }
-"""The ways to say what a parameter may be: by key of the file, the field."""
+"""The fields with a parameter's values, by key in the file."""
 
 
 def of_test_data(metric: str) -> bool:
-    """Whether a figure is told of the test data, against which the best trial alone is held: `test_acc`, `test/acc`."""
+    """Whether a metric is of the test data, which only the best trial is evaluated on: `test_acc`, `test/acc`."""
     return metric.casefold().startswith("test")
 
 
 class Objective(Section):
-    """By what trials are compared: a figure that the program writes to metrics.jsonl for each epoch, or prints."""
+    """The metric that trials are compared by, which the program writes to metrics.jsonl for each epoch, or prints."""
 
     metric: str
-    """Its key there, or its name in the log. Not one of the test data, which only the best trial is held against."""
+    """Its key in metrics.jsonl, or its name in the log. It must not be a metric of the test data."""
     direction: Literal["minimize", "maximize"]
     epoch: Annotated[Literal["best", "last"] | int, BeforeValidator(_epoch)] = "best"
-    """Which line counts: the best value of all, the last one that is told, or that of this `epoch`."""
+    """Which value counts: the best, the last, or that of this epoch."""
     metrics_format: str | None = None
-    """A regular expression (RE2) that finds the metric in the log, in the group `(?P<value>…)`; it may have a group
-    `(?P<epoch>…)` too. None: metrics.jsonl, or, where a trial has none, the known formats and `<metric>=<number>`."""
+    """A regular expression (RE2) that finds the metric in the log, with the group `(?P<value>…)`, and optionally
+    `(?P<epoch>…)`. None: metrics.jsonl, or for a trial without it the known log formats and `<metric>=<number>`."""
     target: float | None = None
-    """Enough: one trial that reaches it ends the sweep (form `indexed`). None: all trials are run."""
+    """A trial that reaches this value ends the sweep (form `indexed`). None: all trials run."""
 
 
 class Space(Section):
-    """A search space, and the program's side of it."""
+    """A search space, and how its sets are passed to the program."""
 
     method: Literal["grid", "random", "sobol", "halton"]
     """`grid`: every combination, the last parameter changing fastest. `random`: independent draws. `sobol`, `halton`:
     scrambled quasi-random sequences, which cover the space more evenly."""
     trials: int | None = Field(None, ge=1)
-    """How many sets to draw; a grid has as many as it has."""
+    """How many sets to draw; not for a grid."""
     seed: int = Field(0, ge=0)
     parameters: dict[str, Parameter]
     constraints: tuple[str, ...] = ()
-    """Comparisons such as `batch_size * lr <= 1`: only sets that are so are drawn."""
+    """Comparisons such as `batch_size * lr <= 1`, which every set meets."""
     sets: tuple[dict[str, Single], ...] = ()
-    """Sets after those of the method: a person's own, and those that `trainstack sweep next` proposes."""
+    """Additional sets, after those of the method. `trainstack sweep next` adds its proposals here."""
     objective: Objective
     args: tuple[str, ...] = ()
-    """Arguments after those of the workload, with `${parameters.<name>}` for a value. One that names a parameter which
+    """Arguments after those of the workload, with `${parameters.<name>}` for a value. An argument with a parameter that
     a set lacks is left out."""
     env: dict[str, str] = Field(default_factory=dict)
-    """Variables over those of the workload, written as `args` are."""
+    """Environment variables that override the workload's, with the same references as in `args`."""
     file: str | None = Field(None, pattern="^/")
-    """Where the program finds hyperparams.yml; its own set is the element JOB_ID, counted from 1. None: it is not
-    there."""
+    """The path of hyperparams.yml for the program; a trial's set is the element JOB_ID, counted from 1. None: the file
+    is not mounted."""
 
 
 def _reach(normal: Normal) -> float:
-    """How far from 0 the numbers of a normal distribution are, but for one draw in 10^9."""
+    """Return the greatest distance from 0, except for one draw in 10^9."""
     return abs(normal.mean) + 6 * normal.std
 
 
@@ -227,7 +228,7 @@ def _order_faults(low: float, high: float, *, log: bool) -> list[tuple[str, str]
 
 
 def _width_faults(low: float, high: float) -> list[tuple[str, str]]:
-    return [] if isfinite(high - low) else [("from low to high is farther than all numbers", "raise low or lower high")]
+    return [] if isfinite(high - low) else [(f"high minus low {_OVERFLOW}", "raise low or lower high")]
 
 
 def _refuse(*faults: tuple[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""What has to hold between the parts of a space."""
+"""The rules across several keys of a space."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -8,31 +8,30 @@ from math import prod
 
 from trainstack.settings.errors import nearest
 from trainstack.settings.loading import templates
+from trainstack.settings.loading.templates import format_value
 from trainstack.settings.search_space.constraints import ConstraintError, Value, holds, names
-from trainstack.settings.search_space.space import WAYS, Parameter, Space, of_test_data
+from trainstack.settings.search_space.space import Parameter, Space, of_test_data
 from trainstack.settings.search_space.space_values import active, contains, count
 from trainstack.settings.values import metrics_format
 
 MOST_SETS = 10_000
-"""Sets of one sweep. What 1 MiB, a ConfigMap's limit, holds of them is less still, and depends on their size."""
-
+"""Sets of one sweep. A ConfigMap's limit of 1 MiB may allow even fewer."""
 MOST_PARAMETERS = 200
 MOST_CONSTRAINTS = 100
-_COUNTED = 10**15
-"""Points of a grid that are told to the last one: Python writes no number of thousands of digits."""
-_LISTED = 20
-"""Values that a remedy names."""
+_MAX_PRINTED_POINTS = 10**15
+"""Larger grids are reported as larger than this: Python does not format integers of thousands of digits."""
+_MAX_LISTED_VALUES = 20
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _VARIABLE = re.compile(r"[-._A-Za-z][-._A-Za-z0-9]*")
-_GIVEN = ("TRAINSTACK_", "PET_")
-"""Begin the names of variables that the wrapper, Trainer and torchrun give."""
-_GIVEN_WHOLE = (
+_RESERVED_PREFIXES = ("TRAINSTACK_", "PET_")
+"""Of variables that the wrapper, Trainer and torchrun set."""
+_RESERVED = (
     *("JOB_ID", "JOB_COMPLETION_INDEX"),
     *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
 )
 _KUBERNETES = re.compile(r"\$[$(]")
-"""What it replaces in a container's words: `$(NAME)` by the variable, `$$` by `$`."""
+"""Kubernetes expands `$(NAME)` to a variable, and `$$` to `$`, in arguments and variables."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +39,12 @@ class Fault:
     """One fault of a space."""
 
     steps: tuple[str | int, ...]
-    """The keys and indices that lead to it in the file."""
     message: str
     remedy: str
 
 
 def faults(space: Space) -> Iterator[Fault]:
-    """Everything that is wrong between the parts of a space whose parts are right."""
+    """Yield the faults of a valid model."""
     if sizes := list(_sizes(space)):
         yield from sizes
         return
@@ -55,7 +53,7 @@ def faults(space: Space) -> Iterator[Fault]:
 
 
 def _sizes(space: Space) -> Iterator[Fault]:
-    """What would take long to look at: conditions are followed by recursion, and each set meets each constraint."""
+    """Limit the work of other rules, which follow conditions recursively and evaluate all constraints on all sets."""
     for key, most in (("parameters", MOST_PARAMETERS), ("constraints", MOST_CONSTRAINTS), ("sets", MOST_SETS)):
         count = len(getattr(space, key))
         if count > most:
@@ -64,59 +62,59 @@ def _sizes(space: Space) -> Iterator[Fault]:
 
 def _parameters(space: Space) -> Iterator[Fault]:
     if not space.parameters:
-        yield Fault(("parameters",), "holds no parameter", "add one")
+        yield Fault(("parameters",), "is empty", "add a parameter")
     for name in space.parameters:
         if not _NAME.fullmatch(name):
-            remedy = "use letters, digits and '_', with no digit at its beginning"
-            yield Fault(("parameters", name), "is not a good name for a parameter", remedy)
+            remedy = "use letters, digits and '_', without a digit at the beginning"
+            yield Fault(("parameters", name), "is not a valid parameter name", remedy)
 
 
 def _conditions(space: Space) -> Iterator[Fault]:
     known = space.parameters
     for name, parameter in known.items():
-        for other, wanted in parameter.when.items():
+        for other, required in parameter.when.items():
             steps = ("parameters", name, "when", other)
             if other not in known:
                 yield Fault(steps, f"there is no parameter {other}", nearest(other, known))
             elif not known[other].choices:
-                yield Fault(
-                    steps, f"{other} has no listed values", f"give it {WAYS['values']} or {WAYS['categorical']}"
-                )
-            elif strange := [each for each in wanted if not contains(known[other], each)]:
-                listed = ", ".join(map(templates.worded, known[other].choices))
-                yield Fault(steps, f"{other} is never {templates.worded(strange[0])}", f"write some of {listed}")
+                yield Fault(steps, f"{other} has no listed values", "set its values or categorical")
+            elif unknown := [value for value in required if not contains(known[other], value)]:
+                listed = ", ".join(map(format_value, known[other].choices))
+                message = f"{format_value(unknown[0])} is not a value of {other}"
+                yield Fault(steps, message, f"write some of {listed}")
     try:
-        TopologicalSorter({name: each.when.keys() for name, each in known.items()}).prepare()
+        TopologicalSorter({name: parameter.when.keys() for name, parameter in known.items()}).prepare()
     except CycleError as error:
-        circle = error.args[1]
-        message = f"is there only if it is there: {' needs '.join(circle[::-1])}"
-        yield Fault(("parameters", circle[0], "when"), message, "take one condition out")
+        cycle = error.args[1]
+        message = f"the conditions form a cycle: {' needs '.join(cycle[::-1])}"
+        yield Fault(("parameters", cycle[0], "when"), message, "remove one condition")
 
 
 def _method(space: Space) -> Iterator[Fault]:
     if space.method != "grid":
         if space.trials is None:
-            yield Fault(("method",), f"a {space.method} search has no end by itself", "add `trials:`")
+            yield Fault(("method",), f"method {space.method} requires trials", "add `trials:`")
         elif space.trials > MOST_SETS:
-            yield Fault(("trials",), f"is above {MOST_SETS}, the most sets of one sweep", "lower it")
+            yield Fault(("trials",), f"must be at most {MOST_SETS}, the limit of sets of a sweep", "lower it")
         return
     if space.trials is not None:
-        yield Fault(("trials",), "a grid has as many trials as it has points", "leave it out")
-    counts = {name: _points(each) for name, each in space.parameters.items()}
-    endless = [name for name, each in counts.items() if each is None]
-    for name in endless:
-        yield Fault(("parameters", name), "a grid needs points", "give it values, or a range with step and without log")
-    size = prod(each or 0 for each in counts.values())
-    if not endless and size > MOST_SETS:
-        remedy = "leave values out, raise a step, or take the method random or sobol"
-        points = size if size < _COUNTED else f"more than {_COUNTED:.0e}"
+        yield Fault(("trials",), "a grid has one trial for each point", "leave it out")
+    counts = {name: _grid_values(parameter) for name, parameter in space.parameters.items()}
+    continuous = [name for name, values in counts.items() if values is None]
+    for name in continuous:
+        remedy = "set values, or a range with step and without log"
+        yield Fault(("parameters", name), "a grid requires discrete values", remedy)
+    size = prod(values or 0 for values in counts.values())
+    if not continuous and size > MOST_SETS:
+        remedy = "remove values, raise a step, or use method random or sobol"
+        points = size if size < _MAX_PRINTED_POINTS else f"more than {_MAX_PRINTED_POINTS:.0e}"
         yield Fault(
-            ("parameters",), f"make a grid of {points} points, and a sweep has at most {MOST_SETS} sets", remedy
+            ("parameters",), f"form a grid of {points} points, but a sweep has at most {MOST_SETS} sets", remedy
         )
 
 
-def _points(parameter: Parameter) -> int | None:
-    """How many points a grid takes of a parameter; of a logarithmic range none are meant."""
+def _grid_values(parameter: Parameter) -> int | None:
+    """Count a parameter's values in a grid; a logarithmic range has none."""
     return None if parameter.int_range is not None and parameter.int_range.log else count(parameter)
 
 
@@ -134,25 +132,25 @@ def _constraints(space: Space) -> Iterator[Fault]:
 
 def _sets(space: Space) -> Iterator[Fault]:
     if any(_conditions(space)) or any(_constraints(space)):
-        return  # whether a set is right cannot be told then
-    for index, each in enumerate(space.sets):
-        yield from _set(space, ("sets", index), each)
+        return
+    for index, parameters in enumerate(space.sets):
+        yield from _set(space, ("sets", index), parameters)
 
 
 def _set(space: Space, steps: tuple[str | int, ...], given: Mapping[str, Value]) -> Iterator[Fault]:
     known = space.parameters
-    wanted = {name for name, each in known.items() if active(each, given, known)}
-    for name in [each for each in given if each not in known]:
-        yield Fault((*steps, name), f"there is no parameter {name}", nearest(name, known))
-    for name in [each for each in given if each in known and each not in wanted]:
-        yield Fault((*steps, name), f"{name} is not there when its condition does not hold", "take it out")
-    if missing := [each for each in known if each in wanted and each not in given]:
+    required = [name for name, parameter in known.items() if active(parameter, given, known)]
+    for name in given:
+        if name not in known:
+            yield Fault((*steps, name), f"there is no parameter {name}", nearest(name, known))
+        elif name not in required:
+            yield Fault((*steps, name), f"{name} is set although its condition does not hold", "remove it")
+    if missing := [name for name in required if name not in given]:
         yield Fault(steps, f"lacks {', '.join(missing)}", "add a value for each")
     for name, value in given.items():
-        if name in wanted and not contains(known[name], value):
-            yield Fault(
-                (*steps, name), f"{templates.worded(value)} is nothing that {name} may be", _may_be(known[name])
-            )
+        if name in required and not contains(known[name], value):
+            message = f"{format_value(value)} is not a value of {name}"
+            yield Fault((*steps, name), message, _valid_values(known[name]))
     for text in space.constraints if not missing else ():
         try:
             fits = holds(text, given)
@@ -160,77 +158,79 @@ def _set(space: Space, steps: tuple[str | int, ...], given: Mapping[str, Value])
             yield Fault(steps, str(error), "correct the constraint, or the set")
             continue
         if not fits:
-            yield Fault(steps, f"does not keep the constraint {text!r}", "take the set out, or the constraint")
+            yield Fault(steps, f"violates the constraint {text!r}", "remove the set, or the constraint")
 
 
-def _may_be(parameter: Parameter) -> str:
+def _valid_values(parameter: Parameter) -> str:
     if parameter.choices:
-        listed = [templates.worded(each) for each in parameter.choices[:_LISTED]]
-        return f"write one of {', '.join([*listed, *(['…'] if len(parameter.choices) > _LISTED else [])])}"
+        listed = [format_value(value) for value in parameter.choices[:_MAX_LISTED_VALUES]]
+        return f"write one of {', '.join([*listed, *(['…'] if len(parameter.choices) > _MAX_LISTED_VALUES else [])])}"
     return "write a value in its range and step"
 
 
 def _objective(space: Space) -> Iterator[Fault]:
     if of_test_data(space.objective.metric):
-        message = f"{space.objective.metric} is told of the test data, by which no set may be chosen"
-        yield Fault(("objective", "metric"), message, "name a metric of the validation data, such as val_accuracy")
+        message = f"{space.objective.metric} is a metric of the test data, which must not be used to select a set"
+        yield Fault(("objective", "metric"), message, "use a metric of the validation data, such as val_accuracy")
     if space.objective.metrics_format is None:
         return
     steps = ("objective", "metricsFormat")
     if found := metrics_format.fault(space.objective.metrics_format):
         yield Fault(steps, found, r"write one such as 'accuracy=(?P<value>[0-9.]+)'")
     if space.objective.target is not None:
-        message = "the target is compared in the pod, with metrics.jsonl and not with the log"
+        message = "the pod compares the target with metrics.jsonl, not with the log"
         yield Fault(steps, message, "leave out objective.target, or have the program write metrics.jsonl")
 
 
 def _templates(space: Space) -> Iterator[Fault]:
-    places: list[tuple[tuple[str | int, ...], str]] = [(("args", index), text) for index, text in enumerate(space.args)]
-    places += [(("env", name), text) for name, text in space.env.items()]
+    texts: list[tuple[tuple[str | int, ...], str]] = [(("args", index), text) for index, text in enumerate(space.args)]
+    texts += [(("env", name), text) for name, text in space.env.items()]
     used: set[str] = set()
-    for steps, text in places:
-        for name in templates.named(text):
-            used.add(name)
+    for steps, text in texts:
+        names = templates.named(text)
+        used.update(names)
+        for name in names:
             if name.startswith("$"):
-                yield Fault(steps, f"{name} names no parameter", "write ${parameters.<name>}")
+                yield Fault(steps, f"{name} is not a parameter", "write ${parameters.<name>}")
             elif name not in space.parameters:
                 yield Fault(steps, f"there is no parameter {name}", nearest(name, space.parameters))
             elif steps[0] == "args" and space.parameters[name].when and text == f"${{parameters.{name}}}":
-                message = f"is left out where {name} is not there, and the word before it would stay"
+                message = f"is left out of sets without {name}, but the argument before it is not"
                 yield Fault(steps, message, f"write both as one argument, such as --{name}={text}")
-        if not any(name.startswith("$") for name in templates.named(text)):
-            yield from _replaced(space, steps, text)
-    for name in [each for each in space.parameters if each not in used and space.file is None]:
-        remedy = f"use ${{parameters.{name}}} in args or env, or say under file where the program reads hyperparams.yml"
-        yield Fault(("parameters", name), "is used by no argument and no variable, so it would change nothing", remedy)
+        if not any(name.startswith("$") for name in names):
+            yield from _expanded(space, steps, text)
+    for name in space.parameters:
+        if name not in used and space.file is None:
+            remedy = f"use ${{parameters.{name}}} in args or env, or set file to the program's path of hyperparams.yml"
+            yield Fault(("parameters", name), "is not used in args or env, so it has no effect", remedy)
 
 
 def _variables(space: Space) -> Iterator[Fault]:
     for name in space.env:
         if not _VARIABLE.fullmatch(name):
-            remedy = "use letters, digits, '_', '-' and '.', with no digit at its beginning"
-            yield Fault(("env", name), "is not a good name for a variable", remedy)
-        elif name.startswith(_GIVEN) or name in _GIVEN_WHOLE:
-            yield Fault(("env", name), f"{name} is given to every trial", "choose another name")
+            remedy = "use letters, digits, '_', '-' and '.', without a digit at the beginning"
+            yield Fault(("env", name), "is not a valid name of an environment variable", remedy)
+        elif name.startswith(_RESERVED_PREFIXES) or name in _RESERVED:
+            yield Fault(("env", name), f"{name} is set for every trial", "choose another name")
 
 
-def _replaced(space: Space, steps: tuple[str | int, ...], text: str) -> Iterator[Fault]:
-    """What would not reach the program as it is written: in the template itself, or in the values that fill it."""
+def _expanded(space: Space, steps: tuple[str | int, ...], text: str) -> Iterator[Fault]:
+    """Find references that Kubernetes or the wrapper would expand, in the template and in the values that fill it."""
     names = set(templates.named(text))
     plain = dict.fromkeys(names, 0)
     if _KUBERNETES.search(templates.filled(text, plain) or ""):
-        yield Fault(steps, "$(…) and $$ are Kubernetes' own, and not filled in here", "write the value out")
+        yield Fault(steps, "$(…) and $$ are not supported, since Kubernetes expands them", "write the value out")
         return
-    # The wrapper fills in its own in arguments alone.
-    where, replaced, in_args = f"env.{steps[1]}", "$(…) and $$", steps[0] == "args"
+    # The wrapper expands its variables in arguments only.
+    where, expanded, in_args = f"env.{steps[1]}", "$(…) and $$", steps[0] == "args"
     if in_args:
-        where, replaced = f"args[{steps[1]}]", "$(…), $$ and $TRAINSTACK_…"
+        where, expanded = f"args[{steps[1]}]", "$(…), $$ and $TRAINSTACK_…"
     for name in sorted(names & space.parameters.keys()):
         key = "values" if space.parameters[name].values else "categorical"
         for index, value in enumerate(space.parameters[name].choices):
-            # The bracket stands for another parameter's value: `$` before it would be too much.
+            # The bracket represents another parameter's value, which must not follow `$`.
             filled = templates.filled(text, {**dict.fromkeys(names, "("), name: value}) or ""
             if isinstance(value, str) and (_KUBERNETES.search(filled) or (in_args and "$TRAINSTACK_" in value)):
-                message = f"{value} would not come into {where} as it is: {replaced} are replaced there"
-                remedy = "write it without, or say under file where the program reads hyperparams.yml"
+                message = f"{value} would be changed in {where}, where {expanded} are expanded"
+                remedy = "write it without them, or set file to the program's path of hyperparams.yml"
                 yield Fault(("parameters", name, key, index), message, remedy)

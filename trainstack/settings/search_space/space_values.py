@@ -1,4 +1,4 @@
-"""What a parameter may be, and when it is in a set."""
+"""The values of a parameter, and its condition."""
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -8,26 +8,24 @@ from trainstack.settings.search_space.space import FloatRange, Parameter
 
 
 def active(parameter: Parameter, given: Mapping[str, Value], known: Mapping[str, Parameter]) -> bool:
-    """Whether the parameter is in a set with the given values: each that its condition names is, and as it wants it."""
-    return _active(parameter, given, known, {})
+    """Whether the parameter's condition, and the conditions of the parameters that it names, hold in a set."""
+    cache: dict[str, bool] = {}
 
+    def is_active(condition: Mapping[str, Sequence[Value]]) -> bool:
+        for other, required in condition.items():
+            if other not in given or not any(same(given[other], value) for value in required):
+                return False
+            if other not in cache:
+                cache[other] = is_active(known[other].when)
+            if not cache[other]:
+                return False
+        return True
 
-def _active(
-    parameter: Parameter, given: Mapping[str, Value], known: Mapping[str, Parameter], found: dict[str, bool]
-) -> bool:
-    """`found`: the answers so far. Conditions that share others would ask for these again and again."""
-    for other, wanted in parameter.when.items():
-        if other not in given or not any(same(given[other], each) for each in wanted):
-            return False
-        if other not in found:
-            found[other] = _active(known[other], given, known, found)
-        if not found[other]:
-            return False
-    return True
+    return is_active(parameter.when)
 
 
 def count(parameter: Parameter) -> int | None:
-    """How many values the parameter may have; None where it has no steps."""
+    """Return the number of a parameter's values; None for a continuous one."""
     if parameter.choices:
         return len(parameter.choices)
     whole, numbers = parameter.int_range, parameter.float_range
@@ -37,7 +35,7 @@ def count(parameter: Parameter) -> int | None:
 
 
 def points(parameter: Parameter) -> Sequence[Value]:
-    """What the parameter may be, in order, where that can be counted."""
+    """Return the values of a discrete parameter, in order."""
     whole, numbers = parameter.int_range, parameter.float_range
     if whole is not None:
         return range(whole.low, whole.high + 1, whole.step)
@@ -47,29 +45,29 @@ def points(parameter: Parameter) -> Sequence[Value]:
 
 
 def steps_of(numbers: FloatRange) -> int:
-    """How many steps fit between the bounds of a range that has them, counted in decimals, where 0.1 is a tenth."""
+    """Return the number of steps of a range, in decimal arithmetic, where 0.1 is exact."""
     return int((_decimal(numbers.high) - _decimal(numbers.low)) / _decimal(numbers.step or 1))
 
 
 def stepped(numbers: FloatRange, index: int) -> float:
-    """The number so many steps above the low bound."""
+    """Return the number `index` steps above the low bound."""
     return float(_decimal(numbers.low) + index * _decimal(numbers.step or 1))
 
 
 def nearest_step(numbers: FloatRange, value: float) -> int:
-    """How many steps above the low bound the nearest number is; the inverse of `stepped`."""
+    """Return the index of the nearest step; the inverse of `stepped`."""
     return round((value - numbers.low) / (numbers.step or 1))
 
 
 def limits(parameter: Parameter) -> tuple[float | None, float | None]:
-    """The least and the greatest number that the parameter may be; None where there is no such bound."""
+    """Return the least and the greatest number of a parameter; None for a missing bound."""
     even = parameter.int_range or parameter.float_range or parameter.uniform or parameter.log_uniform
     bounded = even or parameter.normal or parameter.log_normal
     return (None, None) if bounded is None else (bounded.low, bounded.high)
 
 
 def contains(parameter: Parameter, value: Value) -> bool:
-    """Whether the parameter may be this; a whole number will do for any number."""
+    """Whether the parameter may have the value; an int is also valid for a float."""
     if parameter.choices:
         return (type(value), value) in parameter.typed_choices
     if isinstance(value, bool | str):
@@ -87,7 +85,7 @@ def contains(parameter: Parameter, value: Value) -> bool:
 
 
 def same(one: Value, other: Value) -> bool:
-    """Whether two values are the same and of the same type: 1 is neither 1.0 nor true."""
+    """Whether two values are equal and of the same type: 1 is neither 1.0 nor true."""
     return type(one) is type(other) and one == other
 
 

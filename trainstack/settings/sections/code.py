@@ -1,4 +1,4 @@
-"""A workload's `code`: a commit of a git repository, checked out into its pods."""
+"""A workload's `code`: a commit of a git repository that is checked out into its pods."""
 
 import re
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field, field_validator, model_validator
 
 from trainstack.settings.base import DnsName, Section
-from trainstack.settings.values.kubernetes import MountPath, shown
+from trainstack.settings.values.kubernetes import MountPath, quoted
 
 _HOST = r"(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*)"
 _USER = r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*@)?"
@@ -17,49 +17,49 @@ _FORMS = (
     re.compile(rf"{_USER}{_HOST}:(?!//){_PATH}"),
 )
 _CREDENTIAL = re.compile(r"(?i:https?)://[^/]*@|[a-zA-Z]+://[^/@]*:[^/]*@|[^/@]*:[^/@]+@")
-"""User information in an https address is a password or a token; in an ssh address only what follows a colon is."""
-_MOST_CHARACTERS = 2_000
-"""Of an address. The expressions take time that grows with its square."""
+"""User information in an https address is a password or a token; in an ssh address, only the part after a colon."""
+_MAX_CHARACTERS = 2_000
+"""Of an address. The expressions take quadratic time."""
 _COMMIT = r"^([0-9a-f]{40}|[0-9a-f]{64})$"
 _ABBREVIATED = rf"^(?!{_COMMIT[1:]})[0-9A-Fa-f]{{4,64}}$"
 _REF_NAME = (
-    r"^(?![-./]|@$)(?!.*(?:\.\.|//|/\.|@\{|\.lock(?:/|$)|[./]$))"  # what it may not begin with, hold and end with
+    r"^(?![-./]|@$)(?!.*(?:\.\.|//|/\.|@\{|\.lock(?:/|$)|[./]$))"  # forbidden prefixes, substrings and suffixes
     r"[^\x00-\x20\x7f~^:?*\[\\]{1,255}$"
 )
-"""Source: https://git-scm.com/docs/git-check-ref-format, and that `git branch` takes no name that begins with `-`."""
+"""Source: https://git-scm.com/docs/git-check-ref-format; `git branch` also rejects names that begin with `-`."""
 
 Commit = Annotated[str, Field(pattern=_COMMIT)]
-"""A whole commit, in 40 (SHA-1) or 64 (SHA-256) lower-case hexadecimal digits."""
+"""A full commit hash, in 40 (SHA-1) or 64 (SHA-256) lower-case hexadecimal digits."""
 
 
 class Code(Section):
-    """The checkout. Each pod has one of its own, which its program may write to."""
+    """A git checkout. Each pod has its own, which the program may write to."""
 
     git: str
-    """`https://host/path`, `ssh://user@host/path` or `user@host:path`, without any password."""
+    """`https://host/path`, `ssh://user@host/path` or `user@host:path`, without a password."""
     revision: Annotated[str, Field(json_schema_extra={"pattern": _REF_NAME, "not": {"pattern": _ABBREVIATED}})]
-    """A commit, in 40 (SHA-1) or 64 (SHA-256) hexadecimal digits: part of the run's identity. Or a branch or tag, whose
-    commit `trainstack pin` writes to `pins/<environment>.yaml`; a loaded environment has that commit here."""
+    """A commit, in 40 (SHA-1) or 64 (SHA-256) hexadecimal digits, which is part of the run's identity. Or a branch or
+    tag: `trainstack pin` writes its commit to `pins/<environment>.yaml`, which replaces it when the file is loaded."""
     mount_path: MountPath
-    """Where the program finds it; usually the `workingDir` too."""
+    """The folder of the checkout; usually the `workingDir` too."""
     secret: DnsName | None = None
-    """A Secret in the run's namespace: `ssh-privatekey` and `known_hosts`, or `username` and `password`; for https also
-    `ca.crt`, where the server's certificate is not of a public authority. None: the repository is public."""
+    """A Secret in the run's namespace with `ssh-privatekey` and `known_hosts`, or `username` and `password`; for https
+    also `ca.crt` if no public authority signed the server's certificate. None: the repository is public."""
 
     @field_validator("git")
     @classmethod
     def _address(cls, text: str) -> str:
-        # What is refused is never repeated: it may hold a password.
-        if len(text) > _MOST_CHARACTERS:
-            raise ValueError(f"has {len(text)} characters; write an address of at most {_MOST_CHARACTERS}")
+        # The messages never repeat the address: it may contain a password.
+        if len(text) > _MAX_CHARACTERS:
+            raise ValueError(f"has {len(text)} characters; write an address of at most {_MAX_CHARACTERS}")
         if _CREDENTIAL.match(text):
             raise ValueError(
-                "holds a credential, which would stand in manifests, logs and records; take it out of the address, and "
-                "name under `secret` a Secret of the cluster that holds it"
+                "contains a credential, which would appear in manifests, logs and records; remove it from the address, "
+                "and set `secret` to a Secret of the cluster that contains it"
             )
         if not any(form.fullmatch(text) for form in _FORMS):
             raise ValueError(
-                "is no address of a repository by https or ssh; write https://host/path, ssh://user@host/path or "
+                "is not an https or ssh address of a repository; write https://host/path, ssh://user@host/path or "
                 "user@host:path"
             )
         return text
@@ -68,10 +68,10 @@ class Code(Section):
     @classmethod
     def _revision(cls, text: str) -> str:
         if re.fullmatch(_ABBREVIATED, text):
-            raise ValueError(f"{text} is not a whole commit; write what `git rev-parse {text}` prints in a clone")
+            raise ValueError(f"{text} is an abbreviated commit; write what `git rev-parse {text}` prints in a clone")
         if not re.fullmatch(_REF_NAME, text) or not text.isprintable():
             raise ValueError(
-                f"{shown(text)} is neither a commit nor a valid name of a branch or tag; write a whole commit, or a "
+                f"{quoted(text)} is neither a commit nor a valid name of a branch or tag; write a full commit, or a "
                 "name that `git check-ref-format --branch` accepts"
             )
         return text
@@ -80,24 +80,24 @@ class Code(Section):
     def _ssh_needs_a_key(self) -> "Code":
         if not self.https and self.secret is None:
             raise ValueError(
-                "ssh needs a key, and the server's host key to know it by: name under `secret` a Secret with both, "
-                "made with `kubectl create secret generic <name> --type=kubernetes.io/ssh-auth "
+                "ssh needs a private key and the server's host key: set `secret` to a Secret with both, created "
+                "with `kubectl create secret generic <name> --type=kubernetes.io/ssh-auth "
                 "--from-file=ssh-privatekey=<file> --from-file=known_hosts=<file>`"
             )
         return self
 
     @property
     def pin(self) -> str | None:
-        """The key in `pins/<environment>.yaml`, `<git> <revision>`; None where the revision is a commit."""
+        """The key in `pins/<environment>.yaml`, `<git> <revision>`; None if the revision is a commit."""
         return None if re.fullmatch(_COMMIT, self.revision) else f"{self.git} {self.revision}"
 
     @property
     def https(self) -> bool:
-        """Whether the repository is read by https; by ssh otherwise."""
+        """Whether the repository is read by https, not by ssh."""
         return self.git.startswith("https://")
 
     @property
     def repository(self) -> str:
-        """`host/path`, the same by whatever protocol, user and port the repository is reached."""
+        """`host/path`: the repository's identity, whatever the protocol, user and port."""
         match = next(match for form in _FORMS if (match := form.fullmatch(self.git)))
         return f"{match['host'].lower()}/{match['path'].strip('/').removesuffix('.git')}"

@@ -1,4 +1,4 @@
-"""How many workers an elastic PyTorchJob may have."""
+"""The elastic policy of a PyTorchJob."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from trainstack.settings.values.kubernetes import NonNegative, Port, Positive
 
 
 class Elastic(Section):
-    """How many workers a PyTorchJob may have, and how they find each other: torchrun's options.
+    """The number of workers of a PyTorchJob, and their rendezvous: torchrun's options.
 
     Source: https://www.kubeflow.org/docs/components/trainer/legacy-v1/reference/ (ElasticPolicy)
     """
@@ -18,17 +18,17 @@ class Elastic(Section):
     max_replicas: Positive
     rdzv_backend: Literal["c10d", "etcd", "etcd-v2"] = "c10d"
     rdzv_host: DnsName | None = None
-    """Of the rendezvous; None: the first worker's, which c10d serves itself."""
+    """The rendezvous host; None: the first worker, which serves c10d itself."""
     rdzv_port: Port | None = None
     max_restarts: NonNegative | None = None
-    """Restarts of the group of workers; None: torchrun's own default."""
+    """Restarts of the worker group; None: torchrun's default."""
 
     @model_validator(mode="before")
     @classmethod
     def _no_autoscaler(cls, values: object) -> object:
         if isinstance(values, dict) and "metrics" in values:
             raise ValueError(
-                "metrics bring an autoscaler, and Kueue suspends the job when that changes its size: leave metrics out"
+                "metrics enable an autoscaler, and Kueue suspends a job that is resized: leave metrics out"
             )
         return values
 

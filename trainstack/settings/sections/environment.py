@@ -1,4 +1,4 @@
-"""Section `trainstack:environment`: whose stack this is and which half of the house it declares."""
+"""Section `trainstack:environment`: the stack's owner, its parts and its namespaces."""
 
 import re
 from ipaddress import ip_network
@@ -17,14 +17,14 @@ _PREFIX_LENGTH = re.compile(r"/[0-9]{1,3}$")
 
 
 class Egress(Section):
-    """Something that the pods of an isolated namespace may connect to."""
+    """A destination that the pods of an isolated namespace may connect to."""
 
     cidr: str | None = None
-    """Addresses, such as `203.0.113.0/24`: a NetworkPolicy knows no names of hosts."""
+    """A CIDR block, such as `203.0.113.0/24`; NetworkPolicies do not support host names."""
     namespace: DnsLabel | None = None
     """All pods of a namespace."""
     ports: tuple[Port, ...] = ()
-    """TCP; none given: all ports of all protocols."""
+    """TCP ports; empty: all ports of all protocols."""
 
     @field_validator("cidr")
     @classmethod
@@ -33,36 +33,36 @@ class Egress(Section):
             try:
                 ip_network(text)
             except ValueError as error:
-                raise ValueError(f"is no block of addresses: {error}; write one such as 203.0.113.0/24") from None
+                raise ValueError(f"is not a CIDR block: {error}; write one such as 203.0.113.0/24") from None
             if not _PREFIX_LENGTH.search(text):
                 raise ValueError(f"{text} has no prefix length; write one such as 203.0.113.0/24")
         return text
 
     @model_validator(mode="after")
-    def _one_place(self) -> "Egress":
+    def _one_destination(self) -> "Egress":
         if (self.cidr is None) == (self.namespace is None):
-            raise ValueError("connections lead to one place: give either cidr or namespace")
+            raise ValueError("egress needs exactly one destination: set either cidr or namespace")
         return self
 
 
 class NamespaceNetwork(Section):
-    """What reaches the pods of a namespace, and what they reach."""
+    """Which connections from and to the pods of a namespace are allowed."""
 
     isolated: bool | None = None
-    """Pods of runs reach each other, DNS, and what `egress` names; nothing else reaches them. None: so in a namespace
-    that the stack creates; in one that is adopted stand others' pods. It is the cluster's network that holds them to
-    it: some networks, the local cluster's among them, know no policies."""
+    """Allow the pods of runs to connect only to each other, DNS and `egress`, and allow no other connections to them.
+    None: true for a namespace that the stack creates, false for an adopted one, which may have other pods. The
+    cluster's network plugin enforces it; some plugins, such as the local cluster's, do not support policies."""
     egress: tuple[Egress, ...] = ()
-    """Where else they may connect to: a git server, an object store, a registry of data."""
+    """Further destinations, such as a git server or an object store."""
 
 
 class Namespace(Section):
-    """A namespace that the stack creates, or with `adopt` takes over."""
+    """A namespace that the stack creates, or adopts."""
 
     name: DnsLabel
     labels: Labels = Field(default_factory=dict)
-    """Beside these it enforces, warns and audits by the Pod Security level `restricted`, unless they say otherwise
-    (`pod-security.kubernetes.io/enforce: baseline`); one that is adopted keeps the level that it has."""
+    """By default the namespace also enforces, warns and audits the Pod Security level `restricted`; labels such as
+    `pod-security.kubernetes.io/enforce: baseline` change the level. An adopted namespace keeps its level."""
     adopt: bool = False
     network: NamespaceNetwork = NamespaceNetwork()
 
@@ -76,41 +76,43 @@ class Namespace(Section):
                 raise ValueError(f"{_POD_SECURITY}{mode} has an unknown level: {unknown_word(level, _LEVELS)}")
             version = labels.get(f"{_POD_SECURITY}{mode}-version")
             if version is not None and not _VERSION.fullmatch(version):
-                raise ValueError(f"{_POD_SECURITY}{mode}-version is {version!r}; write latest, or one such as v1.34")
+                raise ValueError(
+                    f"{_POD_SECURITY}{mode}-version is {version!r}; write latest, or a version such as v1.34"
+                )
         return labels
 
     @property
     def isolated(self) -> bool:
-        """Whether policies of ours stand in it."""
+        """Whether the stack declares NetworkPolicies in the namespace."""
         return not self.adopt if self.network.isolated is None else self.network.isolated
 
     @model_validator(mode="after")
-    def _nothing_to_let_out_of(self) -> "Namespace":
+    def _egress_requires_isolation(self) -> "Namespace":
         if self.network.egress and not self.isolated:
-            raise ValueError("network.egress names exceptions, and nothing is forbidden: add network.isolated: true")
+            raise ValueError("network.egress requires an isolated namespace: add network.isolated: true")
         return self
 
 
 class Existing(Section):
-    """What the cluster has by others' hands: names to refer to, of things that this stack neither makes nor changes."""
+    """Names of objects of the cluster that this stack refers to, but neither creates nor changes."""
 
     namespaces: tuple[DnsLabel, ...] = ()
     storage_classes: tuple[DnsName, ...] = ()
 
 
 class Environment(Section):
-    """Who deploys, and what the stack holds."""
+    """The stack's owner, its parts and its namespaces."""
 
     profile: Literal["owner", "tenant"] = "owner"
-    """`owner` may declare cluster-wide objects; `tenant` has rights in its namespaces only."""
+    """`owner` may declare cluster-scoped objects; `tenant` has rights in its namespaces only."""
     halves: tuple[Literal["platform", "training"], ...] = ("platform", "training")
     """`platform`: namespaces, classes, queues, operators. `training`: volumes, runs. Both in one stack by default."""
     platform: str | None = Field(None, pattern=r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$")
-    """For a stack of the training half alone: the platform's stack, as a Pulumi stack reference
-    (`organization/trainstack/dev-platform`), whose outputs say which queues there are: a run in another is refused."""
+    """For a stack with only the training part: the platform's stack, as a Pulumi stack reference
+    (`organization/trainstack/dev-platform`). Its outputs list the queues; runs in other queues are refused."""
     namespaces: tuple[Namespace, ...] = ()
     existing: Existing = Existing()
-    """Namespaces and classes that are there already."""
+    """Namespaces and StorageClasses that exist already."""
     pinned: bool = False
-    """Refuse an image that is known by a tag alone: each needs a digest, its own or that of `pins/<environment>.yaml`,
-    which `trainstack pin` writes."""
+    """Refuse images without a digest, either in the reference or in `pins/<environment>.yaml`, which `trainstack pin`
+    writes."""

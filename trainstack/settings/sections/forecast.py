@@ -1,4 +1,4 @@
-"""Section `trainstack:plan`: what `trainstack plan` reckons with beside queues and runs."""
+"""Section `trainstack:plan`: prices for `trainstack plan`."""
 
 from typing import Annotated
 
@@ -8,18 +8,18 @@ from trainstack.settings.base import DnsName, Section
 
 
 class Prices(Section):
-    """What an hour costs on one flavor."""
+    """Prices per hour on one flavor."""
 
     name: DnsName
-    """The flavor's; a tenant may name one that another stack declares."""
+    """The flavor, which another stack may declare."""
     per_hour: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]]
-    """By resource, for one unit of it: a GPU, or a MIG slice; a core; a GiB of `memory` or `ephemeral-storage`. What is
-    not named costs nothing."""
+    """By resource, for one unit: a GPU or MIG slice, a core, a GiB of `memory` or `ephemeral-storage`. Other resources
+    are free."""
 
 
 class Plan(Section):
-    """Prices. Where there are none, no cost is told."""
+    """Prices; without them, costs are not reported."""
 
     currency: str = ""
-    """What the prices are in: `EUR`. It is only shown."""
+    """The currency to print, such as `EUR`."""
     prices: tuple[Prices, ...] = ()

@@ -1,4 +1,4 @@
-"""Section `trainstack:operators`: what is installed in the cluster, from which bytes."""
+"""Section `trainstack:operators`: the operators to install, and their release manifests."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ from trainstack.settings.values.quantities import Quantity
 
 
 class Manifest(Section):
-    """A release manifest: where it is and what its bytes must be. Nothing is written unless they match."""
+    """A release manifest. It is not used unless its sha256 matches."""
 
     version: str = Field(pattern=r"^v[0-9]+\.[0-9]+\.[0-9]+$")
     path: FilePath | None = None
@@ -21,12 +21,12 @@ class Manifest(Section):
     @model_validator(mode="after")
     def _one_source(self) -> "Manifest":
         if (self.path is None) == (self.url is None):
-            raise ValueError("a manifest has one source: give either path or url")
+            raise ValueError("a manifest needs exactly one source: set either path or url")
         return self
 
 
 class ControllerResources(Section):
-    """What the controller's container asks for; None keeps the release's own figure."""
+    """Requests of the controller's container; None: the release's."""
 
     cpu: Quantity | None = None
     memory: Quantity | None = None
@@ -37,32 +37,32 @@ class Install(Section):
 
     manifest: Manifest
     image: ImageReference | None = None
-    """Another place, or a digest, for the controller's image; None keeps the release's."""
+    """The controller's image, for another registry or a digest; None: the release's."""
     image_pull_secrets: UniqueNames = ()
     """Secrets of the operator's namespace with the credentials of registries."""
     requests: ControllerResources = ControllerResources()
 
 
 class WaitForPodsReady(Section):
-    """Kueue's all-or-nothing: a workload whose pods are not all ready in time is evicted and tried again."""
+    """Kueue's all-or-nothing scheduling: a workload whose pods are not all ready in time is evicted and requeued."""
 
     timeout_seconds: Positive = 300
     recovery_timeout_seconds: Positive | None = None
-    """None: a replaced pod may take as long as it takes."""
+    """None: no limit for a replaced pod."""
 
 
 class KueueConfiguration(Section):
-    """Kueue's own Configuration, as far as training depends on it.
+    """The fields of Kueue's Configuration that training depends on.
 
     Source: https://kueue.sigs.k8s.io/docs/reference/kueue-config.v1beta2/
     """
 
     frameworks: tuple[str, ...] = ("batch/job", "kubeflow.org/pytorchjob")
-    """The kinds that Kueue manages; a kind that is not listed starts at once, past every quota."""
+    """The kinds that Kueue manages; other kinds start at once, regardless of quota."""
     manage_jobs_without_queue_name: bool = False
     wait_for_pods_ready: WaitForPodsReady | None = None
     retain_finished_seconds: NonNegative | None = None
-    """How long finished Workloads stay; None: for ever, which is Kueue's own default."""
+    """How long finished Workloads are kept; None: always, Kueue's default."""
 
 
 class Kueue(Install):
@@ -75,13 +75,13 @@ class TrainingOperator(Install):
     """The install of the Kubeflow training operator (v1)."""
 
     schemes: tuple[Literal["pytorchjob", "tfjob", "mpijob", "xgboostjob", "paddlejob", "jaxjob"], ...] = ("pytorchjob",)
-    """The kinds that are installed and watched. Each CRD is 200 KB, most of what a preview costs: list those in use."""
+    """The kinds to install and watch. List only the kinds in use: each CRD is 200 KB and slows previews."""
     init_container_image: ImageReference
-    """The image, with `sh` and `nslookup`, that makes a worker wait for its master's name. Pin it by digest."""
+    """The image, with `sh` and `nslookup`, in which a worker waits for its master's name. Pin it by digest."""
 
 
 class Operators(Section):
-    """The installs; None: the cluster's owner has seen to it."""
+    """The operators to install; None: the cluster has the operator already, or does not need it."""
 
     kueue: Kueue | None = None
     training_operator: TrainingOperator | None = None
@@ -91,11 +91,6 @@ class Operators(Section):
 
     @property
     def installs(self) -> dict[str, Install]:
-        """The declared ones by the name of their release, in the order of their installation."""
-        every = {
-            "kueue": self.kueue,
-            "training-operator": self.training_operator,
-            "jobset": self.jobset,
-            "trainer": self.trainer,
-        }
-        return {name: install for name, install in every.items() if install is not None}
+        """The declared operators by the name of their release, in the order of their installation."""
+        installs = ((name.replace("_", "-"), getattr(self, name)) for name in Operators.model_fields)
+        return {name: install for name, install in installs if install is not None}

@@ -21,7 +21,7 @@ class Taint(Section):
 
 
 class ResourceFlavor(Section):
-    """A kind of node that quota is counted on."""
+    """A kind of node with its own quota."""
 
     name: DnsName
     node_labels: Labels = Field(default_factory=dict, max_length=8)
@@ -31,7 +31,7 @@ class ResourceFlavor(Section):
 
 
 class Cohort(Section):
-    """ClusterQueues that lend each other what they do not use."""
+    """ClusterQueues that lend each other unused quota."""
 
     name: DnsName
     parent: DnsName | None = None
@@ -39,15 +39,15 @@ class Cohort(Section):
 
 
 class ResourceQuota(Section):
-    """How much of one resource a queue has on one flavor."""
+    """A queue's quota of one resource on one flavor."""
 
     name: ResourceName
     """`cpu`, `memory`, `nvidia.com/gpu`, …"""
     nominal_quota: Quantity
     borrowing_limit: Quantity | None = None
-    """None: as much as the cohort lends."""
+    """None: whatever the cohort lends."""
     lending_limit: Quantity | None = None
-    """None: all of it may be lent."""
+    """None: the whole quota."""
 
 
 class FlavorQuotas(Section):
@@ -65,24 +65,24 @@ class ResourceGroup(Section):
 
 
 class BorrowWithinCohort(Section):
-    """Whom a workload that has to borrow may evict in the cohort's other queues. Not with Kueue's fair sharing."""
+    """Which workloads of the cohort's other queues a borrowing workload may preempt. Not with Kueue's fair sharing."""
 
     policy: Literal["Never", "LowerPriority"] = "Never"
     max_priority_threshold: Int32 | None = None
-    """The highest priority that may be evicted so; None: any that the policy allows."""
+    """The highest priority that may be preempted; None: any that the policy allows."""
 
 
 class Preemption(Section):
-    """Whom a queue's workloads may evict."""
+    """Which workloads a queue's workloads may preempt."""
 
     within_cluster_queue: Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority"] = "Never"
     reclaim_within_cohort: Literal["Never", "LowerPriority", "Any"] = "Never"
     borrow_within_cohort: BorrowWithinCohort | None = None
-    """None: Kueue's own default, Never."""
+    """None: Kueue's default, Never."""
 
 
 class FlavorFungibility(Section):
-    """When a group's next flavor is tried, although the workload would fit on this one by borrowing or eviction."""
+    """Whether the next flavor of a group is tried when a workload would fit on this one by borrowing or preemption."""
 
     when_can_borrow: Literal["MayStopSearch", "TryNextFlavor"] = "MayStopSearch"
     when_can_preempt: Literal["MayStopSearch", "TryNextFlavor"] = "TryNextFlavor"
@@ -99,13 +99,13 @@ class ClusterQueue(Section):
     resource_groups: tuple[ResourceGroup, ...] = Field(min_length=1, max_length=16)
     preemption: Preemption = Preemption()
     flavor_fungibility: FlavorFungibility | None = None
-    """None: Kueue's own defaults, which are those of its fields."""
+    """None: Kueue's defaults, which equal the fields' defaults."""
     stop_policy: Literal["None", "Hold", "HoldAndDrain"] = "None"
     adopt: bool = False
 
 
 class LocalQueue(Section):
-    """The queue that a namespace's runs name."""
+    """The queue of a namespace's runs."""
 
     name: DnsLabel
     namespace: DnsLabel
@@ -114,7 +114,7 @@ class LocalQueue(Section):
 
 
 class PriorityClass(Section):
-    """A WorkloadPriorityClass: orders the queue, without a say in how nodes evict pods."""
+    """A WorkloadPriorityClass: orders the queue, without effect on the preemption of pods by the scheduler."""
 
     name: DnsName
     value: Int32
@@ -123,7 +123,7 @@ class PriorityClass(Section):
 
 
 class Queues(Section):
-    """All queueing of an environment."""
+    """The objects of Kueue that an environment declares."""
 
     flavors: tuple[ResourceFlavor, ...] = ()
     cohorts: tuple[Cohort, ...] = ()

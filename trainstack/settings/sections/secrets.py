@@ -1,7 +1,6 @@
 """Section `trainstack:secrets`: credentials of registries, repositories and object stores, which the engine encrypts.
 
-No settings ever hold a value: the files have what the engine encrypted, and the engine alone makes the data of a
-Kubernetes Secret of it.
+Settings never contain a decrypted value: the files have ciphertext, which the engine decrypts into a Kubernetes Secret.
 """
 
 from typing import Annotated, Any, Literal
@@ -13,39 +12,39 @@ from trainstack.settings.base import DnsLabel, DnsName, Section
 from trainstack.settings.values.kubernetes import SecretKey
 
 IN_PLAIN = "secret_in_plain"
-"""The type of pydantic's error for a value that is not encrypted. The message holds nothing of the value."""
+"""The type of pydantic's error for an unencrypted value. The message does not contain the value."""
 _KEYS = {
     "kubernetes.io/basic-auth": {"username", "password"},
     "kubernetes.io/dockerconfigjson": {".dockerconfigjson"},
     "kubernetes.io/ssh-auth": {"ssh-privatekey"},
     "Opaque": set[str](),
 }
-"""What a Secret of each type must hold. Source: https://kubernetes.io/docs/concepts/configuration/secret/#secret-types"""
+"""The required keys of each type of Secret. Source: https://kubernetes.io/docs/concepts/configuration/secret/#secret-types"""
 
 
 class Encrypted(Section):
-    """A value as `pulumi config set --secret` writes it."""
+    """A value that `pulumi config set --secret` encrypted."""
 
     secure: str = Field(min_length=1)
-    """What the engine encrypted; it alone reads it."""
+    """The engine's ciphertext."""
 
 
 def _encrypted(value: Any) -> Any:
-    given = isinstance(value, dict) and value.keys() == {"secure"} and isinstance(value["secure"], str)
-    if given or isinstance(value, Encrypted):
+    encrypted = isinstance(value, dict) and value.keys() == {"secure"} and isinstance(value["secure"], str)
+    if encrypted or isinstance(value, Encrypted):
         return value
-    raise PydanticCustomError(IN_PLAIN, "a secret stands in plain text")
+    raise PydanticCustomError(IN_PLAIN, "the secret is in plain text")
 
 
 class SecretValue(Section):
-    """A value by where it stands, in the namespace of whoever uses it."""
+    """A reference to a key of a Secret in the same namespace."""
 
     secret: DnsName
     key: SecretKey
 
 
 class Secret(Section):
-    """A Kubernetes Secret that the stack makes, of values that the engine decrypts."""
+    """A Kubernetes Secret that the stack creates from values that the engine decrypts."""
 
     name: DnsName
     namespace: DnsLabel
@@ -55,12 +54,12 @@ class Secret(Section):
     """`dockerconfigjson` is for `imagePullSecrets`, `basic-auth` and `ssh-auth` for a run's `code`, `Opaque` for the
     rest."""
     values: dict[SecretKey, Annotated[Encrypted, BeforeValidator(_encrypted)]] = Field(default_factory=dict)
-    """By key. Set with `pulumi config set --secret --path`, never by hand: a value in plain text is refused."""
+    """By key. Set them with `pulumi config set --secret --path`: values in plain text are refused."""
 
     @model_validator(mode="after")
     def _complete(self) -> "Secret":
         if not self.values:
-            raise ValueError("the Secret holds nothing: set its values with `pulumi config set --secret --path`")
+            raise ValueError("the Secret has no values: set them with `pulumi config set --secret --path`")
         if missing := sorted(_KEYS[self.type] - self.values.keys()):
             raise ValueError(
                 f"a Secret of type {self.type} lacks {', '.join(missing)}: set it with `pulumi config set --secret "

@@ -1,4 +1,4 @@
-"""Section `trainstack:checks`: findings that are known, and why they may stay."""
+"""Section `trainstack:checks`: silenced findings and their reasons."""
 
 from typing import Annotated
 
@@ -10,17 +10,17 @@ Sentence = Annotated[str, Field(min_length=1, max_length=500)]
 
 
 class Silence(Section):
-    """A finding that is not to be told again. It stays in `trainstack check --json`, with the reason."""
+    """A finding that is no longer reported. `trainstack check --json` still lists it, with the reason."""
 
     rule: Sentence
     """The rule's id, as `trainstack explain` lists it."""
     path: Sentence
-    """The value that the finding names, or what encloses it: `workloads.runs[digits]`."""
+    """The finding's path, or an enclosing one: `workloads.runs[digits]`."""
     reason: Sentence
-    """Why it may stay, for whoever reads it next."""
+    """Why the finding is acceptable."""
 
 
 class Checks(Section):
-    """What is said about the environment's own faults."""
+    """Which findings are reported."""
 
     silenced: tuple[Silence, ...] = ()

@@ -31,42 +31,42 @@ Size = Annotated[Quantity, AfterValidator(_positive)]
 """Source: ValidatePositiveQuantityValue."""
 
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
-"""The provisioner of a class whose volumes are made by hand."""
+"""The provisioner of a class whose volumes are created manually."""
 
 
 class StorageClass(Section):
-    """A kind of storage. Source: https://kubernetes.io/docs/concepts/storage/storage-classes/"""
+    """A StorageClass. Source: https://kubernetes.io/docs/concepts/storage/storage-classes/"""
 
     name: DnsName
     provisioner: Provisioner
-    """`kubernetes.io/no-provisioner` for volumes that are declared by hand."""
+    """`kubernetes.io/no-provisioner` for volumes that are created manually."""
     parameters: dict[Text, str] = Field(default_factory=dict)
     reclaim_policy: Literal["Delete", "Retain"] = "Retain"
-    """What becomes of the data when a claim goes. Kubernetes' own default is Delete; here nothing is lost unasked."""
+    """What happens to the data when a claim is deleted. Kubernetes' default is Delete, which loses data."""
     volume_binding_mode: Literal["Immediate", "WaitForFirstConsumer"] = "WaitForFirstConsumer"
     allow_volume_expansion: bool = False
     adopt: bool = False
 
 
 class PersistentVolume(Section):
-    """A volume on a path of the node, made by hand: the static half of a `manual` class."""
+    """A volume on a path of the node, for a class without a provisioner."""
 
     name: DnsName
     storage_class: DnsName
     size: Size
     access_modes: AccessModes
     host_path: HostPath
-    """A folder of the node. It must be there: what the kubelet makes itself belongs to root, mode 0755."""
+    """A folder of the node. It must exist: one that the kubelet creates belongs to root, mode 0755."""
     host_path_type: Literal["", "Directory", "DirectoryOrCreate"] = "Directory"
-    """What is looked for before a pod mounts it; empty: nothing, as Kubernetes itself does where nothing is said."""
+    """What is checked before a pod mounts the path; empty: nothing, Kubernetes' default."""
     node: DnsName | None = Field(None, max_length=63)
-    """The one node that holds the path; None where every node does."""
+    """The node with the path; None: every node has it."""
     labels: Labels = Field(default_factory=dict)
     adopt: bool = False
 
 
 class Volume(Section):
-    """A PersistentVolumeClaim: the storage that runs mount by its name."""
+    """A PersistentVolumeClaim, which runs mount by its name."""
 
     name: DnsLabel
     namespace: DnsLabel
@@ -75,11 +75,11 @@ class Volume(Section):
     access_modes: AccessModes
     labels: Labels = Field(default_factory=dict)
     selector: Labels = Field(default_factory=dict)
-    """Labels that a static volume must bear to be bound to this claim."""
+    """Labels that a volume must have to be bound to this claim."""
     retain: bool = True
-    """Leave the claim, its data and its namespace in the cluster when the stack is destroyed."""
+    """Keep the claim, its data and its namespace in the cluster when the stack is destroyed."""
     protect: bool = False
-    """Refuse to destroy it at all, until this is false. For production."""
+    """Refuse to delete the claim until this is false. For production."""
     adopt: bool = False
 
 
@@ -90,4 +90,4 @@ class Storage(Section):
     persistent_volumes: tuple[PersistentVolume, ...] = ()
     volumes: tuple[Volume, ...] = ()
     discard: tuple[ClaimPath, ...] = ()
-    """Claims, as `<namespace>/<name>`, that this change may delete or replace although their data goes with them."""
+    """Claims, as `<namespace>/<name>`, that this change may delete or replace together with their data."""

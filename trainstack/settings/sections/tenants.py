@@ -1,4 +1,4 @@
-"""Section `trainstack:tenants`: the teams that use the platform, and who may act for them."""
+"""Section `trainstack:tenants`: the teams that use the platform, and their members."""
 
 from typing import Annotated
 
@@ -7,24 +7,24 @@ from pydantic import Field, model_validator
 from trainstack.settings.base import DnsLabel, Section
 
 Subject = Annotated[str, Field(min_length=1)]
-"""A user or a group by the name that the cluster's authentication gives it; it may begin with a prefix (`oidc:`)."""
+"""A user or a group as the cluster's authentication names it, possibly with a prefix such as `oidc:`."""
 
 
 class Team(Section):
-    """Rights in one namespace: what a stack with `profile: tenant` and the day-two commands need, and no more."""
+    """The rights in one namespace that a stack with `profile: tenant` and the day-two commands need."""
 
     name: DnsLabel = Field(max_length=40)
-    """Names the role and its binding: `tenant-<name>`."""
+    """The role and its binding are named `tenant-<name>`."""
     namespace: DnsLabel
     groups: tuple[Subject, ...] = ()
     users: tuple[Subject, ...] = ()
     service_account: DnsLabel | None = None
-    """A ServiceAccount that is made in the namespace, for a pipeline; None: none is."""
+    """A ServiceAccount to create in the namespace, for a pipeline."""
 
     @model_validator(mode="after")
-    def _somebody(self) -> "Team":
+    def _has_members(self) -> "Team":
         if not (self.groups or self.users or self.service_account):
-            raise ValueError("nobody gets the rights of this team: give groups, users or serviceAccount")
+            raise ValueError("the team has no members: set groups, users or serviceAccount")
         return self
 
 

@@ -1,4 +1,4 @@
-"""Section `trainstack:workloads`, and `workloads/<name>/workload.yaml`: what is trained, and how."""
+"""Section `trainstack:workloads`, and `workloads/<name>/workload.yaml`: the workloads to train."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -10,7 +10,7 @@ from trainstack.settings.base import DnsLabel, DnsName, FilePath, Section, Toler
 from trainstack.settings.errors import nearest
 from trainstack.settings.sections.code import Code
 from trainstack.settings.sections.elastic import Elastic
-from trainstack.settings.sections.jobsets import DependsOn, FailurePolicy, Network, SuccessPolicy, faults_of_jobs
+from trainstack.settings.sections.jobsets import DependsOn, FailurePolicy, Network, SuccessPolicy
 from trainstack.settings.sections.secrets import SecretValue
 from trainstack.settings.values.kubernetes import (
     AbsolutePath,
@@ -31,17 +31,17 @@ RoleName = Literal["Master", "Worker"]
 
 
 class Image(Section):
-    """The image of a workload: built from this repository, or somebody's by name."""
+    """The image of a workload: built from a folder of this repository, or referred to by name."""
 
     build: FilePath | None = None
-    """A folder of this repository with a Dockerfile; its content names the image's tag."""
+    """A folder of this repository with a Dockerfile; the image's tag is a hash of its content."""
     name: ImageReference | None = None
     """A reference such as `pytorch/pytorch:2.0.1-cuda11.7-cudnn8-devel` or `repository@sha256:…`."""
 
     @model_validator(mode="after")
     def _one_source(self) -> "Image":
         if (self.build is None) == (self.name is None):
-            raise ValueError("an image has one source: give either build or name")
+            raise ValueError("an image needs exactly one source: set either build or name")
         return self
 
 
@@ -55,34 +55,34 @@ class Mount(Section):
 
 
 class Resources(Section):
-    """What a container asks for, and the most it gets; a limit alone counts as the request."""
+    """A container's requests and limits; a limit without a request is also the request."""
 
     requests: dict[ContainerResource, Quantity] = Field(default_factory=dict)
     limits: dict[ContainerResource, Quantity] = Field(default_factory=dict)
 
 
 class Data(Section):
-    """The files a run reads: named by the digest of their manifest, so other data is another run."""
+    """The files that a run reads. The digest of their manifest is part of the run's identity."""
 
     manifest: FilePath
-    """A file of this repository: the manifest.json of the prepared folder, as committed."""
+    """A committed copy of the prepared folder's manifest.json, in this repository."""
     volume: DnsLabel
     path: str = Field(pattern=r"^[^/]")
     """The folder on the volume."""
     prepare: FilePath | None = None
-    """A Python module of this repository that writes the files into the folder given as its argument: `trainstack up`
-    runs it on the person's machine where the volume lacks them. None: somebody brings them (`trainstack upload`)."""
+    """A Python module of this repository that writes the files into the folder given as its argument. `trainstack up`
+    runs it locally if the volume lacks the files. None: upload the files yourself (`trainstack upload`)."""
 
 
 class Record(Section):
-    """Where the runs of a managed workload are recorded: `<path>/<run-id>/` on the volume."""
+    """The place of a managed workload's records: `<path>/<run-id>/` on the volume."""
 
     volume: DnsLabel
     path: str = Field("runs", pattern=r"^[^/]")
 
 
 class PodOverrides(Section):
-    """What a role may say differently from the workload. None takes the workload's."""
+    """Overrides of the workload's fields for some of its pods. None: the workload's value."""
 
     args: tuple[str, ...] | None = None
     env: dict[EnvName, str] | None = None
@@ -99,15 +99,15 @@ class Role(PodOverrides):
 
 
 class ReplicatedJob(PodOverrides):
-    """Jobs of a JobSet that are alike."""
+    """Identical Jobs of a JobSet."""
 
     name: DnsLabel
     replicas: Positive = 1
-    """How many Jobs."""
+    """The number of Jobs."""
     parallelism: Parallelism = 1
-    """Pods of each Job at once."""
+    """Concurrent pods of each Job."""
     completions: Positive | None = None
-    """Pods of each Job that must succeed; None: as many as stand at once."""
+    """Pods of each Job that must succeed; None: `parallelism`."""
     command: tuple[str, ...] | None = None
     backoff_limit: NonNegative | None = None
     restart_policy: Literal["Never", "OnFailure"] = "OnFailure"
@@ -115,53 +115,54 @@ class ReplicatedJob(PodOverrides):
 
 
 class Workload(Section):
-    """A training workload. Several runs may come of it, one for each thing that would change its result."""
+    """A training workload. Each change that may affect its result makes a new run."""
 
     name: DnsLabel
-    """Names the folder `workloads/<name>/` too. At most 45 characters, since a label holds it with two hashes, and
-    fewer where pods are named after those."""
+    """Also the name of the folder `workloads/<name>/`. At most 45 characters, since a label value contains it with two
+    hashes, and fewer for kinds whose pods' names contain them too."""
     kind: Literal["Pod", "Job", "PyTorchJob", "DataLoader", "TrainJob", "JobSet"]
-    """`DataLoader` is a Job that only waits, so that files can be copied through it."""
+    """`DataLoader` is a Job whose idle pod is used to copy files."""
     naming: Literal["derived", "fixed", "generated"] = "derived"
-    """What the object is called. `derived`: `<name>-<run>-<launch>`, with hashes of what it says, so that another
-    launch is another object. `fixed`: `<name>`, and `<name>-<number>` for a trial of a sweep; another launch replaces
-    it. `generated`: `<name>-` and five characters of the API server's choice, for clusters that demand it."""
+    """The object's name. `derived`: `<name>-<run>-<launch>`, with hashes of its content, so that each launch is a new
+    object. `fixed`: `<name>`, and `<name>-<number>` for a sweep's trial; a new launch replaces the object.
+    `generated`: `<name>-` and five characters that the API server chooses, for clusters that require it."""
     namespace: DnsLabel
     queue: DnsLabel | None = None
-    """The LocalQueue; None: Kueue does not hold it."""
+    """The LocalQueue; None: Kueue does not queue the workload."""
     priority: DnsName | None = None
     """A WorkloadPriorityClass."""
     managed: bool = True
-    """Run by our wrapper: recorded, resumed, published once. False runs the image verbatim."""
+    """The wrapper runs the program: it records and resumes runs, and publishes their results once. False: the image
+    runs unchanged."""
     container: DnsLabel | None = None
-    """The name of the container that trains; None: `training`, of a DataLoader `data-loader`, of a PyTorchJob
-    `pytorch`, which its operator prescribes."""
+    """The name of the main container; None: `training`, of a DataLoader `data-loader`, of a PyTorchJob `pytorch`, which
+    its operator requires."""
     image: Image
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     image_pull_secrets: UniqueNames = ()
     """Secrets of the run's namespace with the credentials of registries."""
     command: tuple[str, ...] = ()
-    """The program; empty: the image's own, which only an unmanaged workload may use."""
+    """The program; empty: the image's entrypoint, which only an unmanaged workload may use."""
     args: tuple[str, ...] = ()
     working_dir: AbsolutePath | None = None
     env: dict[EnvName, str] = Field(default_factory=dict)
     secret_env: dict[EnvName, SecretValue] = Field(default_factory=dict)
-    """Variables whose values are a Secret's. The run is named after where they stand, not after what they are."""
+    """Variables with values from Secrets. The references, but not the values, are part of the run's identity."""
     seed: Int64 | None = None
-    """Part of the run's identity; the program gets it as TRAINSTACK_SEED."""
+    """Part of the run's identity; passed to the program as TRAINSTACK_SEED."""
     attempt: Positive = 1
-    """Raise it to train again what has run already."""
+    """Raise it to repeat a run."""
     depends_on: tuple[DnsLabel, ...] = ()
-    """Workloads of the same namespace whose runs must have ended well before this one is launched: a run that fills a
-    volume, a data loader. Ended well means succeeded; of a data loader, removed after its launch."""
+    """Workloads of the same namespace whose runs must succeed before this one is launched, such as a run that fills a
+    volume. A data loader has succeeded when it is removed after its launch."""
     code: Code | None = None
-    """A git checkout for the pods; None: the image holds the program."""
+    """A git checkout for the pods; None: the image contains the program."""
     data: Data | None = None
     record: Record | None = None
-    """Needed by a managed workload."""
+    """Required for a managed workload."""
     volumes: tuple[Mount, ...] = ()
     shared_memory: Quantity | None = None
-    """The size of /dev/shm, which data loader processes share; None: the container runtime's 64 MiB."""
+    """The size of /dev/shm, which data loader processes use; None: the container runtime's 64 MiB."""
     resources: Resources = Resources()
     node_selector: Labels = Field(default_factory=dict)
     tolerations: tuple[Toleration, ...] = ()
@@ -169,66 +170,66 @@ class Workload(Section):
     annotations: Annotations = Field(default_factory=dict)
     """Annotations of the pods."""
     run_as_user: Positive | None = None
-    """The user id of the pods; None: the image's own, which a `restricted` namespace accepts only if not root."""
+    """The user id of the pods; None: the image's, which a `restricted` namespace accepts only if it is not root."""
     security: Literal["restricted", "baseline"] = "restricted"
-    """The Pod Security level that the pods are built for."""
+    """The Pod Security level that the pods comply with."""
     service_account: DnsName | None = None
-    """The ServiceAccount that the pods act as, whose token they then have; None: they have no token. An unmanaged
-    workload with security `baseline` says nothing of it, and its cluster gives it one."""
+    """The ServiceAccount of the pods, whose token is then mounted; None: no token is mounted. An unmanaged workload
+    with security `baseline` leaves the field out, and the cluster mounts the default ServiceAccount's token."""
     active_deadline_seconds: Positive | None = None
     expected_duration_seconds: Positive | None = None
-    """How long the run takes from its admission to its end, as far as one knows: `trainstack plan` reckons with it,
-    and nothing else reads it. None: as long as earlier runs of it took, else its deadline."""
+    """The expected time from admission to the end of the run; only `trainstack plan` uses it. None: the time of earlier
+    runs, else the deadline."""
     ttl_seconds_after_finished: NonNegative | None = None
-    """None: the finished object stays. Removed or not, a run is launched once."""
+    """None: the finished object is kept. A run is launched once, even if its object is deleted."""
     backoff_limit: NonNegative = 0
     completions: Positive = 1
-    """Of a Job: pods until this many have succeeded."""
+    """Job: how many pods must succeed."""
     parallelism: Parallelism = 1
-    """Of a Job: pods at once."""
+    """Job: concurrent pods."""
     min_parallelism: Parallelism | None = None
-    """Of a Job in a queue: with so few pods at once it may begin where the quota has no place for `parallelism`, and
-    then keeps to what it was given. None: it waits for all.
+    """Job in a queue: the least number of concurrent pods to admit if the quota does not suffice for `parallelism`; the
+    Job then keeps the admitted number. None: the Job waits until all pods fit.
 
     Source: https://kueue.sigs.k8s.io/docs/tasks/run/jobs/#partial-admission
     """
     restart_policy: Literal["Never", "OnFailure", "Always"] = "Never"
-    """Of the pods of a Pod, Job or DataLoader. Only an unmanaged Pod may have `Always`, and has it where this is left
-    out: the manifest then has no such field, and the cluster's default applies."""
+    """Pod, Job and DataLoader. Only an unmanaged Pod may have `Always`, which is its default: the manifest then leaves
+    the field out, and the cluster's default applies."""
     roles: dict[RoleName, Role] = Field(default_factory=dict)
-    """Of a PyTorchJob, and of a TrainJob, whose roles say the same."""
+    """PyTorchJob and TrainJob."""
     elastic: Elastic | None = None
-    """Of a PyTorchJob, which then needs no Master."""
+    """PyTorchJob, which then needs no Master."""
     nproc_per_node: str | None = Field(None, pattern="^(auto|cpu|gpu|[1-9][0-9]*)$")
-    """Of a PyTorchJob: processes that torchrun starts in each pod; None: torchrun's own default."""
+    """PyTorchJob: processes that torchrun starts in each pod; None: torchrun's default."""
     clean_pod_policy: Literal["None", "Running", "All"] = "Running"
-    """Of a PyTorchJob. Its operator's default is None: workers run on after the master's success, past all quota."""
+    """PyTorchJob. The operator's default, `None`, lets workers run after the master's success, outside the quota."""
     replicated_jobs: tuple[ReplicatedJob, ...] = ()
-    """Of a JobSet."""
+    """JobSet."""
     success_policy: SuccessPolicy | None = None
-    """Of a JobSet; None: all its Jobs must succeed."""
+    """JobSet; None: all Jobs must succeed."""
     failure_policy: FailurePolicy | None = None
-    """Of a JobSet; None: it fails with the first of its Jobs."""
+    """JobSet; None: the JobSet fails when any Job fails."""
     network: Network | None = None
-    """Of a JobSet; None: each pod has a name, `<launch>-<job>-<replica>-<index>.<launch>`."""
+    """JobSet; None: each pod has the DNS name `<launch>-<job>-<replica>-<index>.<launch>`."""
 
     @model_validator(mode="after")
     def _consistent(self) -> "Workload":
         faults = [*_faults_of_kind(self), *(_faults_of_managed(self) if self.managed else ())]
-        if twice := sorted(self.secret_env.keys() & self.env.keys()):
-            faults.append(f"env and secretEnv both set {', '.join(twice)}: leave them out of one")
+        if duplicates := sorted(self.secret_env.keys() & self.env.keys()):
+            faults.append(f"env and secretEnv both set {', '.join(duplicates)}: leave them out of one")
         if faults:
             raise ValueError("; ".join(faults))
         return self
 
-    def says(self, field: str) -> bool:
-        """Whether the manifest has this field: an unmanaged workload is verbatim, so its defaults are the cluster's."""
+    def has_field(self, field: str) -> bool:
+        """Whether the manifest has this field: for an unmanaged workload, the cluster's defaults apply."""
         return self.managed or field in self.model_fields_set
 
     @property
     def restarts_always(self) -> bool:
-        """Whether it is a Pod that its node restarts whenever it has ended, so that it never succeeds."""
-        policy = self.restart_policy if self.says("restart_policy") else "Always"
+        """Whether the workload is a Pod that is always restarted, and so never succeeds."""
+        policy = self.restart_policy if self.has_field("restart_policy") else "Always"
         return self.kind == "Pod" and policy == "Always"
 
 
@@ -242,7 +243,7 @@ _FIELDS_OF: dict[str, tuple[str, ...]] = {
     "parallelism": ("Job", "DataLoader"),
     "min_parallelism": ("Job",),
     "backoff_limit": ("Job", "PyTorchJob", "DataLoader", "TrainJob", "JobSet"),
-    # Trainer would make the JobSet of a finished TrainJob anew, and train again.
+    # Trainer would recreate the JobSet of a finished TrainJob, and train again.
     "ttl_seconds_after_finished": ("Job", "PyTorchJob", "DataLoader", "JobSet"),
     "replicated_jobs": ("JobSet",),
     "success_policy": ("JobSet",),
@@ -266,17 +267,42 @@ def _faults_of_kind(workload: Workload) -> Iterator[str]:
     if kind == "Job":
         yield from _faults_of_job(workload)
     if kind == "JobSet":
-        yield from faults_of_jobs(workload.replicated_jobs, workload.success_policy, workload.failure_policy)
+        yield from _faults_of_jobset(workload)
     if kind == "TrainJob":
         yield from _faults_of_trainjob(workload)
     if kind == "PyTorchJob":
         yield from _faults_of_pytorchjob(workload)
 
 
+def _faults_of_jobset(workload: Workload) -> Iterator[str]:
+    jobs, success, failure = workload.replicated_jobs, workload.success_policy, workload.failure_policy
+    if not jobs:
+        yield "a JobSet needs replicatedJobs: add them"
+    references = {
+        "successPolicy": success.target_replicated_jobs if success else (),
+        "failurePolicy": [name for rule in (failure.rules if failure else ()) for name in rule.target_replicated_jobs],
+        "dependsOn": [dependency.name for job in jobs for dependency in job.depends_on],
+    }
+    names = [job.name for job in jobs]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield f"replicatedJobs has several entries named {name}: use unique names"
+    for index, job in enumerate(jobs):
+        dependencies = {dependency.name for dependency in job.depends_on}
+        # Source: validateCreate of JobSet's webhook.
+        for name in sorted(dependencies & {*names} - {*names[:index]}):
+            yield f"{job.name} depends on {name}, which is not listed before it: list {name} first"
+        if len(dependencies) < len(job.depends_on):
+            yield f"{job.name} lists an entry of dependsOn more than once: list it once"
+    for field, referenced in references.items():
+        for name in referenced:
+            if name not in names:
+                yield f"{field} refers to {name}, which is not in replicatedJobs: correct the name"
+
+
 def _faults_of_pytorchjob(workload: Workload) -> Iterator[str]:
     roles = workload.roles
     if workload.container not in (None, "pytorch"):
-        yield f"the container of a PyTorchJob is called pytorch, not {workload.container}: leave out container"
+        yield f"the container of a PyTorchJob must be named pytorch (got {workload.container}): leave out container"
     if workload.elastic is None and "Master" not in roles:
         yield "a PyTorchJob needs roles.Master, unless it is elastic: add it"
     if workload.elastic is not None and "Worker" not in roles:
@@ -289,55 +315,55 @@ def _faults_of_job(workload: Workload) -> Iterator[str]:
     least, at_once = workload.min_parallelism, min(workload.parallelism, workload.completions)
     if least is not None and least >= at_once:
         yield (
-            f"minParallelism is {least}, and no more than {at_once} pods stand at once (the smaller of parallelism and "
-            "completions): take fewer, or leave it out"
+            f"minParallelism is {least}, but must be less than {at_once} (the smaller of parallelism and completions): "
+            "lower it, or leave it out"
         )
 
 
 def _faults_of_trainjob(workload: Workload) -> Iterator[str]:
     if workload.container not in (None, "node"):
-        yield f"the container of a TrainJob is called node, not {workload.container}: leave out container"
+        yield f"the container of a TrainJob must be named node (got {workload.container}): leave out container"
     if "Master" not in workload.roles:
         yield "a TrainJob needs roles.Master: add it"
     if workload.naming == "generated":
-        yield "the nodes of a TrainJob find the first one by its name: let naming be derived or fixed"
+        yield "the nodes of a TrainJob resolve the first node's name: set naming to derived or fixed"
 
 
 def _faults_of_managed(workload: Workload) -> Iterator[str]:
     if workload.kind == "DataLoader":
-        yield "a DataLoader only waits: set managed to false"
+        yield "a DataLoader runs no program: set managed to false"
         return
     if not workload.command:
-        yield "a managed workload needs a command: the wrapper cannot know the image's own"
+        yield "a managed workload needs a command: set it, since the wrapper cannot read the image's entrypoint"
     if workload.record is None:
-        yield "a managed workload needs a record: the volume on which its runs are kept"
+        yield "a managed workload needs a record: set the volume that its runs are recorded on"
     jobs = workload.replicated_jobs
     if len(jobs) > 1 or any(job.replicas > 1 for job in jobs):
         yield (
-            "the ranks of a managed JobSet are the pods of one Job, and this has several: leave one entry of "
+            "the ranks of a managed JobSet are the pods of one Job, but this JobSet has several: keep one entry of "
             "replicatedJobs with replicas 1, or set managed to false"
         )
     if jobs and workload.naming == "generated":
-        yield "the pods of a managed JobSet find the first one by its name: let naming be derived or fixed"
+        yield "the pods of a managed JobSet resolve the first pod's name: set naming to derived or fixed"
     if workload.elastic is not None and "Master" not in workload.roles:
-        yield "a managed workload needs a rank 0 that records: add roles.Master, or set managed to false"
+        yield "a managed workload needs a rank 0, which writes the record: add roles.Master, or set managed to false"
 
 
 class Workloads(Section):
-    """The runs an environment declares."""
+    """The runs that an environment declares."""
 
     runs: tuple[Workload, ...] = ()
     exclude: UniqueNames = ()
-    """Names of `runs` that are left out, as if they were not listed, and that no other run waits for: a variant for
-    GPUs where there are none, a data loader where the data is there already."""
+    """Names of `runs` to ignore, also as dependencies of other runs, such as a variant for GPUs on a cluster without
+    GPUs."""
     stop: tuple[str, ...] = ()
-    """Run ids that this change may stop although they are queued or running."""
+    """Ids of queued or running runs that this change may stop."""
 
     @model_validator(mode="after")
-    def _excludes_runs(self) -> "Workloads":
+    def _excluded_runs_exist(self) -> "Workloads":
         names = [run.name for run in self.runs]
         faults = [
-            f"exclude names {name}, which is no run here: {nearest(name, names)}"
+            f"exclude lists {name}, which is not a run: {nearest(name, names)}"
             for name in self.exclude
             if name not in names
         ]

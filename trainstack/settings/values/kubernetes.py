@@ -1,7 +1,7 @@
-"""Values in the forms that the Kubernetes API accepts: a value that the API server would refuse does not load.
+"""Types that accept only what the API server accepts.
 
-Each type names the function of k8s.io/apimachinery/pkg/util/validation, or of k8s.io/kubernetes/pkg/apis, whose rule
-it follows.
+Each type names the function in k8s.io/apimachinery/pkg/util/validation, or in k8s.io/kubernetes/pkg/apis, that it
+follows.
 """
 
 import re
@@ -12,22 +12,21 @@ from pydantic import AfterValidator, Field
 
 from trainstack.settings.errors import closest, nearest
 
-MOST_INT32 = 2**31 - 1
-"""The greatest number of the API's int32 fields."""
-NonNegative = Annotated[int, Field(ge=0, le=MOST_INT32)]
-Positive = Annotated[int, Field(ge=1, le=MOST_INT32)]
-Int32 = Annotated[int, Field(ge=-(2**31), le=MOST_INT32)]
+MAX_INT32 = 2**31 - 1
+NonNegative = Annotated[int, Field(ge=0, le=MAX_INT32)]
+Positive = Annotated[int, Field(ge=1, le=MAX_INT32)]
+Int32 = Annotated[int, Field(ge=-(2**31), le=MAX_INT32)]
 Parallelism = Annotated[int, Field(ge=1, le=100_000)]
-"""Pods of one Job at once. Source: maxParallelismForIndexedJob in k8s.io/kubernetes/pkg/apis/batch/validation."""
+"""Concurrent pods of one Job. Source: maxParallelismForIndexedJob in k8s.io/kubernetes/pkg/apis/batch/validation."""
 Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 
 LABEL_LIMIT, DOMAIN_LIMIT = 63, 253
-"""Characters of a label's value, and of the part of its key after the '/'; characters of the part before it."""
+"""Characters of a label's value, and of its key after the '/'; characters of the key's prefix."""
 ANNOTATIONS_LIMIT = 256 * 1024
 """Bytes of all annotations of an object together."""
 STANDARD_RESOURCES = ("cpu", "memory", "ephemeral-storage")
-"""The resources of a container without a domain, beside huge pages."""
+"""A container's resources without a domain, except huge pages."""
 HUGE_PAGES = "hugepages-"
 
 _NAME = re.compile(r"[A-Za-z0-9]([-_.A-Za-z0-9]*[A-Za-z0-9])?")
@@ -40,16 +39,16 @@ _HOST = re.compile(
 _COMPONENT = re.compile(r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*")
 _TAG = re.compile(r"[A-Za-z0-9_][-A-Za-z0-9_.]{0,127}")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128}")
-_LONGEST_REPOSITORY = 255
+_MAX_REPOSITORY = 255
 
 
-def shown(text: str) -> str:
-    """A value for a message: in quotes, of a long one the beginning, without what separates problem and remedy."""
+def quoted(text: str) -> str:
+    """Quote a value for a message: shortened, without "; ", which separates problem and remedy."""
     return repr(text if len(text) <= 70 else f"{text[:67]}...").replace("; ", ";\\x20")
 
 
 def is_qualified_name(text: str) -> bool:
-    """Whether the text is a key of labels: a name, perhaps after a domain and '/'. Source: IsQualifiedName."""
+    """Whether the text is a valid label key: a name, optionally after a domain and '/'. Source: IsQualifiedName."""
     domain, slash, name = text.rpartition("/")
     return (_is_subdomain(domain) if slash else True) and len(name) <= LABEL_LIMIT and bool(_NAME.fullmatch(name))
 
@@ -64,19 +63,19 @@ _A_KEY = f"{_A_NAME}; a domain and '/' may precede them".replace("; ", ", ")
 
 def _label_key(text: str) -> str:
     if not is_qualified_name(text):
-        raise ValueError(f"{shown(text)} is not a valid label key; write {_A_KEY}")
+        raise ValueError(f"{quoted(text)} is not a valid label key; write {_A_KEY}")
     return text
 
 
 def _label_value(text: str) -> str:
     if text and (len(text) > LABEL_LIMIT or not _NAME.fullmatch(text)):
-        raise ValueError(f"{shown(text)} is not a valid label value; write {_A_NAME}")
+        raise ValueError(f"{quoted(text)} is not a valid label value; write {_A_NAME}")
     return text
 
 
 def _annotation_key(text: str) -> str:
     if not is_qualified_name(text.lower()):
-        raise ValueError(f"{shown(text)} is not a valid annotation key; write {_A_KEY}")
+        raise ValueError(f"{quoted(text)} is not a valid annotation key; write {_A_KEY}")
     return text
 
 
@@ -92,7 +91,7 @@ def _annotations(given: dict[str, str]) -> dict[str, str]:
 def _env_name(text: str) -> str:
     if not _ENV_NAME.fullmatch(text) or text == "." or text.startswith(".."):
         raise ValueError(
-            f"{shown(text)} is not a valid name of an environment variable; write letters, digits, '_', '-' and '.', "
+            f"{quoted(text)} is not a valid name of an environment variable; write letters, digits, '_', '-' and '.', "
             "without a digit at the beginning"
         )
     return text
@@ -100,15 +99,15 @@ def _env_name(text: str) -> str:
 
 def _absolute_path(text: str) -> str:
     if not text.startswith("/"):
-        raise ValueError(f"{shown(text)} is not an absolute path; write an absolute path, beginning with /")
+        raise ValueError(f"{quoted(text)} is not an absolute path; write an absolute path, beginning with /")
     if "\0" in text:
-        raise ValueError("holds a NUL character, which a path must not contain; remove it")
+        raise ValueError("contains a NUL character, which is not allowed in a path; remove it")
     return text
 
 
 def _mount_path(text: str) -> str:
     if ":" in _absolute_path(text):
-        raise ValueError(f"{shown(text)} holds ':', which a mount path must not contain; remove it")
+        raise ValueError(f"{quoted(text)} contains ':', which is not allowed in a mount path; remove it")
     if not text.strip("/"):
         raise ValueError("a volume mounted at / would hide the image's files; write a folder such as /mnt/data")
     return text
@@ -116,18 +115,20 @@ def _mount_path(text: str) -> str:
 
 def _host_path(text: str) -> str:
     if ".." in _absolute_path(text).split("/"):
-        raise ValueError(f"{shown(text)} contains '..', which a hostPath must not contain; write the path without '..'")
+        raise ValueError(
+            f"{quoted(text)} contains '..', which is not allowed in a hostPath; write the path without '..'"
+        )
     return text
 
 
 def _provisioner(text: str) -> str:
     if not is_qualified_name(text.lower()):
-        raise ValueError(f"{shown(text)} is not a valid provisioner name; write one such as ebs.csi.aws.com")
+        raise ValueError(f"{quoted(text)} is not a valid provisioner name; write one such as ebs.csi.aws.com")
     return text
 
 
 def _secret_key(text: str) -> str:
-    # What is refused is not repeated: it may be a value in the wrong place.
+    # The message does not repeat the key: it may be a secret value in the wrong place.
     if not re.fullmatch(r"[-._A-Za-z0-9]+", text) or len(text) > DOMAIN_LIMIT or text == "." or text.startswith(".."):
         raise ValueError(
             f"is not a valid key of a Secret; write up to {DOMAIN_LIMIT} letters, digits, '-', '_' and '.', without "
@@ -138,19 +139,19 @@ def _secret_key(text: str) -> str:
 
 def _resource_name(text: str) -> str:
     if not is_qualified_name(text):
-        raise ValueError(f"{shown(text)} is not a valid resource name; {_resource_remedy(text)}")
+        raise ValueError(f"{quoted(text)} is not a valid resource name; {_resource_remedy(text)}")
     return text
 
 
 def _container_resource(text: str) -> str:
     fine = is_extended(text) if "/" in text else text in STANDARD_RESOURCES or _PAGES.fullmatch(text)
     if not fine:
-        raise ValueError(f"{shown(text)} is not a resource that a container can request; {_resource_remedy(text)}")
+        raise ValueError(f"{quoted(text)} is not a resource that a container can request; {_resource_remedy(text)}")
     return text
 
 
 def is_extended(name: str) -> bool:
-    """Whether a resource is a device plugin's, which is counted in whole pieces. Source: IsExtendedResourceName."""
+    """Whether a resource is a device plugin's, whose quantities are integers. Source: IsExtendedResourceName."""
     native = "/" not in name or "kubernetes.io/" in name
     return not native and not name.startswith("requests.") and is_qualified_name(f"requests.{name}")
 
@@ -163,31 +164,31 @@ def _resource_remedy(text: str) -> str:
 def _registry(text: str) -> str:
     host, *path = text.split("/")
     if "://" in text:
-        raise ValueError(f"{shown(text)} has a scheme, but a registry name has none; leave out {_scheme(text)}")
+        raise ValueError(f"{quoted(text)} has a scheme, but a registry name has none; leave out {_scheme(text)}")
     if not _HOST.fullmatch(host) or not all(_COMPONENT.fullmatch(part) for part in path):
-        raise ValueError(f"{shown(text)} is not a valid registry name; write one such as registry.example.org/team")
+        raise ValueError(f"{quoted(text)} is not a valid registry name; write one such as registry.example.org/team")
     return text
 
 
 def _image(text: str) -> str:
     """Source: the grammar of github.com/distribution/reference, which the kubelet applies."""
     if "://" in text:
-        raise ValueError(f"{shown(text)} has a scheme, but an image reference has none; leave out {_scheme(text)}")
+        raise ValueError(f"{quoted(text)} has a scheme, but an image reference has none; leave out {_scheme(text)}")
     rest, at, digest = text.partition("@")
     if at and not _DIGEST.fullmatch(digest):
         raise ValueError(
-            f"{shown(text)} has an invalid digest; write sha256: and 64 lower-case hexadecimal digits, as "
+            f"{quoted(text)} has an invalid digest; write sha256: and 64 lower-case hexadecimal digits, as "
             "`trainstack pin` prints them"
         )
     slash = rest.rfind("/")
     colon = rest.find(":", slash + 1)
     name, tag = (rest, None) if colon < 0 else (rest[:colon], rest[colon + 1 :])
     if tag is not None and not _TAG.fullmatch(tag):
-        raise ValueError(f"{shown(text)} has an invalid tag; write up to 128 letters, digits, '-', '_' and '.'")
+        raise ValueError(f"{quoted(text)} has an invalid tag; write up to 128 letters, digits, '-', '_' and '.'")
     if not _is_repository(name):
         lowered = name.lower() != name and _is_repository(name.lower())
         remedy = f"write {name.lower()}" if lowered else "write a reference such as registry.example.org/team/digits:1"
-        raise ValueError(f"{shown(text)} is not a valid image reference; {remedy}")
+        raise ValueError(f"{quoted(text)} is not a valid image reference; {remedy}")
     return text
 
 
@@ -196,7 +197,7 @@ def _is_repository(name: str) -> bool:
     is_host = bool(slash) and (any(sign in first for sign in ".:") or first == "localhost")
     path = rest if is_host else name
     return (
-        len(name) <= _LONGEST_REPOSITORY
+        len(name) <= _MAX_REPOSITORY
         and (not is_host or bool(_HOST.fullmatch(first)))
         and all(_COMPONENT.fullmatch(part) for part in path.split("/"))
     )
@@ -207,8 +208,8 @@ def _scheme(text: str) -> str:
 
 
 def unknown_word(word: str, known: Collection[str]) -> str:
-    """`'restrictd' is none of …; did you mean restricted?`, as the message of a ValueError."""
-    return f"{shown(word)} is none of {', '.join(known)}; {nearest(word, known)}"
+    """Return the message of a ValueError: `'restrictd' is not one of …; did you mean restricted?`."""
+    return f"{quoted(word)} is not one of {', '.join(known)}; {nearest(word, known)}"
 
 
 LabelKey = Annotated[str, AfterValidator(_label_key)]
@@ -218,9 +219,9 @@ Labels = dict[LabelKey, LabelValue]
 Annotations = Annotated[dict[Annotated[str, AfterValidator(_annotation_key)], str], AfterValidator(_annotations)]
 """Source: ValidateAnnotations of apimachinery/pkg/api/validation."""
 EnvName = Annotated[str, AfterValidator(_env_name)]
-"""The form that every release takes; newer ones take nearly any character. Source: IsEnvVarName."""
+"""The form that every Kubernetes release accepts; newer ones accept more characters. Source: IsEnvVarName."""
 AbsolutePath = Annotated[str, AfterValidator(_absolute_path)]
-"""A container's working directory: the runtime starts no container in a relative one."""
+"""A container's working directory: the container runtime rejects a relative one."""
 MountPath = Annotated[str, AfterValidator(_mount_path)]
 """Source: the API reference of VolumeMount."""
 HostPath = Annotated[str, AfterValidator(_host_path)]
@@ -230,7 +231,7 @@ Provisioner = Annotated[str, AfterValidator(_provisioner)]
 SecretKey = Annotated[str, AfterValidator(_secret_key)]
 """Source: IsConfigMapKey."""
 ResourceName = Annotated[str, AfterValidator(_resource_name)]
-"""A resource that quota counts: what containers request, and what Kueue derives of it."""
+"""A resource with quota: one that containers request, or that Kueue derives from a request."""
 ContainerResource = Annotated[str, AfterValidator(_container_resource)]
 """A resource that a container requests. Source: validateContainerResourceName."""
 ImageReference = Annotated[str, Field(min_length=1), AfterValidator(_image)]

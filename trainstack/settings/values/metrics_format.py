@@ -1,7 +1,6 @@
-"""`objective.metricsFormat`: the regular expression that finds the objective in what a program prints.
+"""`objective.metricsFormat`: the regular expression that finds the objective in a program's log.
 
-RE2 evaluates it: its time is linear in the length of the text, whatever the expression. A pull request of a fork may
-bring one.
+RE2 evaluates it in linear time: the expression may be from an untrusted pull request.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,14 +10,13 @@ from typing import Any
 import re2
 
 MOST_CHARACTERS = 1_000
-"""Of an expression."""
 _MEMORY_BYTES = 1 << 18
-"""Of a compiled expression: RE2 refuses one that needs more."""
+"""The limit of a compiled expression."""
 _VALUE, _EPOCH = "value", "epoch"
 
 
 def fault(expression: str) -> str:
-    """Why an expression cannot be used; empty where it can."""
+    """Return why an expression is invalid, or an empty string."""
     if len(expression) > MOST_CHARACTERS:
         return f"has {len(expression)} characters, more than {MOST_CHARACTERS}"
     try:
@@ -30,20 +28,17 @@ def fault(expression: str) -> str:
     if _VALUE not in groups:
         return "has no group (?P<value>…)"
     unknown = sorted(groups.keys() - {_VALUE, _EPOCH})
-    return f"has a group of another name: {unknown[0]}" if unknown else ""
+    return f"has an unknown group: {unknown[0]}" if unknown else ""
 
 
 def default_format(metric: str) -> str:
-    """The expression for a metric without a format of its own: `<metric>=<number>` or `<metric>: <number>`.
-
-    Katib's default has the first form.
-    """
+    """Return the default expression for a metric: `<metric>=<number>`, as Katib's, or `<metric>: <number>`."""
     number = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
     return rf"(?:^|[^\w|-]){re2.escape(metric)}\s*[=:]\s*(?P<value>{number}|nan|[-+]?inf)"
 
 
 def matches(expression: str, text: str) -> Iterator[tuple[str, str | None]]:
-    """The values of all matches, each with its epoch, where the expression has such a group."""
+    """Yield the value and the epoch, if any, of each match."""
     for match in _compiled(expression).finditer(text):
         found = match.groupdict()
         if found[_VALUE] is not None:

@@ -12,30 +12,30 @@ from pydantic import BeforeValidator
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _DECIMAL = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
 _FORM = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?P<suffix>[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?")
-_MOST = 2**63 - 1
-"""The API server's own limit; it cuts larger quantities down without a word."""
+_MAX = 2**63 - 1
+"""The API server silently caps larger quantities."""
 _HINT = 'write a Kubernetes quantity such as "500m", "2" or "1Gi"'
 
 
 def amount(text: str) -> Fraction:
-    """The exact value of a quantity, in its base unit (cores, bytes, pieces).
+    """Return the exact value of a quantity in its base unit (cores, bytes, pieces).
 
-    Raises ValueError, naming the text and the remedy, when it is none, is negative or is past the API server's limit.
+    Raises ValueError for an invalid or negative quantity, or one above the API server's limit.
     """
     match = _FORM.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not a quantity; {_HINT}")
     exact = _exact(Fraction(match["number"]), match["suffix"] or "")
-    if exact > _MOST:
-        raise ValueError(f"{text!r} is more than Kubernetes can hold; the most is {_MOST}")
+    if exact > _MAX:
+        raise ValueError(f"{text!r} exceeds the limit of Kubernetes; write at most {_MAX}")
     return exact
 
 
 def canonical(value: object) -> str:
-    """The one spelling that the API server stores: "1000m" is "1", "1024Mi" is "1Gi", "1.5Gi" is "1536Mi".
+    """Return the spelling that the API server stores: "1000m" is "1", "1024Mi" is "1Gi", "1.5Gi" is "1536Mi".
 
-    Custom resources are compared as text by the engine while Kueue's webhook rewrites them, so anything else would
-    show as a change for ever. YAML integers are taken; floats are refused, since 0.1 has no exact form.
+    The engine compares custom resources as text, and Kueue's webhook rewrites them, so any other spelling would be
+    a permanent diff. YAML integers are accepted; floats are refused, since 0.1 has no exact form.
     """
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise ValueError(f"{value!r} is not a quantity; {_HINT}")  # noqa: TRY004 (pydantic reports ValueErrors)
@@ -45,12 +45,12 @@ def canonical(value: object) -> str:
         return _spell(exact, _BINARY, 1024)
     nano = exact * 1000**3
     if nano.denominator != 1:
-        raise ValueError(f"{text!r} is finer than a nano-unit; {_HINT}")
+        raise ValueError(f"{text!r} is more precise than one nano-unit; {_HINT}")
     return _spell(nano, _DECIMAL, 1000)
 
 
 def readable(value: Fraction) -> str:
-    """For people: in the largest binary unit that leaves a whole number, from Ki on; else a decimal."""
+    """Format a value in the largest binary unit that gives an integer, from Ki on, or else as a decimal."""
     for power, unit in ((40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")):
         if value and value % 2**power == 0:
             return f"{value // 2**power}{unit}"
@@ -75,4 +75,4 @@ def _spell(whole: Fraction, suffixes: tuple[str, ...], step: int) -> str:
 
 
 Quantity = Annotated[str, BeforeValidator(canonical, json_schema_input_type=str | int)]
-"""A Kubernetes quantity in canonical spelling; compare by `amount`."""
+"""A Kubernetes quantity in canonical spelling; compare values by `amount`."""

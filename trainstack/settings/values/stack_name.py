@@ -1,4 +1,4 @@
-"""Names of stacks: `dev` for Pulumi.dev.yaml. Each way into the program checks a name once, before it is used."""
+"""Names of stacks, such as `dev` for Pulumi.dev.yaml, and their validation."""
 
 import re
 from collections.abc import Iterator
@@ -11,9 +11,9 @@ from trainstack.settings.base import DnsName
 from trainstack.settings.errors import Finding, Place
 
 LIMIT = 63
-"""Characters of a name: labels hold it, which have no more."""
+"""Characters of a name, which is a label value."""
 StackName = Annotated[DnsName, Field(max_length=LIMIT)]
-"""Labels and names of Kubernetes objects are made of it, so it is a DNS name."""
+"""A DNS name, since it is part of labels and names of Kubernetes objects."""
 
 _PART = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _FILE = re.compile(r"Pulumi\.([^/]*)\.yaml")
@@ -22,12 +22,12 @@ _SHOWN = 80
 
 
 def file_of(stack: str) -> str:
-    """The stack's file, relative to the project."""
+    """Return the stack's file, relative to the project."""
     return f"Pulumi.{stack}.yaml"
 
 
 def fault(stack: str) -> Finding | None:
-    """What is wrong with a name, as a fault of the stack's file; None for a good one."""
+    """Return the fault of a stack's name, if it has one, as a fault of the stack's file."""
     if len(stack) <= LIMIT and _FORM.fullmatch(stack):
         return None
     shown = stack if len(stack) <= _SHOWN else f"{stack[:_SHOWN]}…"
@@ -39,17 +39,17 @@ def fault(stack: str) -> Finding | None:
 
 
 def stacks(root: Path) -> tuple[str, ...]:
-    """The environments of the project at `root`, sorted; files with invalid stack names are left out."""
+    """List the environments of the project at `root`, sorted, without files with invalid names."""
     return tuple(name for name in _named(root) if fault(name) is None)
 
 
 def misnamed(root: Path) -> tuple[Finding, ...]:
-    """The faults of the files that would be environments but for their names."""
+    """List the faults of files with invalid stack names."""
     return tuple(found for name in _named(root) if (found := fault(name)) is not None)
 
 
 def stack_of(file: str) -> str | None:
-    """The stack whose file this is, if it has a valid name or not; None for any other path of a project."""
+    """Return the stack, even an invalid name, of a path relative to the project; None for other files."""
     match = _FILE.fullmatch(file)
     return match[1] if match else None
 

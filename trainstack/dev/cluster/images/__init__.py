@@ -1,4 +1,4 @@
-"""Container images without a container engine: built by buildah in our own cache, pushed to a registry.
+"""Container images without a container engine: buildah builds them in our cache, and they are pushed to a registry.
 
 ensure_images([*operators(), *helpers(), workload(Path("workloads/digits"))], cluster.up(state).registry, print)
 """
@@ -7,7 +7,6 @@ from trainstack.dev.cluster.images.catalog import base, git, helpers, operators,
 from trainstack.dev.cluster.images.ensure import ensure_built, ensure_images
 from trainstack.dev.cluster.images.recipe import Recipe
 from trainstack.dev.cluster.images.registry import Registry
-from trainstack.dev.cluster.images.run import run_in_image
 from trainstack.dev.cluster.images.storage import Storage
 
 __all__ = [
@@ -20,6 +19,5 @@ __all__ = [
     "git",
     "helpers",
     "operators",
-    "run_in_image",
     "workload",
 ]

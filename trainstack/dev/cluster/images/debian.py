@@ -1,4 +1,4 @@
-"""Make the base image: Debian 12 with Python and CPU PyTorch, from this machine's Debian mirrors."""
+"""Build the base image: Debian 12 with Python and CPU PyTorch, from this machine's Debian mirrors."""
 
 from pathlib import Path
 
@@ -14,9 +14,9 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def build(storage: Storage, image: str, report: Report) -> None:
-    """Make the base image under a name. An interrupted attempt leaves nothing that a later one would use."""
+    """Build the base image under a name. An interrupted attempt leaves nothing that a later one would use."""
     if not KEYRING.is_file():
-        raise ClusterError(f"{KEYRING} is missing: apt-get install debian-archive-keyring")
+        raise ClusterError(f"{KEYRING} is missing; install it with `apt-get install debian-archive-keyring`")
     found = sources.read()
     (storage.folder / "sources.list").write_text("".join(f"{source.line}\n" for source in found))
     (storage.folder / "apt.conf").write_text(sources.acquire_settings(execute(["apt-config", "dump"])))
@@ -31,7 +31,7 @@ def build(storage: Storage, image: str, report: Report) -> None:
 
 
 def rootfs_command(storage: Storage, container: str, mirror: str) -> list[str]:
-    """Command line that fills a working container with the root file system."""
+    """Return the command that fills a working container with the root file system."""
     return [
         *OWN_MOUNTS,
         "sh",

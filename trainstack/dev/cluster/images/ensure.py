@@ -1,4 +1,4 @@
-"""See to it that a registry has the images: build what is missing, push what it lacks."""
+"""Ensure that a registry has the images: build missing ones, and push what it lacks."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -12,16 +12,16 @@ from trainstack.dev.cluster.registry_access import RegistryAccess
 from trainstack.runs.images.images import base_reference
 
 COMPRESSION_SECONDS = 10
-"""Of an image with PyTorch, on 2 cores."""
+"""For an image with PyTorch, on 2 cores."""
 
 
 def ensure_images(
     recipes: Sequence[Recipe], registry: RegistryAccess, report: Report, storage: Storage | None = None
 ) -> list[str]:
-    """Build what is missing and push what the registry lacks; returns the images' names, in order.
+    """Build missing images and push what the registry lacks; return the images' names, in order.
 
-    A second call finds everything in place and takes well under 2 s. After an interruption it goes on where it was;
-    a second process waits for the first.
+    A second call finds everything and takes well under 2 s. An interrupted call resumes, and a second process waits for
+    the first.
     """
     storage = storage or Storage.shared()
     images = [recipe.image for recipe in recipes]
@@ -45,14 +45,14 @@ def ensure_images(
 
 
 def ensure_built(recipes: Sequence[Recipe], report: Report, storage: Storage | None = None) -> list[str]:
-    """Build what is missing; returns the images' names, in order. They are in the storage's layout then."""
+    """Build missing images into the storage's layout; return the images' names, in order."""
     images = [recipe.image for recipe in recipes]
     _ensure_all_built(storage or Storage.shared(), list(zip(recipes, images, strict=True)), report)
     return images
 
 
 def _ensure_all_built(storage: Storage, images: Sequence[tuple[Recipe, str]], report: Report) -> bool:
-    """Build the missing ones of these images; True where there was one."""
+    """Return whether any image was missing."""
     missing = [(recipe, image) for recipe, image in images if not layout.find(storage.layout, image)]
     if missing:
         with storage.locked(report):
@@ -63,7 +63,7 @@ def _ensure_all_built(storage: Storage, images: Sequence[tuple[Recipe, str]], re
 
 
 def _ensure_built(storage: Storage, recipe: Recipe, image: str, report: Report) -> None:
-    """Build an image and its base where they are missing, under the storage's lock."""
+    """Build an image, and its base, if missing; the caller holds the storage's lock."""
     if layout.find(storage.layout, image):
         return
     base_image = base_reference()
@@ -76,7 +76,7 @@ def _ensure_built(storage: Storage, recipe: Recipe, image: str, report: Report) 
 
 
 def _timed(report: Report, what: str, expected_seconds: int | None, step: Callable[[], object]) -> None:
-    """Run a step; announce a long one beforehand, and tell how long it took."""
+    """Run a step; report how long it will take, if known, and how long it took."""
     if expected_seconds is not None:
         report(f"{what}: about {expected_seconds} s")
     since = time.monotonic()

@@ -1,4 +1,4 @@
-"""Images at rest: an OCI image layout, each layer compressed once, whatever registries it is pushed to later.
+"""Stored images: an OCI image layout, in which each layer is compressed once for any registry.
 
 Source: https://github.com/opencontainers/image-spec/blob/main/image-layout.md
 """
@@ -11,14 +11,12 @@ from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.images.storage import Storage
 
 COMPRESSION = ("--compression-format=zstd", "--compression-level=3")
-"""Half the time of gzip to unpack, and a tenth smaller than its default; containerd reads it since 1.5."""
+"""Unpacks in half the time of gzip, and is a tenth smaller than gzip's default; containerd reads it since 1.5."""
 NAME = "org.opencontainers.image.ref.name"
 
 
 @dataclass(frozen=True)
 class Blob:
-    """A file of the layout, named by its content."""
-
     digest: str
     size: int
     media_type: str
@@ -26,20 +24,16 @@ class Blob:
 
 @dataclass(frozen=True)
 class StoredImage:
-    """An image of the layout."""
-
     manifest: Blob
     blobs: tuple[Blob, ...]
-    """Its configuration and layers."""
 
 
 def add(storage: Storage, image: str) -> None:
-    """Take an image of buildah's storage into the layout; its name appears there when it is complete."""
+    """Copy an image from buildah's storage to the layout; its name appears there once it is complete."""
     storage.run("push", "--quiet", *COMPRESSION, image, f"oci:{storage.layout}:{image}")
 
 
 def find(layout: Path, image: str) -> StoredImage | None:
-    """An image of the layout by name, or None."""
     try:
         index = json.loads((layout / "index.json").read_text())
     except FileNotFoundError:
@@ -53,18 +47,14 @@ def find(layout: Path, image: str) -> StoredImage | None:
 
 
 def require(layout: Path, image: str) -> StoredImage:
-    """An image of the layout by name.
-
-    Raises ClusterError where it has not been built.
-    """
+    """Return an image of the layout; raise ClusterError if it has not been built."""
     found = find(layout, image)
     if found is None:
-        raise ClusterError(f"image {image} has not been built on this machine: run `trainstack cluster load`")
+        raise ClusterError(f"image {image} has not been built on this machine; run `trainstack cluster load`")
     return found
 
 
 def path(layout: Path, blob: Blob) -> Path:
-    """Where a blob lies."""
     algorithm, _, value = blob.digest.partition(":")
     return layout / "blobs" / algorithm / value
 

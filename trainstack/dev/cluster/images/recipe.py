@@ -1,4 +1,4 @@
-"""Build an image from a Dockerfile, from exactly the files that its tag was made of."""
+"""Build an image from a Dockerfile and exactly the files from which its tag was computed."""
 
 import shutil
 import tempfile
@@ -14,41 +14,36 @@ from trainstack.runs.images.images import content_tag, context_files, reference
 
 @dataclass(frozen=True)
 class Recipe:
-    """What an image is made of, and the names it is served under."""
+    """The sources of an image, and the names under which it is served."""
 
     name: str
     """Short name; the image is `registry.local/trainstack/<name>:<content tag>`."""
     context: Path
     """Folder of the Dockerfile and the files it copies."""
     build_args: Mapping[str, str] = field(default_factory=dict)
-    dockerfile: Path | None = None
-    """Another Dockerfile than the context's own."""
     programs: Mapping[str, Path] = field(default_factory=dict)
-    """Further files of the context, built elsewhere, by the name that the Dockerfile copies."""
+    """Additional files of the context, built elsewhere, by the name that the Dockerfile copies."""
     serve_as: tuple[str, ...] = ()
-    """References under which the registry has it too, in the place of somebody else's image."""
+    """Additional names in the registry, in place of public images."""
     installs: bool = False
-    """Its Dockerfile installs Debian packages: it finds this machine's apt settings in the secret `apt`."""
+    """Whether its Dockerfile installs Debian packages, with this machine's apt settings in the secret `apt`."""
 
     @property
     def image(self) -> str:
-        """Full name; computed from the files as they are now."""
-        return reference(
-            self.name,
-            content_tag(self.context, self.build_args, dockerfile=self.dockerfile, programs=self.programs),
-        )
+        """Full name, computed from the current files."""
+        return reference(self.name, content_tag(self.context, self.build_args, programs=self.programs))
 
 
 def build(storage: Storage, recipe: Recipe, image: str) -> None:
-    """Build a recipe's image into buildah's storage, under the name it had; the base it names must be there.
+    """Build a recipe's image into buildah's storage under a name; its base image must exist.
 
-    Raises ClusterError where the files are not those that the name was made of any more.
+    Raises ClusterError if the files have changed since the name was computed.
     """
     with tempfile.TemporaryDirectory(prefix="context-", dir=storage.folder) as folder:
         staged = Path(folder)
         stage(recipe, staged)
         if recipe.image != image:
-            raise ClusterError(f"{recipe.context}: files changed while they were read for {image}; run it again")
+            raise ClusterError(f"files in {recipe.context} changed while {image} was prepared; run the command again")
         secrets = {}
         if recipe.installs:
             secrets["apt"] = storage.folder / "apt.conf"
@@ -63,7 +58,7 @@ def build_command(
     build_args: Mapping[str, str],
     secrets: Mapping[str, Path] | None = None,
 ) -> list[str]:
-    """Command line that builds a staged context.
+    """Return the command that builds a staged context.
 
     Times are set to 0, so that the same files on the same base give the same digest.
     """
@@ -77,12 +72,10 @@ def build_command(
 
 
 def stage(recipe: Recipe, target: Path) -> None:
-    """Copy what the content tag covers into a folder, modes made plain: nothing else can get into the image."""
+    """Copy the files that the content tag covers, with normalized modes: nothing else can get into the image."""
     _copy((recipe.context / path, target / path) for path in context_files(recipe.context))
     _copy(((source, target / name) for name, source in recipe.programs.items()))
-    if recipe.dockerfile is not None:
-        _copy([(recipe.dockerfile, target / "Dockerfile")])
-    # It has been applied; a second application, by buildah, could only differ.
+    # It has been applied; buildah must not apply it again.
     (target / ".dockerignore").unlink(missing_ok=True)
 
 

@@ -1,4 +1,4 @@
-"""Push images of the layout to a registry: only what it lacks, and nothing where it has the image already.
+"""Push images of the layout to a registry: only the blobs that it lacks.
 
 Source: https://github.com/opencontainers/distribution-spec/blob/main/spec.md
 """
@@ -15,74 +15,38 @@ from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.images import layout
 from trainstack.dev.cluster.images.layout import Blob
 from trainstack.dev.cluster.registry_access import RegistryAccess
+from trainstack.runs.images.references import Target, target
 
 TIMEOUT_SECONDS = 120.0
-"""A registry that says nothing for so long hangs; it hashes 300 MB in a few seconds."""
-DEFAULT_HOST = "docker.io"
-
-
-@dataclass(frozen=True)
-class Target:
-    """Where a registry keeps an image: the path that a mirror of every host is asked for."""
-
-    repository: str
-    tag: str
-
-
-def target(name: str) -> Target:
-    """Place of an image name in a registry that stands in for all hosts.
-
-    `busybox` is `library/busybox:latest`, `registry.k8s.io/kueue/kueue:v0.15.2` is `kueue/kueue:v0.15.2`.
-    Raises ClusterError for a name with a digest: what is pushed has a digest of its own.
-    """
-    if "@" in name:
-        raise ClusterError(f"{name}: an image cannot be served under a digest of another; give a tag")
-    registry = host(name)
-    repository, colon, tag = name.removeprefix(f"{registry}/").partition(":")
-    if registry == DEFAULT_HOST and "/" not in repository:
-        repository = f"library/{repository}"
-    return Target(repository, tag if colon else "latest")
-
-
-def host(name: str) -> str:
-    """The host, with port, that an image name is of; DEFAULT_HOST where it names none."""
-    first, slash, _ = name.partition("/")
-    return first if slash and ("." in first or ":" in first or first == "localhost") else DEFAULT_HOST
+"""A registry hashes 300 MB in a few seconds; one silent for this long hangs."""
+_ACCEPTED = "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json"
 
 
 @dataclass(frozen=True)
 class Registry:
-    """A local cluster's registry."""
-
     access: RegistryAccess
-
-    @property
-    def address(self) -> str:
-        """`host:port`."""
-        return self.access.address
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
         return self.access.tls()
 
     def digest(self, place: Target) -> str | None:
-        """Digest of the manifest that the registry has there, or None."""
-        answer = self._ask("HEAD", f"/v2/{place.repository}/manifests/{place.tag}", {"Accept": _ACCEPTED})
-        return answer.header("Docker-Content-Digest") if answer.status == 200 else None
+        response = self._request("HEAD", f"/v2/{place.repository}/manifests/{place.tag}", {"Accept": _ACCEPTED})
+        return response.headers["Docker-Content-Digest"] if response.status == 200 else None
 
     def has(self, folder: Path, image: str, name: str) -> bool:
         """Whether the registry has exactly this image of the layout under that name."""
         return self.digest(target(name)) == layout.require(folder, image).manifest.digest
 
     def push(self, folder: Path, image: str, name: str) -> bool:
-        """Push an image of the layout under a name; False where it was there. Safe to repeat."""
+        """Push an image of the layout under a name; return False if it was there. Safe to repeat."""
         stored, place = layout.require(folder, image), target(name)
         if self.has(folder, image, name):
             return False
         origin = target(image).repository
         for blob in stored.blobs:
             self._blob(folder, blob, place.repository, origin)
-        self._ask(
+        self._request(
             "PUT",
             f"/v2/{place.repository}/manifests/{place.tag}",
             {"Content-Type": stored.manifest.media_type},
@@ -92,19 +56,18 @@ class Registry:
         return True
 
     def _blob(self, folder: Path, blob: Blob, repository: str, origin: str) -> None:
-        if self._ask("HEAD", f"/v2/{repository}/blobs/{blob.digest}", {}).status == 200:
+        if self._request("HEAD", f"/v2/{repository}/blobs/{blob.digest}", {}).status == 200:
             return
         mount = urllib.parse.urlencode({"mount": blob.digest, "from": origin})
-        begun = self._ask("POST", f"/v2/{repository}/blobs/uploads/?{mount}", {}, expect=(201, 202))
-        if begun.status == 201:
+        upload = self._request("POST", f"/v2/{repository}/blobs/uploads/?{mount}", {}, expect=(201, 202))
+        if upload.status == 201:
             return
-        location = urllib.parse.urlsplit(begun.header("Location"))
+        location = urllib.parse.urlsplit(upload.headers["Location"])
         query = "&".join(part for part in (location.query, urllib.parse.urlencode({"digest": blob.digest})) if part)
         headers = {"Content-Type": "application/octet-stream"}
-        body = layout.path(folder, blob)
-        self._ask("PUT", f"{location.path}?{query}", headers, body=body, expect=(201,))
+        self._request("PUT", f"{location.path}?{query}", headers, body=layout.path(folder, blob), expect=(201,))
 
-    def _ask(
+    def _request(
         self,
         method: str,
         path: str,
@@ -112,8 +75,8 @@ class Registry:
         *,
         body: Path | None = None,
         expect: tuple[int, ...] = (200, 404),
-    ) -> "_Answer":
-        connection = http.client.HTTPSConnection(self.address, timeout=TIMEOUT_SECONDS, context=self._tls)
+    ) -> http.client.HTTPResponse:
+        connection = http.client.HTTPSConnection(self.access.address, timeout=TIMEOUT_SECONDS, context=self._tls)
         try:
             if body is None:
                 connection.request(method, path, headers=dict(headers))
@@ -125,23 +88,13 @@ class Registry:
             text = response.read().decode(errors="replace")
         except OSError as error:
             raise ClusterError(
-                f"The registry at {self.address} does not answer ({error}); is the cluster up? "
-                "See `trainstack cluster status`."
+                f"The registry at {self.access.address} does not respond ({error}); check that the cluster is running "
+                "with `trainstack cluster status`."
             ) from error
         finally:
             connection.close()
         if response.status not in expect:
-            raise ClusterError(f"registry {self.address}: {method} {path} answered {response.status}: {text.strip()}")
-        return _Answer(response.status, {key.lower(): value for key, value in response.getheaders()})
-
-
-@dataclass(frozen=True)
-class _Answer:
-    status: int
-    headers: Mapping[str, str]
-
-    def header(self, name: str) -> str:
-        return self.headers[name.lower()]
-
-
-_ACCEPTED = "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json"
+            raise ClusterError(
+                f"registry {self.access.address}: {method} {path} returned {response.status}: {text.strip()}"
+            )
+        return response

@@ -1,4 +1,4 @@
-"""The reference systems that the local cluster can stand in for: what is given there, to those who train on it.
+"""The reference systems that the local cluster can simulate, as their users find them.
 
-A folder each: `site.yaml` says what its node, registry and operators are, `objects.yaml` holds Kubernetes objects.
+One folder each: `site.yaml` defines the node, registry and operators, `objects.yaml` contains Kubernetes objects.
 """

@@ -1,4 +1,4 @@
-"""The images that sites serve: our training program behind the entry points of their own images."""
+"""The sites' images: our training program behind the entry points of their own images."""
 
 import hashlib
 import subprocess
@@ -13,13 +13,12 @@ from trainstack.runs.images.images import base_reference
 
 PROGRAM = CHECKOUT / "workloads" / "digits"
 EXAMPLE = SITES / "mnist_example.py"
-"""Prints what the originals of some of these images print."""
+"""Prints the output of the original images."""
 TEST_IMAGES = 197
-"""So 1,600 are left to train and validate on: vsphere's image counts on it."""
+"""Leaves 1,600 for training and validation, as vsphere's image requires."""
 
 
 def recipes(site: Site) -> list[Recipe]:
-    """What has to be built and served for a site."""
     return [_recipe(site, image) for image in site.images]
 
 
@@ -28,7 +27,7 @@ def _recipe(site: Site, image: SiteImage) -> Recipe:
         return base(image.names)
     folder = site.folder / image.build
     if not (folder / "Dockerfile").is_file():
-        raise ClusterError(f"{folder}: has no Dockerfile; `build` in {site.folder}/site.yaml names a folder that has")
+        raise ClusterError(f"{folder} has no Dockerfile; correct `build` in {site.folder}/site.yaml")
     program = {f"digits/{path.name}": path for path in sorted(PROGRAM.glob("*.py"))}
     data = {f"data/{path.name}": path for path in sorted(_data().iterdir())}
     program[EXAMPLE.name] = EXAMPLE
@@ -37,14 +36,14 @@ def _recipe(site: Site, image: SiteImage) -> Recipe:
 
 
 def _data() -> Path:
-    """The folder of the prepared data set, made once for each version of what prepares it."""
+    """Return the folder of the prepared data set, created once for each version of the program that prepares it."""
     prepare = PROGRAM / "prepare.py"
     key = hashlib.sha256(prepare.read_bytes() + bytes([TEST_IMAGES])).hexdigest()[:16]
     folder = cache_root() / "site-data" / key
-    # The manifest comes last: a folder that has one is whole.
+    # The manifest is written last: a folder with one is complete.
     if not (folder / "manifest.json").is_file():
-        words = ["-m", "workloads.digits.prepare", str(folder), f"--test-images={TEST_IMAGES}"]
-        done = subprocess.run([sys.executable, *words], cwd=CHECKOUT, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise ClusterError(f"the data of the sites' images cannot be prepared: {done.stderr.strip()}")
+        command = [sys.executable, "-m", "workloads.digits.prepare", str(folder), f"--test-images={TEST_IMAGES}"]
+        result = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+        if result.returncode:
+            raise ClusterError(f"preparing the data of the sites' images failed: {result.stderr.strip()}")
     return folder

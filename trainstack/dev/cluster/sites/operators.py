@@ -1,24 +1,23 @@
-"""Operators as a site's owner has installed them: their releases, cut to the size of this machine."""
+"""Operators as a site's owner installs them: their releases, reduced to the size of this machine."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import yaml
 
+from trainstack.dev.cluster.api import Manifest
 from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.images.catalog import INIT_PYTORCH
-from trainstack.dev.cluster.sites.kubectl import TIMEOUT_SECONDS, Kubectl, Manifest
+from trainstack.dev.cluster.sites.kubectl import TIMEOUT_SECONDS, Kubectl
 from trainstack.dev.toolchain import manifests
 
 
 @dataclass(frozen=True)
 class Operator:
-    """Where an operator's controller is."""
-
     name: str
     namespace: str
     controller: str
-    """The name of the controller's Deployment in the release."""
+    """Name of the controller's Deployment in the release."""
 
 
 OPERATORS = {
@@ -26,10 +25,10 @@ OPERATORS = {
     "training-operator": Operator("training-operator", "kubeflow", "training-operator"),
 }
 KINDS = ("Deployment", "StatefulSet")
-"""What can own a controller's pods here."""
+"""Possible owners of a controller's pods."""
 INIT_CONFIG_MAP = "init-container"
-# The release's own gives up where one of the search domains misses, as all but one must. What nslookup prints decides:
-# `Name:` begins an answer. The operator takes this for HTML's template language: no `<` in it.
+# The release's own container gives up if one of the search domains has no answer, which is normal. This one searches
+# nslookup's output for an answer, which begins with `Name:`. The operator parses it as an HTML template: no `<` in it.
 INIT_CONTAINER = """\
 - name: init-pytorch
   image: {{.InitContainerImage}}
@@ -37,37 +36,37 @@ INIT_CONTAINER = """\
   securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}, runAsNonRoot: true}
 """
 SUPERVISOR = "trap exit TERM; sleep infinity & wait"
-"""Here it only runs beside the controller: what a charm does is done by the release's objects."""
+"""It only runs in the controller's pod: the release's objects replace the charm's actions."""
 
 
 def install(kubectl: Kubectl, name: str, kind: str = "Deployment") -> None:
-    """Have an operator installed and ready, by default as its release has it, else as another of KINDS.
+    """Install an operator and wait for its rollout, as a Deployment or as another of KINDS.
 
-    One that is there already is left as it is, whoever installed it, and in whichever form.
+    An existing operator is left unchanged, in whichever kind.
     """
     operator = OPERATORS[name]
-    there = [each for each in KINDS if kubectl.exists(each.lower(), operator.controller, operator.namespace)]
-    if not there:
+    existing = [owner for owner in KINDS if kubectl.exists(owner.lower(), operator.controller, operator.namespace)]
+    if not existing:
         objects = list(yaml.load_all(manifests.path(name).read_text(), Loader=yaml.CSafeLoader))
-        adapt(operator, [each for each in objects if each["kind"] == "Deployment"])
+        adapt(operator, [manifest for manifest in objects if manifest["kind"] == "Deployment"])
         if name == "training-operator":
             objects.append(_init_config_map(operator))
         if kind == "StatefulSet":
             objects = list(as_stateful_set(operator, objects))
-        # The controller comes last: where it is there, so is everything else.
-        kubectl.apply([each for each in objects if each["kind"] == "Namespace"])
-        kubectl.apply([each for each in objects if each["kind"] not in ("Namespace", *KINDS)])
-        kubectl.apply([each for each in objects if each["kind"] in KINDS])
-    wait = ("rollout", "status", (*there, kind)[0].lower(), operator.controller, "-n", operator.namespace)
+        # The controller is applied last: if it exists, so does everything else.
+        kubectl.apply([manifest for manifest in objects if manifest["kind"] == "Namespace"])
+        kubectl.apply([manifest for manifest in objects if manifest["kind"] not in ("Namespace", *KINDS)])
+        kubectl.apply([manifest for manifest in objects if manifest["kind"] in KINDS])
+    wait = ("rollout", "status", (*existing, kind)[0].lower(), operator.controller, "-n", operator.namespace)
     kubectl(*wait, f"--timeout={TIMEOUT_SECONDS:.0f}s")
 
 
 def adapt(operator: Operator, controllers: list[Manifest]) -> None:
-    """Change a release's controller for this machine: it is asked how it is every second, and requests no cpu.
+    """Adapt a release's controller to this machine: probe readiness every second, and request no cpu.
 
-    Two cores hold the whole cluster, and a reference's training asks for two.
+    Two cores run the whole cluster, and a reference's training requests two.
     """
-    deployment = next((each for each in controllers if each["metadata"]["name"] == operator.controller), None)
+    deployment = next((item for item in controllers if item["metadata"]["name"] == operator.controller), None)
     if deployment is None:
         raise ClusterError(f"the release of {operator.name} has no Deployment {operator.controller}")
     pod = deployment["spec"]["template"]["spec"]
@@ -82,24 +81,24 @@ def adapt(operator: Operator, controllers: list[Manifest]) -> None:
 
 
 def as_stateful_set(operator: Operator, objects: Iterable[Manifest]) -> Iterator[Manifest]:
-    """The objects of a release as Charmed Kubeflow runs them: the controller in a StatefulSet, after a supervisor.
+    """Return a release's objects as Charmed Kubeflow runs them: the controller in a StatefulSet, after a supervisor.
 
-    The pods have one label of the charm's, and none of the release's; Services select them by it. Source:
+    The pods have only one of the charm's labels; Services select them by it. Source:
     https://github.com/canonical/training-operator, metadata.yaml, and Juju's caas/kubernetes/provider/application.
     """
     labels = {"app.kubernetes.io/name": operator.controller}
-    for each in objects:
-        spec = each.get("spec", {})
-        if each["kind"] == "Service":
-            yield {**each, "spec": {**spec, "selector": labels}}
-        elif each["kind"] == "Deployment":
+    for manifest in objects:
+        spec = manifest.get("spec", {})
+        if manifest["kind"] == "Service":
+            yield {**manifest, "spec": {**spec, "selector": labels}}
+        elif manifest["kind"] == "Deployment":
             pod = spec["template"]["spec"]
             supervisor = {"name": "charm", "image": INIT_PYTORCH, "command": ["sh", "-c", SUPERVISOR]}
             containers = [supervisor, *({**container, "name": operator.name} for container in pod["containers"])]
             yield {
                 "apiVersion": "apps/v1",
                 "kind": "StatefulSet",
-                "metadata": {**each["metadata"], "labels": labels},
+                "metadata": {**manifest["metadata"], "labels": labels},
                 "spec": {
                     "serviceName": operator.controller,
                     "replicas": 1,
@@ -108,7 +107,7 @@ def as_stateful_set(operator: Operator, objects: Iterable[Manifest]) -> Iterator
                 },
             }
         else:
-            yield each
+            yield manifest
 
 
 def _init_config_map(operator: Operator) -> Manifest:

@@ -1,0 +1,76 @@
+"""A command permits the program once to end a stack; nothing else does."""
+
+import re
+from pathlib import Path
+
+import pulumi
+import pytest
+
+from trainstack.stacks.teardown_mode import PERMISSION_VARIABLE, Mode, TeardownModeError, permission, teardown_mode
+
+
+@pytest.fixture(autouse=True)
+def _no_preview(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
+    monkeypatch.delenv(PERMISSION_VARIABLE, raising=False)
+
+
+def inherit(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    """Have the variable in the environment."""
+    monkeypatch.setenv(PERMISSION_VARIABLE, value)
+
+
+@pytest.mark.parametrize("mode", ["teardown", "destroy"])
+def test_a_command_permits_one_run_of_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Mode) -> None:
+    """A second run with the same variable is refused, while the command still runs."""
+    with permission(tmp_path, "dev", mode) as variables:
+        inherit(monkeypatch, variables[PERMISSION_VARIABLE])
+        assert teardown_mode(tmp_path, "dev") == mode
+        with pytest.raises(
+            TeardownModeError,
+            match=r"is set, but no running .* on 'dev'.* Run `unset TRAINSTACK_ENDS`",
+        ):
+            teardown_mode(tmp_path, "dev")
+
+
+def test_without_the_variable_the_stack_is_declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty variable is none."""
+    with permission(tmp_path, "dev", "destroy"):
+        assert teardown_mode(tmp_path, "dev") is None
+        inherit(monkeypatch, "")
+        assert teardown_mode(tmp_path, "dev") is None
+
+
+@pytest.mark.parametrize("value", ["destroy:dev", "teardown:dev", "0" * 32, "../../dev", "/etc/passwd", "x"])
+def test_an_inherited_variable_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    """The program would declare nothing, and `up` would delete everything."""
+    inherit(monkeypatch, value)
+    with pytest.raises(TeardownModeError, match="everything would be deleted"):
+        teardown_mode(tmp_path, "dev")
+
+
+def test_a_permission_ends_with_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the engine ran the program or not."""
+    with permission(tmp_path, "dev", "destroy") as variables:
+        inherit(monkeypatch, variables[PERMISSION_VARIABLE])
+    with pytest.raises(TeardownModeError):
+        teardown_mode(tmp_path, "dev")
+    assert not [each for each in tmp_path.rglob("*") if each.is_file()]
+
+
+def test_a_preview_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No command of ours previews the end of a stack."""
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
+    with permission(tmp_path, "dev", "destroy") as variables:
+        inherit(monkeypatch, variables[PERMISSION_VARIABLE])
+        with pytest.raises(TeardownModeError):
+            teardown_mode(tmp_path, "dev")
+
+
+def test_a_permission_is_for_one_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another stack of the same checkout is neither declared nor ended."""
+    with permission(tmp_path, "dev", "destroy") as variables:
+        assert re.fullmatch("[0-9a-f]{32}", variables[PERMISSION_VARIABLE])
+        inherit(monkeypatch, variables[PERMISSION_VARIABLE])
+        with pytest.raises(TeardownModeError, match="on 'prod'"):
+            teardown_mode(tmp_path, "prod")

@@ -1,0 +1,255 @@
+"""The data loader's Job, and what is said while it waits."""
+
+import subprocess
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.unit.make import make_mount, make_run, make_settings
+from tests.unit.transfer.volume import LOADER, transfer_fails
+from trainstack.cli import progress
+from trainstack.cli.progress import bar
+from trainstack.cli.transfers import TerminalProgress
+from trainstack.live.client import Answer, ClusterError
+from trainstack.objects.labels import QUEUE
+from trainstack.settings.model import Cluster
+from trainstack.settings.model import Loader as LoaderSettings
+from trainstack.settings.sections.workloads import Resources
+from trainstack.transfer import loader
+from trainstack.transfer.loader import (
+    LOOK_SECONDS,
+    _delete_abandoned,
+    _queue_reason,
+    _running_pod,
+    data_loader,
+    loader_job,
+)
+
+LABELS = {
+    "app.kubernetes.io/managed-by": "trainstack",
+    "trainstack.dev/stack": "test",
+    "trainstack.dev/workload": "loader",
+    "trainstack.dev/launch": "loader-0a1b2c3d",
+}
+
+
+def test_a_loader_goes_through_the_queue_of_the_runs_that_use_the_volume() -> None:
+    """As their user, so that all may write; it ends by itself when nobody uses it."""
+    run = make_run(queue="research", run_as_user=1234, volumes=(make_mount(),))
+    job = loader_job(make_settings(run), "research", "training", "loader-0a1b2c3d")
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert job["metadata"] == {
+        "name": "loader-0a1b2c3d",
+        "namespace": "research",
+        "labels": {**LABELS, "kueue.x-k8s.io/queue-name": "research"},
+        "annotations": {"pulumi.com/skipAwait": "true"},
+    }
+    assert job["spec"]["template"]["spec"]["securityContext"]["runAsUser"] == 1234
+    assert container["command"][-2:] == ["600", str(LOOK_SECONDS)]
+    assert container["volumeMounts"] == [{"name": "training", "mountPath": "/mnt/volume"}]
+    assert container["resources"] == {
+        "requests": {"cpu": "0", "memory": "0"},
+        "limits": {"cpu": "1", "memory": "256Mi"},
+    }
+    assert (job["spec"]["activeDeadlineSeconds"], job["spec"]["ttlSecondsAfterFinished"]) == (21600, 0)
+
+
+def test_an_environment_says_what_its_loader_is() -> None:
+    """For a service that demands a queue, names of its own making, and whole cores."""
+    labels = {
+        **LABELS,
+        "trainstack.dev/workload": "lightweight-job",
+        "trainstack.dev/launch": "lightweight-job-0a1b2c3d",
+        "kueue.x-k8s.io/queue-name": "eidf-user-queue",
+    }
+    whole = {"cpu": "1", "memory": "1Gi"}
+    chosen = LoaderSettings(
+        image="busybox",
+        name="lightweight-job",
+        naming="generated",
+        queue="eidf-user-queue",
+        resources=Resources(requests=whole, limits=whole),
+    )
+    job = loader_job(make_settings(cluster=Cluster(loader=chosen)), "research", "training", "lightweight-job-0a1b2c3d")
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert job["metadata"] == {
+        "generateName": "lightweight-job-",
+        "namespace": "research",
+        "labels": labels,
+        "annotations": {"pulumi.com/skipAwait": "true"},
+    }
+    assert container["image"] == "busybox"
+    assert container["resources"] == {"requests": whole, "limits": whole}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "said"),
+    [
+        ([], "queued in research: Kueue reports no reason yet"),
+        (
+            [{"type": "QuotaReserved", "status": "False", "message": "insufficient unused quota for cpu"}],
+            "queued in research: insufficient unused quota for cpu",
+        ),
+        ([{"type": "QuotaReserved", "status": "True"}, {"type": "Admitted", "status": "True"}], ""),
+    ],
+)
+def test_why_a_loader_queue_reason_is_kueues_reason(conditions: list[dict[str, str]], said: str) -> None:
+    """And there is none once it is admitted."""
+    assert _queue_reason([{"status": {"conditions": conditions}}], "research", suspended=True) == said
+
+
+def test_a_loader_is_queued_only_where_kueue_has_to_do_with_it() -> None:
+    """Not where there is no Workload, and nobody holds the Job back."""
+    assert _queue_reason([], "research", suspended=False) == ""
+    assert _queue_reason([], "research", suspended=True) == "queued in research: Kueue reports no reason yet"
+
+
+@pytest.mark.parametrize("path", ["../other", "data/../../etc", "caf\udce9"])
+def test_a_path_is_text_and_stays_on_the_volume(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Else nothing is run."""
+    with transfer_fails():
+        LOADER.command("true", path)
+    assert "the path after the colon" in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_a_log_gets_lines_for_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Bytes, of how many, and how fast, every few seconds."""
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0)
+    with bar("sending 1 files", 2_000_000_000, 500_000_000) as advance:
+        advance(500_000_000)
+    assert capsys.readouterr().err.startswith("  sending 1 files: 1.0 GB of 2.0 GB")
+
+
+def kubectl_says(monkeypatch: pytest.MonkeyPatch, error: str) -> list[str]:
+    """Let every kubectl fail with these words; its verbs are in what is returned."""
+    verbs: list[str] = []
+
+    def kubectl(verb: str, *_: str, **__: object) -> "subprocess.CompletedProcess[bytes]":
+        verbs.append(verb)
+        return subprocess.CompletedProcess((), 1, b"", error.encode())
+
+    monkeypatch.setattr(loader, "kubectl", kubectl)
+    monkeypatch.setattr(loader, "kubectl_command", lambda *words, **_: [*words])
+    monkeypatch.setattr(loader, "set_guard", lambda words, kubeconfig: verbs.append("guard"))
+    monkeypatch.setattr(loader, "program", lambda: "kubectl")
+    monkeypatch.setattr(loader, "new_copy", lambda context: "copy")
+    monkeypatch.setattr(loader, "dismiss", lambda _: verbs.append("dismiss"))
+    monkeypatch.setattr(loader, "read_loaders", lambda *_: [])
+    return verbs
+
+
+def test_a_cluster_that_cannot_be_reached_is_told_before_a_loader_is_made(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In our words; and nothing is said of a loader that could not be deleted, since there was none."""
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    verbs = kubectl_says(monkeypatch, "The connection to the server localhost:8080 was refused")
+    with (
+        pytest.raises(ClusterError, match="no kubeconfig at"),
+        data_loader(make_settings(), "research", "training", TerminalProgress()),
+    ):
+        pass
+    assert capsys.readouterr().err == ""
+    assert verbs == []
+
+
+@pytest.mark.parametrize(
+    ("error", "verbs"),
+    [
+        ("Error from server (Forbidden): jobs.batch is forbidden", ["guard", "create", "dismiss"]),
+        ("error: unexpected EOF", ["guard", "create", "delete"]),
+    ],
+    ids=["refused", "unknown"],
+)
+def test_a_loader_is_removed_only_where_it_may_have_been_made(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: str, verbs: list[str]
+) -> None:
+    """And what may be left is told, and left to the guard."""
+    monkeypatch.setattr(loader, "reach", lambda _: None)
+    called = kubectl_says(monkeypatch, error)
+    with transfer_fails(), data_loader(make_settings(), "research", "training", TerminalProgress()):
+        pass
+    said = capsys.readouterr().err
+    assert f"cannot create a data loader in research: {error}" in said
+    assert ("could not be deleted" in said) == ("delete" in verbs)
+    assert called == verbs
+
+
+def test_a_loader_that_no_command_can_wait_for_is_removed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the next command that goes through a loader in its namespace; one that may be waited for stays."""
+    calls: list[tuple[str, ...]] = []
+
+    def kubectl(*words: str, **_: object) -> "subprocess.CompletedProcess[bytes]":
+        calls.append(words)
+        return subprocess.CompletedProcess((), 0, b"", b"")
+
+    now = datetime.now(UTC)
+    jobs = [
+        {
+            "metadata": {
+                "name": f"loader-{hours}",
+                "namespace": "research",
+                "labels": {QUEUE: "research"},
+                "creationTimestamp": (now - timedelta(hours=hours)).isoformat(),
+            },
+            "spec": {"suspend": True},
+        }
+        for hours in (24, 25)
+    ]
+    monkeypatch.setattr(loader, "kubectl", kubectl)
+    monkeypatch.setattr(loader, "read_loaders", lambda *_: jobs)
+    _delete_abandoned(make_settings(), "research", TerminalProgress())
+    assert [words[:5] for words in calls] == [("delete", "job", "loader-25", "-n", "research")]
+    assert "deleted data loader research/loader-25" in capsys.readouterr().err
+
+
+JOB = {"metadata": {"namespace": "research", "name": "loader-1", "uid": "1", "labels": {QUEUE: "research"}}}
+POD = {"metadata": {"name": "loader-1-abc", "ownerReferences": [{"uid": "1"}]}, "status": {"phase": "Failed"}}
+FAILED = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "Job has reached its limit"}
+
+
+def ends_with(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *answers: tuple[Answer, Answer]
+) -> str:
+    """How the wait for a loader ends whose Job, and list of pods, are answered so, one after the other."""
+    left = list(answers)
+
+    def read(paths: Sequence[str], _: str | None) -> dict[str, Answer]:
+        job, pods = left.pop(0)
+        return dict(zip(paths, (job, pods, Answer(200, {"items": []})), strict=True))
+
+    monkeypatch.setattr(loader, "read", read)
+    monkeypatch.setattr(loader, "_POLL_SECONDS", 0)
+    with transfer_fails():
+        _running_pod(JOB, "loader-1", None, TerminalProgress())
+    assert left == []
+    return capsys.readouterr().err
+
+
+def test_a_loader_that_has_failed_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The Job's reason is told, and what its pod was."""
+    failed = Answer(200, {"status": {"conditions": [FAILED]}})
+    said = ends_with(monkeypatch, capsys, (failed, Answer(200, {"items": [POD]})))
+    assert "Failed, BackoffLimitExceeded Job has reached its limit; last state of its pod: loader-1-abc Failed" in said
+
+
+def test_a_loader_that_is_gone_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As one that failed is at once, by its TTL: the last that was seen of its pod is told."""
+    there, gone = Answer(200, {}), Answer(404, {})
+    said = ends_with(monkeypatch, capsys, (there, Answer(200, {"items": [POD]})), (gone, Answer(200, {"items": []})))
+    assert "ended: deleted; last state of its pod: loader-1-abc Failed" in said
+
+
+def test_a_loader_whose_pods_may_not_be_seen_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The right that is missing is named."""
+    assert "may not list pods in research" in ends_with(monkeypatch, capsys, (Answer(200, {}), Answer(403, {})))

@@ -1,0 +1,113 @@
+"""buildah, podman and docker: build and push images, each with its own credentials."""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from trainstack.runs.images.references import host
+
+_DIGEST = re.compile(r"digest: (sha256:[0-9a-f]{64})")
+"""docker's message about the digest of a pushed image."""
+_UNKNOWN_IMAGE = re.compile(r"no such (image|object)|image not known|not found", re.IGNORECASE)
+_REFUSED = re.compile(r"unauthorized|authentication required|authorization failed|access denied|no basic auth|denied:")
+_UNREACHABLE = re.compile(r"\bdial tcp\b|no such host|i/o timeout|TLS handshake timeout")
+_UNTRUSTED = re.compile(r"x509: certificate signed by unknown authority|failed to verify certificate")
+
+
+class ImageToolError(Exception):
+    """A tool is missing or failed. The message gives the command and the remedy."""
+
+
+@dataclass(frozen=True)
+class ImageTool:
+    """A program that builds and pushes images. Its methods raise ImageToolError."""
+
+    name: Literal["buildah", "podman", "docker"]
+
+    def build(self, reference: str, context: Path, build_args: Mapping[str, str], *options: str) -> None:
+        arguments = [word for key, value in sorted(build_args.items()) for word in ("--build-arg", f"{key}={value}")]
+        command = [self.name, "build", "--file", str(context / "Dockerfile"), "--tag", reference]
+        _execute([*command, *options, *arguments, str(context)])
+
+    def has(self, reference: str) -> bool:
+        image = ("--type", "image") if self.name == "buildah" else ()
+        command = [self.name, *(() if image else ("image",)), "inspect", *image, reference]
+        inspected = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        if inspected.returncode and not _UNKNOWN_IMAGE.search(inspected.stderr):
+            raise ImageToolError(
+                f"`{shlex.join(command)}` exited with {inspected.returncode}: {inspected.stderr.strip()}"
+            )
+        return inspected.returncode == 0
+
+    def push(self, reference: str) -> str:
+        """Push the image and return its digest in the registry; "" if docker does not print it."""
+        if self.name == "docker":
+            digest = _DIGEST.search(_execute([self.name, "push", reference]))
+            return digest[1] if digest else ""
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "digest"
+            _execute([self.name, "push", "--digestfile", str(file), reference])
+            return file.read_text(encoding="utf-8").strip()
+
+    def load(self, layout: Path, reference: str) -> None:
+        """Import an image from an OCI layout."""
+        image_id = _execute([self.name, "pull", "--quiet", f"oci:{layout}:{reference}"]).split()[-1]
+        _execute([self.name, "tag", image_id, reference])
+
+
+TOOLS = (ImageTool("buildah"), ImageTool("podman"), ImageTool("docker"))
+"""The first installed tool is used."""
+
+
+def find_tool() -> ImageTool:
+    """Return this machine's tool. Raises ImageToolError if none is installed."""
+    found = next((tool for tool in TOOLS if shutil.which(tool.name)), None)
+    if found is None:
+        raise ImageToolError(
+            "no program that builds images is installed: install buildah, podman or docker (on Debian: apt-get install "
+            "buildah)"
+        )
+    return found
+
+
+def _execute(command: Sequence[str]) -> str:
+    """Run a command, copy its output to stderr, and return the output."""
+    lines = []
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="backslashreplace",
+    ) as process:
+        for line in process.stdout or ():
+            sys.stderr.write(line)
+            lines.append(line)
+    output = "".join(lines)
+    if process.returncode:
+        raise ImageToolError(f"`{shlex.join(command)}` exited with {process.returncode}{_reason(command, output)}")
+    return output
+
+
+def _reason(command: Sequence[str], output: str) -> str:
+    """The cause of a known failure, and the remedy."""
+    tool, registry = command[0], host(command[-1])
+    if command[1] == "push" and _REFUSED.search(output):
+        return f": {registry} rejected the credentials, or none are stored for it; run `{tool} login {registry}`"
+    if command[1] == "push" and _UNREACHABLE.search(output):
+        return f": {registry} does not respond; check the name and the network"
+    if command[1] == "push" and _UNTRUSTED.search(output):
+        folder = "/etc/docker/certs.d" if tool == "docker" else "/etc/containers/certs.d"
+        return (
+            f": the certificate of {registry} is signed by an unknown authority; copy the authority's certificate to "
+            f"{folder}/{registry}/ca.crt"
+        )
+    return "; see its output above"

@@ -1,0 +1,87 @@
+"""Read a folder backend of the engine: its locks, and files that a killed process may have left incomplete."""
+
+import gzip
+import json
+import os
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from trainstack.lifecycle.recovery.files import Lock, StateFiles
+
+_PROJECT = "trainstack"
+"""The name in Pulumi.yaml, and of the engine's folder for the project's stacks."""
+_ENGINE = "pulumi"
+"""The engine's process name."""
+
+
+def state_folder(url: str) -> Path | None:
+    """The folder of a backend's URL; None for any other backend."""
+    if not url.startswith("file://"):
+        return None
+    parts = urlsplit(url)
+    return Path(unquote(parts.netloc + parts.path)).expanduser()
+
+
+def read_state_files(folder: Path, stack: str) -> StateFiles:
+    base = folder / ".pulumi"
+    stacks = base / "stacks" / _PROJECT
+    # The engine uses the newest of the existing forms (state.go, stackPath).
+    forms = [file for end in ("", ".gz") if (file := stacks / f"{stack}.json{end}").is_file()]
+    checkpoint = max(forms, key=lambda file: file.stat().st_mtime, default=None)
+    unreadable = checkpoint is not None and _json(checkpoint) is None
+    sidecars = [*base.glob("meta.yaml.attrs"), *stacks.glob(f"{stack}.json*.attrs")]
+    sidecars += (base / "history" / _PROJECT / stack).glob("*.attrs")
+    return StateFiles(
+        locks=tuple(_locks(base / "locks" / "organization" / _PROJECT / stack)),
+        sidecars=tuple(str(file) for file in sorted(sidecars) if _json(file) is None),
+        checkpoint=str(checkpoint) if unreadable else "",
+        backup=unreadable
+        and checkpoint is not None
+        and _json(checkpoint.with_name(f"{checkpoint.name}.bak")) is not None,
+    )
+
+
+def _json(file: Path) -> Any:
+    """The file's content; None if it is missing or invalid."""
+    try:
+        data = file.read_bytes()
+        return json.loads(gzip.decompress(data) if file.name.removesuffix(".bak").endswith(".gz") else data)
+    except (OSError, ValueError, EOFError):
+        return None
+
+
+def _locks(folder: Path) -> Iterator[Lock]:
+    for file in sorted(folder.glob("*")) if folder.is_dir() else ():
+        lock = _json(file)
+        if file.suffix == ".attrs" or not file.is_file():
+            continue
+        try:
+            pid, since = int(lock["pid"]), datetime.fromisoformat(lock["timestamp"])
+            alive = _alive(pid) if lock["hostname"] == os.uname().nodename else None
+            yield Lock(str(file), pid, lock["username"], lock["hostname"], since, alive)
+        except (KeyError, TypeError, ValueError):
+            yield Lock(str(file))
+
+
+def _alive(pid: int) -> bool:
+    """Whether the process is a running engine: another program may have the same PID."""
+    try:
+        # The state follows the name, which is in parentheses and may contain any character.
+        name, _, rest = Path(f"/proc/{pid}/stat").read_text().partition("(")[2].rpartition(")")
+    except OSError:
+        return _exists(pid)
+    return name == _ENGINE and rest.split()[0] != "Z"
+
+
+def _exists(pid: int) -> bool:
+    """Whether any process has the PID; used without /proc."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except ProcessLookupError:
+        return False
+    return True

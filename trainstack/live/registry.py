@@ -1,0 +1,196 @@
+"""Read images from registries through the OCI distribution API.
+
+Source: https://github.com/opencontainers/distribution-spec/blob/main/spec.md and, for tokens,
+https://distribution.github.io/distribution/spec/auth/token/
+"""
+
+import hashlib
+import re
+import ssl
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from urllib.request import parse_http_list, parse_keqv_list
+
+import httpx
+
+from trainstack.live.registry_credentials import API_OF_DEFAULT_HOST, Credentials, RegistryError, credentials_for, trust
+from trainstack.runs.images.references import DEFAULT_HOST, host, target
+
+_ACCEPTED = (
+    "application/vnd.oci.image.index.v1+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+    "application/vnd.oci.image.manifest.v1+json",
+    "application/vnd.docker.distribution.manifest.v2+json",
+)
+"""Indexes are preferred: the digest of a multi-platform image applies to nodes of any platform."""
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+class ImageMissingError(RegistryError):
+    """The registry does not have the image."""
+
+
+@dataclass(frozen=True)
+class ServedImage:
+    """An image in a registry."""
+
+    digest: str
+    size_bytes: int | None
+    """Of the compressed layers; None for a multi-platform image."""
+    platforms: tuple[str, ...]
+    """Such as `linux/amd64`."""
+    created: datetime | None
+    """None if the image does not specify it, and for a multi-platform image."""
+
+
+@dataclass
+class Registries:
+    """A client of the registries of images."""
+
+    credentials: Credentials
+    mirror: str | None = None
+    """An address, with scheme, from which all images are read; None reads each image from its own registry."""
+    transport: httpx.BaseTransport | None = None
+    tls: ssl.SSLContext | None = None
+    """For the mirror. Other registries are trusted as the image tools trust them."""
+    timeout_seconds: float = 30.0
+    clients: dict[str, httpx.Client] = field(default_factory=dict)
+
+    def digest(self, reference: str) -> str:
+        """The current digest, `sha256:…`, of a reference. Raises RegistryError."""
+        response = self._request("HEAD", reference, "manifests")
+        if "Docker-Content-Digest" not in response.headers:
+            response = self._request("GET", reference, "manifests")
+        return _digest(reference, response)
+
+    def describe(self, reference: str) -> ServedImage:
+        """The image of a reference. Raises RegistryError."""
+        response = self._request("GET", reference, "manifests")
+        digest, body = _digest(reference, response), _json(reference, response)
+        if "manifests" in body:
+            # Attestations are listed with an unknown platform.
+            entries = [
+                entry for entry in body["manifests"] if entry.get("platform", {}).get("os") not in (None, "unknown")
+            ]
+            if len(entries) != 1:
+                return ServedImage(digest, None, tuple(sorted(_platform(entry["platform"]) for entry in entries)), None)
+            body = _json(reference, self._request("GET", reference, "manifests", entries[0]["digest"]))
+        config = _json(reference, self._request("GET", reference, "blobs", body["config"]["digest"]))
+        created = config.get("created")
+        return ServedImage(
+            digest,
+            sum(layer["size"] for layer in body["layers"]),
+            (_platform(config),) if "os" in config else (),
+            datetime.fromisoformat(created) if created else None,
+        )
+
+    def _request(self, method: str, reference: str, kind: str, digest: str | None = None) -> httpx.Response:
+        """Request a manifest or blob of the reference's repository, by default the manifest of the reference."""
+        name, _, own_digest = reference.partition("@")
+        place, registry = target(name), host(name)
+        api = API_OF_DEFAULT_HOST if registry == DEFAULT_HOST else registry
+        url = f"{self.mirror or f'https://{api}'}/v2/{place.repository}/{kind}/{digest or own_digest or place.tag}"
+        # The credentials are not for a mirror.
+        login = None if self.mirror else credentials_for(self.credentials, registry, place.repository)
+        try:
+            response = self._client(api).request(method, url, auth=_Challenged(login))
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise RegistryError(
+                f"{reference}: {self.mirror or registry} does not respond ({error}); check the name and the network"
+            ) from None
+        _raise_for(response.status_code, reference, self.mirror or registry, login[0] if login else "")
+        return response
+
+    def _client(self, registry: str) -> httpx.Client:
+        if registry not in self.clients:
+            tls = self.tls or trust(registry)
+            self.clients[registry] = httpx.Client(
+                transport=self.transport or httpx.HTTPTransport(retries=2, verify=tls),
+                timeout=self.timeout_seconds,
+                follow_redirects=True,
+                headers={"Accept": ", ".join(_ACCEPTED)},
+            )
+        return self.clients[registry]
+
+
+def _digest(reference: str, response: httpx.Response) -> str:
+    header = response.headers.get("Docker-Content-Digest")
+    digest = str(header or f"sha256:{hashlib.sha256(response.content).hexdigest()}")
+    if not _DIGEST.fullmatch(digest):
+        raise RegistryError(
+            f"{reference}: {response.url.host} returned {digest!r}, which is not a sha256 digest; report it to the "
+            "registry's administrator"
+        )
+    return digest
+
+
+def _json(reference: str, response: httpx.Response) -> dict[str, Any]:
+    try:
+        return dict(response.json())
+    except (ValueError, TypeError):
+        raise RegistryError(
+            f"{reference}: {response.url.host} did not return JSON; check that it is a registry"
+        ) from None
+
+
+def _platform(body: Mapping[str, Any]) -> str:
+    return "/".join(str(body[key]) for key in ("os", "architecture", "variant") if body.get(key))
+
+
+def _raise_for(status: int, reference: str, registry: str, user: str) -> None:
+    if status == httpx.codes.NOT_FOUND:
+        raise ImageMissingError(f"{reference}: {registry} has no such image; push it, or correct the name")
+    if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+        raise RegistryError(
+            f"{reference}: {registry} denies access to {user or 'anonymous users'}, or has no such image; log in with "
+            f"`buildah login`, `podman login` or `docker login {registry}`, without a credential helper"
+        )
+    if status != httpx.codes.OK:
+        raise RegistryError(f"{reference}: {registry} returned status {status}; try again later")
+
+
+class _Challenged(httpx.Auth):
+    """Answer a registry's challenge with a token from the service that it names, or with user and password."""
+
+    def __init__(self, credentials: tuple[str, str] | None) -> None:
+        self.basic = None if credentials is None else httpx.BasicAuth(*credentials)
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        response = yield request
+        if response.status_code != httpx.codes.UNAUTHORIZED:
+            return
+        challenges = dict(_challenge(header) for header in response.headers.get_list("WWW-Authenticate"))
+        bearer = challenges.get("bearer", {})
+        # The password is sent over https only, unless the registry itself is read without it.
+        if "realm" in bearer and httpx.URL(bearer["realm"]).scheme in ("https", request.url.scheme):
+            params = httpx.QueryParams({key: bearer[key] for key in ("service", "scope") if key in bearer})
+            token_request = httpx.Request("GET", bearer["realm"], params=params)
+            if self.basic:
+                token_request = next(self.basic.auth_flow(token_request))
+            token = _token((yield token_request))
+            if token is not None:
+                request.headers["Authorization"] = f"Bearer {token}"
+                yield request
+        elif "basic" in challenges and self.basic:
+            yield from self.basic.auth_flow(request)
+
+    # The token is in the body.
+    requires_response_body = True
+
+
+def _challenge(header: str) -> tuple[str, dict[str, str]]:
+    scheme, _, parameters = header.partition(" ")
+    return scheme.lower(), parse_keqv_list([item for item in parse_http_list(parameters) if "=" in item])
+
+
+def _token(response: httpx.Response) -> str | None:
+    """The token; None if the service refuses it."""
+    if response.status_code != httpx.codes.OK:
+        return None
+    try:
+        body = response.json()
+        return str(body.get("token") or body["access_token"])
+    except (ValueError, KeyError, AttributeError):
+        return None

@@ -1,0 +1,36 @@
+"""The parts of an image's name: its registry, repository and tag."""
+
+from dataclasses import dataclass
+
+from trainstack.runs.errors import WorkloadError
+
+DEFAULT_HOST = "docker.io"
+
+
+@dataclass(frozen=True)
+class Target:
+    """An image's repository and tag in a registry that mirrors all hosts."""
+
+    repository: str
+    tag: str
+
+
+def target(name: str) -> Target:
+    """Return an image name's place in a registry that mirrors all hosts.
+
+    `busybox` is `library/busybox:latest`, `registry.k8s.io/kueue/kueue:v0.15.2` is `kueue/kueue:v0.15.2`. Raises
+    WorkloadError for a name with a digest: a pushed image has a digest of its own.
+    """
+    if "@" in name:
+        raise WorkloadError(f"{name}: an image cannot be served under another image's digest; use a tag")
+    registry = host(name)
+    repository, colon, tag = name.removeprefix(f"{registry}/").partition(":")
+    if registry == DEFAULT_HOST and "/" not in repository:
+        repository = f"library/{repository}"
+    return Target(repository, tag if colon else "latest")
+
+
+def host(name: str) -> str:
+    """Return an image name's host, with port; DEFAULT_HOST if it has none."""
+    first, slash, _ = name.partition("/")
+    return first if slash and ("." in first or ":" in first or first == "localhost") else DEFAULT_HOST

@@ -1,0 +1,112 @@
+"""Transfer of small files, many in one stream, as tar archives."""
+
+import hashlib
+import shutil
+import sys
+import tarfile
+import time
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path, PurePosixPath
+
+from trainstack.transfer.errors import BrokenConnectionError, TransferError
+from trainstack.transfer.frames import END, FUNCTIONS, Frames, encode_names
+from trainstack.transfer.local_files import SMALL, Stat, changed_error, path_inside, stat
+from trainstack.transfer.pod_script import run_script
+from trainstack.transfer.retry import Transfer
+
+_BLOCK_BYTES = 1 << 20
+_TAKE = f'{FUNCTIONS}\nmkdir -p "$1" && cd "$1" && tar -xf - && {END}'
+# busybox's tar does not read a list of names, and ten thousand names exceed a command line: so tar runs once for every
+# 50 names, and the archives follow each other. GNU tar interprets escapes in names by default. A file that
+# has been deleted meanwhile is omitted.
+_GIVE = f"""{FUNCTIONS}
+set -e
+cd "$1"
+set --
+if tar --no-unquote --version >/dev/null 2>&1; then exact=--no-unquote; else exact=; fi
+give() {{ tar $exact -cf - -- "$@" </dev/null; }}
+while read_name; do
+  if [ -f "$name" ]; then set -- "$@" "$name"; fi
+  if [ $# -ge 50 ]; then give "$@"; set --; fi
+done
+if [ $# -gt 0 ]; then give "$@"; fi
+"""
+
+
+def send(
+    transfer: Transfer, folder: str, files: Mapping[str, Stat], paths: Mapping[str, Path], folders: Iterable[str]
+) -> dict[str, str]:
+    """Send files and folders; return the sha256 of each file as sent.
+
+    Raises TransferError if a file changes meanwhile, and BrokenConnectionError.
+    """
+    digests = {}
+    with run_script(transfer.loader, "upload", _TAKE, folder) as script:
+        archive = script.stdin
+        for name in folders:
+            archive.write(_header(name, tarfile.DIRTYPE, 0o755, 0, time.time()))
+        for name, expected in files.items():
+            path = paths[name]
+            archive.write(_header(name, tarfile.REGTYPE, 0o644, expected.size, path.stat().st_mtime))
+            digest, left = hashlib.sha256(), expected.size
+            with path.open("rb") as file:
+                while left and (data := file.read(min(left, _BLOCK_BYTES))):
+                    digest.update(data)
+                    archive.write(data)
+                    left -= len(data)
+            if left or stat(path) != expected:
+                raise changed_error(path)
+            archive.write(bytes(-expected.size % tarfile.BLOCKSIZE))
+            transfer.add_sent(expected.size)
+            digests[name] = digest.hexdigest()
+        archive.write(bytes(2 * tarfile.BLOCKSIZE))
+        archive.close()
+        if frame := Frames(script.stdout, "response to the upload").next():
+            raise BrokenConnectionError(f"the loader's tar printed {frame}")
+    return digests
+
+
+def receive(transfer: Transfer, folder: str, target: Path, partial: Path, names: Collection[str]) -> None:
+    """Fetch files of the volume; `partial` holds the file that is being written.
+
+    Raises TransferError, BrokenConnectionError and OSError.
+    """
+    # With the prefix ./, no name is mistaken for an option.
+    stdin = encode_names(f"./{name}" for name in names)
+    requested = frozenset(names)
+    partial.mkdir(parents=True, exist_ok=True)
+    with (
+        run_script(transfer.loader, "fetch", _GIVE, folder, stdin=stdin) as script,
+        # Zeros separate the archives.
+        tarfile.open(fileobj=script.stdout, mode="r|", ignore_zeros=True) as archive,
+    ):
+        for member in archive:
+            _extract(archive, member, target, partial / SMALL, requested)
+            transfer.add_sent(member.size)
+
+
+def _header(name: str, kind: bytes, mode: int, size: int, mtime: float) -> bytes:
+    """The header of a file in an archive, without its owner."""
+    info = tarfile.TarInfo(name)
+    info.type, info.mode, info.size, info.mtime = kind, mode, size, int(mtime)
+    return info.tobuf(tarfile.GNU_FORMAT, sys.getfilesystemencoding(), "surrogateescape")
+
+
+def _extract(
+    archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path, partial: Path, names: Collection[str]
+) -> None:
+    """Write one file to a temporary path, then rename it, so that a file with its final name is complete."""
+    name = PurePosixPath(member.name).as_posix()
+    path = path_inside(target, name)
+    if name not in names:
+        raise TransferError(f"the volume sent {name!r}, which was not requested; it was not written")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if member.islnk():
+        # A hard link to an earlier member, whose content the archive does not repeat.
+        shutil.copyfile(path_inside(target, PurePosixPath(member.linkname).as_posix()), partial)
+    elif content := archive.extractfile(member):
+        with partial.open("wb") as out:
+            shutil.copyfileobj(content, out, _BLOCK_BYTES)
+    else:
+        return
+    partial.replace(path)

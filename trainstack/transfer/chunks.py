@@ -1,0 +1,258 @@
+"""Transfer of large files in chunks: both sides verify each by sha256, and a transfer resumes after the last valid one.
+
+An incomplete file is a part in the folder PARTIAL. The name of a part is derived from the name and state of its file,
+so different states are never mixed. Two commands may send the same file to a volume at once: a command renames a part
+before it writes to it, so that others do not find it, and renames it back afterwards.
+"""
+
+import hashlib
+import os
+import re
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import IO
+
+from trainstack.transfer.errors import BrokenConnectionError
+from trainstack.transfer.frames import END, FUNCTIONS, Frames, encode_names
+from trainstack.transfer.local_files import PARTIAL, Stat, changed_error, path_inside, stat
+from trainstack.transfer.pod_script import KILLED, PodScript, run_script
+from trainstack.transfer.retry import Transfer
+
+BIG = 64 << 20
+"""The minimum size, in bytes, of files that are sent in chunks; a smaller file is sent again as a whole."""
+CHUNK = 16 << 20
+"""In bytes. At most two chunks are sent again after an interruption; the pod runs three programs for each."""
+
+_IDLE_MINUTES = 1
+"""A part that has not been written for longer is abandoned, and another command may take it."""
+_BLOCK_BYTES = 1 << 20
+_SUM = re.compile(rb"^([0-9a-f]{64})  -$", re.MULTILINE)
+# The encoded name of the file is the first line of the input, since kubectl's arguments must be text. The chunk size is
+# the last argument. The digest of a chunk is a frame.
+_LOOP = f"""{FUNCTIONS}
+for chunk; do :; done
+next() {{ count=$(($2 - $1)); if [ $count -gt $chunk ]; then count=$chunk; fi; }}
+read_() {{ dd if="$1" bs=1M iflag=skip_bytes,count_bytes,fullblock skip="$2" count="$3" status=none; }}
+sum() {{ line=$(read_ "$@" | sha256sum); frame sum "${{line%% *}}"; }}
+set -e
+cd "$1"
+"""
+_CHECK_OPERATION = "check of the existing data"
+_SUMS = f"""if [ ! -f "$name" ]; then {END}; exit; fi
+have=$(stat -c %s "$name") offset=0
+while [ $offset -lt "$2" ]; do
+  next $offset "$2"
+  keep
+  if [ $((offset + count)) -gt "$have" ]; then break; fi
+  sum "$name" $offset $count
+  offset=$((offset + count))
+done
+{END}
+"""
+# The digests of the complete chunks of a file of size $2.
+_CHECK = f"""{_LOOP}
+keep() {{ :; }}
+read_name
+{_SUMS}"""
+# The same for the part $3 after renaming it to $3.$4. Candidates are a released part, one of an earlier attempt of this
+# command, and an abandoned one. touch comes first, so that the part does not seem abandoned.
+_CLAIM = f"""{_LOOP}
+if ! cd {PARTIAL} 2>/dev/null; then {END}; exit; fi
+name=$3.$4
+keep() {{ touch -c "$name"; }}
+for part in "$3" "$3.${{4%-*}}"-* $(find . -name "$3.*" -mmin +{_IDLE_MINUTES}); do
+  if [ -f "$part" ] && touch -c "$part" && mv "$part" "$name" 2>/dev/null; then break; fi
+done
+{_SUMS}"""
+# While a chunk arrives, the previous one is read back and hashed. `whole` is the sender's confirmation that all digests
+# match. If the part was deleted or replaced, another command has taken it, and dd would create a file with a hole: the
+# script then exits as if it were killed, so that a new attempt is made. The same applies to the end of the input. When
+# the file is complete, its abandoned parts are deleted.
+_TAKE = f"""mkdir -p "$1/{PARTIAL}"
+{_LOOP}
+size=$2 offset=$3 free={PARTIAL}/$4 part={PARTIAL}/$4.$5 time=$6
+read_name
+if [ "$offset" = 0 ]; then : > "$part"; fi
+truncate -c -s "$offset" "$part"
+inode=$(stat -c %i "$part") || exit {KILLED}
+ensure_owned() {{ if [ "$(stat -c %i "$part" 2>/dev/null)" != "$inode" ]; then exit {KILLED}; fi; }}
+trap 'if [ -f "$part" ] && [ ! -e "$free" ]; then mv "$part" "$free"; fi' EXIT
+while [ "$offset" -lt "$size" ]; do
+  next "$offset" "$size"
+  ensure_owned
+  dd of="$part" bs=1M iflag=count_bytes,fullblock oflag=seek_bytes count=$count seek="$offset" conv=notrunc status=none
+  wait
+  sum "$part" "$offset" $count &
+  offset=$((offset + count))
+  ensure_owned
+  if [ "$(stat -c %s "$part")" -lt "$offset" ]; then exit {KILLED}; fi
+done
+wait
+IFS= read -r confirmation || true
+if [ "$confirmation" != whole ]; then exit {KILLED}; fi
+mkdir -p "${{name%/*}}"
+if [ -h "$name" ]; then rm -f "$name"; fi
+if [ -d "$name" ]; then echo "$name is a folder on the volume, so no file can be" >&2; exit 1; fi
+ensure_owned
+touch -d "@$time" "$part"
+mv -f "$part" "$name"
+for old in "${{free%-*}}"-*; do case $old in */*.*) ;; *) rm -f "$old";; esac; done
+find {PARTIAL} -name "${{4%-*}}-*" -mmin +{_IDLE_MINUTES} -exec rm -f {{}} + 2>/dev/null || true
+rmdir {PARTIAL} 2>/dev/null || true
+{END}
+"""
+# stdout has the bytes as fast as the reader accepts them; stderr, to which kubectl may print too, has their digests.
+_GIVE = f"""{_LOOP}
+read_name
+chunks() {{
+  offset=$1
+  while [ "$offset" -lt "$2" ]; do
+    next "$offset" "$2"
+    "$3" "$name" "$offset" $count
+    offset=$((offset + count))
+  done
+}}
+digest() {{ read_ "$@" | sha256sum >&2; }}
+chunks "$3" "$2" digest &
+chunks "$3" "$2" read_
+wait
+"""
+
+
+def part_name(name: str, state: Stat) -> str:
+    digests = hashlib.sha256(os.fsencode(name)), hashlib.sha256(f"{state.size} {state.stamp}".encode())
+    return "-".join(digest.hexdigest()[:32] for digest in digests)
+
+
+def has_part(name: str, state: Stat, parts: Collection[str]) -> bool:
+    """Whether the volume has a part of a file, including parts that another command writes."""
+    path = f"{PARTIAL}/{part_name(name, state)}"
+    return any(part == path or part.startswith(f"{path}.") for part in parts)
+
+
+def claim_part(transfer: Transfer, path: Path, folder: str, name: str, state: Stat, owner: str) -> int:
+    """Rename the volume's part of a file for an owner; return the number of leading bytes that equal the local file.
+
+    `owner` is the id of the command, a dash, and the number of its attempt. Only the owner writes to the part.
+
+    Raises TransferError and BrokenConnectionError.
+    """
+    arguments = (str(state.size), part_name(name, state), owner, str(CHUNK))
+    with (
+        path.open("rb") as file,
+        run_script(transfer.loader, _CHECK_OPERATION, _CLAIM, folder, *arguments, stdin=b"") as script,
+    ):
+        return _equal_bytes(transfer, file, script, state.size)
+
+
+def send(transfer: Transfer, path: Path, folder: str, name: str, state: Stat, owner: str, offset: int) -> None:
+    """Send a file from an offset; the volume renames the owner's part to `name` when all chunks are verified.
+
+    Raises TransferError if the file changes meanwhile, and BrokenConnectionError.
+    """
+    modified = str(int(path.stat().st_mtime))
+    arguments = (str(state.size), str(offset), part_name(name, state), owner, modified, str(CHUNK))
+    with path.open("rb") as file, run_script(transfer.loader, "upload", _TAKE, folder, *arguments) as script:
+        file.seek(offset)
+        stdin, frames = script.stdin, Frames(script.stdout, "response to the upload")
+        stdin.write(encode_names([f"./{name}"]))
+        expected = ""
+        for count in _chunk_sizes(offset, state.size):
+            digest = hashlib.sha256()
+            for data in _blocks(file, count):
+                digest.update(data)
+                stdin.write(data)
+                transfer.add_sent(len(data))
+            stdin.flush()
+            if expected:
+                _expect_digest(frames, expected, name)
+                transfer.add_reached(name, offset)
+            expected, offset = digest.hexdigest(), offset + count
+        if expected:
+            _expect_digest(frames, expected, name)
+        if stat(path) != state:
+            raise changed_error(path)
+        stdin.write(b"whole\n")
+        stdin.flush()
+        if frame := frames.next():
+            raise BrokenConnectionError(f"the loader sent {frame} after the last chunk")
+
+
+def receive(transfer: Transfer, folder: str, target: Path, partial: Path, name: str, state: Stat) -> None:
+    """Fetch a file of the volume; `partial` holds its part until the file is complete.
+
+    Raises TransferError, BrokenConnectionError and OSError.
+    """
+    part = partial / part_name(name, state)
+    part.parent.mkdir(parents=True, exist_ok=True)
+    part.touch()
+    offset, stdin = 0, encode_names([f"./{name}"])
+    if present := part.stat().st_size:
+        # The pod would otherwise hash the whole file.
+        end = present if present == state.size else present // CHUNK * CHUNK
+        with (
+            part.open("rb") as file,
+            run_script(transfer.loader, _CHECK_OPERATION, _CHECK, folder, str(end), str(CHUNK), stdin=stdin) as script,
+        ):
+            offset = _equal_bytes(transfer, file, script, state.size)
+    arguments = (str(state.size), str(offset), str(CHUNK))
+    with (
+        part.open("r+b") as file,
+        run_script(transfer.loader, "fetch", _GIVE, folder, *arguments, stdin=stdin) as script,
+    ):
+        file.seek(offset)
+        digests = []
+        for count in _chunk_sizes(offset, state.size):
+            digest = hashlib.sha256()
+            for data in _blocks(script.stdout, count):
+                digest.update(data)
+                file.write(data)
+                transfer.add_sent(len(data))
+            digests.append(digest.hexdigest())
+            offset += count
+            transfer.add_reached(name, offset)
+        file.truncate()
+        # stderr is complete when kubectl exits.
+        script.process.wait()
+        script.stderr.seek(0)
+        if [match.decode() for match in _SUM.findall(script.stderr.read())] != digests:
+            raise _damaged_error(name)
+    path = path_inside(target, name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part.replace(path)
+
+
+def _chunk_sizes(offset: int, size: int) -> Iterator[int]:
+    while offset < size:
+        yield min(CHUNK, size - offset)
+        offset += CHUNK
+
+
+def _blocks(file: IO[bytes], count: int) -> Iterator[bytes]:
+    while count:
+        data = file.read(min(count, _BLOCK_BYTES))
+        if not data:
+            raise BrokenConnectionError("the data ended early")
+        yield data
+        count -= len(data)
+
+
+def _expect_digest(frames: Frames, digest: str, name: str) -> None:
+    if frames.next() != ["sum", digest]:
+        raise _damaged_error(name)
+
+
+def _damaged_error(name: str) -> BrokenConnectionError:
+    return BrokenConnectionError(f"a chunk of {name!r} was damaged in transit")
+
+
+def _equal_bytes(transfer: Transfer, file: IO[bytes], script: PodScript, size: int) -> int:
+    """The number of leading bytes of a local file whose chunks have the digests that the loader sends."""
+    offset = 0
+    for count, frame in zip(_chunk_sizes(0, size), Frames(script.stdout, _CHECK_OPERATION), strict=False):
+        if ["sum", hashlib.sha256(file.read(count)).hexdigest()] != frame:
+            break
+        offset += count
+        transfer.advance(count)
+    transfer.add_resumed(offset)
+    return offset

@@ -1,0 +1,290 @@
+"""A data loader: a pod that waits, so that files can be copied through it to and from a volume.
+
+It is a Job in a queue, like all pods of a tenant, and it is deleted afterwards, also on Ctrl-C and SIGTERM. If the
+command is killed, its guard deletes the loader. If that fails too, for example because the machine crashed, a running
+loader exits when it is idle, and one whose pod cannot start exits at its deadline. A loader that a queue holds back
+remains until it is admitted; `doctor` reports it, and a later command deletes it.
+"""
+
+import json
+import re
+import secrets
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NoReturn
+from urllib.parse import quote
+
+from trainstack.lifecycle.recovery.loaders import QUEUE_SECONDS, START_SECONDS, waiting_loaders
+from trainstack.live.client import FORBIDDEN, NOT_FOUND, ClusterError, reach, read
+from trainstack.live.loaders import read_loaders
+from trainstack.live.private_kubeconfig import new_copy
+from trainstack.live.progress import describe_pod
+from trainstack.objects.labels import LAUNCH, QUEUE, RUN, Manifest
+from trainstack.runs.identity import Facts
+from trainstack.runs.launch import Launch
+from trainstack.runs.launches import utc_now
+from trainstack.runs.manifests.build import manifest
+from trainstack.runs.manifests.data_loader import CONTAINER, temporary_loader
+from trainstack.runs.status.waiting import conditions
+from trainstack.settings.model import Settings
+from trainstack.transfer.errors import TransferError
+from trainstack.transfer.kubectl import kubectl, kubectl_command, program
+from trainstack.transfer.loader_guard import Guard, dismiss, set_guard
+from trainstack.transfer.progress import Progress
+
+MOUNT = "/mnt/volume"
+IDLE_SECONDS = 600
+"""How long a loader without a running script waits before it exits."""
+LOOK_SECONDS = 5
+_LIFE_SECONDS = 6 * 3600
+_POLL_SECONDS = 0.5
+_QUIET_SECONDS = 5
+_FINISH_SECONDS = 10
+"""Less than the grace period of 30 s after which the kubelet sends SIGKILL."""
+_REJECTED = re.compile(r"Error from server \((AlreadyExists|BadRequest|Forbidden|Invalid|NotFound|Unauthorized)\)")
+"""The API server rejected the Job, so it was not created."""
+# The script is idle if the only processes of the container are the shell (PID 1) and its sleep. On SIGTERM it waits for
+# the scripts that notice their closed connection and release their incomplete files; otherwise the next command would
+# consider these in use. Exit code 143, that of a process ended by SIGTERM: a stopped loader has not completed.
+_WAIT = f"""end() {{
+  kill $!
+  wait $!
+  left={10 * _FINISH_SECONDS}
+  while set -- /proc/[0-9]*; [ $# -gt 1 ] && [ $left -gt 0 ]; do
+    left=$((left - 1))
+    sleep 0.1
+  done
+  exit 143
+}}
+trap end TERM
+limit=$1 look=$2 idle=0
+while [ $idle -lt "$limit" ]; do
+  sleep "$look" & wait $!
+  idle=$((idle + look))
+  set -- /proc/[0-9]*
+  if [ $# -gt 1 ]; then idle=0; fi
+done
+"""
+
+
+@dataclass
+class Loader:
+    """A running data loader."""
+
+    namespace: str
+    pod: str
+    context: str | None
+    progress: Progress
+    container: str = CONTAINER
+    restart: Callable[[], str] | None = None
+    """Creates a replacement and returns the name of its pod."""
+
+    def command(self, script: str, folder: str, *arguments: str) -> list[str]:
+        """The command that runs a shell script in the pod: $1 is the path of a folder of the volume.
+
+        Raises TransferError for a path that is not valid UTF-8 or not inside the volume.
+        """
+        try:
+            folder.encode()
+        except UnicodeEncodeError:
+            raise TransferError(
+                f"{folder!r}: the path after the colon must be valid UTF-8; the names of files in it need not be"
+            ) from None
+        if ".." in folder.split("/"):
+            raise TransferError(f"{folder!r}: the path after the colon must not contain `..`")
+        path = f"{MOUNT}/{folder.strip('/')}"
+        pod = ("-n", self.namespace, self.pod, "-c", self.container)
+        return kubectl_command(
+            "exec", "-i", *pod, "--", "sh", "-c", script, "sh", path, *arguments, context=self.context
+        )
+
+    def ensure_running(self) -> None:
+        """Replace the pod if it no longer runs. Does nothing if the cluster does not respond."""
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{self.pod}"
+        try:
+            pod = read([path], self.context)[path]
+        except ClusterError:
+            return
+        if not _is_running(pod.body) and self.restart:
+            self.pod = self.restart()
+
+
+@contextmanager
+def data_loader(settings: Settings, namespace: str, volume: str, progress: Progress) -> Iterator[Loader]:
+    """Run a data loader, with the volume at MOUNT, for the duration of the block.
+
+    Raises ClusterError if the cluster cannot be reached, TransferError if no loader starts, and KeyboardInterrupt, with
+    the signal's number, on SIGTERM and SIGHUP.
+    """
+    context = settings.cluster.context
+    reach(context)
+    guards: dict[str, Guard] = {}
+    _delete_abandoned(settings, namespace, progress)
+
+    def create() -> str:
+        launch = f"{settings.cluster.loader.name}-{secrets.token_hex(4)}"
+        # Before the Job is created, since an interruption in between requires its deletion.
+        guards[launch] = set_guard([str(program()), *_deletion(namespace, [launch])], new_copy(context))
+        job = loader_job(settings, namespace, volume, launch)
+        created = kubectl("create", "-o", "json", "-f", "-", context=context, stdin=json.dumps(job).encode())
+        if created.returncode:
+            message = created.stderr.decode(errors="replace").strip()
+            if _REJECTED.search(message):
+                dismiss(guards.pop(launch))
+            raise TransferError(f"cannot create a data loader in {namespace}: {message}")
+        live = json.loads(created.stdout)
+        name = live["metadata"]["name"]
+        with progress.step(f"waiting for data loader {namespace}/{name}", "5 s once its queue admits it"):
+            return _running_pod(live, launch, context, progress)
+
+    with _signals_interrupt():
+        try:
+            yield Loader(namespace, create(), context, progress, restart=create)
+        finally:
+            _delete(namespace, guards, context, progress)
+
+
+@contextmanager
+def _signals_interrupt() -> Iterator[None]:
+    """Raise KeyboardInterrupt on SIGTERM and SIGHUP too, so that the loader is deleted."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, _: object) -> NoReturn:
+        raise KeyboardInterrupt(number)
+
+    # An ignored signal stays ignored, for example under nohup.
+    handled = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, interrupt) for number in handled}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _delete(namespace: str, guards: Mapping[str, Guard], context: str | None, progress: Progress) -> None:
+    """Delete loaders by their launch labels: their names may be unknown. The guards retry a failed deletion."""
+    if not guards:
+        return
+    deleted = kubectl(*_deletion(namespace, [*guards]), context=context)
+    if not deleted.returncode:
+        for guard in guards.values():
+            dismiss(guard)
+        return
+    progress.warn(
+        f"data loader {namespace}/{[*guards][-1]} could not be deleted: "
+        f"{deleted.stderr.decode(errors='replace').strip()}. The deletion is retried for one minute; a running loader "
+        f"exits after {IDLE_SECONDS // 60} idle minutes"
+    )
+
+
+def _deletion(namespace: str, launches: Sequence[str]) -> tuple[str, ...]:
+    """kubectl's arguments."""
+    selector = f"{LAUNCH} in ({', '.join(launches)})"
+    return ("delete", "job", "-n", namespace, "-l", selector, "--wait=false", "--ignore-not-found")
+
+
+def _delete_abandoned(settings: Settings, namespace: str, progress: Progress) -> None:
+    """Delete the stack's loaders that have waited longer than any command waits."""
+    context = settings.cluster.context
+    try:
+        jobs = read_loaders(settings.stack, [namespace], context)
+    except ClusterError:
+        return  # Creating the loader fails in the same way, and reports the cause.
+    now = utc_now()
+    for loader in waiting_loaders(jobs):
+        deletion = ("delete", "job", loader.name, "-n", namespace, "--wait=false", "--ignore-not-found")
+        if loader.abandoned(now) and not kubectl(*deletion, context=context).returncode:
+            progress.info(f"deleted data loader {namespace}/{loader.name}, which a killed command left behind")
+
+
+def loader_job(settings: Settings, namespace: str, volume: str, launch: str) -> Manifest:
+    """The loader's Job, without the label of a run: it is not a run, and no guard of runs applies to it."""
+    workload = temporary_loader(settings, namespace, volume, MOUNT).model_copy(
+        update={
+            "command": ("sh", "-c", _WAIT, "sh", str(IDLE_SECONDS), str(LOOK_SECONDS)),
+            "active_deadline_seconds": _LIFE_SECONDS,
+        }
+    )
+    image = settings.pinned(settings.cluster.loader.image)
+    facts = Facts(image=image, data_digest=None, wrapper="", commit="")
+    job = manifest(workload, settings.stack, Launch(run_id=launch, name=launch, facts=facts))
+    job["metadata"]["labels"].pop(RUN)
+    return job
+
+
+def _running_pod(job: Mapping[str, Any], launch: str, context: str | None, progress: Progress) -> str:
+    """Wait for the loader's pod, report what it waits for, and return its name. Raises TransferError."""
+    namespace, name, uid = (job["metadata"][key] for key in ("namespace", "name", "uid"))
+    job_path = f"/apis/batch/v1/namespaces/{namespace}/jobs/{name}"
+    pods_path = f"/api/v1/namespaces/{namespace}/pods?labelSelector={quote(f'{LAUNCH}={launch}')}"
+    of_job = quote(f"kueue.x-k8s.io/job-uid={uid}")
+    workloads_path = f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{namespace}/workloads?labelSelector={of_job}"
+    queue = job["metadata"]["labels"].get(QUEUE)
+    started = time.monotonic()
+    reported = state = last_pods = ""
+    while True:
+        try:
+            answers = read([job_path, pods_path, workloads_path], context)
+        except ClusterError as error:
+            state, limit = str(error), START_SECONDS
+        else:
+            if answers[pods_path].status == FORBIDDEN:
+                raise TransferError(
+                    f"these credentials may not list pods in {namespace}, which data loaders require; request the "
+                    "rights to list pods and to create pods/exec from the cluster's administrator"
+                )
+            pods = answers[pods_path].body.get("items", [])
+            for pod in pods:
+                if _is_running(pod) and pod["metadata"]["ownerReferences"][0]["uid"] == uid:
+                    return str(pod["metadata"]["name"])
+            described = ", ".join(describe_pod(pod) for pod in pods)
+            last_pods = described or last_pods
+            live = answers[job_path].body
+            if reason := "deleted" if answers[job_path].status == NOT_FOUND else _end_reason(live):
+                raise TransferError(
+                    f"data loader {namespace}/{name} ended: {reason}; last state of its pod: {last_pods or 'unknown'}. "
+                    f"To find the cause, run `kubectl get events -n {namespace}`"
+                )
+            suspended = live.get("spec", {}).get("suspend", False)
+            workloads = answers[workloads_path].body.get("items", [])
+            waits = "" if pods else _queue_reason(workloads, queue, suspended=suspended)
+            state = waits or described or "no pod has been created yet"
+            limit = QUEUE_SECONDS if waits else START_SECONDS
+        waited = time.monotonic() - started
+        if state != reported and waited > _QUIET_SECONDS:
+            progress.info(state)
+            reported = state
+        if waited > limit:
+            raise TransferError(
+                f"data loader {namespace}/{name} did not start within {limit} s: {state}. To find the cause, run "
+                f"`kubectl describe job -n {namespace} {name}` and `kubectl get workloads -n {namespace}`"
+            )
+        time.sleep(_POLL_SECONDS)
+
+
+def _is_running(pod: Mapping[str, Any]) -> bool:
+    return pod.get("status", {}).get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
+
+
+def _end_reason(job: Mapping[str, Any]) -> str:
+    """Why a Job has ended, as its controller reports it; "" if it has not."""
+    for condition in map(conditions(job).get, ("Failed", "Complete")):
+        if condition and condition["status"] == "True":
+            return f"{condition['type']}, {condition.get('reason', '')} {condition.get('message', '')}".strip(", ")
+    return ""
+
+
+def _queue_reason(workloads: Sequence[Mapping[str, Any]], queue: str | None, *, suspended: bool) -> str:
+    """Why Kueue does not admit the loader, as it reports it; "" if the loader is admitted or not managed by Kueue."""
+    found = {name: condition for workload in workloads for name, condition in conditions(workload).items()}
+    if queue is None or not (workloads or suspended) or found.get("Admitted", {}).get("status") == "True":
+        return ""
+    reason = found.get("QuotaReserved", {}).get("message", "Kueue reports no reason yet")
+    return f"queued in {queue}: {reason}"

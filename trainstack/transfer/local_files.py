@@ -1,0 +1,131 @@
+"""The files of a folder on this machine: sizes, digests, and where fetched files are written.
+
+A file name may be any that a file system accepts, including invalid UTF-8 and line breaks.
+"""
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from trainstack.transfer.errors import TransferError
+from trainstack.transfer.progress import Progress
+
+PARTIAL = ".trainstack-partial"
+"""The folder of incomplete files in the folder of a transfer. Reserved: files of this name are not sent."""
+PART = re.compile(r"[0-9a-f]{32}-[0-9a-f]{32}(\.[0-9a-f]{8}-[0-9]+)?")
+"""The name of an incomplete file in that folder. Any other file there is an ordinary file."""
+SMALL = "small"
+"""The temporary name of a small file in that folder while it is fetched."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stat:
+    """A file's size, and a stamp that changes whenever the file is written or replaced."""
+
+    size: int
+    stamp: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tree:
+    """The content of a folder, by relative POSIX paths."""
+
+    files: Mapping[str, Stat]
+    folders: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    """Links, pipes and other special files."""
+    parts: Mapping[str, int] = field(default_factory=dict)
+    """The sizes, in bytes, of incomplete files."""
+    kind: Literal["folder", "file", "nothing"] = "folder"
+    """What the path is; for a file, `files` contains it by its name in its folder."""
+
+
+def is_part(name: str) -> bool:
+    """Whether a path on a volume is an incomplete file of an upload."""
+    *_, folder, file = ("", *name.split("/"))
+    return folder == PARTIAL and PART.fullmatch(file) is not None
+
+
+def local_tree(source: Path) -> Tree:
+    """The content of a folder on this machine, or the one file. Raises OSError, and TransferError for other files."""
+    if not source.is_dir():
+        found = stat(source)
+        if not source.is_file():
+            raise TransferError(
+                f"{source} is neither a file nor a folder (a pipe or device); nothing was sent. Write its content to a "
+                "file and upload that"
+            )
+        return Tree(files={source.name: found}, kind="file")
+    files: dict[str, Stat] = {}
+    folders: list[str] = []
+    others: list[str] = []
+
+    def stop(error: OSError) -> None:
+        raise error
+
+    for parent, folder_names, file_names in os.walk(source, onerror=stop):
+        for path in sorted(Path(parent, name) for name in (*folder_names, *file_names)):
+            name = path.relative_to(source).as_posix()
+            if path.is_file():
+                files[name] = stat(path)
+            elif path.is_dir() and not path.is_symlink():
+                folders.append(name)
+            else:
+                others.append(name)
+    return Tree(files=files, folders=tuple(folders), others=tuple(others))
+
+
+def stat(path: Path) -> Stat:
+    found = path.stat()
+    return Stat(size=found.st_size, stamp=f"{found.st_ino},{found.st_mtime_ns},{found.st_ctime_ns}")
+
+
+def changed_error(path: Path) -> TransferError:
+    return TransferError(
+        f"{str(path)!r} changed during the upload; run the same command again when nothing writes to the file"
+    )
+
+
+def local_digests(paths: Mapping[str, Path], progress: Progress) -> dict[str, str]:
+    """The sha256 of each existing file, by name."""
+    sizes = {name: path.stat().st_size for name, path in paths.items() if path.is_file()}
+    found = {}
+    with progress.bar(f"checking {len(sizes)} local files", sum(sizes.values())) as advance:
+        for name, size in sizes.items():
+            with paths[name].open("rb") as file:
+                found[name] = hashlib.file_digest(file, "sha256").hexdigest()
+            advance(size)
+    return found
+
+
+def path_inside(target: Path, name: str) -> Path:
+    """The path of a file in a folder. Raises TransferError if it is outside, for example through a local link."""
+    path = target / name
+    if not path.resolve().is_relative_to(target.resolve()):
+        raise TransferError(f"the path of {name!r} from the volume is outside {target}; the file was not written")
+    return path
+
+
+def partial_folder(target: Path, tree: Tree) -> Path:
+    """The local folder of incomplete fetched files; its name differs from those of all fetched files."""
+    name = PARTIAL
+    taken = {path.partition("/")[0] for path in (*tree.files, *tree.folders)}
+    while name in taken:
+        name += "-"
+    return target / name
+
+
+def discard_parts(partial: Path) -> None:
+    """Delete the incomplete files in a folder, and the folder if it is empty then."""
+    if not partial.is_dir() or partial.is_symlink():
+        return
+    for path in partial.iterdir():
+        if path.name == SMALL or PART.fullmatch(path.name):
+            path.unlink(missing_ok=True)
+    with suppress(OSError):
+        partial.rmdir()

@@ -1,0 +1,261 @@
+"""The files of a volume, as scripts in a data loader's pod list, count and hash them."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+
+from rich.filesize import decimal
+
+from trainstack.transfer.errors import BrokenConnectionError, TransferError
+from trainstack.transfer.frames import END, FUNCTIONS, Frames, encode_names
+from trainstack.transfer.loader import Loader
+from trainstack.transfer.local_files import PARTIAL, Stat, Tree, is_part
+from trainstack.transfer.pod_script import KILLED, run_script
+from trainstack.transfer.retry import retried
+
+LOST = "lost+found"
+_STAT_LINE = re.compile(r"(?P<size>[0-9]+) (?P<stamp>[0-9]+,-?[0-9]+,-?[0-9]+)\Z")
+# GNU sha256sum starts a line with a backslash if it escapes the name.
+_SUM_LINE = re.compile(r"\\?(?P<digest>[0-9a-f]{64}) ")
+
+# lost+found at the root of some volumes is readable by root only; if it is readable, it is an ordinary folder.
+_PRUNED = f"""set --
+if [ "$top" = . ] && [ -d {LOST} ] && ! {{ [ -r {LOST} ] && [ -x {LOST} ]; }}; then set -- -path ./{LOST} -prune -o; fi
+"""
+_XARGS = "xargs -0 -r -s 65536"
+"""Batches far below the kernel's limit. busybox 1.35's `find -exec sh -c … {} +` exceeds the limit for 2 MiB of names
+in a large environment, and loses the batch without a message or an exit status."""
+_STAT = "%s %i,%Y,%Z"
+# A frame has the lines that `stat` prints for a batch of names, then the names. If `stat` fails, it runs for each name
+# alone. Names start with `./`, so that none is mistaken for an option.
+_FILES = f"""{FUNCTIONS}
+if lines=$(stat -c "{_STAT}" "$@" 2>/dev/null); then frame files "$lines" "$@"; exit; fi
+for file; do
+  if lines=$(stat -c "{_STAT}" "$file" 2>&1); then frame files "$lines" "$file"; else frame fault "$lines"; fi
+done
+"""
+_NAMES = f"""{FUNCTIONS}
+frame "$0" "$@"
+"""
+# What the programs print on stderr is a frame too, so that it is not mixed with messages of kubectl.
+_LIST = f"""{FUNCTIONS}
+top=$2
+found() {{ find . "$@" -print0 || {{ code=$?; [ $code -lt {KILLED} ] || echo "find ended with $code" >&2; }}; }}
+batches() {{ {_XARGS} "$@" >&3 || echo "xargs ended with $?" >&2; }}
+if [ -d "$1" ]; then
+  cd "$1" || exit
+  frame folder
+  {_PRUNED}
+  exec 3>&1
+  faults=$({{
+    found "$@" -type f | batches sh -c '{_FILES}' sh
+    found "$@" -type d | batches sh -c '{_NAMES}' folders
+    found "$@" ! -type f ! -type d | batches sh -c '{_NAMES}' others
+  }} 2>&1)
+  if [ -n "$faults" ]; then frame faults "$faults"; fi
+elif [ -f "$1" ]; then
+  cd "${{1%/*}}" || exit
+  frame file
+  lines=$(stat -c "{_STAT}" "./${{1##*/}}") || exit
+  frame files "$lines" "./${{1##*/}}"
+fi
+{END}
+"""
+_GONE = ("No such file or directory", "Stale file handle")
+"""Ends of the messages about files that were deleted or renamed since they were listed."""
+# Without names and frames: the count verifies the list, so it must not use the same means.
+_COUNT = f"""{FUNCTIONS}
+top=$2
+sum() {{ total=0; while read -r size; do total=$((total + size)); done; echo "$total"; }}
+if [ -d "$1" ]; then
+  cd "$1" || exit
+  {_PRUNED}
+  found() {{ find . "$@" -type f ! -path "*/{PARTIAL}/*" -print0; }}
+  {END} "$(found "$@" | tr -cd "\\0" | wc -c)" "$(found "$@" | {_XARGS} stat -c %s | sum)"
+else
+  {END} 1 "$(stat -c %s "$1")"
+fi
+"""
+_BATCH = 50
+"""Names for one command: ten thousand exceed a command line."""
+_LARGE = 16 << 20
+"""The minimum size, in bytes, of files that are hashed alone, so that the progress bar advances after each."""
+# Lines of sha256sum are matched to names by position; a file whose name has a line break is passed on stdin instead.
+# A file that was deleted meanwhile or cannot be read has no digest.
+_HASH = f"""{FUNCTIONS}
+cd "$1" || exit
+batch=$2 count=0
+sums() {{
+  if lines=$(sha256sum "$@" </dev/null 2>/dev/null); then frame "$lines" "$@"; return; fi
+  for file; do if lines=$(sha256sum "$file" </dev/null); then frame "$lines" "$file"; fi; done
+}}
+set --
+while read_name; do
+  count=$((count + 1))
+  if [ ! -f "$name" ]; then continue; fi
+  case $name in
+    *"
+"*) if lines=$(sha256sum <"$name"); then frame "$lines" "$name"; fi;;
+    *) set -- "$@" "$name";;
+  esac
+  if [ $# -ge "$batch" ]; then sums "$@"; set --; fi
+done
+if [ $# -gt 0 ]; then sums "$@"; fi
+{END} "$count"
+"""
+
+
+def volume_tree(loader: Loader, folder: str) -> Tree:
+    """The content of a folder of the volume; empty if it does not exist. Files that are deleted meanwhile may be in it.
+
+    Raises TransferError if something cannot be listed, and BrokenConnectionError.
+    """
+    operation = f"list of the volume's files in {folder}"
+    found: dict[str, Stat] = {}
+    frames = defaultdict[str, list[str]](list)
+    with run_script(loader, operation, _LIST, folder, _normalized(folder), stdin=b"") as script:
+        for frame_type, *fields in Frames(script.stdout, operation):
+            match frame_type:
+                case "files":
+                    for name, match in _matched(fields, _STAT_LINE):
+                        found[name] = Stat(size=int(match["size"]), stamp=match["stamp"])
+                case "folder" | "file" | "folders" | "others" | "fault" | "faults":
+                    frames[frame_type] += fields
+                case _:
+                    raise BrokenConnectionError(f"the {operation} contains an unknown frame, {frame_type!r}")
+    messages = [*frames["fault"], *(line for message in frames["faults"] for line in message.split("\n"))]
+    if faults := [message for message in messages if not message.endswith(_GONE)]:
+        raise TransferError(
+            f"cannot list all of {folder} on the volume: {faults[0]}. Fix the cause and run the command again"
+        )
+    parts = {name: state.size for name, state in found.items() if is_part(name)}
+    files = {name: state for name, state in found.items() if name not in parts}
+    others = tuple(map(_relative, frames["others"]))
+    folders = [_relative(name) for name in frames["folders"] if name != "."]
+    # A folder that contains only parts is not one of the user's.
+    only_parts = {name for name in folders if PurePosixPath(name).name == PARTIAL}
+    only_parts -= {str(parent) for name in (*files, *others) for parent in PurePosixPath(name).parents}
+    return Tree(
+        files=files,
+        folders=tuple(name for name in folders if name not in only_parts),
+        others=others,
+        parts=parts,
+        kind="folder" if "folder" in frames else "file" if "file" in frames else "nothing",
+    )
+
+
+def volume_total(loader: Loader, folder: str) -> tuple[int, int]:
+    """The number and the bytes of the regular files in a folder of the volume, or of the one file.
+
+    The count does not use `volume_tree`, and omits folders named PARTIAL. Raises BrokenConnectionError.
+    """
+    operation = f"count of the volume's files in {folder}"
+    with run_script(loader, operation, _COUNT, folder, _normalized(folder), stdin=b"") as script:
+        frames = Frames(script.stdout, operation)
+        frames.next()
+    match [field.strip() for field in frames.end]:
+        case [count, size] if count.isdecimal() and size.isdecimal():
+            return int(count), int(size)
+    raise BrokenConnectionError(f"the {operation} printed {frames.end}")
+
+
+def tree_total(tree: Tree) -> tuple[int, int]:
+    """What `volume_total` returns for a folder with such a tree."""
+    sizes = [state.size for name, state in tree.files.items() if f"/{PARTIAL}/" not in f"/{name}"]
+    return len(sizes), sum(sizes)
+
+
+def volume_digests(loader: Loader, folder: str, files: Mapping[str, Stat]) -> dict[str, str]:
+    """The sha256 of each file that exists and can be read. Raises BrokenConnectionError."""
+    digests: dict[str, str] = {}
+    if not files:
+        return digests
+    large = [name for name, state in files.items() if state.size >= _LARGE]
+    small = [name for name, state in files.items() if state.size < _LARGE]
+    operation = "check of the volume's files"
+    total = sum(state.size for state in files.values())
+    with loader.progress.bar(f"checking {len(files)} files on the volume", total) as advance:
+        for names, batch_size in ((small, _BATCH), (large, 1)):
+            if not names:
+                continue
+            stdin = encode_names(f"./{name}" for name in names)
+            with run_script(loader, operation, _HASH, folder, str(batch_size), stdin=stdin) as script:
+                frames = Frames(script.stdout, operation)
+                for frame in frames:
+                    for name, match in _matched(frame, _SUM_LINE):
+                        digests[name] = match["digest"]
+                        advance(files[name].size)
+            if frames.end != [str(len(names))]:
+                raise BrokenConnectionError(f"the {operation} ended after {frames.end} of {len(names)} names")
+    return digests
+
+
+def raise_for_unreadable(loader: Loader, folder: str, files: Mapping[str, Stat]) -> None:
+    """Raise TransferError if one of the files, which exist but have no digest, cannot be read."""
+    digests = volume_digests(loader, folder, files)
+    if names := [name for name in files if name not in digests]:
+        raise TransferError(
+            f"{len(names)} files in {folder} on the volume cannot be read, for example {names[0]!r}. Complete files "
+            "are kept; make these readable for the data loader's user, or check the disk, and run the same command "
+            "again"
+        )
+
+
+def list_files(loader: Loader, path: str) -> dict[str, dict[str, str | int]]:
+    """The sha256 and size of each file in a folder of the volume, or of the one file, by relative path.
+
+    Raises TransferError if the list is incomplete or a file cannot be read.
+    """
+
+    def attempt() -> dict[str, dict[str, str | int]]:
+        tree = volume_tree(loader, path)
+        if tree.parts:
+            example = f"{path.rstrip('/')}/{next(iter(tree.parts)).rpartition('/')[0]}"
+            loader.progress.warn(
+                f"  {decimal(sum(tree.parts.values()))} of incomplete uploads exist, for example in {example}; the "
+                "same uploads resume from them. To discard them, delete that folder in a pod that mounts the volume"
+            )
+        folder = parent(path) if tree.kind == "file" else path
+        digests = volume_digests(loader, folder, tree.files)
+        if missing := [name for name in tree.files if name not in digests]:
+            now = volume_tree(loader, path).files
+            raise_for_unreadable(loader, folder, {name: now[name] for name in missing if name in now})
+        return {name: {"sha256": digest, "size": tree.files[name].size} for name, digest in digests.items()}
+
+    return retried(loader, attempt, lambda: 0)
+
+
+def parent(path: str) -> str:
+    return str(PurePosixPath(path.strip("/") or ".").parent)
+
+
+def differing(expected: Mapping[str, str], digests: Mapping[str, str]) -> list[str]:
+    return [name for name in expected if digests.get(name) != expected[name]]
+
+
+def damaged_error(names: Sequence[str], where: str) -> BrokenConnectionError:
+    return BrokenConnectionError(f"{len(names)} files in {where} were damaged in transit, for example {names[0]!r}")
+
+
+def _normalized(folder: str) -> str:
+    """The folder as the scripts compare it; `.` is the root of the volume."""
+    return str(PurePosixPath(folder.strip("/") or "."))
+
+
+def _relative(name: str) -> str:
+    return name.removeprefix("./")
+
+
+def _matched(frame: Sequence[str], pattern: re.Pattern[str]) -> Iterator[tuple[str, re.Match[str]]]:
+    """Yield each name of a frame with the match of its line; the lines precede the names."""
+    lines, names = frame[0].split("\n"), frame[1:]
+    if len(lines) != len(names):
+        raise BrokenConnectionError(
+            f"received {len(lines)} lines for {len(names)} files of the volume, for example {names[:1]}"
+        )
+    for name, line in zip(names, lines, strict=True):
+        match = pattern.match(line)
+        if match is None:
+            raise BrokenConnectionError(f"the data loader printed {line!r} for {name!r}")
+        yield _relative(name), match
