@@ -34,6 +34,13 @@ class Lane:
     ends: bool = True
     """False if it waits again after the last piece."""
 
+    def waits(self, until: float) -> list[tuple[float, float]]:
+        """Return the times before and between the pieces, up to `until`."""
+        starts = [self.since, *(piece.end for piece in self.pieces)]
+        ends = [*(piece.start for piece in self.pieces), *([] if self.ends else [until])]
+        times = [(max(0.0, start), end) for start, end in zip(starts, ends, strict=False) if start is not None]
+        return [(start, end) for start, end in times if start < end]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Level:

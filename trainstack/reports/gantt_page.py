@@ -1,6 +1,6 @@
 """A Gantt chart as a page for phones and desktops, without scripts or network access."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from trainstack.reports import page
@@ -30,7 +30,7 @@ def html(
         sentences=sentences,
         ticks=marks,
         step=marks[1][0] if len(marks) > 1 else "100%",
-        lanes=[(lane, list(_bars(lane, gantt.until))) for lane in gantt.drawn],
+        lanes=[(lane, _bars(lane, gantt.until)) for lane in gantt.drawn],
         left_out=gantt.left_out,
         levels=[(level, _area(level, gantt.until)) for level in gantt.levels],
         head=head,
@@ -39,21 +39,9 @@ def html(
     )
 
 
-def _bars(lane: Lane, until: float) -> Iterator[Bar]:
-    """Yield the pieces of a lane, and a dashed line for each wait."""
-    since = lane.since
-    for piece in lane.pieces:
-        yield from _wait(since, piece.start, until)
-        yield _bar(piece, until)
-        since = piece.end
-    if not lane.ends:
-        yield from _wait(since, until, until)
-
-
-def _wait(since: float | None, start: float, until: float) -> Iterator[Bar]:
-    if since is not None and start > max(0.0, since):
-        begin = max(0.0, since)
-        yield Bar(kind="wait", left=_percent(begin, until), width=_percent(start - begin, until))
+def _bars(lane: Lane, until: float) -> list[Bar]:
+    waits = [Bar("wait", _percent(start, until), _percent(end - start, until)) for start, end in lane.waits(until)]
+    return [*waits, *(_bar(piece, until) for piece in lane.pieces)]
 
 
 def _bar(piece: Piece, until: float) -> Bar:

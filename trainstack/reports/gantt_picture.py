@@ -42,20 +42,12 @@ def _lanes(axes: Axes, gantt: Gantt) -> None:
         axes.annotate(
             short(lane.label, 84), (1, 0), (8, 0.5), xycoords=name, size=FONT - 2, color=MUTED, va="bottom", **offset
         )
-        since = lane.since
+        for times in lane.waits(gantt.until):
+            axes.plot(times, (row + _BAR, row + _BAR), color=MUTED, lw=1.2, dashes=(3, 2))
         for piece in lane.pieces:
-            _wait(axes, since, piece.start, row)
             _piece(axes, piece, gantt.until, row)
-            since = piece.end
-        if not lane.ends:
-            _wait(axes, since, gantt.until, row)
     if gantt.left_out:
         axes.annotate(gantt.left_out, (0, rows - 0.5), va="center", color=MUTED)
-
-
-def _wait(axes: Axes, since: float | None, until: float, row: int) -> None:
-    if since is not None and until > since:
-        axes.plot((max(0.0, since), until), (row + _BAR, row + _BAR), color=MUTED, lw=1.2, dashes=(3, 2))
 
 
 def _piece(axes: Axes, piece: Piece, until: float, row: int) -> None:

@@ -1,9 +1,9 @@
-# ruff: noqa: INP001 (a tenant's script, in no package: it is copied to a volume as it is)
-"""What a tenant copies to `/mnt/ceph` and runs there: trains on the data beside it, and leaves `model.pth` beside it.
+# ruff: noqa: INP001 (a tenant's script outside any package: it is copied to a volume unchanged)
+"""A program that a tenant copies to `/mnt/ceph`: it trains on the data in its own folder and writes `model.pth` there.
 
     python3 /mnt/ceph/example_pytorch_code.py
 
-The data are MNIST's training files (IDX), such as `python -m workloads.digits.prepare FOLDER` writes.
+The data are MNIST's training files (IDX), as `python -m workloads.digits.prepare FOLDER` writes them.
 """
 
 import os
@@ -15,11 +15,11 @@ from torch import nn
 EPOCHS, BATCH = 5, 64
 HERE = Path(__file__).resolve().parent
 OUTPUT = Path(os.environ.get("TRAINSTACK_OUTPUT", HERE))
-"""Beside the data, as the tenant's own Job has it; a recorded run names its folder."""
+"""The data's folder, as in the tenant's own Job; a recorded run sets its own folder."""
 
 
 def read(name: str, header: int) -> torch.Tensor:
-    """The bytes of an IDX file after its header."""
+    """Return the bytes of an IDX file after its header."""
     return torch.frombuffer(bytearray((HERE / name).read_bytes()[header:]), dtype=torch.uint8)
 
 
