@@ -98,7 +98,7 @@ provider generates a name for every resource, which conflicts with its own field
 left behind. Read by the Kubernetes provider; written when objects are registered with the engine."""
 
 RETAIN = "trainstack.dev/retain"
-"""Annotation, `"false"`, of claims that are deleted with their stack, or when the settings no longer declare them; absent
+"""Annotation, `"false"`, of claims that are deleted with their stack, or once the settings omit them; absent
 from other claims. Read by the guard of volumes, also for claims that the settings no longer declare."""
 
 PATCH_FORCE = "pulumi.com/patchForce"
