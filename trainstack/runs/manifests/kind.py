@@ -56,8 +56,6 @@ class LaunchKind:
 
 @dataclass(frozen=True)
 class LaunchedPods:
-    """Pods with one template."""
-
     name: str
     """The role in lower case, or the Job of a JobSet; `main` where there is only one. Kueue calls them so too."""
     count: int
@@ -124,7 +122,6 @@ def count_jobs(declared: Mapping[str, int], counted: Sequence[Body] | None) -> t
 
 
 def only_pod_set(path: str, run: Workload) -> Iterator[PodSet]:
-    """The pods of a kind without roles."""
     count = min(run.parallelism, run.completions)
     yield PodSet(path, run.kind, count, run.resources, f"{path}.resources", run.volumes, f"{path}.volumes")
 

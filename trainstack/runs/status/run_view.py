@@ -34,8 +34,6 @@ class Condition:
 
 @dataclass(frozen=True)
 class ClaimUse:
-    """A PersistentVolumeClaim of the run."""
-
     name: str
     phase: str
     """`Bound`, `Pending`, `Lost`; `missing` if it does not exist, `unknown` if it cannot be read."""
@@ -66,8 +64,6 @@ class RunObjects:
 
 @dataclass(frozen=True, kw_only=True)
 class RunView:
-    """The state of a launch."""
-
     launch: LiveLaunch
     conditions: tuple[Condition, ...] = ()
     started: datetime | None = None
@@ -144,7 +140,6 @@ def bare_view(body: Body) -> RunView:
 
 
 def run_view(read: RunObjects, now: datetime) -> RunView:
-    """The state of a launch."""
     body = read.launch
     launch = live_launch(body)
     workload = read.queueing.workload or {}

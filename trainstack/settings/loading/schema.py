@@ -31,7 +31,6 @@ Schema = dict[str, Any]
 
 
 def schemas() -> dict[str, Schema]:
-    """Return the schemas by file name."""
     whole = Settings.model_json_schema(by_alias=True)
     models = dict(_models())
     definitions = {name: _relaxed(definition, models[name]) for name, definition in whole["$defs"].items()}
@@ -83,12 +82,10 @@ def _space() -> Schema:
 
 
 def texts() -> dict[str, str]:
-    """Return the files' contents by name."""
     return {name: json.dumps(schema, indent=2, ensure_ascii=False) + "\n" for name, schema in schemas().items()}
 
 
 def write(root: Path) -> None:
-    """Write the schemas of the project at `root`."""
     folder = root / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts().items():

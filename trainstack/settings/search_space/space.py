@@ -146,7 +146,6 @@ class Parameter(Section):
 
     @property
     def choices(self) -> tuple[Value, ...]:
-        """The listed values, if any."""
         return self.values or self.categorical or ()
 
     @cached_property
