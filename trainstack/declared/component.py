@@ -19,8 +19,6 @@ class DeclaredObject:
 
 @dataclass(frozen=True)
 class Component:
-    """The objects of a component in the order of creation."""
-
     objects: tuple[DeclaredObject, ...]
 
     @property

@@ -29,8 +29,6 @@ from trainstack.sweeps.launches import PlannedSweep
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedRun:
-    """A workload with its current launch."""
-
     workload: Workload
     launch: Launch
     manifest: Manifest
@@ -38,7 +36,6 @@ class PlannedRun:
 
     @property
     def ledger(self) -> Ledger:
-        """The ledger of the launched run."""
         return Ledger(
             run_id=self.launch.run_id,
             workload=self.workload.name,
@@ -83,7 +80,6 @@ class Declared:
 
     @cached_property
     def namespaces(self) -> Component:
-        """Namespaces and their NetworkPolicies."""
         kept = {item.name for item in retained(self.settings) if item.kind == "Namespace"}
         return platform.namespaces(self.settings.environment.namespaces, self.settings.stack, kept)
 
@@ -187,7 +183,6 @@ class Declared:
 
     @property
     def before_launches(self) -> tuple[Component, ...]:
-        """All components without launches, in the order of creation."""
         halves = self.settings.environment.halves
         own_secrets = () if "platform" in halves else (self.secrets,)
         return (*self.platform, *own_secrets, *((self.volumes,) if "training" in halves else ()))

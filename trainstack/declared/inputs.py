@@ -73,7 +73,6 @@ def read_inputs(settings: Settings, root: Path, *, commit: str, cache: Path | No
 
 
 def release_path(release: ReleaseManifest, root: Path) -> Path:
-    """Return the path of a release manifest, given or downloaded."""
     return root / (release.path if release.path is not None else DOWNLOADS / f"{release.sha256}.yaml")
 
 

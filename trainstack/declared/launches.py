@@ -12,8 +12,6 @@ from trainstack.sweeps.launches import PlannedSweep
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchGroup:
-    """The objects of a component of runs or trials."""
-
     stack: str
     sweep: str | None = None
     """The sweep's name; None for the runs."""
@@ -25,7 +23,6 @@ class LaunchGroup:
 
     @cached_property
     def config_maps(self) -> Mapping[str, Manifest]:
-        """The ledgers' ConfigMaps by launch name."""
         return {ledger.launch_name: ledger_config_map(self.stack, ledger) for ledger in self.ledgers}
 
     @property

@@ -98,8 +98,8 @@ provider generates a name for every resource, which conflicts with its own field
 left behind. Read by the Kubernetes provider; written when objects are registered with the engine."""
 
 RETAIN = "trainstack.dev/retain"
-"""Annotation, `"false"`, of claims that are deleted with their stack, or once the settings no longer declare them;
-other claims do not have it. The guard of volumes reads it, also of claims that are no longer declared."""
+"""Annotation, `"false"`, of claims that are deleted with their stack, or once the settings omit them; absent
+from other claims. Read by the guard of volumes, also for claims that the settings no longer declare."""
 
 PATCH_FORCE = "pulumi.com/patchForce"
 """Annotation, `"true"`: a server-side apply takes over fields of other managers; without it, they are a conflict. On

@@ -11,7 +11,6 @@ from trainstack.settings.sections.queues import (
     LocalQueue,
     PriorityClass,
     ResourceFlavor,
-    ResourceGroup,
 )
 
 API_VERSION = "kueue.x-k8s.io/v1beta2"
@@ -22,10 +21,7 @@ def resource_flavor(declared: ResourceFlavor, stack: str) -> Manifest:
     if declared.node_labels:
         spec["nodeLabels"] = dict(declared.node_labels)
     if declared.node_taints:
-        spec["nodeTaints"] = [
-            {"key": taint.key, **({"value": taint.value} if taint.value else {}), "effect": taint.effect}
-            for taint in declared.node_taints
-        ]
+        spec["nodeTaints"] = [taint.model_dump(exclude_defaults=True) for taint in declared.node_taints]
     if declared.tolerations:
         spec["tolerations"] = [
             toleration.model_dump(by_alias=True, exclude_none=True) for toleration in declared.tolerations
@@ -47,7 +43,13 @@ def cluster_queue(declared: ClusterQueue, stack: str) -> Manifest:
         "namespaceSelector": _namespace_selector(declared.namespaces),
         "preemption": declared.preemption.model_dump(by_alias=True, exclude_none=True),
         "queueingStrategy": declared.queueing_strategy,
-        "resourceGroups": [_resource_group(group) for group in declared.resource_groups],
+        "resourceGroups": [
+            {
+                "coveredResources": list(group.covered_resources),
+                "flavors": [{"name": flavor.name, "resources": _quotas(flavor)} for flavor in group.flavors],
+            }
+            for group in declared.resource_groups
+        ],
         "stopPolicy": declared.stop_policy,
     }
     if declared.cohort is not None:
@@ -80,21 +82,11 @@ def _object(kind: str, meta: Manifest, spec: Manifest) -> Manifest:
     return result
 
 
+def _quotas(flavor: FlavorQuotas) -> list[Manifest]:
+    return [quota.model_dump(by_alias=True, exclude_none=True) for quota in flavor.resources]
+
+
 def _namespace_selector(namespaces: tuple[str, ...] | None) -> Manifest:
     if namespaces is None:
         return {}
     return {"matchExpressions": [{"key": NAMESPACE_NAME, "operator": "In", "values": list(namespaces)}]}
-
-
-def _resource_group(group: ResourceGroup) -> Manifest:
-    return {
-        "coveredResources": list(group.covered_resources),
-        "flavors": [_flavor(flavor) for flavor in group.flavors],
-    }
-
-
-def _flavor(flavor: FlavorQuotas) -> Manifest:
-    return {
-        "name": flavor.name,
-        "resources": [quota.model_dump(by_alias=True, exclude_none=True) for quota in flavor.resources],
-    }

@@ -36,7 +36,6 @@ def waiting(
 
 
 def note(run: str, others: Sequence[str], live: Sequence[LiveLaunch], ledgers: Sequence[Ledger]) -> str:
-    """The note on a run that is not launched yet."""
     live_ids = {launch.run_id for launch in live}
     deleted = [each.run_id for each in ledgers if each.run_id in others and each.run_id not in live_ids]
     text = (
@@ -52,5 +51,4 @@ def note(run: str, others: Sequence[str], live: Sequence[LiveLaunch], ledgers: S
 
 
 def _ended_well(phases: set[str]) -> bool:
-    """Whether a run with launches in these phases has succeeded and has no active launch."""
     return "succeeded" in phases and not phases & {"queued", "running"}

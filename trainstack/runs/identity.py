@@ -42,7 +42,6 @@ UNKNOWN_FACTS = Facts(image=Unknown("-"), data_digest=None, wrapper=Unknown("-")
 
 
 def run_id(workload: Workload, facts: Facts) -> str:
-    """The run's id, `<workload>-<10 hex>`."""
     return names.run_id(workload.name, digest(identity(workload, facts)))
 
 

@@ -42,8 +42,6 @@ class OfSweep:
 
 @dataclass(frozen=True)
 class LiveLaunch:
-    """A launch's object in the cluster."""
-
     run_id: str
     name: str
     kind: str
@@ -63,7 +61,6 @@ class LiveLaunch:
 
     @property
     def active(self) -> bool:
-        """Whether the launch is queued or running."""
         return self.phase in ("queued", "running")
 
     @property
@@ -139,8 +136,6 @@ def indexes(text: str) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The decision on one run."""
-
     launch: Ledger | None = None
     """The object to declare."""
     ledger: Ledger | None = None
@@ -158,7 +153,6 @@ def judge(
     may_stop: bool,
     claim: Claim | None = None,
 ) -> Judgement:
-    """Decide on one declared run, given its live launches and its ledger or claim."""
     active = [launch for launch in found if launch.active]
     if active and not may_stop:
         return _frozen_launch(wanted, active, before, now)
@@ -173,7 +167,6 @@ def judge(
 
 
 def _frozen_launch(wanted: Ledger, active: Sequence[LiveLaunch], before: Ledger | None, now: datetime) -> Judgement:
-    """Keep a queued or running launch unchanged."""
     if len(active) > 1:
         return Judgement(refusal=_twice(active, now))
     kept = _named(active[0].launch, before, wanted)
@@ -351,5 +344,4 @@ def age(launch: LiveLaunch, now: datetime) -> str:
 
 
 def utc_now() -> datetime:
-    """The current time in UTC."""
     return datetime.now(UTC)

@@ -23,38 +23,29 @@ SUFFIX = "-xxxxx"
 
 
 def run_id(workload: str, digest: str) -> str:
-    """A run's id: the workload's name and the beginning of its identity's digest."""
     return f"{workload}-{digest[:RUN_DIGITS]}"
 
 
 def launch_name(run: str, digest: str) -> str:
-    """A launch's name: its run's id and the beginning of its manifest's digest."""
     return f"{run}-{digest[:LAUNCH_DIGITS]}"
 
 
 def wrapper_name(digest: str) -> str:
-    """The name of the ConfigMap that holds the wrapper with this digest."""
     return f"trainstack-wrapper-{digest[:FILE_DIGITS]}"
 
 
 def sweep_file_name(sweep: str, digest: str) -> str:
-    """The name of the ConfigMap that holds a sweep's parameter file with this digest."""
     return f"sweep-{sweep}-{digest[:FILE_DIGITS]}"
 
 
 def ledger_name(run: str) -> str:
-    """The name of the ConfigMap that records a run's launch."""
     return f"run-{run}"
 
 
 def object_name(workload: Workload, launch: str, number: int | None = None) -> str:
-    """The name of a launch's object; if it is generated, a placeholder of the same length.
+    """The name of the launch's object; if it is generated, a placeholder of the same length.
 
-    Args:
-        workload: the workload that is launched.
-        launch: the launch's name.
-        number: the trial's number in its sweep; None if the launch is not a single trial.
-
+    `number`: the trial's number in its sweep; None if the launch is not a single trial.
     """
     fixed = workload.name if number is None else f"{workload.name}-{number}"
     return {"derived": launch, "fixed": fixed, "generated": f"{workload.name}{SUFFIX}"}[workload.naming]

@@ -68,13 +68,11 @@ def check_size(sweep: Sweep) -> None:
 
 
 def file_name(sweep: str, data: Data) -> str:
-    """The name of the ConfigMap."""
     lasting = {name: text for name, text in data.items() if name not in (WITHDRAWN_FILE, STOPPED_FILE)}
     return sweep_file_name(sweep, digest(lasting))
 
 
 def file_config_map(name: str, sweep: str, namespace: str, stack: str, data: Data) -> Manifest:
-    """The manifest of the ConfigMap."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

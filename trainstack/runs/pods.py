@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
-from trainstack.settings.sections.workloads import Mount, ReplicatedJob, Resources, Role, Workload
+from trainstack.settings.sections.workloads import Mount, PodOverrides, Resources, Workload
 
 ONLY_ROLE = "Pod"
 """The role of pods of a kind without roles."""
@@ -37,32 +38,24 @@ def pods(workload: Workload) -> tuple[Pod, ...]:
             for job in workload.replicated_jobs
         )
     if not workload.roles:
-        return (
-            Pod(
-                role=ONLY_ROLE,
-                replicas=workload.completions,
-                command=workload.command,
-                args=workload.args,
-                env=MappingProxyType(workload.env),
-                volumes=workload.volumes,
-                resources=workload.resources,
-                annotations=MappingProxyType(workload.annotations),
-                restart_policy=None,
-            ),
-        )
+        return (_overridden(workload, PodOverrides(), ONLY_ROLE, workload.completions),)
     return tuple(_overridden(workload, role, name, role.replicas) for name, role in sorted(workload.roles.items()))
 
 
-def _overridden(workload: Workload, own: Role | ReplicatedJob, role: str, replicas: int) -> Pod:
-    command = own.command if isinstance(own, ReplicatedJob) else None
+def _overridden(workload: Workload, own: PodOverrides, role: str, replicas: int) -> Pod:
+    def value(field: str) -> Any:
+        overriding = getattr(own, field, None)
+        return getattr(workload, field) if overriding is None else overriding
+
+    has_policy = workload.managed or "restart_policy" in own.model_fields_set
     return Pod(
         role=role,
         replicas=replicas,
-        command=workload.command if command is None else command,
-        args=workload.args if own.args is None else own.args,
-        env=MappingProxyType(workload.env if own.env is None else own.env),
-        volumes=workload.volumes if own.volumes is None else own.volumes,
-        resources=workload.resources if own.resources is None else own.resources,
-        annotations=MappingProxyType(workload.annotations if own.annotations is None else own.annotations),
-        restart_policy=own.restart_policy if workload.managed or "restart_policy" in own.model_fields_set else None,
+        command=value("command"),
+        args=value("args"),
+        env=MappingProxyType(value("env")),
+        volumes=value("volumes"),
+        resources=value("resources"),
+        annotations=MappingProxyType(value("annotations")),
+        restart_policy=getattr(own, "restart_policy", None) if has_policy else None,
     )

@@ -33,7 +33,6 @@ class RecordedLaunch:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """The apiVersion, kind, namespace and name of the object."""
         metadata = {"namespace": self.namespace, "name": self.name}
         return {"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata}
 
@@ -135,7 +134,6 @@ def _place(launch: RecordedLaunch) -> tuple[str, str, str]:
 
 
 def launch_of(ledger: Ledger) -> RecordedLaunch:
-    """The launch that a ledger records."""
     metadata = ledger.launch["metadata"]
     return RecordedLaunch(
         api_version=ledger.launch["apiVersion"],

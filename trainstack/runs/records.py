@@ -26,8 +26,6 @@ _MOST_BYTES = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class Ledger:
-    """The record of a launched run."""
-
     run_id: str
     workload: str
     namespace: str
@@ -61,7 +59,6 @@ def wrapper_config_map(namespace: str, stack: str, source: str) -> Manifest:
 
 
 def wrapper_reference(source: str) -> str:
-    """The name of the ConfigMap that holds this wrapper."""
     return wrapper_name(hashlib.sha256(source.encode()).hexdigest())
 
 

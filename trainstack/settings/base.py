@@ -1,11 +1,18 @@
 """The base class and shared types of all settings: frozen, strict, camelCase in files."""
 
+from collections.abc import Iterable
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 from trainstack.settings.values.kubernetes import LabelKey, LabelValue
+
+
+def refuse(faults: Iterable[str]) -> None:
+    """Raise a ValueError with all faults, `problem: remedy` each."""
+    if message := "; ".join(faults):
+        raise ValueError(message)
 
 
 class Section(BaseModel):
@@ -81,6 +88,5 @@ class Toleration(Section):
             faults.append("operator Equal needs a key: add key, or write operator Exists to tolerate every taint")
         if self.toleration_seconds is not None and self.effect != "NoExecute":
             faults.append("tolerationSeconds requires effect NoExecute: set it, or leave out tolerationSeconds")
-        if faults:
-            raise ValueError("; ".join(faults))
+        refuse(faults)
         return self

@@ -59,8 +59,6 @@ class Cluster(Section):
 
 
 class Settings(Section):
-    """A loaded environment."""
-
     stack: StackName
     """`dev` for `Pulumi.dev.yaml`."""
     environment: Environment = Environment()
@@ -100,7 +98,6 @@ class Settings(Section):
         return self.with_trained(runs, sweeps)
 
     def with_trained(self, runs: tuple[Workload, ...], sweeps: tuple[Sweep, ...]) -> "Settings":
-        """Replace the runs and the sweeps."""
         return self.model_copy(
             update={
                 "workloads": self.workloads.model_copy(update={"runs": runs}),

@@ -38,8 +38,6 @@ class Batch:
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """The decision on one batch."""
-
     launch: Ledger | None = None
     """The object to declare."""
     ledger: Ledger | None = None
@@ -81,7 +79,6 @@ def sets_of(data: Data) -> dict[str, str]:
 
 
 def judge(batch: Batch, planned: PlannedSweep, stop: Sequence[str], now: datetime) -> Judgement:
-    """Decide on a batch, given the declared sweep."""
     wanted = tuple(run_id if run_id in planned.trials else "" for run_id in batch.members)
     launch = batch.launch
     if launch is None:
@@ -107,7 +104,6 @@ def _active(
     stop: Sequence[str],
     now: datetime,
 ) -> Judgement:
-    """Keep a queued or running batch."""
     ledger = _known(batch, launch, planned)
     if ledger is None:
         return Judgement(refusal=_lost(batch, launch, now))

@@ -18,8 +18,6 @@ from trainstack.settings.sections.sweeps import Sweep
 
 @dataclass(frozen=True)
 class PlannedSweep:
-    """A sweep as an environment declares it."""
-
     sweep: Sweep
     stack: str
     facts: Facts
@@ -29,7 +27,6 @@ class PlannedSweep:
 
     @cached_property
     def trials(self) -> Mapping[str, PlannedTrial]:
-        """The trials by run id, in the same order."""
         return {each.run_id: each for each in self.planned}
 
     @cached_property

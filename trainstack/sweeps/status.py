@@ -26,8 +26,6 @@ _DEADLINE = "deadline: it exceeded activeDeadlineSeconds"
 
 @dataclass(frozen=True, kw_only=True)
 class LiveTrial:
-    """One trial."""
-
     state: Literal["queued", "running", "succeeded", "failed", "stopped", "gone"]
     """`gone`: it was launched, and the cluster no longer has its outcome."""
     reason: str = ""
@@ -42,8 +40,6 @@ class LiveTrial:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepObjects:
-    """The objects that were read for a sweep."""
-
     launches: Sequence[Body] = ()
     ledgers: Sequence[Ledger] = ()
     files: Mapping[str, Data] = field(default_factory=dict)

@@ -65,7 +65,6 @@ INIT_TEMPLATE = """\
 def training_operator(
     release: Sequence[Manifest], declared: TrainingOperator, stack: str, declared_namespaces: Iterable[str] = ()
 ) -> OperatorManifests:
-    """Return the operator's objects by stage, as `kueue` does."""
     deployment = find(release, "Deployment", CONTROLLER)
     for scheme in declared.schemes:
         find(release, "CustomResourceDefinition", f"{scheme}s.{GROUP}")

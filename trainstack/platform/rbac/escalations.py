@@ -176,5 +176,4 @@ def _by_roles(grant: Grant) -> Iterator[str]:
 
 
 def _shortened(names: tuple[str, ...], most: int = 4) -> list[str]:
-    """Return the first names, and the number of others."""
     return list(names) if len(names) <= most else [*names[: most - 1], f"and {len(names) - most + 1} more"]

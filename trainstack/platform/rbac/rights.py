@@ -39,7 +39,6 @@ class Grant:
     """"" for any object."""
 
     def covers(self, other: "Grant") -> bool:
-        """Whether this right includes the other."""
         same = (self.group, self.resource, self.verb) == (other.group, other.resource, other.verb)
         return same and self.namespace in ("", other.namespace) and self.name in ("", other.name)
 
@@ -47,7 +46,6 @@ class Grant:
 def grants(
     group: str, resource: str, verbs: Iterable[str], namespace: str = "", names: Iterable[str] = ("",)
 ) -> set[Grant]:
-    """Build the rights to several verbs on one kind, for each name."""
     chosen = tuple(names)
     return {Grant(group, resource, verb, namespace, name) for verb in verbs for name in chosen}
 
@@ -63,8 +61,8 @@ def found(everywhere: str) -> set[Grant]:
 def guarded(namespace: str) -> set[Grant]:
     """The rights of the guards before a change in a tenant's namespace.
 
-    The namespace's UID identifies the cluster, and labels the volumes with data. In a Role, the right to get namespaces
-    is the right to get the Role's own.
+    The namespace's UID identifies the cluster, and labels identify volumes with data. In a Role, the right to get
+    namespaces is the right to get the Role's own.
     """
     return {
         *grants("", "namespaces", ("get",), namespace),

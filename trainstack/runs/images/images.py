@@ -42,7 +42,6 @@ def workload_reference(folder: Path, registry: str = REGISTRY) -> str:
 
 
 def reference(name: str, tag: str, registry: str = REGISTRY) -> str:
-    """The full name of an image of this repository."""
     return f"{registry}/{PROJECT}/{name}:{tag}"
 
 
@@ -134,7 +133,6 @@ def _add(digest: "hashlib._Hash", *parts: str | bytes) -> None:
 
 
 def _rules(context: Path) -> list[tuple[bool, re.Pattern[str]]]:
-    """The patterns in order: whether each one ignores, and its regular expression."""
     file = context / ".dockerignore"
     lines: Sequence[str] = file.read_text().splitlines() if file.is_file() else ()
     stripped = [line.strip() for line in lines]

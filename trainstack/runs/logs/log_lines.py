@@ -18,7 +18,6 @@ class LogLine:
 
     @property
     def at(self) -> datetime:
-        """The time, rounded down to a microsecond."""
         seconds, rest = divmod(self.nanoseconds, 10**9)
         return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1000)
 
@@ -30,7 +29,6 @@ def log_lines(text: str) -> list[LogLine]:
 
 
 def log_line(text: str) -> LogLine | None:
-    """Parse one line, `2026-01-31T12:00:00.123456789Z text`."""
     nanoseconds, words = timed(text)
     return None if nanoseconds is None else LogLine(nanoseconds, words.rstrip("\r").rpartition("\r")[2])
 

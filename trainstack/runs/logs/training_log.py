@@ -132,7 +132,6 @@ class Reader:
     """The figures of the lines read so far."""
 
     def __init__(self) -> None:
-        """Start without any lines."""
         self.epoch: int | None = None
         """The last epoch that a line has named."""
         self.values: dict[int, dict[str, float]] = {}
@@ -162,7 +161,6 @@ class Reader:
         return position
 
     def log(self) -> Log:
-        """The figures read so far."""
         strides = [
             after - before
             for losses in self._losses.values()

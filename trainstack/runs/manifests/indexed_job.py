@@ -8,6 +8,7 @@ from trainstack.objects.labels import SKIP_AWAIT, Manifest
 from trainstack.runs import names
 from trainstack.runs.identity import digest
 from trainstack.runs.launch import Launch
+from trainstack.runs.manifests.kind import set_fields
 from trainstack.runs.manifests.pod_template import CONTAINER, pod_template
 from trainstack.runs.metadata import launch_metadata
 from trainstack.runs.pods import pods
@@ -30,8 +31,7 @@ def batch(sweep: Sweep, stack: str, launch: Launch, count: int) -> Manifest:
     run = sweep.run
     (pod,) = pods(run)
     template = pod_template(run, pod, launch, container=CONTAINER, restart_policy=run.restart_policy)
-    if run.active_deadline_seconds is not None:
-        template["spec"]["activeDeadlineSeconds"] = run.active_deadline_seconds
+    template["spec"].update(set_fields(run, "active_deadline_seconds"))
     target = sweep.space.objective.target
     spec: Manifest = {
         "completionMode": "Indexed",
@@ -40,6 +40,7 @@ def batch(sweep: Sweep, stack: str, launch: Launch, count: int) -> Manifest:
         "backoffLimitPerIndex": run.backoff_limit,
         "podFailurePolicy": {"rules": [_EVICTED] if target is None else [_EVICTED, _AIMLESS]},
         "template": template,
+        **set_fields(run, "ttl_seconds_after_finished"),
     }
     if sweep.max_failed_indexes is not None:
         # The API server requires maxFailedIndexes <= completions.
@@ -49,8 +50,6 @@ def batch(sweep: Sweep, stack: str, launch: Launch, count: int) -> Manifest:
         spec["successPolicy"] = {"rules": [{"succeededCount": 1}]}
     if sweep.active_deadline_seconds is not None:
         spec["activeDeadlineSeconds"] = sweep.active_deadline_seconds
-    if run.ttl_seconds_after_finished is not None:
-        spec["ttlSecondsAfterFinished"] = run.ttl_seconds_after_finished
     metadata = launch_metadata(run, stack, launch, {SKIP_AWAIT: "true"})
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
 

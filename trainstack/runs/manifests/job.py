@@ -6,6 +6,7 @@ from trainstack.objects.labels import MIN_PARALLELISM, SKIP_AWAIT, Manifest
 from trainstack.runs.launch import Launch
 from trainstack.runs.manifests.kind import (
     INDEX,
+    LIMITS,
     ONLY,
     ONLY_ROLE,
     Body,
@@ -15,6 +16,7 @@ from trainstack.runs.manifests.kind import (
     WorkloadKind,
     count_replicas,
     only_pod_set,
+    set_fields,
 )
 from trainstack.runs.manifests.pod_template import CONTAINER, pod_template
 from trainstack.runs.metadata import launch_metadata
@@ -26,20 +28,10 @@ from trainstack.settings.sections.workloads import Workload
 def job(workload: Workload, stack: str, launch: Launch, *, container: str = CONTAINER) -> Manifest:
     """The Job, without `suspend`, which Kueue sets."""
     (pod,) = pods(workload)
-    template = pod_template(workload, pod, launch, container=container, restart_policy=workload.restart_policy)
-    counts = {
-        "backoffLimit": ("backoff_limit", workload.backoff_limit),
-        "completions": ("completions", workload.completions),
-        "parallelism": ("parallelism", workload.parallelism),
-    }
-    spec: Manifest = {key: count for key, (field, count) in counts.items() if workload.has_field(field)}
-    spec["template"] = template
+    spec = set_fields(workload, "backoff_limit", "completions", "parallelism", *LIMITS)
+    spec["template"] = pod_template(workload, pod, launch, container=container, restart_policy=workload.restart_policy)
     if indexed(workload):
         spec["completionMode"] = "Indexed"
-    if workload.active_deadline_seconds is not None:
-        spec["activeDeadlineSeconds"] = workload.active_deadline_seconds
-    if workload.ttl_seconds_after_finished is not None:
-        spec["ttlSecondsAfterFinished"] = workload.ttl_seconds_after_finished
     annotations = {SKIP_AWAIT: "true"}
     if workload.min_parallelism is not None:
         annotations[MIN_PARALLELISM] = str(workload.min_parallelism)
@@ -72,9 +64,6 @@ JOB = WorkloadKind(
     pod_sets=only_pod_set,
     live=LaunchKind(
         api_version="batch/v1",
-        definition=None,
-        operator=None,
-        role_label=None,
         index_label=INDEX,
         framework="batch/job",
         replicas=_replicas,

@@ -18,6 +18,7 @@ from trainstack.runs.manifests.kind import (
     WorkloadKind,
     count_jobs,
     overridden,
+    set_fields,
 )
 from trainstack.runs.manifests.pod_template import CONTAINER, pod_template
 from trainstack.runs.metadata import launch_metadata
@@ -36,15 +37,9 @@ def jobset(workload: Workload, stack: str, launch: Launch) -> Manifest:
             for job, pod in zip(workload.replicated_jobs, pods(workload), strict=True)
         ]
     }
-    for name, section in (
-        ("successPolicy", workload.success_policy),
-        ("failurePolicy", workload.failure_policy),
-        ("network", workload.network),
-    ):
-        if section is not None:
-            spec[name] = _section(section)
-    if workload.ttl_seconds_after_finished is not None:
-        spec["ttlSecondsAfterFinished"] = workload.ttl_seconds_after_finished
+    policies = set_fields(workload, "success_policy", "failure_policy", "network")
+    spec.update({name: _section(policy) for name, policy in policies.items()})
+    spec.update(set_fields(workload, "ttl_seconds_after_finished"))
     return {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
@@ -70,15 +65,12 @@ def _replicated_job(workload: Workload, job: ReplicatedJob, pod: Pod, launch: La
             given=ranks(completions, f"{name}-{job.name}-0-0.{subdomain}") if workload.managed else (),
         ),
     }
+    spec.update(set_fields(workload, "backoff_limit", "active_deadline_seconds"))
     if job.backoff_limit is not None:
         spec["backoffLimit"] = job.backoff_limit
-    elif workload.has_field("backoff_limit"):
-        spec["backoffLimit"] = workload.backoff_limit
-    if workload.active_deadline_seconds is not None:
-        spec["activeDeadlineSeconds"] = workload.active_deadline_seconds
     result: Manifest = {"name": job.name, "replicas": job.replicas, "template": {"spec": spec}}
     if job.depends_on:
-        result["dependsOn"] = [_section(each) for each in job.depends_on]
+        result["dependsOn"] = list(map(_section, job.depends_on))
     return result
 
 
@@ -96,19 +88,19 @@ def _derived_names(workload: Workload, name: str) -> list[str]:
 def jobset_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
     """The pods of a JobSet, or of a TrainingRuntime."""
     for jobs in launch["spec"]["replicatedJobs"]:
-        for each in job_pods(jobs["template"]):
-            yield LaunchedPods(jobs["name"], each.count * jobs.get("replicas", 1), each.template)
+        for pods_of_job in job_pods(jobs["template"]):
+            yield LaunchedPods(jobs["name"], pods_of_job.count * jobs.get("replicas", 1), pods_of_job.template)
 
 
 def _pod_sets(path: str, run: Workload) -> Iterator[PodSet]:
     jobs = run.replicated_jobs
-    for here, job in zip(elements(f"{path}.replicatedJobs", [job.name for job in jobs]), jobs, strict=True):
+    for own_path, job in zip(elements(f"{path}.replicatedJobs", [job.name for job in jobs]), jobs, strict=True):
         count = job.replicas * min(job.parallelism, job.completions or job.parallelism)
-        yield overridden(here, path, run, job, job.name, count)
+        yield overridden(own_path, path, run, job, job.name, count)
 
 
 def _replicas(body: Body) -> tuple[Replicas, ...]:
-    declared = {each["name"]: each.get("replicas") or 1 for each in body["spec"]["replicatedJobs"]}
+    declared = {job["name"]: job.get("replicas") or 1 for job in body["spec"]["replicatedJobs"]}
     return count_jobs(declared, (body.get("status") or {}).get("replicatedJobsStatus"))
 
 

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic.alias_generators import to_camel
+
 from trainstack.objects.labels import Manifest
 from trainstack.runs.launch import Launch
 from trainstack.settings.sections.workloads import Mount, PodOverrides, Resources, Workload
@@ -17,6 +19,7 @@ ONLY = "main"
 """Kueue's name of the pod set of a kind that has one."""
 JOB_NAME = "jobset.sigs.k8s.io/replicatedjob-name"
 INDEX = "batch.kubernetes.io/job-completion-index"
+LIMITS = ("active_deadline_seconds", "ttl_seconds_after_finished")
 
 
 @dataclass(frozen=True)
@@ -31,30 +34,28 @@ class Replicas:
     failed: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LaunchKind:
     """How to read the state of a kind's objects, and the role and index of each of their pods."""
 
     api_version: str
-    definition: str | None
-    """The CustomResourceDefinition; None for a kind that every cluster has."""
-    operator: str | None
-    """Who runs it, by the key of `preflight.operator_facts.OPERATORS`; None for the cluster itself."""
-    role_label: str | None
-    """The pods' label with their role in lower case; None if all pods have one role."""
-    index_label: str | None
-    """The pods' label with their index within the role, from 0; None where there is one pod."""
     framework: str
     """Kueue's name of the integration that manages it."""
     replicas: Callable[[Body], tuple[Replicas, ...]]
+    definition: str | None = None
+    """The CustomResourceDefinition; None for a kind that every cluster has."""
+    operator: str | None = None
+    """The controller, by the key of `preflight.live_context.OPERATORS`; None for the cluster itself."""
+    role_label: str | None = None
+    """The pods' label with their role in lower case; None if all pods have one role."""
+    index_label: str | None = None
+    """The pods' label with their index within the role, from 0; None for a single pod."""
     companion: Callable[[Body], Body | None] = lambda _: None
     """The object that the launch refers to, as far as the launch names it: what is needed to read it."""
 
 
 @dataclass(frozen=True)
 class LaunchedPods:
-    """Pods with one template."""
-
     name: str
     """The role in lower case, or the Job of a JobSet; `main` where there is only one. Kueue calls them so too."""
     count: int
@@ -64,7 +65,6 @@ class LaunchedPods:
 
     @property
     def spec(self) -> Body:
-        """The spec of each."""
         spec: Body = self.template["spec"]
         return spec
 
@@ -104,31 +104,36 @@ class WorkloadKind:
     """How the launch is followed on a cluster."""
 
 
+def set_fields(workload: Workload, *fields: str) -> Manifest:
+    """Return the fields that the workload sets, by their names in the API."""
+    values = {to_camel(field): getattr(workload, field) for field in fields if workload.has_field(field)}
+    return {key: value for key, value in values.items() if value is not None}
+
+
 def count_replicas(role: str, of: int, status: Body) -> Replicas:
     """The pods of a role by a part of a live object's status, which leaves out counts of zero."""
-    return Replicas(role, of, **{each: status.get(each) or 0 for each in ("active", "succeeded", "failed")})
+    return Replicas(role, of, **{state: status.get(state) or 0 for state in ("active", "succeeded", "failed")})
 
 
 def count_jobs(declared: Mapping[str, int], counted: Sequence[Body] | None) -> tuple[Replicas, ...]:
     """The Jobs of a JobSet, by the name that they are declared under."""
-    status = {each["name"]: each for each in counted or ()}
+    status = {job["name"]: job for job in counted or ()}
     return tuple(count_replicas(name, of, status.get(name, {})) for name, of in declared.items())
 
 
 def only_pod_set(path: str, run: Workload) -> Iterator[PodSet]:
-    """The pods of a kind without roles."""
     count = min(run.parallelism, run.completions)
     yield PodSet(path, run.kind, count, run.resources, f"{path}.resources", run.volumes, f"{path}.volumes")
 
 
-def overridden(here: str, path: str, run: Workload, own: PodOverrides, name: str, count: int) -> PodSet:
-    """The pods of a role, at `here`, which overrides some settings of its run, at `path`."""
+def overridden(own_path: str, path: str, run: Workload, own: PodOverrides, name: str, count: int) -> PodSet:
+    """The pods of a role, at `own_path`, which overrides some settings of its run, at `path`."""
     return PodSet(
-        path=here,
+        path=own_path,
         name=name,
         count=count,
         resources=own.resources or run.resources,
-        resources_path=f"{here if own.resources else path}.resources",
+        resources_path=f"{own_path if own.resources else path}.resources",
         mounts=run.volumes if own.volumes is None else own.volumes,
-        mounts_path=f"{path if own.volumes is None else here}.volumes",
+        mounts_path=f"{path if own.volumes is None else own_path}.volumes",
     )

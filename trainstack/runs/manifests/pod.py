@@ -14,6 +14,7 @@ from trainstack.runs.manifests.kind import (
     WorkloadKind,
     count_replicas,
     only_pod_set,
+    set_fields,
 )
 from trainstack.runs.manifests.pod_template import CONTAINER, pod_template
 from trainstack.runs.metadata import launch_metadata
@@ -22,14 +23,12 @@ from trainstack.settings.sections.workloads import Workload
 
 
 def pod(workload: Workload, stack: str, launch: Launch) -> Manifest:
-    """The Pod."""
     (only,) = pods(workload)
     # An unmanaged Pod that does not set it gets the default, Always, and is restarted indefinitely.
     policy = workload.restart_policy if workload.has_field("restart_policy") else None
     template = pod_template(workload, only, launch, container=CONTAINER, restart_policy=policy)
     spec: Manifest = template["spec"]
-    if workload.active_deadline_seconds is not None:
-        spec["activeDeadlineSeconds"] = workload.active_deadline_seconds
+    spec.update(set_fields(workload, "active_deadline_seconds"))
     metadata = launch_metadata(workload, stack, launch, {**only.annotations, SKIP_AWAIT: "true"})
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
@@ -51,10 +50,6 @@ POD = WorkloadKind(
     pod_sets=only_pod_set,
     live=LaunchKind(
         api_version="v1",
-        definition=None,
-        operator=None,
-        role_label=None,
-        index_label=None,
         framework="pod",
         replicas=_replicas,
     ),

@@ -57,29 +57,21 @@ def pod_template(
     Raises WorkloadError.
 
     """
-    spec: Manifest = {"containers": [_container(workload, pod, launch, container, port, given)]}
+    spec: Manifest = {"containers": [_container(workload, pod, launch, container, port, given)], **_account(workload)}
     if workload.code is not None:
         spec["initContainers"] = [checkout_container(workload.code, launch, pod.resources)]
-    spec.update(_account(workload))
-    if workload.image_pull_secrets:
-        spec["imagePullSecrets"] = [{"name": name} for name in workload.image_pull_secrets]
     if workload.managed:
         spec["enableServiceLinks"] = False
         spec["terminationGracePeriodSeconds"] = GRACE_SECONDS
-    if workload.node_selector:
-        spec["nodeSelector"] = dict(workload.node_selector)
-    if workload.tolerations:
-        spec["tolerations"] = [
-            toleration.model_dump(by_alias=True, exclude_none=True) for toleration in workload.tolerations
-        ]
-    if restart_policy is not None:
-        spec["restartPolicy"] = restart_policy
-    security = _pod_security(workload)
-    if security:
-        spec["securityContext"] = security
-    volumes = _volumes(workload, pod, launch)
-    if volumes:
-        spec["volumes"] = volumes
+    optional = {
+        "imagePullSecrets": [{"name": name} for name in workload.image_pull_secrets],
+        "nodeSelector": dict(workload.node_selector),
+        "tolerations": [item.model_dump(by_alias=True, exclude_none=True) for item in workload.tolerations],
+        "restartPolicy": restart_policy,
+        "securityContext": _pod_security(workload),
+        "volumes": _volumes(workload, pod, launch),
+    }
+    spec.update({key: value for key, value in optional.items() if value})
     metadata: Manifest = {"labels": launch_labels(workload, launch)}
     if pod.annotations:
         metadata["annotations"] = dict(pod.annotations)
@@ -118,8 +110,6 @@ def _container(
     if workload.has_field("image_pull_policy"):
         result["imagePullPolicy"] = workload.image_pull_policy
     result.update(_program(workload, pod))
-    if workload.working_dir is not None:
-        result["workingDir"] = workload.working_dir
     env: list[Manifest] = [{"name": key, "value": value} for key, value in pod.env.items()]
     env += [
         {"name": key, "valueFrom": {"secretKeyRef": {"name": value.secret, "key": value.key}}}
@@ -128,33 +118,32 @@ def _container(
     if workload.managed:
         env += _wrapper_env(workload, pod, launch)
     given = [*given, *sweep_env(launch)]
-    taken = sorted({each["name"] for each in given} & {*pod.env, *workload.secret_env})
-    if taken:
-        raise ReservedVariableError(
-            f"workload {workload.name}: env sets {', '.join(taken)}, which is reserved for a {workload.kind}; remove "
-            "or rename it"
-        )
-    env += given
-    if env:
-        result["env"] = env
-    if port is not None:
-        result["ports"] = [dict(port)]
-    resources = pod.resources.model_dump(exclude_defaults=True)
-    if resources:
-        result["resources"] = resources
+    _check_reserved(workload, pod, {variable["name"] for variable in given}, workload.kind)
     if workload.security == "restricted":
         result["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-    mounts = _mounts(workload, pod, launch)
-    if mounts:
-        result["volumeMounts"] = mounts
-    return result
+    optional = {
+        "workingDir": workload.working_dir,
+        "env": [*env, *given],
+        "ports": [dict(port)] if port else [],
+        "resources": pod.resources.model_dump(exclude_defaults=True),
+        "volumeMounts": _mounts(workload, pod, launch),
+    }
+    return {**result, **{key: value for key, value in optional.items() if value}}
+
+
+def _check_reserved(workload: Workload, pod: Pod, reserved: set[str], reserved_for: str) -> None:
+    if taken := sorted(reserved & {*pod.env, *workload.secret_env}):
+        raise ReservedVariableError(
+            f"workload {workload.name}: env sets {', '.join(taken)}, which is reserved for a {reserved_for}; remove or "
+            "rename it"
+        )
 
 
 def _program(workload: Workload, pod: Pod) -> Manifest:
     if workload.managed:
         return {"command": ["python3", f"{WRAPPER_FOLDER}/{WRAPPER_FILE}", "--", *pod.command, *pod.args]}
     program = {"command": list(pod.command), "args": list(pod.args)}
-    return {key: words for key, words in program.items() if words}
+    return {key: arguments for key, arguments in program.items() if arguments}
 
 
 def _wrapper_env(workload: Workload, pod: Pod, launch: Launch) -> list[Manifest]:
@@ -172,12 +161,7 @@ def _wrapper_env(workload: Workload, pod: Pod, launch: Launch) -> list[Manifest]
             values["TRAINSTACK_DATA"] = _verbatim(canonical({"path": path, "manifest": launch.facts.data_digest}))
     if workload.seed is not None:
         values["TRAINSTACK_SEED"] = str(workload.seed)
-    taken = sorted({*values, *_SET_BY_WRAPPER} & {*pod.env, *workload.secret_env})
-    if taken:
-        raise ReservedVariableError(
-            f"workload {workload.name}: env sets {', '.join(taken)}, which is reserved for a managed workload; remove "
-            "or rename it"
-        )
+    _check_reserved(workload, pod, {*values, *_SET_BY_WRAPPER}, "managed workload")
     # apiVersion is set because the API server defaults it: a reference that differs from the live one is a conflict
     # under server-side apply, and an interrupted `up` could not be resumed.
     field = {"apiVersion": "v1", "fieldPath": "metadata.name"}

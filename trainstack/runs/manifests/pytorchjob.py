@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from trainstack.objects.labels import Manifest
 from trainstack.runs.launch import Launch
 from trainstack.runs.manifests.kind import (
+    LIMITS,
     Body,
     LaunchedPods,
     LaunchKind,
@@ -16,6 +17,7 @@ from trainstack.runs.manifests.kind import (
     WorkloadKind,
     count_replicas,
     overridden,
+    set_fields,
 )
 from trainstack.runs.manifests.pod_template import pod_template
 from trainstack.runs.metadata import launch_metadata
@@ -30,16 +32,8 @@ PORT = {"containerPort": 23456, "name": "pytorchjob-port", "protocol": "TCP"}
 
 def pytorchjob(workload: Workload, stack: str, launch: Launch) -> Manifest:
     """The PyTorchJob, without `runPolicy.suspend`, which Kueue sets."""
-    policy: Manifest = {}
-    if workload.has_field("clean_pod_policy"):
-        policy["cleanPodPolicy"] = workload.clean_pod_policy
-    if workload.has_field("backoff_limit"):
-        # Without it, the job restarts its containers indefinitely, which an unmanaged job may rely on.
-        policy["backoffLimit"] = workload.backoff_limit
-    if workload.active_deadline_seconds is not None:
-        policy["activeDeadlineSeconds"] = workload.active_deadline_seconds
-    if workload.ttl_seconds_after_finished is not None:
-        policy["ttlSecondsAfterFinished"] = workload.ttl_seconds_after_finished
+    # Without backoffLimit the job restarts its containers indefinitely, which an unmanaged job may rely on.
+    policy = set_fields(workload, "clean_pod_policy", "backoff_limit", *LIMITS)
     replicas = {}
     for pod in pods(workload):
         role: Manifest = {"replicas": pod.replicas}
@@ -48,13 +42,11 @@ def pytorchjob(workload: Workload, stack: str, launch: Launch) -> Manifest:
         port = PORT if workload.managed else None
         role["template"] = pod_template(workload, pod, launch, container=CONTAINER, port=port)
         replicas[pod.role] = role
-    spec: Manifest = {"pytorchReplicaSpecs": replicas}
+    spec: Manifest = {"pytorchReplicaSpecs": replicas, **set_fields(workload, "nproc_per_node")}
     if policy:
         spec["runPolicy"] = policy
     if workload.elastic is not None:
         spec["elasticPolicy"] = workload.elastic.model_dump(by_alias=True, exclude_none=True)
-    if workload.nproc_per_node is not None:
-        spec["nprocPerNode"] = workload.nproc_per_node
     return {
         "apiVersion": "kubeflow.org/v1",
         "kind": "PyTorchJob",
@@ -64,11 +56,11 @@ def pytorchjob(workload: Workload, stack: str, launch: Launch) -> Manifest:
 
 
 def _derived_names(workload: Workload, name: str) -> list[str]:
-    return [f"{name}-{role.lower()}-{each.replicas - 1}" for role, each in workload.roles.items()]
+    return [f"{name}-{role.lower()}-{pods.replicas - 1}" for role, pods in workload.roles.items()]
 
 
 def _launched_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
-    # The master comes first, as it does for Kueue.
+    # The master is first, as for Kueue.
     for name, role in sorted(launch["spec"]["pytorchReplicaSpecs"].items()):
         yield LaunchedPods(name.lower(), role.get("replicas", 1), role["template"])
 

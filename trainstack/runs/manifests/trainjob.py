@@ -26,6 +26,7 @@ from trainstack.runs.manifests.kind import (
     WorkloadKind,
     count_jobs,
     overridden,
+    set_fields,
 )
 from trainstack.runs.manifests.pod_template import launch_labels, pod_template
 from trainstack.runs.metadata import launch_metadata
@@ -82,11 +83,7 @@ def training_runtime(workload: Workload, stack: str, launch: Launch) -> Manifest
     template = _template(workload, launch)
     (container,) = template["spec"]["containers"]
     template["spec"]["containers"] = [{key: value for key, value in container.items() if key not in _OF_THE_JOB}]
-    job: Manifest = {"template": template}
-    if workload.has_field("backoff_limit"):
-        job["backoffLimit"] = workload.backoff_limit
-    if workload.active_deadline_seconds is not None:
-        job["activeDeadlineSeconds"] = workload.active_deadline_seconds
+    job = {"template": template, **set_fields(workload, "backoff_limit", "active_deadline_seconds")}
     # Trainer identifies the training Job by this label.
     trains = {"metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}, "spec": job}
     return {
@@ -123,7 +120,7 @@ def misfits(workload: Workload) -> Iterator[Misfit]:
 
 
 def _template(workload: Workload, launch: Launch) -> Manifest:
-    if faults := [f"workload {workload.name}: {each}" for each in misfits(workload)]:
+    if faults := [f"workload {workload.name}: {misfit}" for misfit in misfits(workload)]:
         raise WorkloadError("\n".join(faults))
     name = object_name(workload, launch.name, launch.number)
     return pod_template(
@@ -145,22 +142,22 @@ def _derived_names(workload: Workload, name: str) -> list[str]:
 
 
 def _launched_pods(launch: Body, companions: tuple[Body, ...]) -> Iterator[LaunchedPods]:
-    said = dict(launch["spec"]["trainer"])
-    nodes = said.pop("numNodes")
-    said.pop("numProcPerNode", None)  # not the container's
-    if "resourcesPerNode" in said:
-        said["resources"] = said.pop("resourcesPerNode")
-    runtimes = [each["spec"]["template"] for each in companions if each["kind"] == "TrainingRuntime"]
-    templates = [each.template for runtime in runtimes for each in jobset_pods(runtime)]
+    trainer = dict(launch["spec"]["trainer"])
+    nodes = trainer.pop("numNodes")
+    trainer.pop("numProcPerNode", None)  # not a field of the container
+    if "resourcesPerNode" in trainer:
+        trainer["resources"] = trainer.pop("resourcesPerNode")
+    runtimes = [companion["spec"]["template"] for companion in companions if companion["kind"] == "TrainingRuntime"]
+    templates = [pods_of_job.template for runtime in runtimes for pods_of_job in jobset_pods(runtime)]
     for template in templates or [{"spec": {"containers": [{"name": NODE}]}}]:
-        containers = [{**each, **said} if each["name"] == NODE else each for each in template["spec"]["containers"]]
+        containers = [{**item, **trainer} if item["name"] == NODE else item for item in template["spec"]["containers"]]
         yield LaunchedPods(NODE, nodes, {**template, "spec": {**template["spec"], "containers": containers}})
 
 
 def _pod_sets(path: str, run: Workload) -> Iterator[PodSet]:
-    # To Kueue its nodes are one pod set, whatever roles they are declared as.
+    # For Kueue the nodes are one pod set, whatever their roles.
     name, role = min(run.roles.items())
-    count = sum(each.replicas for each in run.roles.values())
+    count = sum(role.replicas for role in run.roles.values())
     yield overridden(f"{path}.roles.{name}", path, run, role, NODE, count)
 
 

@@ -51,8 +51,6 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedTrial:
-    """A trial with its run id."""
-
     trial: Trial
     run_id: str
     facts: Facts

@@ -13,7 +13,6 @@ NUMBER = "JOB_ID"
 
 
 def sweep_labels(launch: Launch) -> dict[str, str]:
-    """The labels with the sweep and set of a launch; empty for a run outside sweeps."""
     if launch.sweep is None:
         return {}
     trial = launch.sweep.trial
@@ -41,7 +40,6 @@ def sweep_definition(launch: Launch) -> Manifest:
 
 
 def sweep_mounts(launch: Launch) -> list[Manifest]:
-    """The mounts of the sweep's files."""
     mounts: list[Manifest] = []
     if launch.sweep is not None and launch.sweep.trial is None:
         mounts.append({"name": SWEEP_VOLUME, "mountPath": SWEEP_FOLDER, "readOnly": True})

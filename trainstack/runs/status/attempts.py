@@ -12,8 +12,6 @@ Body = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Attempt:
-    """An attempt that has ended."""
-
     exit_code: int
     reason: str
     """The kubelet's: `Completed`, `Error`, `OOMKilled`."""
@@ -21,7 +19,6 @@ class Attempt:
 
     @property
     def succeeded(self) -> bool:
-        """Whether the program exited with 0."""
         return self.exit_code == 0
 
 

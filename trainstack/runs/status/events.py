@@ -27,7 +27,6 @@ class EventView:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The key that repeated events share."""
         return self.type, self.kind, self.name, self.reason, self.message
 
 

@@ -18,12 +18,10 @@ KINDS: Mapping[str, LaunchKind] = MappingProxyType(
 
 
 def launched_as(run: Workload) -> str:
-    """The kind of the object that executes a run."""
     return _LAUNCHED_AS.get(run.kind, run.kind)
 
 
 def framework_of(run: Workload) -> str:
-    """Kueue's name of the integration that a run needs."""
     return KINDS[launched_as(run)].framework
 
 

@@ -44,8 +44,6 @@ _NO_CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 
 @dataclass(frozen=True)
 class PodView:
-    """A pod of a launch."""
-
     name: str
     uid: str
     """Distinguishes it from a later pod of the same name: a PyTorchJob reuses names."""

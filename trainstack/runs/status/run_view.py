@@ -1,7 +1,7 @@
 """The state of a launch, computed from its objects, for people and for programs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -34,8 +34,6 @@ class Condition:
 
 @dataclass(frozen=True)
 class ClaimUse:
-    """A PersistentVolumeClaim of the run."""
-
     name: str
     phase: str
     """`Bound`, `Pending`, `Lost`; `missing` if it does not exist, `unknown` if it cannot be read."""
@@ -66,8 +64,6 @@ class RunObjects:
 
 @dataclass(frozen=True, kw_only=True)
 class RunView:
-    """The state of a launch."""
-
     launch: LiveLaunch
     conditions: tuple[Condition, ...] = ()
     started: datetime | None = None
@@ -144,23 +140,15 @@ def bare_view(body: Body) -> RunView:
 
 
 def run_view(read: RunObjects, now: datetime) -> RunView:
-    """The state of a launch."""
-    body = read.launch
-    launch = live_launch(body)
+    bare = bare_view(read.launch)
     workload = read.queueing.workload or {}
-    queue = body["metadata"]["labels"].get(QUEUE)
-    waits = launch.phase == "queued"
-    pods = pod_views(read.pods or (), launch.kind)
-    return RunView(
-        launch=launch,
-        conditions=_conditions(body),
-        started=_time(body, "startTime"),
-        completed=_time(body, "completionTime"),
-        queue=queue,
-        position=_position(read.pending, workload) if waits and queue else None,
+    waits, running = bare.launch.phase == "queued", bare.launch.phase == "running"
+    pods = pod_views(read.pods or (), bare.launch.kind)
+    return replace(
+        bare,
+        position=_position(read.pending, workload) if waits and bare.queue else None,
         admitted=conditions(workload).get("Admitted", {}).get("status") == "True",
-        waits_because=_why(queue, read.queueing) if waits else "",
-        replicas=KINDS[launch.kind].replicas(body),
+        waits_because=_why(bare.queue, read.queueing) if waits else "",
         pods=pods,
         pods_known=read.pods is not None,
         pod_use={pod.name: read.usage.pods[pod.uid] for pod in pods if pod.uid in read.usage.pods},
@@ -169,8 +157,8 @@ def run_view(read: RunObjects, now: datetime) -> RunView:
             for pod in pods
             if pod.phase == "Running" and pod.node in read.usage.nodes
         },
-        claims=tuple(_claim(name, read) for name in claims(body, read.companions)),
-        progress=progress(read.log, _started(read.pods or (), pods), now) if launch.phase == "running" else None,
+        claims=tuple(_claim(name, read) for name in claims(read.launch, read.companions)),
+        progress=progress(read.log, _started(read.pods or (), pods), now) if running else None,
         last_line=next((line.text for line in reversed(read.log) if line.text.strip()), ""),
     )
 

@@ -9,8 +9,6 @@ _NANO = 1_000_000_000
 
 @dataclass(frozen=True)
 class Use:
-    """The current usage of a pod or a node."""
-
     cpu_cores: float
     """Averaged over the last seconds."""
     memory_bytes: int
@@ -19,8 +17,6 @@ class Use:
 
 @dataclass(frozen=True, kw_only=True)
 class Usage:
-    """Usage as reported by kubelets."""
-
     pods: Mapping[str, Use] = field(default_factory=dict)
     """By uid."""
     nodes: Mapping[str, Use] = field(default_factory=dict)

@@ -89,7 +89,6 @@ class Queueing:
 
 
 def conditions(body: Body) -> dict[str, Body]:
-    """An object's conditions by type."""
     return {each["type"]: each for each in (body.get("status") or {}).get("conditions") or ()}
 
 

@@ -81,7 +81,6 @@ class _Bases:
 
 
 def _map_elements(tree: Node, steps: tuple[str, str], change: Callable[[Node, str, Steps], Node]) -> Node:
-    """Apply `change` to every element of the list at the steps, with its path and steps."""
     section = tree.entries.get(steps[0])
     elements = section.entries.get(steps[1]) if section else None
     if section is None or elements is None or not isinstance(elements.data, tuple):

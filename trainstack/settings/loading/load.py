@@ -48,7 +48,6 @@ class Loaded:
     places: Mapping[str, Place]
 
     def where(self, path: str) -> Place | None:
-        """Return where the value at the path, or the closest enclosing one, was set."""
         return nearest_place(self.places, path)
 
 

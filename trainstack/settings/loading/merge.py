@@ -53,7 +53,6 @@ def walk(node: Node, path: str = "") -> Iterator[tuple[str, Node]]:
 
 
 def element_paths(node: Node, path: str) -> list[str]:
-    """Return the paths of the elements of the list at `path`."""
     return list(elements(path, [element.name for element in node.items]))
 
 

@@ -30,7 +30,6 @@ Schema = dict[str, Any]
 
 
 def schemas() -> dict[str, Schema]:
-    """Return the schemas by file name."""
     whole = Settings.model_json_schema(by_alias=True)
     models = dict(_models())
     definitions = {name: _relaxed(definition, models[name]) for name, definition in whole["$defs"].items()}
@@ -82,7 +81,6 @@ def _space() -> Schema:
 
 
 def texts() -> dict[str, str]:
-    """Return the files' contents by name."""
     return {name: json.dumps(schema, indent=2, ensure_ascii=False) + "\n" for name, schema in schemas().items()}
 
 

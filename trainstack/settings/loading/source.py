@@ -88,17 +88,14 @@ class Node:
 
     @property
     def entries(self) -> "Mapping[str, Node]":
-        """The entries of a map; empty for other values."""
         return self.data if isinstance(self.data, Mapping) else {}
 
     @property
     def items(self) -> "tuple[Node, ...]":
-        """The elements of a list; empty for other values."""
         return self.data if isinstance(self.data, tuple) else ()
 
     @property
     def name(self) -> str | None:
-        """The value of the map's `name`."""
         entry = self.entries.get("name")
         return entry.data if entry is not None and isinstance(entry.data, str) else None
 
@@ -158,8 +155,6 @@ def read_text(text: str, name: str, findings: list[Finding]) -> Node:
 
 
 class _Reader:
-    """Converts PyYAML's nodes."""
-
     def __init__(self, file: str, findings: list[Finding]) -> None:
         self.file = file
         self.findings = findings

@@ -97,7 +97,6 @@ class _Compiler:
         self.text = text
 
     def of(self, node: ast.expr, level: int = 0) -> _Compiled:
-        """Compile one operation and its operands."""
         if level > _MAX_LEVELS:
             raise ConstraintError(f"{self.text!r} nests more than {_MAX_LEVELS} operations")
         below = level + 1
@@ -138,7 +137,6 @@ class _Compiler:
         return compared
 
     def _listed(self, node: ast.expr, level: int) -> _Compiled:
-        """The operand after `in`."""
         if not isinstance(node, ast.List | ast.Tuple):
             raise self._unsupported(node)
         elements = [self.of(element, level + 1) for element in node.elts]

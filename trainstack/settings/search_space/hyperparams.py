@@ -36,12 +36,10 @@ class Expansion(Section):
 
 
 def folder(sweep: str) -> str:
-    """Return the folder of a sweep's two files, relative to the project."""
     return f"sweeps/{sweep}"
 
 
 def set_id(parameters: Mapping[str, Value]) -> str:
-    """Return the id of a set: a hash of its parameters in any order."""
     text = json.dumps(dict(parameters), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:ID_DIGITS]
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from trainstack.settings.base import Section
+from trainstack.settings.base import Section, refuse
 from trainstack.settings.search_space.constraints import Value
 
 LEAST_WHOLE, GREATEST_WHOLE = -(2**63), 2**63 - 1
@@ -35,13 +35,13 @@ def _epoch(value: object) -> object:
 
 Single = Annotated[Value, BeforeValidator(_single)]
 """A scalar with the type that it has in the file: `1` stays an int, `1.0` a float."""
-_LOG_AND_STEP = ("log and step exclude each other", "leave one out")
+_LOG_AND_STEP = "log and step exclude each other: leave one out"
 _MAX_LOGARITHM = 700.0
 """Near the natural logarithm of the greatest float, and near the negative one of the least."""
 _MAX_NUMBER = 1e308
 """Near the greatest float."""
 _OVERFLOW = "exceeds the range of floating-point numbers"
-_NO_LOGARITHM = ("low must be above 0 for a logarithm", "raise it")
+_NO_LOGARITHM = "low must be above 0 for a logarithm: raise it"
 
 
 class IntRange(Section):
@@ -59,7 +59,7 @@ class IntRange(Section):
         faults = _order_faults(self.low, self.high, log=self.log)
         if self.log and self.step != 1:
             faults.append(_LOG_AND_STEP)
-        _refuse(*faults)
+        refuse(faults)
         return self
 
 
@@ -78,7 +78,7 @@ class FloatRange(Section):
         faults = [*_order_faults(self.low, self.high, log=self.log), *_width_faults(self.low, self.high)]
         if self.log and self.step is not None:
             faults.append(_LOG_AND_STEP)
-        _refuse(*faults)
+        refuse(faults)
         return self
 
 
@@ -90,7 +90,7 @@ class Uniform(Section):
 
     @model_validator(mode="after")
     def _in_order(self) -> "Uniform":
-        _refuse(*_order_faults(self.low, self.high, log=False), *_width_faults(self.low, self.high))
+        refuse([*_order_faults(self.low, self.high, log=False), *_width_faults(self.low, self.high)])
         return self
 
 
@@ -106,7 +106,7 @@ class Normal(Section):
     @model_validator(mode="after")
     def _in_order(self) -> "Normal":
         if self.low is not None and self.high is not None:
-            _refuse(*_order_faults(self.low, self.high, log=False))
+            refuse(_order_faults(self.low, self.high, log=False))
         return self
 
 
@@ -131,22 +131,21 @@ class Parameter(Section):
         ways = [key for key, name in WAYS.items() if getattr(self, name) is not None]
         if len(ways) != 1:
             problem = f"sets {' and '.join(ways)}" if ways else "has no values"
-            _refuse((problem, f"set exactly one of {', '.join(WAYS)}"))
+            raise ValueError(f"{problem}: set exactly one of {', '.join(WAYS)}")
         if (self.log_uniform and self.log_uniform.low <= 0) or (
             self.log_normal and self.log_normal.low is not None and self.log_normal.low <= 0
         ):
-            _refuse(_NO_LOGARITHM)
+            raise ValueError(_NO_LOGARITHM)
         if self.normal is not None and _reach(self.normal) > _MAX_NUMBER:
-            _refuse((_OVERFLOW, "lower mean or std"))
+            raise ValueError(f"{_OVERFLOW}: lower mean or std")
         if self.log_normal is not None and _reach(self.log_normal) > _MAX_LOGARITHM:
-            _refuse((_OVERFLOW, "lower mean or std, which are of the logarithm"))
+            raise ValueError(f"{_OVERFLOW}: lower mean or std, which are of the logarithm")
         if len(self.typed_choices) < len(self.choices):
-            _refuse(("has a duplicate value", "keep one"))
+            raise ValueError("has a duplicate value: keep one")
         return self
 
     @property
     def choices(self) -> tuple[Value, ...]:
-        """The listed values, if any."""
         return self.values or self.categorical or ()
 
     @property
@@ -233,19 +232,14 @@ def _reach(normal: Normal) -> float:
     return abs(normal.mean) + 6 * normal.std
 
 
-def _order_faults(low: float, high: float, *, log: bool) -> list[tuple[str, str]]:
+def _order_faults(low: float, high: float, *, log: bool) -> list[str]:
     faults = []
     if high < low:
-        faults.append((f"high is {high}, below low {low}", "raise high"))
+        faults.append(f"high is {high}, below low {low}: raise high")
     if log and low <= 0:
         faults.append(_NO_LOGARITHM)
     return faults
 
 
-def _width_faults(low: float, high: float) -> list[tuple[str, str]]:
-    return [] if isfinite(high - low) else [(f"high minus low {_OVERFLOW}", "raise low or lower high")]
-
-
-def _refuse(*faults: tuple[str, str]) -> None:
-    if faults:
-        raise ValueError("; ".join(f"{problem}: {remedy}" for problem, remedy in faults))
+def _width_faults(low: float, high: float) -> list[str]:
+    return [] if isfinite(high - low) else [f"high minus low {_OVERFLOW}: raise low or lower high"]

@@ -36,8 +36,6 @@ _KUBERNETES = re.compile(r"\$[$(]")
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault of a space."""
-
     steps: tuple[str | int, ...]
     message: str
     remedy: str

@@ -30,13 +30,10 @@ _NO_SPACE = Space(
 
 @dataclass(frozen=True)
 class LoadedSpace:
-    """A space and the place of each value."""
-
     space: Space
     places: Mapping[str, Place]
 
     def where(self, path: str) -> Place | None:
-        """Return where the value at the path, or the closest enclosing one, was set."""
         return nearest_place(self.places, path)
 
 

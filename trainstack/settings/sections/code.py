@@ -93,7 +93,6 @@ class Code(Section):
 
     @property
     def https(self) -> bool:
-        """Whether the repository is read by https, not by ssh."""
         return self.git.startswith("https://")
 
     @property

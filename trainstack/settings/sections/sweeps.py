@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from trainstack.settings.base import DnsLabel, Section
+from trainstack.settings.base import DnsLabel, Section, refuse
 from trainstack.settings.search_space.hyperparams import Expansion
 from trainstack.settings.search_space.space import Space
 from trainstack.settings.sections.workloads import Workload
@@ -44,8 +44,7 @@ class Sweep(Section):
         faults = [*_faults_of_run(self.run), *(_faults_of_indexed(self) if self.form == "indexed" else _faults(self))]
         if self.max_gpu_hours is not None and self.run.active_deadline_seconds is None:
             faults.append("maxGpuHours requires a deadline of trials: set run.activeDeadlineSeconds")
-        if faults:
-            raise ValueError("; ".join(faults))
+        refuse(faults)
         return self
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from trainstack.settings.base import DnsLabel, DnsName, FilePath, Section, Toleration, UniqueNames
+from trainstack.settings.base import DnsLabel, DnsName, FilePath, Section, Toleration, UniqueNames, refuse
 from trainstack.settings.errors import nearest
 from trainstack.settings.sections.code import Code
 from trainstack.settings.sections.elastic import Elastic
@@ -218,8 +218,7 @@ class Workload(Section):
         faults = [*_faults_of_kind(self), *(_faults_of_managed(self) if self.managed else ())]
         if duplicates := sorted(self.secret_env.keys() & self.env.keys()):
             faults.append(f"env and secretEnv both set {', '.join(duplicates)}: leave them out of one")
-        if faults:
-            raise ValueError("; ".join(faults))
+        refuse(faults)
         return self
 
     def has_field(self, field: str) -> bool:
@@ -362,11 +361,6 @@ class Workloads(Section):
     @model_validator(mode="after")
     def _excluded_runs_exist(self) -> "Workloads":
         names = [run.name for run in self.runs]
-        faults = [
-            f"exclude lists {name}, which is not a run: {nearest(name, names)}"
-            for name in self.exclude
-            if name not in names
-        ]
-        if faults:
-            raise ValueError("; ".join(faults))
+        unknown = [name for name in self.exclude if name not in names]
+        refuse(f"exclude lists {name}, which is not a run: {nearest(name, names)}" for name in unknown)
         return self

@@ -5,7 +5,7 @@ follows.
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
@@ -61,22 +61,25 @@ _A_NAME = f"up to {LABEL_LIMIT} letters, digits, '-', '_' and '.', with a letter
 _A_KEY = f"{_A_NAME}; a domain and '/' may precede them".replace("; ", ", ")
 
 
-def _label_key(text: str) -> str:
-    if not is_qualified_name(text):
-        raise ValueError(f"{quoted(text)} is not a valid label key; write {_A_KEY}")
-    return text
+def _valid(is_valid: Callable[[str], bool], name: str, remedy: str) -> AfterValidator:
+    def validate(text: str) -> str:
+        if not is_valid(text):
+            raise ValueError(f"{quoted(text)} is not a valid {name}; write {remedy}")
+        return text
+
+    return AfterValidator(validate)
 
 
-def _label_value(text: str) -> str:
-    if text and (len(text) > LABEL_LIMIT or not _NAME.fullmatch(text)):
-        raise ValueError(f"{quoted(text)} is not a valid label value; write {_A_NAME}")
-    return text
+def _is_label_value(text: str) -> bool:
+    return not text or (len(text) <= LABEL_LIMIT and bool(_NAME.fullmatch(text)))
 
 
-def _annotation_key(text: str) -> str:
-    if not is_qualified_name(text.lower()):
-        raise ValueError(f"{quoted(text)} is not a valid annotation key; write {_A_KEY}")
-    return text
+def _is_annotation_key(text: str) -> bool:
+    return is_qualified_name(text.lower())
+
+
+def _is_env_name(text: str) -> bool:
+    return bool(_ENV_NAME.fullmatch(text)) and text != "." and not text.startswith("..")
 
 
 def _annotations(given: dict[str, str]) -> dict[str, str]:
@@ -86,15 +89,6 @@ def _annotations(given: dict[str, str]) -> dict[str, str]:
             f"the annotations have {size} bytes, more than the limit of {ANNOTATIONS_LIMIT}; move data into a volume"
         )
     return given
-
-
-def _env_name(text: str) -> str:
-    if not _ENV_NAME.fullmatch(text) or text == "." or text.startswith(".."):
-        raise ValueError(
-            f"{quoted(text)} is not a valid name of an environment variable; write letters, digits, '_', '-' and '.', "
-            "without a digit at the beginning"
-        )
-    return text
 
 
 def _absolute_path(text: str) -> str:
@@ -118,12 +112,6 @@ def _host_path(text: str) -> str:
         raise ValueError(
             f"{quoted(text)} contains '..', which is not allowed in a hostPath; write the path without '..'"
         )
-    return text
-
-
-def _provisioner(text: str) -> str:
-    if not is_qualified_name(text.lower()):
-        raise ValueError(f"{quoted(text)} is not a valid provisioner name; write one such as ebs.csi.aws.com")
     return text
 
 
@@ -212,13 +200,15 @@ def unknown_word(word: str, known: Collection[str]) -> str:
     return f"{quoted(word)} is not one of {', '.join(known)}; {nearest(word, known)}"
 
 
-LabelKey = Annotated[str, AfterValidator(_label_key)]
-LabelValue = Annotated[str, AfterValidator(_label_value)]
+LabelKey = Annotated[str, _valid(is_qualified_name, "label key", _A_KEY)]
+LabelValue = Annotated[str, _valid(_is_label_value, "label value", _A_NAME)]
 """Source: IsValidLabelValue."""
 Labels = dict[LabelKey, LabelValue]
-Annotations = Annotated[dict[Annotated[str, AfterValidator(_annotation_key)], str], AfterValidator(_annotations)]
+AnnotationKey = Annotated[str, _valid(_is_annotation_key, "annotation key", _A_KEY)]
+Annotations = Annotated[dict[AnnotationKey, str], AfterValidator(_annotations)]
 """Source: ValidateAnnotations of apimachinery/pkg/api/validation."""
-EnvName = Annotated[str, AfterValidator(_env_name)]
+_ENV_REMEDY = "letters, digits, '_', '-' and '.', without a digit at the beginning"
+EnvName = Annotated[str, _valid(_is_env_name, "name of an environment variable", _ENV_REMEDY)]
 """The form that every Kubernetes release accepts; newer ones accept more characters. Source: IsEnvVarName."""
 AbsolutePath = Annotated[str, AfterValidator(_absolute_path)]
 """A container's working directory: the container runtime rejects a relative one."""
@@ -226,7 +216,7 @@ MountPath = Annotated[str, AfterValidator(_mount_path)]
 """Source: the API reference of VolumeMount."""
 HostPath = Annotated[str, AfterValidator(_host_path)]
 """Source: validateHostPathVolumeSource and validatePathNoBacksteps."""
-Provisioner = Annotated[str, AfterValidator(_provisioner)]
+Provisioner = Annotated[str, _valid(_is_annotation_key, "provisioner name", "one such as ebs.csi.aws.com")]
 """Source: validateProvisioner of pkg/apis/storage/validation."""
 SecretKey = Annotated[str, AfterValidator(_secret_key)]
 """Source: IsConfigMapKey."""

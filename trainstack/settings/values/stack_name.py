@@ -22,7 +22,6 @@ _SHOWN = 80
 
 
 def file_of(stack: str) -> str:
-    """Return the stack's file, relative to the project."""
     return f"Pulumi.{stack}.yaml"
 
 

@@ -14,8 +14,6 @@ Line = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Ranked:
-    """A ranked trial."""
-
     place: int
     """From 1; trials with equal values share a place, and the next place counts all of them."""
     result: TrialResult
@@ -33,16 +31,12 @@ class Ranked:
 
 @dataclass(frozen=True, kw_only=True)
 class Unranked:
-    """A trial that is not ranked."""
-
     result: TrialResult
     why: str
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """All trials of a sweep."""
-
     objective: Objective
     ranked: tuple[Ranked, ...]
     """The best first; trials that share a place are ordered by number."""
@@ -88,7 +82,6 @@ class Ranking:
 
 
 def rank(results: Sequence[TrialResult], objective: Objective) -> Ranking:
-    """Order the trials by the objective."""
     counted: list[tuple[float, TrialResult]] = []
     unranked = []
     for result in sorted(results, key=lambda each: each.number):

@@ -15,8 +15,6 @@ State = Literal["waiting", "queued", "running", "succeeded", "failed", "stopped"
 
 
 class TrialResult(BaseModel):
-    """One trial."""
-
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     number: int
