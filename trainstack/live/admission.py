@@ -1,4 +1,4 @@
-"""Reading who uses a cluster's quota: Kueue's objects and Workloads, nodes, and what else an admission depends on."""
+"""Reads of the objects that an admission depends on: Kueue's objects, Workloads, nodes."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -23,20 +23,20 @@ CLUSTER_WIDE: Mapping[str, str] = {
     "RuntimeClass": "node.k8s.io/v1",
     "WorkloadPriorityClass": queues.API_VERSION,
 }
-"""Kinds of no namespace with their API versions; none of them is asked for under a tenant's profile."""
+"""The API versions of cluster-scoped kinds, which are not read under a tenant's profile."""
 NAMESPACED: Mapping[str, str] = {
     "LimitRange": "v1",
     "LocalQueue": queues.API_VERSION,
     "Workload": queues.API_VERSION,
 }
-"""Kinds of namespaces, likewise."""
+"""The API versions of namespaced kinds."""
 _AUTOSCALERS = ("cluster-autoscaler", "karpenter")
 
 
 async def read_lists(api: Api, settings: Settings) -> dict[str, tuple[Body, ...] | None]:
-    """Every object that an admission depends on, by kind; None of a kind that may not be read or is not asked for.
+    """Return the objects that an admission depends on, by kind; None for a kind that was not read.
 
-    Under a tenant's profile only what is in its namespaces is asked for. Nothing is written.
+    Under a tenant's profile, only its namespaces are read.
     """
     kinds: dict[str, tuple[str, Sequence[str | None]]] = {
         kind: (version, run_namespaces(settings)) for kind, version in NAMESPACED.items()
@@ -48,21 +48,20 @@ async def read_lists(api: Api, settings: Settings) -> dict[str, tuple[Body, ...]
 
 
 def grows(deployments: Sequence[Body]) -> bool:
-    """Whether a node autoscaler is among them: what no node has now, one may have that is yet to come."""
+    """Whether a node autoscaler is among the Deployments, so that the cluster may get other nodes."""
     return any(body["metadata"]["name"].startswith(_AUTOSCALERS) for body in deployments)
 
 
 async def _all(api: Api, kind: str, version: str, namespaces: Sequence[str | None]) -> tuple[Body, ...] | None:
-    """Every object of a kind; none of one that is not served, and None where that may not be read."""
+    """Return all objects of a kind; none if it is not served, None if the user may not read it."""
     found: list[Body] = []
     for namespace in namespaces:
         path = paths.collection(version, kind, namespace)
-        # Finished Workloads stay for ever where nobody says otherwise.
+        # By default, Kueue retains finished Workloads, so there may be thousands.
         answer = await get_list(api, f"{path}?limit={PAGE}")
         if answer.status == FORBIDDEN:
             return None
         if not answer.found and answer.status != NOT_FOUND:
             raise ClusterError(f"the cluster answered {answer.status} to list {path}; try again")
-        # Items of a list do not say what they are.
-        found += [{"apiVersion": version, "kind": kind, **item} for item in answer.body.get("items") or ()]
+        found += answer.items(version, kind)
     return tuple(found)

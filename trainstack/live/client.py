@@ -62,9 +62,9 @@ class Answer:
         return self.body if self.found or self.status == NOT_FOUND else None
 
     def items(self, api_version: str, kind: str) -> list[dict[str, Any]]:
-        """The objects of a list with their type, which the items of a list do not have."""
+        """Return the objects of a list with their type: items have no type, or PartialObjectMetadata."""
         # An empty list of PartialObjectMetadata has null.
-        return [{"apiVersion": api_version, "kind": kind, **item} for item in self.body.get("items") or ()]
+        return [{**item, "apiVersion": api_version, "kind": kind} for item in self.body.get("items") or ()]
 
 
 def read(

@@ -1,4 +1,4 @@
-"""Reading what an environment needs of its cluster."""
+"""Reads of an environment's cluster for the preflight checks."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -28,66 +28,65 @@ _OF_KUEUE = ("ClusterQueue", "LocalQueue", "ResourceFlavor", "WorkloadPriorityCl
 _OF_STORAGE = ("StorageClass",)
 
 
-def read_environment(settings: Settings, asked: Sequence[tuple[str, Body]]) -> Live:
-    """Read the cluster of an environment, and send objects as dry runs. Nothing is written.
+def read_environment(settings: Settings, tried: Sequence[tuple[str, Body]]) -> Live:
+    """Read the cluster of an environment, and create objects in a dry run.
 
-    Under a tenant's profile only what is in its namespaces is asked for.
+    Under a tenant's profile, only its namespaces are read.
 
     Args:
         settings: the environment.
-        asked: objects with the paths of what they are made from: the launches, as they would be now.
+        tried: objects with the paths of their settings: the launches.
 
-    Raises ClusterError where the cluster cannot be reached. What may not be read is left unknown.
+    Raises ClusterError if the cluster cannot be reached. Objects that the user may not read are unknown.
 
     """
     live = run(_read(settings))
-    answers = run(dry_run([manifest for _, manifest in asked], settings.cluster.context))
-    told = tuple(
+    answers = run(dry_run([manifest for _, manifest in tried], settings.cluster.context))
+    results = tuple(
         DryRun(path, manifest["kind"], manifest["metadata"].get("namespace", ""), status, status_message(text))
-        for (path, manifest), (status, text) in zip(asked, answers, strict=True)
+        for (path, manifest), (status, text) in zip(tried, answers, strict=True)
     )
-    return replace(live, dry_runs=told)
+    return replace(live, dry_runs=results)
 
 
 async def _read(settings: Settings) -> Live:
     api = await connect(settings.cluster.context)
     owner = settings.environment.profile == "owner"
-    wanted = _wanted(settings, owner=owner)
+    lists = _lists(settings, owner=owner)
     answers, version, found, admission = await asyncio.gather(
-        get_all(api, wanted.values()), api.version(), read_controllers(api, settings), read_lists(api, settings)
+        get_all(api, lists.values()), api.version(), read_controllers(api, settings), read_lists(api, settings)
     )
     operators = None if found is None else await _operators(api, found)
-    said = await read_configuration(api, found)
+    configuration = await read_configuration(api, found)
     return Live(
         version=str(version.get("gitVersion", "")),
-        lists={key: _items(answers[path]) for key, path in wanted.items()},
-        unserved=frozenset(key.partition(" ")[0] for key, path in wanted.items() if answers[path].status == NOT_FOUND),
+        lists={key: _items(answers[path]) for key, path in lists.items()},
+        unserved=frozenset(key.partition(" ")[0] for key, path in lists.items() if answers[path].status == NOT_FOUND),
         operators=operators,
         grows=found is not None and grows(found.deployments),
         admission=admission,
-        frameworks=None if said is None else _frameworks(said),
-        kueue=said,
+        frameworks=None if configuration is None else _frameworks(configuration),
+        kueue=configuration,
     )
 
 
-def _wanted(settings: Settings, *, owner: bool) -> dict[str, str]:
-    """The lists to ask for, by the key that they have in `Live.lists`."""
+def _lists(settings: Settings, *, owner: bool) -> dict[str, str]:
+    """Return the paths of the lists, by their keys in `Live.lists`."""
     workloads = [workload for _, workload in settings.trained()]
     found = {kind: paths.collection(version_of(kind), kind, None) for kind in CLUSTER_SCOPED if owner}
-    for namespace in sorted(
-        {each.namespace for each in workloads} | {each.namespace for each in settings.storage.volumes}
-    ):
+    volumes = settings.storage.volumes
+    for namespace in sorted({workload.namespace for workload in workloads} | {volume.namespace for volume in volumes}):
         for kind in ("LocalQueue", "PersistentVolumeClaim"):
             found[f"{kind} {namespace}"] = paths.collection(version_of(kind), kind, namespace)
-    for each in workloads:
-        kind = launched_as(each)
-        # Whether the kind is served; what there is of it does not matter.
-        found[f"{kind} {each.namespace}"] = f"{paths.collection(version_of(kind), kind, each.namespace)}?limit=1"
+    for workload in workloads:
+        kind, namespace = launched_as(workload), workload.namespace
+        # Only whether the kind is served matters.
+        found[f"{kind} {namespace}"] = f"{paths.collection(version_of(kind), kind, namespace)}?limit=1"
     return found
 
 
 def version_of(kind: str) -> str:
-    """The API version that a kind is asked for in."""
+    """Return the API version in which a kind is read."""
     if kind in KINDS:
         return KINDS[kind].api_version
     if kind in _OF_KUEUE:
@@ -100,35 +99,31 @@ def _items(answer: Answer) -> tuple[Body, ...] | None:
 
 
 async def read_controllers(api: Api, settings: Settings) -> Controllers | None:
-    """Where operators' controllers are looked for; None where that may not be read, and under a tenant's profile."""
+    """Return the objects among which controllers are found; None if the user may not read them, and for a tenant."""
     if settings.environment.profile != "owner":
         return None
     return controllers(await get_all(api, LISTS))
 
 
 async def read_configuration(api: Api, found: Controllers | None) -> Body | None:
-    """The running Kueue's Configuration; None where there is none, or it may not be read."""
+    """Return the running Kueue's Configuration, or None if it is not installed or was not read."""
     controller = found.find(OPERATORS["kueue"]) if found else None
     if controller is None:
         return None
     folder = paths.collection("v1", "ConfigMap", controller.namespace)
     volumes = controller.pod_spec.get("volumes") or ()
-    paths_ = [f"{folder}/{volume['configMap']['name']}" for volume in volumes if "configMap" in volume]
-    answers = await get_all(api, paths_)
-    for path in paths_:
-        text = (answers[path].body.get("data") or {}).get(CONFIG_KEY)
+    mounted = [f"{folder}/{volume['configMap']['name']}" for volume in volumes if "configMap" in volume]
+    for answer in (await get_all(api, mounted)).values():
+        text = (answer.body.get("data") or {}).get(CONFIG_KEY)
         if text is not None:
-            said: Body = yaml.load(text, Loader=yaml.CSafeLoader) or {}
-            return said
+            configuration: Body = yaml.load(text, Loader=yaml.CSafeLoader) or {}
+            return configuration
     return None
 
 
-def _frameworks(said: Body) -> frozenset[str]:
-    """What Kueue is told to manage; by its own default batch/job alone.
-
-    Source: SetDefaults_Configuration in its apis/config/v1beta2/defaults.go.
-    """
-    return frozenset((said.get("integrations") or {}).get("frameworks") or ("batch/job",))
+def _frameworks(configuration: Body) -> frozenset[str]:
+    # Kueue's default: SetDefaults_Configuration in its apis/config/v1beta2/defaults.go.
+    return frozenset((configuration.get("integrations") or {}).get("frameworks") or ("batch/job",))
 
 
 async def _operators(api: Api, controllers: Controllers) -> dict[str, Operator | None]:

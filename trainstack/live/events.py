@@ -1,4 +1,4 @@
-"""Reading the events of runs' objects: launches, Workloads, pods, Services and volume claims."""
+"""Reads of the events of runs' objects: launches, Workloads, pods, Services and volume claims."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,29 +10,23 @@ from trainstack.runs.status.events import EventView, events_of
 
 
 def read_events(bodies: Sequence[Mapping[str, Any]], all_names: Sequence[str], context: str | None) -> list[EventView]:
-    """The events of these launches and of what belongs to them, oldest first.
+    """Return the events of launches and of their objects, oldest first.
 
-    Args:
-        bodies: the live launches.
-        all_names: the names of all live launches.
-        context: the kubeconfig's context; None: its current one.
-
-    Raises ClusterError; RightsError where events may not be read.
-
+    `all_names` are the names of all live launches. Raises ClusterError, or RightsError if the user may not read events.
     """
     runtimes = companion_paths(bodies)
-    beside = read(runtimes, context) if runtimes else {}
-    asked = [paths_of(body, companions(body, beside)) for body in bodies]
-    lists = [path for each in asked for path in (each.pods, each.workloads)]
-    objects = [path for each in asked for path in each.claims.values()]
+    referenced = read(runtimes, context) if runtimes else {}
+    launches = [paths_of(body, companions(body, referenced)) for body in bodies]
+    lists = [path for launch in launches for path in (launch.pods, launch.workloads)]
+    objects = [path for launch in launches for path in launch.claims.values()]
     namespaces = dict.fromkeys(body["metadata"]["namespace"] for body in bodies)
-    wanted = {namespace: f"/api/v1/namespaces/{namespace}/events" for namespace in namespaces}
-    answers = read([*wanted.values(), *lists, *objects], context)
-    there = [*bodies, *(item for path in lists for item in answers[path].body.get("items", ()))]
-    there += [answers[path].body for path in objects if answers[path].found]
+    events = {namespace: f"/api/v1/namespaces/{namespace}/events" for namespace in namespaces}
+    answers = read([*events.values(), *lists, *objects], context)
+    found = [*bodies, *(item for path in lists for item in answers[path].body.get("items", ()))]
+    found += [answers[path].body for path in objects if answers[path].found]
     return events_of(
-        (event for namespace, path in wanted.items() for event in _events(answers[path], namespace)),
-        {str(each["metadata"]["uid"]) for each in there},
+        (event for namespace, path in events.items() for event in _events(answers[path], namespace)),
+        {str(body["metadata"]["uid"]) for body in found},
         {str(body["metadata"]["name"]) for body in bodies},
         all_names,
     )
@@ -41,7 +35,7 @@ def read_events(bodies: Sequence[Mapping[str, Any]], all_names: Sequence[str], c
 def _events(answer: Answer, namespace: str) -> list[Mapping[str, Any]]:
     if answer.object is None:
         raise RightsError(
-            f"the events of namespace {namespace} may not be read with these credentials; who administers the "
-            "namespace can grant it: the right to list events"
+            f"the events of namespace {namespace} may not be read with these credentials; ask the namespace's "
+            "administrator for the right to list events"
         )
     return list(answer.object.get("items", []))

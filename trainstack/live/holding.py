@@ -1,4 +1,4 @@
-"""Reading who waits and who runs on a cluster, for a plan."""
+"""Reads of a cluster's pending and running workloads, for a plan."""
 
 import time
 from collections.abc import Mapping
@@ -22,28 +22,25 @@ Body = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Holding:
-    """What was read."""
-
     lists: Mapping[str, tuple[Body, ...] | None]
-    """All that an admission depends on, by kind; None of a kind that may not be read."""
+    """The objects that an admission depends on, by kind; None for a kind that was not read."""
     owners: Mapping[Owner, Body]
-    """The objects whose pods the Workloads stand for, as far as they are of a known kind and may be read."""
+    """The owners of Workloads, if they are of a known kind and the user may read them."""
     runs: Runs
     kueue: Body | None
-    """The running Kueue's Configuration; None where it may not be read."""
+    """The running Kueue's Configuration; None if it was not read."""
     now: float
     """Seconds since 1970."""
 
     @property
     def workloads(self) -> tuple[Body, ...]:
-        """Kueue's Workloads."""
         return self.lists.get("Workload") or ()
 
 
 def read_holding(settings: Settings) -> Holding:
-    """Read what a cluster holds. Nothing is written. Raises ClusterError where it cannot be read."""
-    lists, found, said = run(_read(settings))
-    return Holding(lists=lists, owners=found, runs=read_runs(settings), kueue=said, now=time.time())
+    """Read the cluster. Raises ClusterError."""
+    lists, found, configuration = run(_read(settings))
+    return Holding(lists=lists, owners=found, runs=read_runs(settings), kueue=configuration, now=time.time())
 
 
 async def _read(
@@ -56,10 +53,10 @@ async def _read(
 
 
 async def _owners(api: Api, workloads: tuple[Body, ...]) -> dict[Owner, Body]:
-    asked = {
+    by_path = {
         f"{paths.collection(KINDS[kind].api_version, kind, namespace)}/{name}": (kind, namespace, name)
         for kind, namespace, name in owners(workloads).values()
         if kind in KINDS
     }
-    answers = await get_all(api, list(asked))
-    return {asked[path]: answer.body for path, answer in answers.items() if answer.found}
+    answers = await get_all(api, by_path)
+    return {by_path[path]: answer.body for path, answer in answers.items() if answer.found}

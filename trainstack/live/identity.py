@@ -1,4 +1,4 @@
-"""Reading which cluster this is."""
+"""Reads of a cluster's identity."""
 
 import base64
 import hashlib
@@ -13,13 +13,14 @@ from trainstack.live.snapshot import run_namespaces, there
 from trainstack.settings.model import Settings
 
 SYSTEM = "kube-system"
-"""The namespace that every cluster has from its first to its last day."""
+"""A namespace that every cluster has and that is never deleted."""
 
 
 def read_cluster(settings: Settings) -> Cluster:
-    """What tells this cluster from another: to an owner its namespace kube-system, to a tenant his own and the CA.
+    """Return the facts that identify the cluster: kube-system for an owner, own namespaces and the CA for a tenant.
 
-    What a tenant may not read is left out. Raises ClusterError where an owner may not read it, or nobody can.
+    Facts that a tenant may not read are left out. Raises ClusterError if an owner may not read them, or if the cluster
+    cannot be read.
     """
     return run(_read(settings))
 
@@ -28,19 +29,18 @@ async def _read(settings: Settings) -> Cluster:
     api = await connect(settings.cluster.context)
     tenant = settings.environment.profile == "tenant"
     names = [name for name in run_namespaces(settings) if name] if tenant else [SYSTEM]
-    asked = {paths.collection("v1", "Namespace", None) + f"/{name}": name for name in names}
-    answers = await get_all(api, asked, metadata_only=True)
+    by_path = {paths.collection("v1", "Namespace", None) + f"/{name}": name for name in names}
     facts = {}
-    for path, answer in answers.items():
+    for path, answer in (await get_all(api, by_path, metadata_only=True)).items():
         if answer.found or (not tenant and there(path, answer)):
-            facts[asked[path]] = fact_of(answer.body["metadata"])
+            facts[by_path[path]] = fact_of(answer.body["metadata"])
     if tenant and (digest := _ca(api)):
         facts[CA] = digest
     return Cluster(facts, api.auth.active_context, api.auth.server)
 
 
 def _ca(api: kr8s.asyncio.Api) -> str:
-    """The sha256 of the CA in the kubeconfig; empty where none is in it."""
+    """Return the sha256 of the kubeconfig's CA, or an empty string if it has none."""
     auth = api.auth
     entry = auth.kubeconfig.get_cluster(auth.kubeconfig.get_context(auth.active_context)["cluster"])
     if "certificate-authority-data" in entry:

@@ -1,7 +1,7 @@
-"""The kubeconfig of this process: found, merged and chosen once, so that every read goes to one cluster.
+"""The kubeconfig of this process, which is read once, so that every read uses one cluster.
 
-kubectl and the Kubernetes provider read the file again whenever they start. Somebody who runs `kubectl config
-use-context` in between would send them to another cluster than the one that was looked at.
+kubectl and the Kubernetes provider read the file when they start. A `kubectl config use-context` in between would
+direct them to another cluster than the one that was read.
 """
 
 import json
@@ -19,40 +19,36 @@ ORIGIN = "TRAINSTACK_KUBECONFIG_ORIGIN"
 """Set if KUBECONFIG is a private copy: the user's own files, for messages."""
 
 _PATHS = {"cluster": ("certificate-authority",), "user": ("client-certificate", "client-key", "tokenFile")}
-"""The fields that hold files, which are relative to the kubeconfig that names them."""
+"""The fields with paths, which are relative to their kubeconfig."""
 _READING = threading.Lock()
 _merged: dict[str, dict[str, Any]] = {}
 
 
 def absolute(files: str) -> str:
-    """The same list of files, none of them relative to the working directory."""
-    return os.pathsep.join(str(Path.cwd() / each) for each in files.split(os.pathsep) if each)
+    return os.pathsep.join(str(Path.cwd() / file) for file in files.split(os.pathsep) if file)
 
 
 def kubeconfig_path() -> str:
-    """The file (or files) that kubectl and the Kubernetes provider would take too."""
+    """Return the file, or files, that kubectl and the Kubernetes provider use too."""
     return absolute(os.environ.get(VARIABLE) or "") or str(Path.home() / ".kube" / "config")
 
 
 def shown_path() -> str:
-    """The user's own file (or files), for messages."""
+    """Return the user's own file, or files, for messages."""
     return os.environ.get(ORIGIN) or kubeconfig_path()
 
 
 def exists() -> bool:
-    """Whether there is a kubeconfig: at least one of the files."""
-    return kubeconfig_path() in _merged or any(Path(each).is_file() for each in kubeconfig_path().split(os.pathsep))
+    """Whether at least one of the files exists."""
+    return kubeconfig_path() in _merged or any(Path(file).is_file() for file in kubeconfig_path().split(os.pathsep))
 
 
 def chosen(context: str | None) -> dict[str, Any]:
-    """A kubeconfig of one context alone, from the files as this process first read them.
-
-    Args:
-        context: its name; None: the current context of that first read.
+    """Return a kubeconfig with only one context, by default the current one, of the files as they were first read.
 
     Raises:
-        ValueError, KeyError, TypeError: it has no such context, or it is no kubeconfig.
-        OSError, yaml.YAMLError: it cannot be read.
+        ValueError, KeyError, TypeError: the context does not exist, or a file is not a kubeconfig.
+        OSError, yaml.YAMLError: a file cannot be read.
 
     """
     merged = _read(kubeconfig_path())
@@ -73,12 +69,12 @@ def chosen(context: str | None) -> dict[str, Any]:
             for several, kind, one in named
         },
     }
-    # A copy, as JSON has it: kr8s writes into what it is given, and YAML knows dates.
+    # A copy in JSON: kr8s changes its argument, and YAML has dates.
     return dict(json.loads(json.dumps(result, default=str)))
 
 
 def forget() -> None:
-    """Read the files again next time: the local cluster was created again."""
+    """Read the files again next time, after the local cluster was created again."""
     with _READING:
         _merged.clear()
 
@@ -86,7 +82,7 @@ def forget() -> None:
 def _read(files: str) -> dict[str, Any]:
     with _READING:
         if files not in _merged:
-            _merged[files] = _merge([Path(each) for each in files.split(os.pathsep)])
+            _merged[files] = _merge([*map(Path, files.split(os.pathsep))])
         return _merged[files]
 
 
@@ -98,16 +94,17 @@ def _merge(files: list[Path]) -> dict[str, Any]:
             continue
         content = yaml.safe_load(file.read_bytes()) or {}
         if not isinstance(content, dict):
-            raise TypeError(f"{file} is no mapping")
+            raise TypeError(f"{file} is not a mapping")
         result["current-context"] = result["current-context"] or content.get("current-context") or ""
         for several, kind in (("clusters", "cluster"), ("users", "user"), ("contexts", "context")):
-            for each in content.get(several) or ():
-                result[several].setdefault(str(each["name"]), _anchored(each.get(kind) or {}, kind, file.parent))
+            for item in content.get(several) or ():
+                result[several].setdefault(
+                    str(item["name"]), _with_absolute_paths(item.get(kind) or {}, kind, file.parent)
+                )
     return result
 
 
-def _anchored(entry: Mapping[str, Any], kind: str, folder: Path) -> dict[str, Any]:
-    """The entry with the paths in it made absolute."""
+def _with_absolute_paths(entry: Mapping[str, Any], kind: str, folder: Path) -> dict[str, Any]:
     result = {**entry}
     for field in _PATHS.get(kind, ()):
         if result.get(field):

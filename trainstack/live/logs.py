@@ -1,4 +1,4 @@
-"""Reading the logs of pods, once or for as long as they are written."""
+"""Reads of the logs of pods, once or until the pods end."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Iterable
@@ -16,8 +16,8 @@ from trainstack.runs.logs.log_lines import LogLine, log_line, log_lines
 from trainstack.runs.logs.log_merge import Cursor
 
 _PAUSE_SECONDS = 0.5
-_SILENCE_SECONDS = 60
-"""A stream without a line for so long is opened anew: the connection may be gone without a word."""
+_IDLE_SECONDS = 60
+"""A stream without a line for this time is opened again, since the connection may be broken."""
 
 
 @dataclass(frozen=True)
@@ -27,16 +27,15 @@ class Source:
     namespace: str
     pod: str
     uid: str
-    """The pod's: one that took its name later is another source."""
+    """The pod's UID: a later pod of the same name is another source."""
     container: str
 
     @property
     def path(self) -> str:
-        """Its log's, for further parameters."""
         return f"/api/v1/namespaces/{self.namespace}/pods/{self.pod}/log?container={self.container}&timestamps=true"
 
 
-Say = Callable[[Source, LogLine], None]
+Show = Callable[[Source, LogLine], None]
 
 
 async def read_logs(
@@ -47,41 +46,40 @@ async def read_logs(
     since: datetime | None = None,
     repeated: Collection[Source] = (),
 ) -> dict[Source, list[LogLine]]:
-    """The logs as they are now; that of a container which has not started is empty.
+    """Return the current logs; that of a container that has not started is empty.
 
     Args:
-        api: the connection.
+        api: the client.
         sources: the containers.
-        tail: this many lines of each at most; None: all.
-        since: lines from this moment on; None: from the beginning.
-        repeated: those whose attempt before the present one succeeded: its log is read too.
+        tail: the number of lines of each; None: all.
+        since: the time of the first line; None: the beginning.
+        repeated: the containers whose previous attempt succeeded: its log is read too.
 
-    Raises RightsError where a log may not be read.
+    Raises RightsError if the user may not read a log.
 
     """
-    wanted = "" if tail is None else f"&tailLines={tail}"
-    wanted += "" if since is None else f"&sinceTime={quote(since.astimezone(UTC).strftime('%Y-%m-%dT%H:%M:%SZ'))}"
-    asked = list(sources)
-    present, before = await asyncio.gather(
-        asyncio.gather(*(_text(api, source, wanted) for source in asked)),
-        asyncio.gather(*(_text(api, source, f"{wanted}&previous=true") for source in asked if source in repeated)),
+    query = "" if tail is None else f"&tailLines={tail}"
+    query += "" if since is None else f"&sinceTime={quote(since.astimezone(UTC).strftime('%Y-%m-%dT%H:%M:%SZ'))}"
+    containers = list(sources)
+    restarted = [source for source in containers if source in repeated]
+    current, previous = await asyncio.gather(
+        asyncio.gather(*(_text(api, source, query) for source in containers)),
+        asyncio.gather(*(_text(api, source, f"{query}&previous=true") for source in restarted)),
     )
-    logs = {source: log_lines(text) for source, text in zip(asked, present, strict=True)}
-    for source, text in zip((each for each in asked if each in repeated), before, strict=True):
+    logs = {source: log_lines(text) for source, text in zip(containers, current, strict=True)}
+    for source, text in zip(restarted, previous, strict=True):
         earlier = log_lines(text)
-        # While a container waits for its restart, both are the log of the attempt that ended last.
+        # While a container waits for its restart, both are the log of the last attempt.
         if earlier[-1:] != logs[source][-1:]:
             logs[source] = [*earlier, *logs[source]][-tail if tail else None :]
     return logs
 
 
-async def follow_log(api: Api, source: Source, cursor: Cursor, say: Say) -> None:
-    """Tell each new line of a container until its pod has ended or is gone.
+async def follow_log(api: Api, source: Source, cursor: Cursor, show: Show) -> None:
+    """Show each new line of a container once, until its pod has ended or no longer exists.
 
-    A stream that breaks off is taken up where it was, without a line lost or told twice; so is the log of a container
-    that was started again, whose earlier log is told to its end first.
-
-    Raises RightsError where the log may not be read, PermanentError where nothing may be any more.
+    An interrupted stream continues at its last line. After a restart of the container, the rest of the previous log is
+    shown first. Raises RightsError if the user may not read the log, and other PermanentErrors.
     """
     restarts: int | None = None
     while True:
@@ -89,22 +87,22 @@ async def follow_log(api: Api, source: Source, cursor: Cursor, say: Say) -> None
             state = await _state(api, source)
         except PermanentError:
             raise
-        except ClusterError:  # it is away for a while; the run goes on without us
+        except ClusterError:  # the cluster is temporarily unavailable
             await asyncio.sleep(_PAUSE_SECONDS)
             continue
         if state is None:
             return
-        # Earlier restarts than the first look are none of ours: what was told before is of the container as it is now.
+        # Restarts before the first read do not matter: the lines shown until then are of the current container.
         if restarts is not None and state.restarts != restarts:
-            await _rest(api, source, cursor, say, "&previous=true")
+            await _rest(api, source, cursor, show, "&previous=true")
             cursor.anew()
         restarts = state.restarts
         if state.ended:
-            await _rest(api, source, cursor, say)
+            await _rest(api, source, cursor, show)
             return
         async with aclosing(_stream(api, source, cursor)) as lines:
             async for line in lines:
-                say(source, line)
+                show(source, line)
         await asyncio.sleep(_PAUSE_SECONDS)
 
 
@@ -112,31 +110,30 @@ async def follow_log(api: Api, source: Source, cursor: Cursor, say: Say) -> None
 class _State:
     restarts: int
     ended: bool
-    """Nothing more will be written: the pod has ended, or the container that prepared it."""
+    """Whether the log is complete: the pod has ended, or the init container has succeeded."""
 
 
 async def _state(api: Api, source: Source) -> _State | None:
-    """None when the pod is gone."""
     answer = await get(api, f"/api/v1/namespaces/{source.namespace}/pods/{source.pod}")
     if not answer.found or answer.body["metadata"]["uid"] != source.uid:
         return None
     status = answer.body.get("status", {})
-    preparing = {each["name"]: each for each in status.get("initContainerStatuses") or ()}
-    every = {**preparing, **{each["name"]: each for each in status.get("containerStatuses") or ()}}
-    own = every.get(source.container, {})
+    init = {item["name"]: item for item in status.get("initContainerStatuses") or ()}
+    containers = {**init, **{item["name"]: item for item in status.get("containerStatuses") or ()}}
+    own = containers.get(source.container, {})
     exit_code = ((own.get("state") or {}).get("terminated") or {}).get("exitCode")
     return _State(
         restarts=own.get("restartCount", 0),
-        ended=status.get("phase") in ("Succeeded", "Failed") or (source.container in preparing and exit_code == 0),
+        ended=status.get("phase") in ("Succeeded", "Failed") or (source.container in init and exit_code == 0),
     )
 
 
-async def _rest(api: Api, source: Source, cursor: Cursor, say: Say, more: str = "") -> None:
-    """What there is beyond the cursor, at once."""
+async def _rest(api: Api, source: Source, cursor: Cursor, show: Show, query: str = "") -> None:
+    """Show the lines after the cursor."""
     cursor.resume()
-    for line in log_lines(await _text(api, source, _from(cursor) + more)):
+    for line in log_lines(await _text(api, source, _from(cursor) + query)):
         if cursor.take(line):
-            say(source, line)
+            show(source, line)
 
 
 def _from(cursor: Cursor) -> str:
@@ -146,7 +143,7 @@ def _from(cursor: Cursor) -> str:
 
 
 async def _stream(api: Api, source: Source, cursor: Cursor) -> AsyncGenerator[LogLine]:
-    """New lines until the stream ends, for whatever reason."""
+    """Yield new lines until the stream ends or breaks."""
     cursor.resume()
     path = f"{source.path}{_from(cursor)}&follow=true"
     base, _, last = path.partition("?")[0].rpartition("/")
@@ -157,10 +154,10 @@ async def _stream(api: Api, source: Source, cursor: Cursor) -> AsyncGenerator[Lo
             url=f"{last}?{path.partition('?')[2]}",
             raise_for_status=False,
             stream=True,
-            timeout=httpx.Timeout(10, read=_SILENCE_SECONDS, pool=None),
+            timeout=httpx.Timeout(10, read=_IDLE_SECONDS, pool=None),
         ) as response:
-            _refuse(response.status_code, source)
-            if response.status_code != httpx.codes.OK:  # its container has not started, or its node is away
+            _check_right(response.status_code, source)
+            if response.status_code != httpx.codes.OK:  # the container has not started, or its node is unavailable
                 return
             async for text in _lines(response.aiter_text()):
                 line = log_line(text)
@@ -171,28 +168,28 @@ async def _stream(api: Api, source: Source, cursor: Cursor) -> AsyncGenerator[Lo
 
 
 async def _lines(pieces: AsyncIterable[str]) -> AsyncGenerator[str]:
-    """The lines of a stream. Not `aiter_lines`, for which more than the line feed ends a line."""
-    begun = ""
+    # httpx's `aiter_lines` also splits at other characters than the line feed.
+    rest = ""
     async for piece in pieces:
-        *whole, begun = (begun + piece).split("\n")
-        for line in whole:
+        *lines, rest = (rest + piece).split("\n")
+        for line in lines:
             yield line
-    if begun:
-        yield begun
+    if rest:
+        yield rest
 
 
-async def _text(api: Api, source: Source, more: str) -> str:
+async def _text(api: Api, source: Source, query: str) -> str:
     try:
-        status, text = await get_text(api, source.path + more)
-    except ClusterError:  # a log comes from the pod's node, which may be away while the cluster is well
+        status, text = await get_text(api, source.path + query)
+    except ClusterError:  # the pod's node, which serves the log, may be unavailable
         return ""
-    _refuse(status, source)
+    _check_right(status, source)
     return text if status == httpx.codes.OK else ""
 
 
-def _refuse(status: int, source: Source) -> None:
+def _check_right(status: int, source: Source) -> None:
     if status == FORBIDDEN:
         raise RightsError(
-            f"the log of pod {source.namespace}/{source.pod} may not be read with these credentials; who administers "
-            "the namespace can grant it: the right to get pods/log"
+            f"the log of pod {source.namespace}/{source.pod} may not be read with these credentials; ask the "
+            "namespace's administrator for the right to get pods/log"
         )

@@ -1,6 +1,6 @@
-"""What bears a stack's mark, and what its state knows by name: the metadata of it, in few requests."""
+"""Reads of the objects that have a stack's label or are in its state: their metadata, with few requests."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
@@ -9,9 +9,9 @@ from trainstack.guards.states import owner_of
 from trainstack.lifecycle.recovery.objects import LiveObject, Seen
 from trainstack.lifecycle.recovery.state import Recorded
 from trainstack.live import paths
-from trainstack.live.client import NOT_FOUND, Answer, read
+from trainstack.live.client import NOT_FOUND, read
 from trainstack.objects.labels import STACK
-from trainstack.objects.ownership import Identity
+from trainstack.objects.ownership import Identity, identity
 from trainstack.runs.status.kinds import KINDS
 
 _KUEUE = "kueue.x-k8s.io/v1beta2"
@@ -52,22 +52,21 @@ _VERSIONS: Mapping[str, str] = {
 def read_marked(
     stack: str, recorded: Sequence[Recorded], namespaces: Sequence[str | None], context: str | None
 ) -> Seen:
-    """Everything that bears the stack's mark, and every object of the state; by metadata alone.
+    """Return the objects with the stack's label, and those of the state, by their metadata.
 
-    What may not be read is named in `unreadable`, and so is what the state holds of kinds that this program does not
-    know.
+    Kinds that the user may not read, and kinds of the state that this program does not know, are in `unreadable`.
 
     Args:
         stack: the environment.
         recorded: the objects of its state.
-        namespaces: where to look; None for all of them. With a namespace, kinds of no namespace are left out.
+        namespaces: the namespaces, or None for all of them. Cluster-scoped kinds are read only with None.
         context: the kubeconfig's context; None: its current one.
 
     Raises ClusterError as `client.read` does.
 
     """
-    kinds = {**_VERSIONS, **{each.kind: each.api_version for each in recorded}}
-    asked: dict[str, str] = {}
+    kinds = {**_VERSIONS, **{item.kind: item.api_version for item in recorded}}
+    lists: dict[str, str] = {}
     unreadable = set()
     for kind, version in kinds.items():
         for namespace in namespaces:
@@ -75,34 +74,39 @@ def read_marked(
             if path is None:
                 unreadable.add(kind)
             else:
-                asked[f"{path}?labelSelector={quote(f'{STACK}={stack}')}"] = kind
+                lists[f"{path}?labelSelector={quote(f'{STACK}={stack}')}"] = kind
     found: dict[Identity, LiveObject] = {}
-    for path, answer in read(list(asked), context, metadata_of_items=True).items():
+    for path, answer in read(list(lists), context, metadata_of_items=True).items():
         if not answer.found and answer.status != NOT_FOUND:
-            unreadable.add(asked[path])
-        for item in answer.body.get("items") or ():  # an empty list of this form has null
-            found[_identity(asked[path], item)] = _live(item)
-    others = [each for each in recorded if each.kind not in unreadable and each.identity not in found]
-    for identity, answer in _read_each(others, context):
+            unreadable.add(lists[path])
+        for item in answer.items("", lists[path]):
+            found[identity(item)] = _live(item)
+    # Objects that have lost the label, or do not exist.
+    others = {
+        f"{paths.collection(item.api_version, item.kind, item.identity[1])}/{item.identity[2]}": item.identity
+        for item in recorded
+        if item.kind not in unreadable and item.identity not in found
+    }
+    for path, answer in read(list(others), context, metadata_only=True).items():
         if answer.found:
-            found[identity] = _live(answer.body)
+            found[others[path]] = _live(answer.body)
         elif answer.status != NOT_FOUND:
-            unreadable.add(identity[0])
+            unreadable.add(others[path][0])
     return Seen(found, frozenset(unreadable))
 
 
 def read_held(objects: Collection[Identity], context: str | None) -> dict[Identity, Mapping[str, Any]]:
-    """The metadata of those objects of a state that exist and may be read, by identity; of the kinds that we declare.
+    """Return the metadata of a state's objects that exist and that the user may read, by identity.
 
-    Raises ClusterError as `client.read` does.
+    Only of declared kinds. Raises ClusterError as `client.read` does.
     """
-    asked = {
+    by_path = {
         f"{paths.collection(_VERSIONS[kind], kind, namespace)}/{name}": (kind, namespace, name)
         for kind, namespace, name in objects
         if kind in _VERSIONS
     }
-    answers = read(list(asked), context, metadata_only=True)
-    return {asked[path]: answer.body["metadata"] for path, answer in answers.items() if answer.found}
+    answers = read(list(by_path), context, metadata_only=True)
+    return {by_path[path]: answer.body["metadata"] for path, answer in answers.items() if answer.found}
 
 
 def _collection(version: str, kind: str, namespace: str | None) -> str | None:
@@ -111,19 +115,6 @@ def _collection(version: str, kind: str, namespace: str | None) -> str | None:
     except KeyError:
         return None
     return path if namespace is None or "/namespaces/" in path else None
-
-
-def _read_each(recorded: Iterable[Recorded], context: str | None) -> list[tuple[Identity, Answer]]:
-    """What has lost its mark, or is not there."""
-    asked = {
-        f"{paths.collection(each.api_version, each.kind, each.identity[1])}/{each.identity[2]}": each.identity
-        for each in recorded
-    }
-    return [(asked[path], answer) for path, answer in read(list(asked), context, metadata_only=True).items()]
-
-
-def _identity(kind: str, item: Mapping[str, Any]) -> Identity:
-    return kind, item["metadata"].get("namespace"), str(item["metadata"]["name"])
 
 
 def _live(item: Mapping[str, Any]) -> LiveObject:

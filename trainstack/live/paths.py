@@ -5,53 +5,28 @@ from typing import Any
 
 from trainstack.objects.launch_kinds import LAUNCHES
 
-_CLUSTER_SCOPED = {
-    "AdmissionCheck": "admissionchecks",
-    "APIService": "apiservices",
-    "ClusterQueue": "clusterqueues",
-    "ClusterRole": "clusterroles",
-    "ClusterRoleBinding": "clusterrolebindings",
-    "Cohort": "cohorts",
-    "CustomResourceDefinition": "customresourcedefinitions",
-    "FlowSchema": "flowschemas",
-    "MutatingWebhookConfiguration": "mutatingwebhookconfigurations",
-    "Namespace": "namespaces",
-    "Node": "nodes",
-    "PersistentVolume": "persistentvolumes",
-    "PriorityLevelConfiguration": "prioritylevelconfigurations",
-    "ResourceFlavor": "resourceflavors",
-    "RuntimeClass": "runtimeclasses",
-    "StorageClass": "storageclasses",
-    "ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
-    "WorkloadPriorityClass": "workloadpriorityclasses",
-}
-_NAMESPACED = {
-    "ConfigMap": "configmaps",
-    "Deployment": "deployments",
-    "LimitRange": "limitranges",
-    "LocalQueue": "localqueues",
-    "PersistentVolumeClaim": "persistentvolumeclaims",
-    "NetworkPolicy": "networkpolicies",
-    "Role": "roles",
-    "RoleBinding": "rolebindings",
-    "Secret": "secrets",
-    "Service": "services",
-    "ServiceAccount": "serviceaccounts",
-    "TrainingRuntime": "trainingruntimes",
-    "Workload": "workloads",
-    **{kind: plural for kind, (_, plural) in LAUNCHES.items()},
-}
+_CLUSTER_SCOPED = frozenset(
+    ("AdmissionCheck", "APIService", "ClusterQueue", "ClusterRole", "ClusterRoleBinding", "Cohort", "FlowSchema")
+) | {"CustomResourceDefinition", "MutatingWebhookConfiguration", "Namespace", "Node", "PersistentVolume"}
+_CLUSTER_SCOPED |= {"PriorityLevelConfiguration", "ResourceFlavor", "RuntimeClass", "StorageClass"}
+_CLUSTER_SCOPED |= {"ValidatingWebhookConfiguration", "WorkloadPriorityClass"}
+_NAMESPACED = frozenset(
+    ("ConfigMap", "Deployment", "LimitRange", "LocalQueue", "NetworkPolicy", "PersistentVolumeClaim", "Role", *LAUNCHES)
+) | {"RoleBinding", "Secret", "Service", "ServiceAccount", "TrainingRuntime", "Workload"}
 
 
 def collection(api_version: str, kind: str, namespace: str | None) -> str:
     """Return the path of a list, `/apis/batch/v1/namespaces/research/jobs`. Raises KeyError for an unknown kind."""
+    if kind not in _CLUSTER_SCOPED | _NAMESPACED:
+        raise KeyError(kind)
     root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
-    if kind in _CLUSTER_SCOPED:
-        return f"{root}/{_CLUSTER_SCOPED[kind]}"
-    within = f"/namespaces/{namespace}" if namespace else ""
-    return f"{root}{within}/{_NAMESPACED[kind]}"
+    within = f"/namespaces/{namespace}" if namespace and kind in _NAMESPACED else ""
+    name = kind.lower()
+    plural = f"{name[:-1]}ies" if name.endswith("y") else f"{name}es" if name.endswith("s") else f"{name}s"
+    return f"{root}{within}/{plural}"
 
 
 def location(manifest: Mapping[str, Any]) -> str:
+    """Return the path of an object."""
     metadata = manifest["metadata"]
     return f"{collection(manifest['apiVersion'], manifest['kind'], metadata.get('namespace'))}/{metadata['name']}"

@@ -1,4 +1,4 @@
-"""What the cluster holds of an environment: its launches, its ledgers, and who owns what it would declare."""
+"""Reads of an environment's launches and ledgers, and of the metadata of declared objects."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,57 +18,51 @@ from trainstack.runs.status.kinds import KINDS
 from trainstack.settings.model import Settings
 
 LAUNCH_KINDS = tuple((facts.api_version, kind) for kind, facts in KINDS.items())
-# The pods of a Job bear its run too, but not the stack's mark: they are the Job's.
+# A Job's pods have the label of its run, but not that of the stack.
 _ONE_BY_ONE = 20
-"""Recorded launches of one kind in one namespace that are read one by one. If there are more, a list tells first which
-of them still exist."""
+"""The number of recorded launches of one kind in one namespace that are read individually. If there are more, a list
+shows first which of them exist."""
 _ASK_FOR_RIGHT = (
     "ask the platform's owner for that right (`trainstack:tenants` in the platform's environment gives a team all that "
-    "it needs, and so do the roles of `trainstack rights`), or take another kubeconfig"
+    "it needs, and so do the roles of `trainstack rights`), or use another kubeconfig"
 )
 
 
 @dataclass(frozen=True)
 class Runs:
-    """The runs of a stack, as the cluster knows them."""
+    """The live objects of a stack's runs."""
 
     live: tuple[LiveLaunch, ...]
     ledgers: tuple[Ledger, ...]
     wrappers: Mapping[str, str]
-    """The sources of the wrappers that launches may still mount, by name."""
+    """The sources of the wrappers that launches may mount, by name."""
     files: Mapping[str, Data] = field(default_factory=dict)
-    """The parameter files of sweeps that launches may still mount, by name."""
+    """The parameter files of sweeps that launches may mount, by name."""
     claims: tuple[Claim, ...] = ()
-    """Ledgers of launches that were claimed, and that neither the cluster nor the engine's state has."""
+    """Claims whose launches neither the cluster nor the engine's state has."""
     metadata: Mapping[Identity, Mapping[str, Any]] = field(default_factory=dict)
-    """Of all these objects, also of those that are being deleted, and of launches that lost a label."""
+    """The metadata of all objects, including terminating ones and launches that lost a label."""
 
 
 def run_namespaces(settings: Settings) -> tuple[str | None, ...]:
-    """Where this environment has, or may have had, runs: namespaces, or None for all of them.
+    """Return the namespaces in which the environment may have runs; None: all of them.
 
-    All, because a run may be active in one that the files do not name any more. A tenant may read its own only.
+    A run may be active in a namespace that is no longer declared. A tenant may read only its own namespaces.
     """
     if settings.environment.profile == "owner":
         return (None,)
     environment = settings.environment
-    names = {*(each.name for each in environment.namespaces), *environment.existing.namespaces}
+    names = {*(namespace.name for namespace in environment.namespaces), *environment.existing.namespaces}
     names |= {volume.namespace for volume in settings.storage.volumes}
     names |= {run.namespace for _, run in settings.trained()}
     return tuple(sorted(names))
 
 
 def read_runs(settings: Settings, recorded: Sequence[RecordedLaunch] = ()) -> Runs:
-    """Read this stack's launches and ledgers; kinds and namespaces that do not exist hold none.
+    """Read this stack's launches and ledgers, except for terminating ones.
 
-    What is being deleted is gone already: whatever is decided, it stays no longer. Launches are found by their labels,
-    and those without by the engine's state and by the ledgers.
-
-    Args:
-        settings: the environment.
-        recorded: the launches in the engine's state, where that is at hand.
-
-    Raises ClusterError where the cluster cannot be read.
+    Launches are found by their labels, and those without labels by the ledgers and the engine's state `recorded`.
+    Raises ClusterError if the cluster cannot be read.
     """
     context, namespaces = settings.cluster.context, launch_namespaces(settings, recorded)
     marked = _read_marked(settings.stack, namespaces, context)
@@ -81,14 +75,14 @@ def read_runs(settings: Settings, recorded: Sequence[RecordedLaunch] = ()) -> Ru
     ledgers = [read_ledger(body) for body in config_maps]
     live = [live_launch(body) for body in bodies if "deletionTimestamp" not in body["metadata"]]
     live += read_unlabelled(merged(recorded, ledgers), bodies, context)
-    made = {launch.launch for launch in live} | {launch.labels.get(labels.LAUNCH, "") for launch in recorded}
-    open_claims = [claim for claim in map(read_claim, config_maps) if claim and claim.ledger.launch_name not in made]
-    unmade = {claim.ledger.run_id for claim in open_claims}
-    # A launch that lost another label still shows which state owns it. A command's data loader has no state.
+    known = {launch.launch for launch in live} | {launch.labels.get(labels.LAUNCH, "") for launch in recorded}
+    open_claims = [claim for claim in map(read_claim, config_maps) if claim and claim.ledger.launch_name not in known]
+    claimed = {claim.ledger.run_id for claim in open_claims}
+    # A launch that lost another label has the annotation of its state. A command's data loader does not have one.
     declared = [body for body in marked if labels.STATE in (body["metadata"].get("annotations") or {})]
     return Runs(
         tuple(live),
-        tuple(ledger for ledger in ledgers if ledger.run_id not in unmade),
+        tuple(ledger for ledger in ledgers if ledger.run_id not in claimed),
         wrapper_sources(wrappers),
         {str(body["metadata"]["name"]): body.get("data") or {} for body in files},
         tuple(open_claims),
@@ -97,7 +91,7 @@ def read_runs(settings: Settings, recorded: Sequence[RecordedLaunch] = ()) -> Ru
 
 
 def launch_namespaces(settings: Settings, recorded: Sequence[RecordedLaunch]) -> tuple[str | None, ...]:
-    """Where launches are looked for: a tenant may have moved a run, whose active launch is where it was before."""
+    """Return the namespaces in which launches are read: a tenant's run may be active in its earlier namespace."""
     namespaces = run_namespaces(settings)
     if None in namespaces:
         return namespaces
@@ -107,9 +101,9 @@ def launch_namespaces(settings: Settings, recorded: Sequence[RecordedLaunch]) ->
 def read_unlabelled(
     recorded: Iterable[RecordedLaunch], labelled: Sequence[Mapping[str, Any]], context: str | None
 ) -> list[LiveLaunch]:
-    """The recorded launches that exist, are not being deleted, and are not among those that were found by label.
+    """Return the recorded launches that exist, are not terminating, and are not in `labelled`.
 
-    Raises RightsError where the user may not read whether one of them exists.
+    Raises RightsError if the user may not read whether a launch exists.
     """
     known = {identity(body) for body in labelled}
     by_path = {
@@ -126,12 +120,9 @@ def read_unlabelled(
 
 
 def _read_existing(launches: Mapping[str, RecordedLaunch], context: str | None) -> dict[str, dict[str, Any]]:
-    """Those of the launches' objects that exist, whole, by path.
-
-    A stack may remember thousands of launches whose objects went long ago.
-    """
-    gone, unlistable = _look_for_many(launches, context)
-    answers = _read([path for path in launches if path not in gone], context)
+    """Return the objects of launches that exist, by path. Most of thousands of recorded launches may not exist."""
+    missing, unlistable = _read_many(launches, context)
+    answers = _read([path for path in launches if path not in missing], context)
     denied = [path for path, answer in answers.items() if answer.status == FORBIDDEN and path not in unlistable]
     answers |= _read_by_list(denied, context)
     if unknown := [launches[path] for path, answer in answers.items() if answer.status == FORBIDDEN]:
@@ -139,64 +130,62 @@ def _read_existing(launches: Mapping[str, RecordedLaunch], context: str | None) 
     return {path: answer.body for path, answer in answers.items() if there(path, answer)}
 
 
-def _look_for_many(launches: Iterable[str], context: str | None) -> tuple[set[str], set[str]]:
-    """Which of the launches' objects are gone, and which belong to a list that may not be read; both by path.
+def _read_many(launches: Iterable[str], context: str | None) -> tuple[set[str], set[str]]:
+    """Return the objects that a list shows to be missing, and those whose list the user may not read, by path.
 
-    Only where there are many of one kind in one namespace: the list also has every other object of that kind there.
+    Only for many objects of one kind in one namespace, since the list has all objects of the kind.
     """
     by_list: dict[str, list[str]] = {}
     for path in launches:
         by_list.setdefault(f"{path.rpartition('/')[0]}?limit={PAGE}", []).append(path)
-    asked = [path for path, several in by_list.items() if len(several) > _ONE_BY_ONE]
-    gone: set[str] = set()
+    lists = [path for path, objects in by_list.items() if len(objects) > _ONE_BY_ONE]
+    missing: set[str] = set()
     unlistable: set[str] = set()
-    for path, answer in (read_lists(asked, context) if asked else {}).items():
+    for path, answer in (read_lists(lists, context) if lists else {}).items():
         if answer.status == FORBIDDEN:
             unlistable.update(by_list[path])
             continue
         items = answer.body["items"] if there(path, answer) else ()
         names = {str(item["metadata"]["name"]) for item in items}
-        gone.update(each for each in by_list[path] if each.rpartition("/")[2] not in names)
-    return gone, unlistable
+        missing.update(name for name in by_list[path] if name.rpartition("/")[2] not in names)
+    return missing, unlistable
 
 
 def _read_by_list(objects: Iterable[str], context: str | None) -> dict[str, Answer]:
-    """The answers that GETs of these objects would have, for a user who may list a kind and not get it.
+    """Read objects as lists with a field selector.
 
-    The roles of `trainstack rights` allow `list` for every kind of launch, and `get` only for those that are declared.
+    The roles of `trainstack rights` allow `list` for every kind of launch, and `get` only for declared kinds.
     """
-    asked = {}
+    by_list = {}
     for path in objects:
-        where, _, name = path.rpartition("/")
-        asked[f"{where}?fieldSelector={quote(f'metadata.name={name}')}"] = path
+        collection, _, name = path.rpartition("/")
+        by_list[f"{collection}?fieldSelector={quote(f'metadata.name={name}')}"] = path
     found = {}
-    for path, answer in _read(list(asked), context).items():
+    for path, answer in _read(list(by_list), context).items():
         items = answer.body.get("items") or ()
-        one = Answer(answer.status, items[0]) if items else Answer(NOT_FOUND, {})
-        found[asked[path]] = one if answer.found else answer
+        item = Answer(answer.status, items[0]) if items else Answer(NOT_FOUND, {})
+        found[by_list[path]] = item if answer.found else answer
     return found
 
 
-def _read(asked: Sequence[str], context: str | None) -> dict[str, Answer]:
-    """Like `read`, which connects to the cluster even if nothing is asked."""
-    return read(asked, context) if asked else {}
+def _read(objects: Sequence[str], context: str | None) -> dict[str, Answer]:
+    # `read` connects to the cluster even without paths.
+    return read(objects, context) if objects else {}
 
 
 def read_launches(stack: str, namespaces: Sequence[str | None], context: str | None) -> list[dict[str, Any]]:
-    """The stack's live launches of every kind, whole, sorted by name. Raises ClusterError as `read_runs` does."""
+    """Return the stack's live launches, sorted by name. Raises ClusterError as `read_runs` does."""
     return [body for body in _read_marked(stack, namespaces, context) if _is_launch(body)]
 
 
 def _is_launch(body: Mapping[str, Any]) -> bool:
-    marks: Mapping[str, str] = body["metadata"]["labels"]
-    return labels.RUN in marks and labels.LAUNCH in marks
+    return all(label in body["metadata"]["labels"] for label in (labels.RUN, labels.LAUNCH))
 
 
 def _read_marked(stack: str, namespaces: Sequence[str | None], context: str | None) -> list[dict[str, Any]]:
-    """The stack's objects of all kinds of launches: those of runs, and the data loaders of commands.
+    """Return the stack's objects of all kinds of launches, including commands' data loaders.
 
-    A tenant may lack rights on a kind that it does not use: where none of a namespace's ledgers is of that kind it has
-    launched none there, and may not.
+    A tenant may lack rights on a kind that it does not use, of which none of the namespace's ledgers is.
     """
     forbidden: set[tuple[str, str]] = set()
     found = _list(LAUNCH_KINDS, namespaces, f"{labels.STACK}={stack}", context, forbidden)
@@ -215,8 +204,11 @@ def _list(
     context: str | None,
     forbidden: set[tuple[str, str]] | None = None,
 ) -> list[dict[str, Any]]:
-    """What bears the labels. `forbidden` takes kind and namespace of what may not be read in one; else that fails."""
-    asked = {
+    """Return the objects with the labels.
+
+    `forbidden` receives kind and namespace of lists that the user may not read; without it, they are an error.
+    """
+    by_path = {
         f"{paths.collection(api_version, kind, namespace)}?labelSelector={quote(selector)}": (
             api_version,
             kind,
@@ -226,52 +218,45 @@ def _list(
         for namespace in namespaces
     }
     found = []
-    for path, answer in read(list(asked), context).items():
-        api_version, kind, namespace = asked[path]
+    for path, answer in read(list(by_path), context).items():
+        api_version, kind, namespace = by_path[path]
         if forbidden is not None and answer.status == FORBIDDEN and namespace is not None:
             forbidden.add((kind, namespace))
-            continue
-        if not there(path, answer):
-            continue
-        # Items of a list do not say what they are.
-        found += [{"apiVersion": api_version, "kind": kind, **item} for item in answer.body["items"]]
+        elif there(path, answer):
+            found += answer.items(api_version, kind)
     return sorted(found, key=lambda body: str(body["metadata"]["name"]))
 
 
 def read_metadata(manifests: Iterable[Mapping[str, Any]], context: str | None) -> dict[Identity, dict[str, Any]]:
-    """The metadata of those objects that exist, by identity."""
-    asked = {paths.location(manifest): identity(manifest) for manifest in manifests}
-    answers = read(list(asked), context, metadata_only=True)
-    return {asked[path]: answer.body["metadata"] for path, answer in answers.items() if there(path, answer)}
-
-
-def _in_namespace(path: str) -> bool:
-    """Whether the path is of something in a namespace, and not of a namespace."""
-    return "/" in path.partition("/namespaces/")[2].partition("?")[0]
+    """Return the metadata of the objects that exist, by identity."""
+    by_path = {paths.location(manifest): identity(manifest) for manifest in manifests}
+    answers = read(list(by_path), context, metadata_only=True)
+    return {by_path[path]: answer.body["metadata"] for path, answer in answers.items() if there(path, answer)}
 
 
 def there(path: str, answer: Answer) -> bool:
-    """Whether there is something. What may not be read is not nothing: a change must not be decided upon that."""
+    """Whether the object exists. Raises ClusterError if that is unknown, since a change must not depend on it."""
     if not answer.found and answer.status != NOT_FOUND:
-        where, _, query = path.partition("?")
-        told = (
-            f"the cluster answered {answer.status} to {'list' if query else 'get'} {where}, so it is not known what is "
-            "there, and nothing is changed"
+        location, _, query = path.partition("?")
+        problem = (
+            f"the cluster answered {answer.status} to {'list' if query else 'get'} {location}, so its objects are not "
+            "known, and nothing is changed"
         )
         if answer.status != FORBIDDEN:
-            raise ClusterError(f"{told}; try again")
+            raise ClusterError(f"{problem}; try again")
+        is_in_namespace = "/" in location.partition("/namespaces/")[2]
         remedy = (
             _ASK_FOR_RIGHT
-            if _in_namespace(where)
-            else "ask its owner for that right, take another kubeconfig, or, where an environment may use only its own "
-            "namespaces, say `profile: tenant`"
+            if is_in_namespace
+            else "ask its owner for that right, use another kubeconfig, or, if the environment uses only its own "
+            "namespaces, set `profile: tenant`"
         )
-        raise RightsError(f"{told}; {remedy}")
+        raise RightsError(f"{problem}; {remedy}")
     return answer.found
 
 
 def _unknown(launches: Iterable[RecordedLaunch]) -> RightsError:
-    """The refusal of a change while it is not known whether these launches still exist: none may be made twice."""
+    """Return the refusal of a change while it is unknown whether launches exist, since none may be repeated."""
     ledgers: dict[tuple[str, str, str], set[str]] = {}
     for launch in launches:
         plural = paths.collection(launch.api_version, launch.kind, None).rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""Reading what a sweep's trials are doing: a few lists, however many trials there are; and their logs."""
+"""Reads of the status of a sweep's trials, with a few lists for any number of trials, and of their logs."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -20,25 +20,25 @@ from trainstack.settings.model import Settings
 from trainstack.sweeps.status import Body, SweepObjects
 
 T = TypeVar("T")
-_LOGS_AT_ONCE = 8
-_MOST_LINES = 100_000
-"""Of a log, its last ones; a kubelet keeps 10 MiB unless it is configured otherwise."""
+_LOG_CONCURRENCY = 8
+_MAX_LINES = 100_000
+"""The last lines of a log that are read; by default, a kubelet keeps 10 MiB."""
 
 
 def read_sweep(settings: Settings, sweep: str) -> SweepObjects:
-    """Read a sweep's launches, ledgers, files and pods, and why those that are queued wait. Raises ClusterError."""
+    """Read a sweep's launches, ledgers, files and pods, and why queued launches wait. Raises ClusterError."""
     known = read_runs(settings)
     context = settings.cluster.context
     launches = read_launches(settings.stack, run_namespaces(settings), context)
     own = [body for body in launches if body["metadata"]["labels"].get(labels.SWEEP) == sweep]
     owner = settings.environment.profile == "owner"
 
-    async def look() -> tuple[list[dict[str, Any]], dict[str, Queueing]]:
+    async def work() -> tuple[list[dict[str, Any]], dict[str, Queueing]]:
         api = await connect(context)
         waiting = [body for body in own if live_launch(body).phase == "queued"]
         return await _pods(api, own, sweep), await _queueing(api, waiting, cluster_wide=owner)
 
-    pods, queueing = run(look())
+    pods, queueing = run(work())
     ledgers = [ledger for ledger in known.ledgers if ledger.sweep == sweep]
     return SweepObjects(
         launches=own,
@@ -56,16 +56,16 @@ def read_sweep(settings: Settings, sweep: str) -> SweepObjects:
 def read_trial_logs(
     pods: Mapping[str, Body], context: str | None, parse: Callable[[str, str], T]
 ) -> tuple[dict[str, T], str]:
-    """What the logs of trials have, by run id, and why some of them could not be read; empty where all could.
+    """Parse the logs of trials. Return the results by run id, and why some logs could not be read, or "".
 
-    A log that is gone is left out.
+    A log that no longer exists is left out.
 
     Args:
-        pods: by run id, the pod whose log counts.
+        pods: the pods with the logs, by run id.
         context: the kubeconfig's context; None: its current one.
-        parse: takes a run id and its log, which is not held longer than for this.
+        parse: receives a run id and its log.
 
-    Raises ClusterError where the cluster cannot be reached.
+    Raises ClusterError if the cluster cannot be reached.
 
     """
     return run(_read_logs(pods, context, parse)) if pods else ({}, "")
@@ -75,18 +75,17 @@ async def _read_logs(
     pods: Mapping[str, Body], context: str | None, parse: Callable[[str, str], T]
 ) -> tuple[dict[str, T], str]:
     api = await connect(context)
-    gate = asyncio.Semaphore(_LOGS_AT_ONCE)
-
+    limit = asyncio.Semaphore(_LOG_CONCURRENCY)
     found: dict[str, T] = {}
     problems: set[str] = set()
 
-    async def one(run_id: str, pod: Body) -> None:
-        metadata, container = pod["metadata"], trainer([each["name"] for each in pod["spec"]["containers"]])
+    async def read_one(run_id: str, pod: Body) -> None:
+        metadata, container = pod["metadata"], trainer([item["name"] for item in pod["spec"]["containers"]])
         path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/log"
-        async with gate:
+        async with limit:
             try:
-                status, text = await get_text(api, f"{path}?container={quote(container)}&tailLines={_MOST_LINES}")
-            except ClusterError as error:  # a log is its node's, which may be away while the cluster is well
+                status, text = await get_text(api, f"{path}?container={quote(container)}&tailLines={_MAX_LINES}")
+            except ClusterError as error:  # the pod's node, which serves the log, may be unavailable
                 problems.add(str(error))
                 return
             if status == httpx.codes.OK:
@@ -94,37 +93,37 @@ async def _read_logs(
             elif status == FORBIDDEN:
                 problems.add(f"you may not read logs in namespace {metadata['namespace']}")
 
-    await asyncio.gather(*(one(run_id, pod) for run_id, pod in pods.items()))
+    await asyncio.gather(*(read_one(run_id, pod) for run_id, pod in pods.items()))
     return found, "; ".join(sorted(problems))
 
 
 async def _pods(api: Api, launches: Sequence[dict[str, Any]], sweep: str) -> list[dict[str, Any]]:
     selector = quote(f"{labels.SWEEP}={sweep}")
     namespaces = sorted({body["metadata"]["namespace"] for body in launches})
-    answers = await get_all(api, [f"/api/v1/namespaces/{each}/pods?labelSelector={selector}" for each in namespaces])
+    answers = await get_all(api, [f"/api/v1/namespaces/{name}/pods?labelSelector={selector}" for name in namespaces])
     return [dict(pod) for answer in answers.values() for pod in items(answer) or ()]
 
 
 async def _queueing(api: Api, bodies: Sequence[dict[str, Any]], *, cluster_wide: bool) -> dict[str, Queueing]:
-    """Of each launch, by its uid, what Kueue says of it."""
-    places = [(body["metadata"]["namespace"], body["metadata"]["labels"].get(labels.QUEUE)) for body in bodies]
-    lists = {namespace: f"{KUEUE}/namespaces/{namespace}/workloads" for namespace, _ in places}
-    queues = {place: f"{KUEUE}/namespaces/{place[0]}/localqueues/{place[1]}" for place in places if place[1]}
+    """Return Kueue's status of launches by their UIDs."""
+    named = [(body["metadata"]["namespace"], body["metadata"]["labels"].get(labels.QUEUE)) for body in bodies]
+    lists = {namespace: f"{KUEUE}/namespaces/{namespace}/workloads" for namespace, _ in named}
+    queues = {queue: f"{KUEUE}/namespaces/{queue[0]}/localqueues/{queue[1]}" for queue in named if queue[1]}
     answers = await get_all(api, [*lists.values(), *queues.values()])
-    of_job = {
+    by_owner = {
         namespace: {
             item["metadata"].get("labels", {}).get(JOB_UID): item
-            for item in sorted(found, key=lambda each: str(each["metadata"].get("creationTimestamp")))
+            for item in sorted(found, key=lambda item: str(item["metadata"].get("creationTimestamp")))
         }
         if (found := items(answers[path])) is not None
         else None
         for namespace, path in lists.items()
     }
     workloads = [
-        None if (known := of_job[namespace]) is None else known.get(body["metadata"]["uid"], {})
-        for body, (namespace, _) in zip(bodies, places, strict=True)
+        None if (known := by_owner[namespace]) is None else known.get(body["metadata"]["uid"], {})
+        for body, (namespace, _) in zip(bodies, named, strict=True)
     ]
-    local = [answers[queues[place]].object if place in queues else None for place in places]
+    local = [answers[queues[queue]].object if queue in queues else None for queue in named]
     held = await cluster_queues(api, local) if cluster_wide else {}
     owners = await preemptors(api, bodies, workloads, cluster_wide=cluster_wide)
     return {

@@ -194,5 +194,5 @@ def test_a_pod_that_took_the_name_of_another_is_not_its_log(server: Server) -> N
 def test_a_missing_right_is_a_sentence(server: Server) -> None:
     """With who can grant it."""
     server.status = 403
-    with pytest.raises(ClusterError, match=r"log of pod team/a-1 .* who administers the namespace can grant it"):
+    with pytest.raises(ClusterError, match=r"log of pod team/a-1 .* ask the namespace's administrator for the right"):
         followed()

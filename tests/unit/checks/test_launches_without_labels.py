@@ -194,7 +194,7 @@ def test_a_launch_that_may_not_be_read_is_not_known_to_be_gone(server: ApiServer
         "the cluster answered 403 to list jobs.batch in namespace research, so it cannot be determined which of the "
         "Job objects recorded in its ledgers still exist, and nothing is changed; ask the platform's owner for that "
         "right (`trainstack:tenants` in the platform's environment gives a team all that it needs, and so do the roles "
-        f"of `trainstack rights`), or take another kubeconfig. The ledgers: {listed}{told}"
+        f"of `trainstack rights`), or use another kubeconfig. The ledgers: {listed}{told}"
     )
 
 

@@ -121,7 +121,7 @@ def test_a_kind_that_a_tenant_never_launched_may_be_out_of_its_sight(monkeypatch
     forbidden = {"pytorchjobs": Answer(403, {})}
     make_answers(monkeypatch, {**forbidden, "configmaps": Answer(200, {"items": [make_ledger("Job")]})})
     assert read_launches("vision", ["vision"], None) == []
-    with pytest.raises(ClusterError, match="say `profile: tenant`"):
+    with pytest.raises(ClusterError, match="set `profile: tenant`"):
         read_launches("vision", [None], None)
     make_answers(monkeypatch, {**forbidden, "configmaps": Answer(200, {"items": [make_ledger("PyTorchJob")]})})
     refused = "403 to list pytorchjobs.kubeflow.org in namespace vision.*platform's owner.*: run-a-0123456789$"

@@ -142,7 +142,7 @@ def test_rights_that_are_missing_leave_things_unknown(server: Server) -> None:
     assert "ask the namespace's administrator for that permission" in view.waits_because
     assert [claim.phase for claim in view.claims] == ["unknown"]
     assert (view.pods, view.pods_known) == ((), False)
-    with pytest.raises(RightsError, match=r"events of namespace research may not be read .* can grant it"):
+    with pytest.raises(RightsError, match=r"events of namespace research may not be read .* for the right"):
         read_events([BODY], [LAUNCH], None)
     with pytest.raises(RightsError, match="403"):
         read_launches("dev", run_namespaces(TENANT), None)

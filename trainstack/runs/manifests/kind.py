@@ -45,7 +45,7 @@ class LaunchKind:
     definition: str | None = None
     """The CustomResourceDefinition; None for a kind that every cluster has."""
     operator: str | None = None
-    """The controller, by the key of `preflight.live_context.OPERATORS`; None for the cluster itself."""
+    """The controller, by the key of `preflight.operator_facts.OPERATORS`; None for the cluster itself."""
     role_label: str | None = None
     """The pods' label with their role in lower case; None if all pods have one role."""
     index_label: str | None = None
