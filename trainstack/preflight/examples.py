@@ -2,7 +2,7 @@
 
 
 def section(path: str, *lines: str) -> str:
-    """Return a change of these lines below a path: `queues.cohorts`."""
+    """Return the change that puts these lines below a path: `queues.cohorts`."""
     name, *keys = path.split(".")
     nested = [*(f"{key}:" for key in keys), *lines]
     indented = [f"{'  ' * (1 + min(depth, len(keys)))}{line}" for depth, line in enumerate(nested)]

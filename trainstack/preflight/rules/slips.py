@@ -169,17 +169,11 @@ def discard_unknown(context: RuleContext) -> Iterator[Violation]:
 def _paths(context: RuleContext) -> Iterator[tuple[str, str]]:
     """Yield the paths of files and folders in the settings."""
     for path, run in context.runs():
-        if run.working_dir is not None:
-            yield f"{path}.workingDir", run.working_dir
-        if run.image.build is not None:
-            yield f"{path}.image.build", run.image.build
-        if run.code is not None:
-            yield f"{path}.code.mountPath", run.code.mount_path
-        if run.record is not None:
-            yield f"{path}.record.path", run.record.path
-        if run.data is not None:
-            yield f"{path}.data.path", run.data.path
-            yield f"{path}.data.manifest", run.data.manifest
+        fields = {"workingDir": run.working_dir, "image.build": run.image.build}
+        fields |= {"code.mountPath": run.code.mount_path} if run.code else {}
+        fields |= {"record.path": run.record.path} if run.record else {}
+        fields |= {"data.path": run.data.path, "data.manifest": run.data.manifest} if run.data else {}
+        yield from ((f"{path}.{field}", text) for field, text in fields.items() if text is not None)
     for path, _, mount in context.mounts():
         yield f"{path}.mountPath", mount.mount_path
     for path, install in installs(context.settings):
