@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 from trainstack.objects.labels import POD_SECURITY
 from trainstack.platform.namespaces import enforced
-from trainstack.preflight.examples import digits, section
+from trainstack.preflight.examples import digits, yaml_at
 from trainstack.preflight.operator_facts import installs
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext, with_paths
@@ -48,7 +48,7 @@ def queue_left_out(context: RuleContext) -> Iterator[Violation]:
     severity="warning",
     summary="A namespace of the stack enforces Pod Security `privileged`.",
     details="Anyone who can create pods in it can act as root on its nodes.",
-    change=section(
+    change=yaml_at(
         "environment.namespaces", "- {name: research, labels: {pod-security.kubernetes.io/enforce: privileged}}"
     ),
     remedy="Use `baseline` or `restricted`.",
@@ -129,7 +129,7 @@ def secret_undecryptable(context: RuleContext) -> Iterator[Violation]:
     id="stop-unknown",
     severity="warning",
     summary="An entry of `workloads.stop` is not a run id, or misspells the name of a declared run.",
-    change=section("workloads", "stop: [digits]"),
+    change=yaml_at("workloads", "stop: [digits]"),
     remedy="Use the id that `trainstack status` shows.",
 )
 def stop_unknown(context: RuleContext) -> Iterator[Violation]:
@@ -150,7 +150,7 @@ def stop_unknown(context: RuleContext) -> Iterator[Violation]:
     id="discard-unknown",
     severity="warning",
     summary="An entry of `storage.discard` is in an unknown namespace, or misspells the name of a declared claim.",
-    change=section("storage", "discard: [research/trainin]"),
+    change=yaml_at("storage", "discard: [research/trainin]"),
     remedy="Correct the entry or remove it.",
 )
 def discard_unknown(context: RuleContext) -> Iterator[Violation]:
