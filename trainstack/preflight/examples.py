@@ -1,8 +1,8 @@
 """Examples of rules: changes of the environment `dev`, as YAML."""
 
 
-def section(path: str, *lines: str) -> str:
-    """Return a change of these lines below a path: `queues.cohorts`."""
+def yaml_at(path: str, *lines: str) -> str:
+    """Return the change that puts these lines below a path: `queues.cohorts`."""
     name, *keys = path.split(".")
     nested = [*(f"{key}:" for key in keys), *lines]
     indented = [f"{'  ' * (1 + min(depth, len(keys)))}{line}" for depth, line in enumerate(nested)]
@@ -11,9 +11,9 @@ def section(path: str, *lines: str) -> str:
 
 def digits(fields: str) -> str:
     """Return the change that sets these fields of the run `digits`."""
-    return section("workloads.runs", f"- {{name: digits, {fields}}}")
+    return yaml_at("workloads.runs", f"- {{name: digits, {fields}}}")
 
 
 def training(fields: str) -> str:
     """Return the change that sets these fields of the volume `training`."""
-    return section("storage.volumes", f"- {{name: training, {fields}}}")
+    return yaml_at("storage.volumes", f"- {{name: training, {fields}}}")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from trainstack.declared.declared import Declared
 from trainstack.preflight import against_cluster, silences
-from trainstack.preflight.examples import section
+from trainstack.preflight.examples import yaml_at
 from trainstack.preflight.finding import Checked, Finding
 from trainstack.preflight.rule import Check, Rule, Violation, checks
 from trainstack.preflight.rule_context import RuleContext
@@ -41,7 +41,7 @@ SETTINGS = Rule(
     id="settings",
     summary="A file of the environment does not load, so no rule was applied.",
     details="A key is unknown or missing, or a value is invalid.",
-    change=section("storage.volumes", "- {name: training, size: 2 GB}"),
+    change=yaml_at("storage.volumes", "- {name: training, size: 2 GB}"),
     remedy="Correct the value. [Environments](environments.md) lists the keys.",
     silenceable=False,
 )

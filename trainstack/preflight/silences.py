@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from trainstack.preflight.examples import section
+from trainstack.preflight.examples import yaml_at
 from trainstack.preflight.finding import Finding
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.settings.errors import Place, closest
@@ -13,13 +13,13 @@ from trainstack.settings.values.paths import nearest_place
 SILENCE_UNKNOWN = Rule(
     id="silence-unknown",
     summary="A silence names an unknown rule.",
-    change=section("checks.silenced", '- {rule: never-fit, path: "workloads.runs[digits]", reason: Known.}'),
+    change=yaml_at("checks.silenced", '- {rule: never-fit, path: "workloads.runs[digits]", reason: Known.}'),
     remedy="Use an id that `trainstack explain` lists.",
 )
 SILENCE_REFUSED = Rule(
     id="silence-refused",
     summary="A silence names a rule that cannot be silenced: the change would only fail later.",
-    change=section("checks.silenced", "- {rule: covered-resources, path: queues, reason: Known.}"),
+    change=yaml_at("checks.silenced", "- {rule: covered-resources, path: queues, reason: Known.}"),
     remedy="Correct what the rule finds, and remove the entry.",
 )
 SILENCE_UNUSED = Rule(
@@ -27,7 +27,7 @@ SILENCE_UNUSED = Rule(
     severity="warning",
     summary="A silence matches no finding.",
     details="Silences of rules over clusters are checked only with `--cluster`.",
-    change=section("checks.silenced", "- {rule: volume-one-node, path: storage, reason: Known.}"),
+    change=yaml_at("checks.silenced", "- {rule: volume-one-node, path: storage, reason: Known.}"),
     remedy="Remove the entry.",
 )
 SILENCE_RENAMED = Rule(

@@ -6,7 +6,7 @@ from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import InputsError
 from trainstack.platform.operators.install import OperatorError
 from trainstack.platform.operators.release import ReleaseError
-from trainstack.preflight.examples import section
+from trainstack.preflight.examples import yaml_at
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
 from trainstack.preflight.used_images import UsedImage, used_images
@@ -20,7 +20,7 @@ from trainstack.settings.sections.operators import Operators
     may_be=("unknown",),
     summary="The environment requires digests (`environment.pinned`), and an image has only a tag.",
     details="A tag may be moved. `unknown` if an operator's release was not downloaded.",
-    change=section("environment", "pinned: true"),
+    change=yaml_at("environment", "pinned: true"),
     remedy=(
         "Push images of this repository, run `trainstack pin -s prod` and commit the file, or name the image as "
         "`…@sha256:…`."
@@ -41,7 +41,7 @@ def image_unpinned(context: RuleContext) -> Iterator[Violation]:
     severity="warning",
     summary="The environment names a registry, but does not require digests.",
     details="A tag may be moved, so that two pods of a run have different images.",
-    change=section("cluster", "registry: registry.example.org"),
+    change=yaml_at("cluster", "registry: registry.example.org"),
     remedy="Set `environment.pinned: true` and run `trainstack pin -s prod`, or silence the finding.",
 )
 def pins_missing(context: RuleContext) -> Iterator[Violation]:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from trainstack.objects.labels import LIMIT, PRIORITY
-from trainstack.preflight.examples import digits, section
+from trainstack.preflight.examples import digits, yaml_at
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
 from trainstack.runs import names
@@ -25,7 +25,7 @@ _ANY_DIGEST = "0" * 64
     id="name-derived",
     summary="A launch, pod or Service would get an invalid name from the run's name.",
     details="Such names have at most 63 characters, and some must begin with a letter.",
-    change=section("workloads.runs", "- {name: 3d, from: digits, namespace: research, queue: research}"),
+    change=yaml_at("workloads.runs", "- {name: 3d, from: digits, namespace: research, queue: research}"),
     remedy="Shorten the name, or begin it with a letter.",
     silenceable=False,
 )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from hashlib import sha256
 
-from trainstack.preflight.examples import digits, section
+from trainstack.preflight.examples import digits, yaml_at
 from trainstack.preflight.operator_facts import OPERATORS, installs
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
@@ -39,7 +39,7 @@ _SCHEMES = {"PyTorchJob": "pytorchjob"}
     id="framework-unlisted",
     may_be=("unknown",),
     summary="A queued run is of a kind that Kueue does not manage: it would start at once, outside every quota.",
-    change=section("operators", "kueue: {configuration: {frameworks: [batch/job]}}"),
+    change=yaml_at("operators", "kueue: {configuration: {frameworks: [batch/job]}}"),
     remedy=(
         "Add the kind to `operators.kueue.configuration.frameworks`, or have it added to `integrations.frameworks` of "
         "the cluster's Kueue."
@@ -60,7 +60,7 @@ def framework_unlisted(context: RuleContext) -> Iterator[Violation]:
     id="framework-unknown",
     summary="Kueue's configuration lists a framework that Kueue does not have, or one twice.",
     details="The Kueue controller would fail to start.",
-    change=section("operators", "kueue: {configuration: {frameworks: [batch/jobs, kubeflow.org/pytorchjob]}}"),
+    change=yaml_at("operators", "kueue: {configuration: {frameworks: [batch/jobs, kubeflow.org/pytorchjob]}}"),
     remedy="Use Kueue's names, such as `batch/job` or `kubeflow.org/pytorchjob`.",
     silenceable=False,
 )
@@ -80,7 +80,7 @@ def framework_unknown(context: RuleContext) -> Iterator[Violation]:
 @Rule(
     id="queue-missing",
     summary="A run without a queue would wait forever, because of `manageJobsWithoutQueueName: true`.",
-    change=section("operators", "kueue: {configuration: {manageJobsWithoutQueueName: true}}") + digits("queue: null"),
+    change=yaml_at("operators", "kueue: {configuration: {manageJobsWithoutQueueName: true}}") + digits("queue: null"),
     remedy="Add `queue:`.",
 )
 def queue_missing(context: RuleContext) -> Iterator[Violation]:
@@ -93,7 +93,7 @@ def queue_missing(context: RuleContext) -> Iterator[Violation]:
 @Rule(
     id="scheme-missing",
     summary="The training operator is installed without the kind of a run.",
-    change=section("operators", "trainingOperator: {schemes: [tfjob]}"),
+    change=yaml_at("operators", "trainingOperator: {schemes: [tfjob]}"),
     remedy="Add the kind to `operators.trainingOperator.schemes`.",
 )
 def scheme_missing(context: RuleContext) -> Iterator[Violation]:
@@ -108,7 +108,7 @@ def scheme_missing(context: RuleContext) -> Iterator[Violation]:
 @Rule(
     id="jobset-missing",
     summary="Trainer is installed without JobSet, which it requires.",
-    change=section("operators", "trainer: {}"),
+    change=yaml_at("operators", "trainer: {}"),
     remedy="Add `jobset: {}` to `operators`.",
 )
 def jobset_missing(context: RuleContext) -> Iterator[Violation]:
@@ -122,7 +122,7 @@ def jobset_missing(context: RuleContext) -> Iterator[Violation]:
     may_be=("warning",),
     summary="Releases of operators do not work with each other, or with what the runs require.",
     details="An error if a run would never start, a warning if its quota would be wrong.",
-    change=section("operators", "kueue: {manifest: {version: v0.14.4}}"),
+    change=yaml_at("operators", "kueue: {manifest: {version: v0.14.4}}"),
     remedy="Pin versions that work together, as `defaults.yaml` does, or have the operator upgraded.",
     formerly=("operator-version",),
 )
@@ -151,7 +151,7 @@ def trainjob_misfit(context: RuleContext) -> Iterator[Violation]:
 @Rule(
     id="manifest-missing",
     summary="The file of a release manifest does not exist.",
-    change=section("operators", "kueue: {manifest: {path: .trainstack/manifests/kueue.yaml}}"),
+    change=yaml_at("operators", "kueue: {manifest: {path: .trainstack/manifests/kueue.yaml}}"),
     remedy="Run `make tools`.",
     silenceable=False,
 )

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from trainstack.kueue.quantities import readable
-from trainstack.preflight.examples import digits, section
+from trainstack.preflight.examples import digits, yaml_at
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
 from trainstack.settings.sections.queues import ClusterQueue, ResourceFlavor
@@ -115,7 +115,7 @@ def flavor_conflict(context: RuleContext) -> Iterator[Violation]:
     severity="warning",
     summary="A run selects nodes by a label that no flavor of its queue has, although another flavor has it.",
     details="Kueue ignores the label; the pods may be admitted and stay Pending.",
-    change=section("queues.flavors", "- {name: a100, nodeLabels: {nvidia.com/gpu.product: A100}}")
+    change=yaml_at("queues.flavors", "- {name: a100, nodeLabels: {nvidia.com/gpu.product: A100}}")
     + digits("nodeSelector: {nvidia.com/gpu.product: A100}"),
     remedy="Name a queue that has the flavor, or remove the label from the selector.",
 )

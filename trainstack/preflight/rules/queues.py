@@ -5,7 +5,7 @@ Source: validateResourceGroups in Kueue's pkg/webhooks/clusterqueue_webhook.go.
 
 from collections.abc import Iterator
 
-from trainstack.preflight.examples import section
+from trainstack.preflight.examples import yaml_at
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
 from trainstack.settings.values.quantities import amount
@@ -84,7 +84,7 @@ def lending_over_nominal(context: RuleContext) -> Iterator[Violation]:
     id="borrow-without-reclaim",
     summary="A queue may preempt other queues while it borrows, but may not reclaim its own quota.",
     details=_REFUSED,
-    change=section(
+    change=yaml_at(
         "queues.clusterQueues", "- {name: research, preemption: {borrowWithinCohort: {policy: LowerPriority}}}"
     ),
     remedy="Set `reclaimWithinCohort` to `LowerPriority` or `Any`, or remove `borrowWithinCohort`.",
@@ -103,7 +103,7 @@ def borrow_without_reclaim(context: RuleContext) -> Iterator[Violation]:
     id="queue-closed",
     summary="The cluster queue of a local queue, or of a run, is not open to its namespace.",
     details="Kueue would never admit a run there.",
-    change=section("queues.clusterQueues", "- {name: research, namespaces: [default]}"),
+    change=yaml_at("queues.clusterQueues", "- {name: research, namespaces: [default]}"),
     remedy="Add the namespace to the cluster queue's `namespaces`.",
     formerly=("never-admitted",),
 )

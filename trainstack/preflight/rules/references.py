@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from trainstack.preflight.examples import digits, section, training
+from trainstack.preflight.examples import digits, training, yaml_at
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext, with_paths
 from trainstack.settings.errors import nearest
@@ -99,7 +99,7 @@ def priority_unknown(context: RuleContext) -> Iterator[Violation]:
     id="cluster-queue-unknown",
     may_be=("unknown",),
     summary="A local queue points at an undeclared cluster queue, and would admit nothing.",
-    change=section("queues.localQueues", "- {name: research, namespace: research, clusterQueue: resarch}"),
+    change=yaml_at("queues.localQueues", "- {name: research, namespace: research, clusterQueue: resarch}"),
     remedy="Name another queue, or declare it under `queues.clusterQueues`.",
 )
 def cluster_queue_unknown(context: RuleContext) -> Iterator[Violation]:
@@ -126,7 +126,7 @@ def flavor_unknown(context: RuleContext) -> Iterator[Violation]:
     id="cohort-unknown",
     may_be=("unknown",),
     summary="The cohort of a cluster queue, or the parent of a cohort, is undeclared.",
-    change=section("queues.clusterQueues", "- {name: research, cohort: locl}"),
+    change=yaml_at("queues.clusterQueues", "- {name: research, cohort: locl}"),
     remedy="Name another cohort, or declare it under `queues.cohorts`.",
 )
 def cohort_unknown(context: RuleContext) -> Iterator[Violation]:
@@ -140,7 +140,7 @@ def cohort_unknown(context: RuleContext) -> Iterator[Violation]:
 @Rule(
     id="cohort-cycle",
     summary="A cohort is its own ancestor; Kueue admits nothing in such a tree.",
-    change=section("queues.cohorts", "- {name: local, parent: site}", "- {name: site, parent: local}"),
+    change=yaml_at("queues.cohorts", "- {name: local, parent: site}", "- {name: site, parent: local}"),
     remedy="Remove the parent of one cohort.",
 )
 def cohort_cycle(context: RuleContext) -> Iterator[Violation]:
@@ -164,7 +164,7 @@ def cohort_cycle(context: RuleContext) -> Iterator[Violation]:
         "created before the operators. A warning if a cluster queue is open to the namespace. Missing namespaces "
         "cannot be silenced."
     ),
-    change=section(
+    change=yaml_at(
         "storage.volumes",
         "- {name: data, namespace: reserch, storageClass: shared, size: 1Gi, accessModes: [ReadWriteMany]}",
     ),

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 from trainstack.objects.labels import POD_SECURITY
 from trainstack.platform.namespaces import enforced
-from trainstack.preflight.examples import digits, section
+from trainstack.preflight.examples import digits, yaml_at
 from trainstack.preflight.operator_facts import installs
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext, with_paths
@@ -48,7 +48,7 @@ def queue_left_out(context: RuleContext) -> Iterator[Violation]:
     severity="warning",
     summary="A namespace of the stack enforces Pod Security `privileged`.",
     details="Anyone who can create pods in it can act as root on its nodes.",
-    change=section(
+    change=yaml_at(
         "environment.namespaces", "- {name: research, labels: {pod-security.kubernetes.io/enforce: privileged}}"
     ),
     remedy="Use `baseline` or `restricted`.",
@@ -129,7 +129,7 @@ def secret_undecryptable(context: RuleContext) -> Iterator[Violation]:
     id="stop-unknown",
     severity="warning",
     summary="An entry of `workloads.stop` is not a run id, or misspells the name of a declared run.",
-    change=section("workloads", "stop: [digits]"),
+    change=yaml_at("workloads", "stop: [digits]"),
     remedy="Use the id that `trainstack status` shows.",
 )
 def stop_unknown(context: RuleContext) -> Iterator[Violation]:
@@ -150,7 +150,7 @@ def stop_unknown(context: RuleContext) -> Iterator[Violation]:
     id="discard-unknown",
     severity="warning",
     summary="An entry of `storage.discard` is in an unknown namespace, or misspells the name of a declared claim.",
-    change=section("storage", "discard: [research/trainin]"),
+    change=yaml_at("storage", "discard: [research/trainin]"),
     remedy="Correct the entry or remove it.",
 )
 def discard_unknown(context: RuleContext) -> Iterator[Violation]:
@@ -169,17 +169,11 @@ def discard_unknown(context: RuleContext) -> Iterator[Violation]:
 def _paths(context: RuleContext) -> Iterator[tuple[str, str]]:
     """Yield the paths of files and folders in the settings."""
     for path, run in context.runs():
-        if run.working_dir is not None:
-            yield f"{path}.workingDir", run.working_dir
-        if run.image.build is not None:
-            yield f"{path}.image.build", run.image.build
-        if run.code is not None:
-            yield f"{path}.code.mountPath", run.code.mount_path
-        if run.record is not None:
-            yield f"{path}.record.path", run.record.path
-        if run.data is not None:
-            yield f"{path}.data.path", run.data.path
-            yield f"{path}.data.manifest", run.data.manifest
+        fields = {"workingDir": run.working_dir, "image.build": run.image.build}
+        fields |= {"code.mountPath": run.code.mount_path} if run.code else {}
+        fields |= {"record.path": run.record.path} if run.record else {}
+        fields |= {"data.path": run.data.path, "data.manifest": run.data.manifest} if run.data else {}
+        yield from ((f"{path}.{field}", text) for field, text in fields.items() if text is not None)
     for path, _, mount in context.mounts():
         yield f"{path}.mountPath", mount.mount_path
     for path, install in installs(context.settings):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from trainstack.preflight.examples import section
+from trainstack.preflight.examples import yaml_at
 from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
@@ -11,7 +11,7 @@ from trainstack.preflight.rule_context import RuleContext
 @Rule(
     id="tenant-cluster-scoped",
     summary="A tenant's stack declares cluster-scoped objects.",
-    change=section("environment", "profile: tenant"),
+    change=yaml_at("environment", "profile: tenant"),
     remedy="Leave them to the platform's owner; `priorityClasses: null` removes what `defaults.yaml` declares.",
     silenceable=False,
 )

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from trainstack.preflight.examples import digits, section, training
+from trainstack.preflight.examples import digits, training, yaml_at
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext, with_paths
 from trainstack.runs.manifests.pod_template import SHARED_MEMORY_FOLDER, WRAPPER_FOLDER
@@ -56,7 +56,7 @@ def volume_one_node(context: RuleContext) -> Iterator[Violation]:
     id="volume-access-mode",
     summary="A `ReadWriteMany` volume has a class whose provisioner creates block devices.",
     details="Only one node can write to such a file system. Common provisioners are known.",
-    change=section("storage.classes", "- {name: shared, provisioner: ebs.csi.aws.com}"),
+    change=yaml_at("storage.classes", "- {name: shared, provisioner: ebs.csi.aws.com}"),
     remedy="Use a class of shared storage (NFS, CephFS, …), or `ReadWriteOnce`.",
     formerly=("class-access-mode",),
 )
