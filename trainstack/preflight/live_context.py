@@ -169,7 +169,7 @@ def absent(context: LiveContext, path: str, message: str, remedy: str, *, own: b
     `own`: whether the environment declares it.
     """
     if own:
-        remedy = f"run `trainstack up -s {context.settings.stack}`, which creates it"
+        remedy = f"the environment declares it: run `trainstack up -s {context.settings.stack}`"
         return Violation(path, f"{message} yet", remedy, "warning")
     return Violation(path, message, remedy)
 

@@ -160,7 +160,7 @@ CASES = {
     "covered-resources": Case(
         quotas(("memory", "1Gi"), ("cpu", "1")),
         "queues.clusterQueues[research].resourceGroups[0].flavors[cpu].resources",
-        "lists memory, cpu, but coveredResources is cpu, memory",
+        "the flavor lists memory, cpu, but coveredResources is cpu, memory",
         "list the same resources in the same order",
     ),
     "group-overlap": Case(
@@ -387,7 +387,7 @@ CASES = {
             ),
         ),
         "sweeps.sweeps[search].maxGpuHours",
-        "4 sets of 2 GPUs for up to 1800 s and 2 attempts cost up to 8.0 GPU hours; the limit is 3",
+        "4 sets of 2 GPUs with up to 1800 s and 2 attempts each cost up to 8.0 GPU hours; the limit is 3",
         "lower `run.activeDeadlineSeconds`, remove sets, or raise the limit",
     ),
     "tenant-cluster-scoped": Case(
@@ -399,6 +399,6 @@ CASES = {
         ),
         "environment.namespaces",
         "a tenant's stack cannot declare cluster-scoped objects (research)",
-        "leave them to the platform's owner, and remove what defaults.yaml declares with null",
+        "leave them to the platform's owner, and set what defaults.yaml declares to null",
     ),
 }

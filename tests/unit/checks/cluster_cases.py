@@ -121,7 +121,7 @@ class Case:
     severity: str = "error"
 
 
-OWN = "run `trainstack up -s test`, which creates it"
+OWN = "the environment declares it: run `trainstack up -s test`"
 RUN = "workloads.runs[train]"
 CASES: dict[str, list[Case]] = {
     "server-version": [
@@ -327,14 +327,14 @@ CASES: dict[str, list[Case]] = {
             make_live({"ClusterQueue": (make_cluster_queue("FlavorNotFound"),)}),
             f"{RUN}.queue",
             "cluster queue research lists a flavor that does not exist: ask its owner to declare or remove it",
-            "ask the owner of the queue to correct it; until then the run waits",
+            "the run waits until the owner of the queue corrects this",
         ),
         Case(
             make_settings(make_run()),
             make_live({"LocalQueue research": (make_local_queue("Stopped"),)}),
             f"{RUN}.queue",
             "queue research is stopped (stopPolicy): ask its owner to resume it",
-            "ask the owner of the queue to correct it; until then the run waits",
+            "the run waits until the owner of the queue corrects this",
             "warning",
         ),
     ],

@@ -193,7 +193,7 @@ MORE: dict[str, list[Case]] = {
             pooled(cpu="3", memory="8Gi"),
             make_live(),
             "queues.clusterQueues[research].resourceGroups[0].flavors[cpu].resources[cpu].nominalQuota",
-            "exceeds the 2 cpu of all nodes of flavor cpu",
+            "nominalQuota exceeds the 2 cpu of all nodes of flavor cpu",
             "lower it to at most 2, or add nodes",
             "warning",
         )

@@ -86,7 +86,7 @@ POOL_CASES: dict[str, list[Case]] = {
             make_settings(queues=make_queues(local_queues=(), cluster_queues=(make_cluster_queue(cohort=None),))),
             POOL,
             "no local queue points at cluster queue research, and it lends nothing",
-            "declare a local queue under `queues.localQueues`, or remove the cluster queue. Silence the finding if "
+            "declare a local queue under `queues.localQueues`, or remove the cluster queue; silence the finding if "
             "another stack declares the local queue",
             "warning",
         ),
@@ -94,7 +94,7 @@ POOL_CASES: dict[str, list[Case]] = {
             spare(lending_limit="0"),
             "queues.clusterQueues[spare]",
             "no local queue points at cluster queue spare, and it lends nothing",
-            "declare a local queue under `queues.localQueues`, or remove the cluster queue. Silence the finding if "
+            "declare a local queue under `queues.localQueues`, or remove the cluster queue; silence the finding if "
             "another stack declares the local queue",
             "warning",
         ),
@@ -176,8 +176,8 @@ POOL_CASES: dict[str, list[Case]] = {
                 make_run(node_selector={"gpu": "a100", "disk": "ssd"}), queues=make_queues(flavors=(CPU, A100))
             ),
             "workloads.runs[train].nodeSelector",
-            "selects nodes by gpu, which no flavor of queue research has (flavor a100 has it): Kueue ignores it, and "
-            "may admit the pods on a flavor whose nodes they do not select",
+            "the run selects nodes by gpu, which no flavor of queue research has (flavor a100 has it): Kueue ignores "
+            "it, and may admit the pods on a flavor whose nodes they do not select",
             "name a queue with flavor a100, or remove gpu from the selector",
             "warning",
         )

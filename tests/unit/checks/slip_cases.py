@@ -72,7 +72,7 @@ STATIC = PersistentVolume(
 RESOURCES = "workloads.runs[train].resources"
 _UNIT = ("add a unit, such as 512Mi or 10Gi", "warning")
 _LITTLE = "is less than 1Mi (without a unit, an amount is in bytes; m is thousandths)"
-_RESET = "set it with `pulumi config set --secret --path`. If the file holds the secret, rotate it"
+_RESET = "set it with `pulumi config set --secret --path`; if the file holds the secret, rotate it"
 
 SLIP_CASES: dict[str, list[Case]] = {
     "env-reserved": [

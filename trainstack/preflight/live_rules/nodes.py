@@ -85,8 +85,9 @@ def quota_over_nodes(context: LiveContext) -> Iterator[Violation]:
             continue
         most = capacities[flavor.name].get(quota.name, 0)
         if known[queue.name].quotas[flavor.name, quota.name].nominal > most:
-            message = f"exceeds the {readable(quota.name, most)} {quota.name} of all nodes of flavor {flavor.name}"
-            remedy = f"lower it to at most {readable(quota.name, most)}, or add nodes"
+            limit = readable(quota.name, most)
+            message = f"nominalQuota exceeds the {limit} {quota.name} of all nodes of flavor {flavor.name}"
+            remedy = f"lower it to at most {limit}, or add nodes"
             yield Violation(f"{path}.nominalQuota", message, remedy)
 
 

@@ -31,7 +31,7 @@ def queue_absent(context: LiveContext) -> Iterator[Violation]:
     summary="A run's local queue or cluster queue admits nothing now.",
     details="A warning if the queue is stopped (`stopPolicy`).",
     example="A cluster queue with a flavor that does not exist.",
-    remedy="Ask the owner of the queue to correct it; until then the run waits.",
+    remedy="Ask the owner of the queue to correct it. Until then the run waits.",
 )
 def queue_inactive(context: LiveContext) -> Iterator[Violation]:
     cluster_queues = context.live.all("ClusterQueue") or {}
@@ -46,7 +46,8 @@ def queue_inactive(context: LiveContext) -> Iterator[Violation]:
                 continue
             reason = INACTIVE.get(active["reason"], f"admits nothing: {active.get('message', active['reason'])}")
             severity: Severity = "warning" if active["reason"] == "Stopped" else "error"
-            yield Violation(f"{path}.queue", f"{title} {reason}", severity=severity)
+            remedy = "the run waits until the owner of the queue corrects this"
+            yield Violation(f"{path}.queue", f"{title} {reason}", remedy, severity)
             break
 
 

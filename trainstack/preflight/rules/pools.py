@@ -16,7 +16,7 @@ from trainstack.settings.sections.queues import ClusterQueue, ResourceFlavor
     summary="No local queue points at a cluster queue, and it lends nothing, so no run can use its quota.",
     example="A cluster queue `old` without a cohort and a local queue.",
     remedy=(
-        "Declare a local queue under `queues.localQueues`, or remove the cluster queue. Silence the finding if another "
+        "Declare a local queue under `queues.localQueues`, or remove the cluster queue; silence the finding if another "
         "stack declares the local queue."
     ),
 )
@@ -135,8 +135,8 @@ def selector_ignored(context: RuleContext) -> Iterator[Violation]:
             having = [name for name, node_labels in labels.items() if key in node_labels]
             if having:
                 message = (
-                    f"selects nodes by {key}, which no flavor of queue {run.queue} has (flavor {having[0]} has it): "
-                    "Kueue ignores it, and may admit the pods on a flavor whose nodes they do not select"
+                    f"the run selects nodes by {key}, which no flavor of queue {run.queue} has (flavor {having[0]} has "
+                    "it): Kueue ignores it, and may admit the pods on a flavor whose nodes they do not select"
                 )
                 remedy = f"name a queue with flavor {having[0]}, or remove {key} from the selector"
                 yield Violation(f"{path}.nodeSelector", message, remedy)

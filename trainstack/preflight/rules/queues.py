@@ -25,7 +25,9 @@ def covered_resources(context: RuleContext) -> Iterator[Violation]:
     for path, _, group, flavor in context.flavor_quotas():
         listed = tuple(quota.name for quota in flavor.resources)
         if listed != group.covered_resources:
-            message = f"lists {', '.join(listed)}, but coveredResources is {', '.join(group.covered_resources)}"
+            message = (
+                f"the flavor lists {', '.join(listed)}, but coveredResources is {', '.join(group.covered_resources)}"
+            )
             yield Violation(f"{path}.resources", message)
 
 

@@ -115,7 +115,7 @@ def mount_hides_system(context: RuleContext) -> Iterator[Violation]:
     summary="The Pulumi engine cannot decrypt a value of a Secret.",
     details="The value may be the plain secret, so the finding never prints it.",
     example="`values: {password: {secure: hunter2}}`.",
-    remedy="Set it with `pulumi config set --secret --path`. If the file holds the secret, rotate it.",
+    remedy="Set it with `pulumi config set --secret --path`; if the file holds the secret, rotate it.",
 )
 def secret_undecryptable(context: RuleContext) -> Iterator[Violation]:
     for path, secret in with_paths("secrets.secrets", context.settings.secrets.secrets):

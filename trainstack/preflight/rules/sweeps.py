@@ -84,8 +84,8 @@ def sweep_cost(context: RuleContext) -> Iterator[Violation]:
             sets = len(sweep.expansion.sets) if sweep.expansion else 0
             tries = f" and {attempts(sweep)} attempts" if attempts(sweep) > 1 else ""
             message = (
-                f"{sets} sets of {float(gpus(sweep)):g} GPUs for up to {sweep.run.active_deadline_seconds} s{tries} "
-                f"cost up to {float(hours):.1f} GPU hours; the limit is {most:g}"
+                f"{sets} sets of {float(gpus(sweep)):g} GPUs with up to {sweep.run.active_deadline_seconds} s{tries} "
+                f"each cost up to {float(hours):.1f} GPU hours; the limit is {most:g}"
             )
             yield Violation(f"{path}.maxGpuHours", message)
 

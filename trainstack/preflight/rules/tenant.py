@@ -33,5 +33,5 @@ def tenant_cluster_scoped(context: RuleContext) -> Iterator[Violation]:
     for path, names in declared.items():
         if names:
             message = f"a tenant's stack cannot declare cluster-scoped objects ({', '.join(names)})"
-            remedy = "leave them to the platform's owner, and remove what defaults.yaml declares with null"
+            remedy = "leave them to the platform's owner, and set what defaults.yaml declares to null"
             yield Violation(path, message, remedy)
