@@ -1,7 +1,7 @@
 """The real cluster of the tests: one for the whole run, in a folder of its own, gone afterwards; and `dev` on it."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -69,11 +69,12 @@ def group_of(item: pytest.Item) -> str:
     return next((group for name, group in GROUPS.items() if name in fixtures), item.path.stem)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, None, None]:
     """Group the tests that need a cluster: with `-n N --dist loadgroup`, one process runs a whole group.
 
-    The large groups start first. Tests that take their environment down are the last of their group.
+    The large groups start first. Tests that take their environment down are the last of their group. As a wrapper the
+    hook runs before that of xdist, which reads the groups.
     """
     large = [*GROUPS.values(), "admission"]
     ranks: dict[pytest.Item, int] = {}
@@ -84,3 +85,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.xdist_group(group))
         ranks[item] = large.index(group) if group in large else len(large)
     items.sort(key=lambda item: (ranks.get(item, -1), item.get_closest_marker("last") is not None))
+    yield
