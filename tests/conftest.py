@@ -1,10 +1,12 @@
 """The real cluster of the tests: one for the whole run, in a folder of its own, gone afterwards; and `dev` on it."""
 
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.cluster.inventory import Name, everything
 from tests.cluster.project import ROOT, Project
@@ -57,32 +59,59 @@ def dev(checkout: Project, before: frozenset[Name]) -> Project:
     return checkout
 
 
-GROUPS = {"cluster": "dev", "sites": "sites", "own": "outages", "servers": "stateful"}
-"""Expensive fixtures of a session, and the group of the tests that share one."""
+SITES = {"test_gpu_products", "test_sites", "test_systems", "test_upstream"}
+"""The files of tests/cluster whose tests share the cluster of the reference systems."""
+SEPARATE = {"test_devcluster", "test_devcluster_traces", "test_digits_image", "test_escalations"} | {
+    "test_fresh_installs",
+    "test_images",
+    "test_kube_score",
+    "test_plan",
+    "test_staging",
+    "test_sweep_scale",
+    "test_trainer",
+}
+"""The files of tests/cluster that start a cluster of their own, or none."""
+SHARED = {"cluster": "dev", "sites": "sites", "servers": "stateful"}
+"""The fixtures of a session that start a cluster, and the group of the tests that use it."""
 
 
-def group_of(item: pytest.Item) -> str:
-    """The group of a test that needs a cluster: that of its shared fixture, else its folder or file."""
-    if item.path.parent.name == "admission":
-        return "admission"
-    fixtures = getattr(item, "fixturenames", ())
-    return next((group for name, group in GROUPS.items() if name in fixtures), item.path.stem)
+def group_of(nodeid: str) -> str:
+    """The group of a test: tests of one group run in one process, which starts their cluster once."""
+    file = Path(nodeid.partition("::")[0])
+    if file.parent.name in ("admission", "stateful"):
+        return file.parent.name
+    if file.stem in SITES:
+        return "sites"
+    if file.stem == "test_second_up" or (file.parent.name == "cluster" and file.stem not in SEPARATE):
+        return "dev"
+    return file.stem
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, None, None]:
-    """Group the tests that need a cluster: with `-n N --dist loadgroup`, one process runs a whole group.
+class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
+    """Assigns whole groups to processes. Markers of groups have no effect in xdist 3.8 with pytest 9.2."""
 
-    The large groups start first. Tests that take their environment down are the last of their group. As a wrapper the
-    hook runs before that of xdist, which reads the groups.
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
+    """Schedule by groups where `--dist loadscope` is given; the unit tests are distributed one by one."""
+    return GroupScheduling(config, log) if config.getoption("dist") == "loadscope" else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start the large groups first. Tests that take their environment down are the last of their group.
+
+    Raises UsageError if a test uses the cluster of another group.
     """
-    large = [*GROUPS.values(), "admission"]
+    large = ["dev", "sites", "stateful", "admission"]
     ranks: dict[pytest.Item, int] = {}
     for item in items:
         if item.path.is_relative_to(ROOT / "tests" / "unit"):
             continue
-        group = group_of(item)
-        item.add_marker(pytest.mark.xdist_group(group))
+        group = group_of(item.nodeid)
+        used = {SHARED[name] for name in SHARED.keys() & {*getattr(item, "fixturenames", ())}}
+        if group != "admission" and not used <= {group}:
+            raise pytest.UsageError(f"{item.nodeid} uses the cluster of {used}: correct group_of in tests/conftest.py")
         ranks[item] = large.index(group) if group in large else len(large)
     items.sort(key=lambda item: (ranks.get(item, -1), item.get_closest_marker("last") is not None))
-    yield
