@@ -1,4 +1,4 @@
-"""`trainstack explain`: what a rule of the checks means, with an example and the remedy."""
+"""`trainstack explain`."""
 
 import re
 from collections.abc import Iterator
@@ -23,14 +23,14 @@ _LINK = re.compile(r"\[([^]]+)\]\(([^)#]*)(#[^)]*)?\)")
 
 def explain(
     rule: Annotated[
-        str | None, typer.Argument(metavar="[RULE]", help="The id in a finding's brackets; none: all rules.")
+        str | None, typer.Argument(metavar="[RULE]", help="The id in a finding's brackets (default: all rules).")
     ] = None,
     *,
     json_: JsonOption = False,
 ) -> None:
-    """Explain a rule of `trainstack check`: what it means, an example, the remedy. Without RULE, list all rules.
+    """Explain a rule of `trainstack check`: meaning, example and remedy. Without RULE, list all rules.
 
-    The same texts are in docs/checks.md.
+    docs/checks.md has the same texts.
 
     Examples:
 
@@ -86,7 +86,7 @@ def _wrapped(sentences: str) -> str:
 
 
 def _plain(markdown: str) -> str:
-    """The text with links as `text (file)`; a link within the page is its text alone."""
+    """Replace a link by `text (file)`, and a link within the page by its text."""
     return _LINK.sub(lambda link: f"{link[1]} ({PAGE.parent / link[2]})" if link[2] else link[1], markdown)
 
 

@@ -1,8 +1,7 @@
-"""The kubeconfig for the programs that a command starts: a private copy, the same for all of them.
+"""Private copies of the kubeconfig for the programs that a command starts.
 
-The engine's provider and kubectl read their kubeconfig when they start. What somebody does meanwhile to the person's
-own file, such as `kubectl config use-context`, must not send them to another cluster than the one that the command
-read.
+The engine's provider and kubectl read the kubeconfig when they start. A concurrent change of the user's file, such as
+`kubectl config use-context`, must not direct them to another cluster than the one that the command has read.
 """
 
 import atexit
@@ -21,22 +20,22 @@ _copies: dict[tuple[str, str | None], Path] = {}
 
 
 def frozen(context: str | None) -> Path:
-    """The file: the context that this process chose, alone, for its owner's eyes. It is gone when the process ends.
+    """Return this process's copy with the chosen context only, readable by its owner, removed when the process ends.
 
     Raises OSError, ValueError, KeyError, TypeError or yaml.YAMLError for a kubeconfig that cannot be used.
     """
     key = (kubeconfig.kubeconfig_path(), context)
     if key not in _copies:
         if not _copies:
-            _remove_when_ended()
+            _remove_at_exit()
         _copies[key] = private_copy(context)
     return _copies[key]
 
 
 def private_copy(context: str | None) -> Path:
-    """A copy of its own, in a folder of its own, which the caller removes. Raises as `frozen` does."""
+    """Write a copy into its own folder, which the caller removes. Raises as `frozen` does."""
     content = json.dumps(kubeconfig.chosen(context))
-    # A folder that only its owner may enter, as mkdtemp makes it.
+    # mkdtemp creates a folder that only its owner can enter.
     file = Path(tempfile.mkdtemp(prefix="trainstack-kubeconfig-")) / "kubeconfig"
     with open(file, "x", opener=lambda name, flags: os.open(name, flags, 0o600)) as copy:
         copy.write(content)
@@ -44,7 +43,7 @@ def private_copy(context: str | None) -> Path:
 
 
 def variables(context: str | None) -> dict[str, str]:
-    """The environment of a program that reads the cluster's kubeconfig."""
+    """Return the environment variables for a program that reads the kubeconfig."""
     return {kubeconfig.VARIABLE: str(frozen(context)), kubeconfig.ORIGIN: kubeconfig.shown_path()}
 
 
@@ -55,17 +54,17 @@ def remove() -> None:
         shutil.rmtree(file.parent, ignore_errors=True)
 
 
-def _remove_when_ended() -> None:
-    """When the process ends by itself, by an exception, SIGTERM or SIGHUP; SIGKILL leaves the copy there."""
+def _remove_at_exit() -> None:
+    """Remove the copies on a normal exit, an exception, SIGTERM and SIGHUP; SIGKILL leaves them."""
     atexit.register(remove)
     if threading.current_thread() is not threading.main_thread():
         return
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, _end)
+            signal.signal(number, _terminate)
 
 
-def _end(number: int, _: FrameType | None) -> None:
+def _terminate(number: int, _: FrameType | None) -> None:
     remove()
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)

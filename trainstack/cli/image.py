@@ -1,4 +1,4 @@
-"""`trainstack image`: from a workload's Dockerfile to the registry that the environment names."""
+"""`trainstack image`."""
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,15 +23,15 @@ from trainstack.dev.cluster.errors import ClusterError
 from trainstack.runs.images.run_images import RunImage, run_images
 from trainstack.settings.errors import nearest
 
-app = typer.Typer(no_args_is_help=True, help="Images of an environment's runs: build them, push them, list them.")
+app = typer.Typer(no_args_is_help=True, help="Build, push and list the images of an environment's runs.")
 
-_AT_ONCE = 8
+_WORKERS = 8
 _STATES = {"pushed": "green", "missing": "red", "unknown": "yellow"}
 _MEBIBYTE = 1 << 20
 
 WorkloadsArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[WORKLOAD]…", help="Runs or sweeps of the environment; none: all that have a Dockerfile."),
+    typer.Argument(metavar="[WORKLOAD]…", help="Runs or sweeps (default: all that have a Dockerfile)."),
 ]
 
 
@@ -42,13 +42,13 @@ def build(
     stack: StackOption = "dev",
     build_arg: Annotated[
         list[str] | None,
-        typer.Option("--build-arg", metavar="KEY=VALUE", help="A build argument of the Dockerfile; repeatable."),
+        typer.Option("--build-arg", metavar="KEY=VALUE", help="Set a build argument of the Dockerfile; repeatable."),
     ] = None,
 ) -> None:
-    """Build the images of an environment's workloads, under the names that its runs use.
+    """Build the images of workloads under the names that their runs use.
 
-    From workloads/WORKLOAD/Dockerfile, or the folder in `image.build`, by buildah, podman or docker: the first of
-    them that is installed.
+    Builds workloads/WORKLOAD/Dockerfile, or the folder in `image.build`, with the first of buildah, podman and docker
+    that is installed.
 
     Examples:
 
@@ -66,9 +66,9 @@ def build(
 
 @app.command()
 def push(workloads: WorkloadsArgument = None, *, stack: StackOption = "dev") -> None:
-    """Push the images of an environment's workloads to their registry, and print the digests.
+    """Push the images of workloads to their registries, and print the digests.
 
-    With the credentials of `buildah login`, `podman login` or `docker login`. What is not built yet is built before.
+    Builds missing images first. Uses the credentials of `buildah login`, `podman login` or `docker login`.
 
     Examples:
 
@@ -83,30 +83,28 @@ def push(workloads: WorkloadsArgument = None, *, stack: StackOption = "dev") -> 
         with step(f"pushing {image.reference}"):
             pushed = push_image(session.root, image, registries, local)
         if pushed.kept:
-            err.print(f"  {image.reference} is in its registry already")
+            err.print(f"  {image.reference} is already in its registry")
         digests[image.reference] = pushed.digest
         out.print(f"{image.reference}@{pushed.digest}")
     settings = session.settings
     if settings.environment.pinned and any(settings.pins.get(name) != digest for name, digest in digests.items()):
-        err.print(f"{stack} pins its images: run `trainstack pin -s {stack}`, and commit what it writes")
+        err.print(f"{stack} pins its images: run `trainstack pin -s {stack}`, and commit the file")
 
 
 @dataclass(frozen=True)
 class _Listed:
-    """A line of the list."""
-
     image: RunImage
     built: bool | None
-    """None where this machine cannot tell."""
+    """None: unknown."""
     served: ServedImage | None
     problem: str
-    """Why `served` is None."""
+    """Reason for `served` being unknown."""
     state: str
 
 
 @app.command("list")
 def list_images(*, stack: StackOption = "dev", as_json: JsonOption = False) -> None:
-    """List the images of an environment's runs: whether each is built here, and what its registry has.
+    """List the images of an environment's runs, with their local builds and their state in the registry.
 
     Examples:
 
@@ -116,7 +114,7 @@ def list_images(*, stack: StackOption = "dev", as_json: JsonOption = False) -> N
     """
     session = Session.open(stack)
     images = run_images(session.settings, session.root, session.loaded.places)
-    with step(f"asking the registries of {len(images)} images", "2 s"):
+    with step(f"reading {len(images)} images from their registries", "2 s"):
         listed = _listed(session, images)
     if as_json:
         show_json([_as_data(line) for line in listed])
@@ -126,11 +124,11 @@ def list_images(*, stack: StackOption = "dev", as_json: JsonOption = False) -> N
         err.print(problem, style="yellow")
     for line in listed:
         if line.state == "missing" and line.image.folders:
-            err.print(f"to push it: trainstack image push {line.image.workloads[0]} -s {stack}")
+            err.print(f"to push {line.image.reference}: trainstack image push {line.image.workloads[0]} -s {stack}")
 
 
 def _chosen(session: Session, names: Sequence[str] | None) -> list[RunImage]:
-    """The images of these workloads, or all that can be built here; ends the command where there are none."""
+    """Return the images of workloads, or all with a Dockerfile; exits if there are none."""
     images = run_images(session.settings, session.root, session.loaded.places)
     known = {name: image for image in images for name in image.workloads}
     unknown = [name for name in names or () if name not in known]
@@ -139,26 +137,25 @@ def _chosen(session: Session, names: Sequence[str] | None) -> list[RunImage]:
     chosen = list(dict.fromkeys(known[name] for name in names)) if names else [one for one in images if one.folders]
     if not chosen:
         fail(
-            f"no run of {session.stack} has an image with a Dockerfile here; write workloads/RUN/Dockerfile for one of "
+            f"no run of {session.stack} has a Dockerfile; write workloads/RUN/Dockerfile for one of "
             f"{', '.join(sorted(known)) or 'none'}"
         )
     for image in chosen:
-        # Raises before the first of them is built.
-        _ = image.folder
+        _ = image.folder  # raises before the first build
     return chosen
 
 
-def _build_args(words: Iterable[str]) -> dict[str, str]:
-    pairs = [word.partition("=") for word in words]
+def _build_args(options: Iterable[str]) -> dict[str, str]:
+    pairs = [option.partition("=") for option in options]
     if wrong := [key for key, equals, _ in pairs if not (key and equals)]:
-        fail(f"--build-arg {wrong[0]}: write KEY=VALUE")
+        fail(f"--build-arg {wrong[0]}: must be KEY=VALUE")
     return {key: value for key, _, value in pairs}
 
 
 def _listed(session: Session, images: Sequence[RunImage]) -> list[_Listed]:
     local, registries = local_registry(session), Registries(read_credentials())
 
-    def ask(image: RunImage) -> _Listed:
+    def inspect(image: RunImage) -> _Listed:
         try:
             built = is_built(image) if image.folders else False
         except ImageToolError:
@@ -171,8 +168,8 @@ def _listed(session: Session, images: Sequence[RunImage]) -> list[_Listed]:
             return _Listed(image, built, None, str(error), "unknown")
         return _Listed(image, built, served, "", "pushed")
 
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(ask, images))
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        return list(pool.map(inspect, images))
 
 
 def _table(listed: Sequence[_Listed]) -> Table:
@@ -193,7 +190,7 @@ def _table(listed: Sequence[_Listed]) -> Table:
             Text(served.digest if served else "-"),
             Text(", ".join(served.platforms) if served else "-"),
             "-" if size is None else f"{size / _MEBIBYTE:.1f} MiB",
-            # Images are often built with all times set to 0.
+            # Reproducible builds often set the creation time to 0.
             age(created, now) if created and created.timestamp() > 0 else "-",
         )
     return table

@@ -1,4 +1,4 @@
-"""`trainstack render`: what an environment declares, without the engine and without a cluster."""
+"""`trainstack render`."""
 
 import sys
 from pathlib import Path
@@ -19,15 +19,18 @@ def render(
     *,
     stack: StackOption = "dev",
     root: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Another checkout whose files are read; none of its code is run.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Read the files of another checkout, without running any of its code."),
     ] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Show which line of which file set each value.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Show the file and line that set each value.")] = False,
     without_releases: Annotated[
         bool, typer.Option("--without-releases", help="Leave out the objects of the operators' releases.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Print everything that an environment declares, in the order of its creation.
+    """Print the objects that an environment declares, in the order of their creation.
+
+    Needs neither the engine nor a cluster.
 
     Examples:
 
@@ -59,4 +62,4 @@ def _explain(folder: Path, stack: str, *, as_json: bool) -> None:
         show_json([{"path": path, "value": value, "file": at.file, "line": at.line} for path, value, at in values])
         return
     for path, value, at in values:
-        out.print(f"{path} = {value!r}  ({at})", markup=False)
+        out.print(f"{path} = {value!r}  ({at})")

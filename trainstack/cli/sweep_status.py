@@ -66,7 +66,7 @@ def status(
     known = Known(TrialLogs(session, sweep))
     if watch:
         with quiet_interrupt(), Live(console=out, auto_refresh=False) as live:
-            patience = Patience(session, tell=lambda line: live.update(Text(line, style="yellow"), refresh=True))
+            patience = Patience(session, report=lambda line: live.update(Text(line, style="yellow"), refresh=True))
             while True:
                 found = patience.ask(lambda: read_states(session, sweep, planned, known))
                 live.update(shown(sweep, found, utc_now()), refresh=True)

@@ -99,8 +99,8 @@ def test_it_shows_asks_and_tells_what_stayed(around: Around) -> None:
     """The engine runs the program, which is told that this stack ends."""
     code, said, _ = call(answer="y\n")
     assert code == 0
-    assert "goes: local queues: LocalQueue research/q" in said
-    assert "stays: PersistentVolumeClaim research/data: its data is kept" in said
+    assert "deleted: local queues: LocalQueue research/q" in said
+    assert "kept: PersistentVolumeClaim research/data: its data is kept" in said
     assert around.ran == [(("destroy", "--yes", "--skip-preview", "--run-program"), "teardown")]
     around.ran.clear()
     assert call(answer="n\n")[0] == 1
