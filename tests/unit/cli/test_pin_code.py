@@ -161,7 +161,7 @@ def test_a_branch_that_moved_is_told(root: Path, repository: Repository) -> None
     done = pin("--check")
     assert done.exit_code == 1
     assert f"moved   {KEY}  {new} (was {old})" in done.output
-    assert f"{FILE}: 1 moved; run `trainstack pin -s lab --code`, and commit what it writes" in done.output
+    assert f"{FILE}: 1 moved; run `trainstack pin -s lab --code`, and commit the file" in done.output
     assert revisions(root) == [old]
     assert pin().exit_code == 0
     assert revisions(root) == [new]
@@ -210,7 +210,7 @@ def test_one_name_without_a_commit_and_nothing_is_written(root: Path, repository
     declare(root, "main", "gone", "lost")
     done = pin()
     assert done.exit_code == 1
-    assert "nothing is written:" in done.output
+    assert "nothing was written:" in done.output
     for index, name in ((1, "gone"), (2, "lost")):
         assert f"workloads.runs[run-{index}].code.revision: {SITE}/mnist.git: there is no branch or tag {name}" in (
             done.output
