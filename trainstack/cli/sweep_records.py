@@ -1,6 +1,6 @@
-"""The records of many trials, as far as a sweep needs them: of each a few small files, all in one stream.
+"""Records of many trials, a few small files of each, read in one stream by a data loader.
 
-A loader's pod reads them, so they come also when the trials' pods and objects are gone.
+The trials' pods and objects are not needed.
 """
 
 import base64
@@ -19,13 +19,13 @@ from trainstack.cli.retry import persevering
 LAST_LINES = 20
 """Of a log."""
 _END_BYTES = 8192
-"""Of a log's end, in which those lines are looked for: a line may be as long as a program likes."""
+"""At the end of a log, which are searched for the last lines, since lines can be long."""
 _LOG_BYTES = 1 << 20
-"""Of the end of each log from which metrics are read."""
+"""At the end of a log, from which metrics are read."""
 
-# Content is base64, which holds no NUL, and its frame ends with the program's exit status. What a trial that still
-# runs writes meanwhile may be in it or not; what it renames is read under the other name, or not. Of several attempts
-# the one counts that wrote last. $2, unless it is empty, has logs read although there are metrics.
+# Content is base64, which has no NUL, and its frame ends with the program's exit status. Concurrent writes of a running
+# trial may or may not be included. Of several attempts, the one that wrote last counts. If $2 is not empty, logs are
+# read even if there are metrics.
 _READ = f"""{FUNCTIONS}
 content() {{ printf "3\\0%s\\0" "$1"; base64; printf "\\0%s\\0" $?; }}
 give() {{ if [ -f "$2" ] && ! content "$1" <"$2" && [ -f "$2" ]; then frame unreadable "$2"; fi; }}
@@ -77,29 +77,27 @@ done
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """What one trial has left on the volume."""
+    """A trial's files on the volume."""
 
     finished: bool
-    """It has succeeded, and its files change no more."""
+    """Whether it has succeeded, so that its files no longer change."""
     attempts: int
-    """Pods that have begun it."""
+    """Number of pods that have started it."""
     facts: Mapping[str, Any]
-    """Its run.json; {} where it is not there, or not whole yet."""
+    """Its run.json; {} if it is missing or incomplete."""
     metrics: str
-    """Its metrics.jsonl as it is: the published one, else the newest of its attempts'."""
+    """Its published metrics.jsonl, else that of the newest attempt."""
     failure: Mapping[str, Any]
-    """The newest failure.json of its attempts; {} where none has failed."""
+    """The newest failure.json of its attempts; {} without one."""
     last_lines: tuple[str, ...]
-    """Of its newest log, while it is not finished."""
+    """Of its newest log, unless it is finished."""
     log: str = ""
-    """The ends of its attempts' logs, the newest last. Of a trial with metrics, where logs were not asked for: nothing
-    once it is finished, before that the end of the newest."""
+    """The ends of its attempts' logs, the newest last. With metrics and without `with_logs`: the end of the newest log,
+    or nothing for a finished trial."""
 
 
 @dataclass
 class _Parts:
-    """What came of one record."""
-
     finished: bool
     attempts: int
     texts: dict[str, str] = field(default_factory=dict)
@@ -119,29 +117,22 @@ class _Parts:
 
 
 def last_lines(log: str) -> tuple[str, ...]:
-    """The last lines of a log that are not empty."""
-    # Bars of progress end their lines with \r.
+    """Return the last lines of a log that are not empty."""
+    # Progress bars end their lines with \r.
     lines = [line.rstrip() for line in log.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
     return tuple([line for line in lines if line][-LAST_LINES:])
 
 
 def read_records(loader: Loader, folder: str, run_ids: Sequence[str], *, with_logs: bool = False) -> dict[str, Record]:
-    """The records of these runs that are there, by run id.
+    """Read the existing records in a folder of the volume, by run id; exits if a file cannot be read.
 
-    Ends the command when the volume cannot be read.
-
-    Args:
-        loader: through which.
-        folder: the volume's folder that holds the records.
-        run_ids: which.
-        with_logs: also of those that have metrics.
-
+    `with_logs`: read logs even if there are metrics.
     """
     found: dict[str, Record] = {}
     with count(f"reading the records of {len(run_ids)} trials", len(run_ids)) as advance:
 
         def attempt() -> None:
-            left = [each for each in run_ids if each not in found]
+            left = [run_id for run_id in run_ids if run_id not in found]
             _read(loader, folder, left, found, advance, with_logs=with_logs)
 
         persevering(loader, attempt, lambda: len(found))
@@ -157,7 +148,7 @@ def _read(
     *,
     with_logs: bool,
 ) -> None:
-    """Read what is left. What came whole stays when the connection breaks. Raises BrokenConnectionError."""
+    """Read the remaining records; keep complete ones if the connection breaks. Raises BrokenConnectionError."""
     what = "reading of records"
     logs = "logs" if with_logs else ""
     with running(loader, what, _READ, folder, logs, given=asked(run_ids)) as script:
@@ -178,7 +169,7 @@ def _read(
                         parts.texts[kind] = text
                 case _:
                     fail(
-                        f"a file of {folder}/{run} on the volume cannot be read: {fields[0]} {fields[-1]}. Make it "
+                        f"a file of {folder}/{run} on the volume cannot be read: {fields[0]} {fields[-1]}; make it "
                         "readable for the data loader's user, or check the disk, and run the same command again"
                     )
         if frames.end != [str(len(run_ids))]:

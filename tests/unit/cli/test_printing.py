@@ -69,9 +69,7 @@ def test_a_fault_of_a_whole_file_has_no_empty_path() -> None:
 
 
 @pytest.mark.parametrize("error", [WorkloadError("edited"), FileError(Path("/a"), "is a FIFO"), TypeError("a bug")])
-def test_expected_errors_have_a_message_and_bugs_a_traceback(
-    monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
+def test_expected_errors_have_a_message_and_bugs_a_traceback(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     """Whichever command meets them."""
 
     def broken(_: object) -> None:

@@ -193,7 +193,7 @@ def test_what_was_prepared_has_to_be_what_is_committed(
         deploy._upload_data(opened)
     said = capsys.readouterr().err
     assert all(hashlib.sha256(text.encode()).hexdigest() in said for text in ('{"now": 1}', '{"other": 1}'))
-    assert "over data.json" in said
+    assert "to data.json" in said
     assert started == []
 
 
