@@ -1,5 +1,3 @@
-"""`trainstack adopt`."""
-
 import re
 from pathlib import Path
 from typing import Annotated
@@ -41,11 +39,8 @@ def adopt(
     or adds to it, keeping comments and order.
 
     Examples:
-
       trainstack adopt vision -s lab --dry-run
-
       trainstack adopt vision -s lab
-
       trainstack adopt vision -s lab --json
     """
     session = Session.open(stack)
@@ -106,7 +101,6 @@ def _load(root: Path, file: str, stack: str, namespace: str) -> tuple[str, Loade
 
 
 def _default_priority_classes(loaded: Loaded) -> list[str]:
-    """Return the priority classes that only defaults.yaml declares."""
     names = [priority.name for priority in loaded.settings.queues.priority_classes]
     places = {name: loaded.where(f"queues.priorityClasses[{name}]") for name in names}
     return [name for name, place in places.items() if place is not None and place.file == DEFAULTS]

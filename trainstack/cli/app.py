@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
+from inspect import cleandoc
 from io import TextIOWrapper
 from typing import Any
 
@@ -64,7 +65,14 @@ def _load(name: str) -> Any:
         group.add_typer(module.app, name=name)
     else:
         group.command(name)(getattr(module, name.replace("-", "_")))
-    return typer.main.get_group(group).commands[name]
+    command = typer.main.get_group(group).commands[name]
+    for documented in (command, *getattr(command, "commands", {}).values()):
+        paragraphs = cleandoc(documented.help or "").split("\n\n")
+        # Rich keeps line breaks, which only the examples need.
+        documented.help = "\n\n".join(
+            text if text.startswith("Example") else text.replace("\n", " ") for text in paragraphs
+        )
+    return command
 
 
 class _Commands(TyperGroup):

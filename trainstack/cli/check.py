@@ -1,5 +1,3 @@
-"""`trainstack check`."""
-
 from typing import Annotated
 
 import typer
@@ -28,11 +26,8 @@ def check(
     current use of quota.
 
     Examples:
-
       trainstack check -s dev
-
       trainstack check -s dev --cluster
-
       trainstack check -s dev --json
     """
     checked = _check(stack, cluster=cluster)

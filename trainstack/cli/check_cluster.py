@@ -102,7 +102,6 @@ def _built(root: Path, settings: Settings) -> tuple[list[Manifest], list[Finding
 
 
 def _images(manifests: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the image of each operator's controller."""
     found = {}
     for name, facts in OPERATORS.items():
         for body in manifests:

@@ -1,5 +1,3 @@
-"""`trainstack cluster`."""
-
 import dataclasses
 import subprocess
 import sys
@@ -66,19 +64,15 @@ def up(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Start the local cluster, optionally with simulated GPU nodes. Takes about 10 s.
+    """Start the local cluster, optionally with simulated GPU nodes.
 
-    Options that are not given keep their values of the last start. The real node's GPUs and the sites can be changed
-    while the cluster is running.
+    Takes about 10 s. Options that are not given keep their values of the last start. The real node's GPUs and the
+    sites can be changed while the cluster is running.
 
     Examples:
-
       trainstack cluster up
-
       trainstack cluster up --gpus 4 --gpu-product NVIDIA-A100-SXM4-40GB
-
       trainstack cluster up --simulated-nodes 10 --simulated-gpus 8
-
       trainstack cluster up --site eidf --site vsphere
     """
     folder = _folder(state)
@@ -109,9 +103,7 @@ def down(
     """Stop the local cluster and keep its data for the next `up`.
 
     Examples:
-
       trainstack cluster down
-
       trainstack cluster down --wipe
     """
     start, folder = time.monotonic(), _folder(state)
@@ -125,7 +117,6 @@ def reset(*, state: StateOption = None) -> None:
     """Recreate the local cluster without objects and volumes; images are kept.
 
     Example:
-
       trainstack cluster reset
     """
     saved = cluster.status(_folder(state)).spec or ClusterSpec()
@@ -139,9 +130,7 @@ def status(*, state: StateOption = None, as_json: JsonOption = False) -> None:
     """Show the local cluster's components; exit with 1 unless all are ready.
 
     Examples:
-
       trainstack cluster status
-
       trainstack cluster status --json
     """
     current = cluster.status(_folder(state))
@@ -181,11 +170,8 @@ def load(
     """Build an image and push it to the cluster's registry, under the name of any registry.
 
     Examples:
-
       trainstack cluster load
-
       trainstack cluster load workloads/digits
-
       trainstack cluster load workloads/digits --as docker.io/kubeflow/pytorch-dist-mnist-test:1.0
     """
     running = _running(state)
@@ -208,11 +194,8 @@ def kubeconfig(
     """Print the path of the administrator's kubeconfig, or write one for a service account and print its path.
 
     Examples:
-
       export KUBECONFIG="$(trainstack cluster kubeconfig)"
-
       export KUBECONFIG="$(trainstack cluster kubeconfig --as eidf001/researcher)"
-
       trainstack cluster kubeconfig --as eidf001/researcher --output researcher.yaml
     """
     running = _running(state)
@@ -237,9 +220,7 @@ def logs(
     """Print the log of one component of the local cluster.
 
     Examples:
-
       trainstack cluster logs kubelet
-
       trainstack cluster logs apiserver --follow
     """
     folder = Layout.of(_folder(state)).log

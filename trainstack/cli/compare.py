@@ -1,5 +1,3 @@
-"""`trainstack compare`."""
-
 from pathlib import Path
 from typing import Annotated
 
@@ -9,23 +7,18 @@ from rich.text import Text
 
 from trainstack.cli.console import fail, out, show_json, show_written, step, write_files
 from trainstack.cli.run_series import figures
-from trainstack.cli.session import JsonOption, Session, StackOption
+from trainstack.cli.session import JsonOption, Session, StackOption, file_option
 from trainstack.reports.comparison import Comparison
 from trainstack.reports.comparison import compare as compare_runs
 from trainstack.reports.table import HEAD, as_json, cells
 
 
 def compare(
-    runs: Annotated[
-        list[str],
-        typer.Argument(metavar="RUN RUN…", help="Run ids, prefixes of run ids, or workloads."),
-    ],
+    runs: Annotated[list[str], typer.Argument(metavar="RUN RUN…", help="Run ids, prefixes of run ids, or workloads.")],
     stack: StackOption = "dev",
     *,
-    png: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the charts as a PNG.", dir_okay=False)] = None,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a page with the table and charts.", dir_okay=False)
-    ] = None,
+    png: Annotated[Path | None, file_option("Write the charts as a PNG.")] = None,
+    html: Annotated[Path | None, file_option("Write a page with the table and charts.")] = None,
     json_: JsonOption = False,
 ) -> None:
     """Compare runs: steps of each replica, time per epoch, speed-up, final accuracy and loss.

@@ -1,5 +1,3 @@
-"""`trainstack up`, `destroy` and `env`."""
-
 import shlex
 import subprocess
 import sys
@@ -14,7 +12,7 @@ from trainstack.cli.files import fetch_run
 from trainstack.cli.loader import data_loader
 from trainstack.cli.runs import follow, launch_bodies
 from trainstack.cli.same_cluster import ensure_own_objects, ensure_same_cluster
-from trainstack.cli.session import Session, StackOption
+from trainstack.cli.session import Session, StackOption, YesOption
 from trainstack.cli.sweep_logs import TrialLogs
 from trainstack.cli.sweep_slots import await_slot
 from trainstack.cli.transfer import upload as upload_folder
@@ -43,16 +41,14 @@ def up(
     stack: StackOption = "dev",
     wait: Annotated[bool, typer.Option(help="Follow the runs until they have ended, and fetch their results.")] = True,
 ) -> None:
-    """Deploy an environment, follow its runs and fetch their results. Repeating the command repeats no work.
+    """Deploy an environment, follow its runs and fetch their results.
 
-    Uses the cluster of KUBECONFIG; by default, starts and uses the local cluster.
+    Repeating the command repeats no work. Uses the cluster of KUBECONFIG; by default, starts and uses the local
+    cluster.
 
     Examples:
-
       trainstack up -s dev
-
       trainstack up -s dev --no-wait
-
       KUBECONFIG=~/.kube/config trainstack up -s dev
     """
     session = Session.open(stack)
@@ -81,7 +77,7 @@ def up(
 def destroy(
     *,
     stack: StackOption = "dev",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    yes: YesOption = False,
 ) -> None:
     """Remove an environment except what its settings retain (volumes, definitions), and list what is retained.
 
@@ -89,7 +85,6 @@ def destroy(
     objects, use `trainstack teardown`.
 
     Examples:
-
       trainstack destroy -s dev
     """
     session = Session.open(stack)
@@ -115,7 +110,6 @@ def env(stack: StackOption = "dev") -> None:
     """Print the variables that `pulumi` and `kubectl` need for an environment, as shell commands.
 
     Examples:
-
       eval "$(.venv/bin/trainstack env -s dev)"
     """
     session = Session.open(stack)
@@ -192,7 +186,6 @@ def _launch_trials(session: Session) -> None:
 
 
 def _launch_dependents(session: Session) -> None:
-    """Launch the runs and sweeps whose dependencies have succeeded."""
     if not any(run.depends_on for _, run in session.settings.trained()):
         return
     waiting = outputs(session).get("waiting", {})

@@ -1,5 +1,3 @@
-"""`trainstack doctor`."""
-
 import json
 from collections.abc import Collection
 from dataclasses import asdict
@@ -35,9 +33,7 @@ def doctor(*, stack: StackOption = "dev", as_json: JsonOption = False) -> None:
     data loaders of killed commands. Exits with 1 if it finds something.
 
     Examples:
-
       trainstack doctor -s dev
-
       trainstack doctor -s dev --json
     """
     found, unchecked = _diagnose(Session.open(stack))
@@ -51,7 +47,6 @@ def doctor(*, stack: StackOption = "dev", as_json: JsonOption = False) -> None:
 
 
 def _diagnose(session: Session) -> tuple[Diagnosis, list[str]]:
-    """Return the diagnosis, and what could not be checked."""
     folder = state_folder(environment(session)["PULUMI_BACKEND_URL"])
     files = read_state_files(session.root / folder, session.stack) if folder is not None else None
     unchecked = [] if folder is not None else [_LOCKS_ELSEWHERE]

@@ -1,5 +1,3 @@
-"""`trainstack events`."""
-
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -32,11 +30,8 @@ def events(
     By default, a cluster deletes events after an hour.
 
     Examples:
-
       trainstack events digits -s dev
-
       trainstack events -s dev --watch
-
       trainstack events digits -s dev --json
     """
     session = Session.open(stack)

@@ -1,5 +1,3 @@
-"""`trainstack explain`."""
-
 import re
 from collections.abc import Iterator
 from inspect import cleandoc
@@ -33,11 +31,8 @@ def explain(
     docs/checks.md has the same texts.
 
     Examples:
-
       trainstack explain
-
       trainstack explain never-fits
-
       trainstack explain never-fits --json
     """
     if rule is None:

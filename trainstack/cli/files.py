@@ -1,5 +1,3 @@
-"""`trainstack upload`, `ls` and `fetch`."""
-
 import os
 from dataclasses import asdict
 from pathlib import Path
@@ -37,9 +35,7 @@ def upload(
     `/`, else to PATH. If the transfer is interrupted, the same command resumes it.
 
     Examples:
-
       trainstack upload data/mnist training:data/mnist -s dev
-
       trainstack upload model.pt training:models/ -s dev
     """
     session = Session.open(stack)
@@ -56,9 +52,7 @@ def ls(place: PlaceArgument, stack: StackOption = "dev", *, as_json: JsonOption 
     """List the files in a folder of a volume, recursively, with their sha256.
 
     Examples:
-
       trainstack ls training:runs -s dev
-
       trainstack ls training:runs/digits-0f3c9a1b2d -s dev --json
     """
     session = Session.open(stack)
@@ -97,11 +91,8 @@ def fetch(
     command resumes it. For an active run, fetches the files so far and lists those that changed meanwhile.
 
     Examples:
-
       trainstack fetch digits-0f3c9a1b2d -s dev
-
       trainstack fetch training:data/digits -s dev --to /tmp/digits
-
       trainstack fetch training:models/model.pt -s dev --to /tmp
     """
     session = Session.open(stack)
@@ -165,7 +156,6 @@ def _warn_of_changes(fetched: Brought) -> None:
 
 
 def _record(session: Session, run: str) -> tuple[str, str, str]:
-    """Return the namespace, volume and folder of a run's record."""
     workload = session.workload(run.rpartition("-")[0])
     if workload is None:
         known = ", ".join(trained.name for _, trained in session.settings.trained() if trained.record) or "none"

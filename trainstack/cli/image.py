@@ -1,8 +1,5 @@
-"""`trainstack image`."""
-
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -16,7 +13,7 @@ from trainstack.cli.image_builds import is_built, require_local
 from trainstack.cli.image_builds import push as push_image
 from trainstack.cli.image_tools import ImageToolError
 from trainstack.cli.local_registry import asking, local_registry
-from trainstack.cli.registry import ImageMissingError, Registries, ServedImage
+from trainstack.cli.registry import ImageMissingError, Registries
 from trainstack.cli.registry_access import RegistryError, read_credentials
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.dev.cluster.errors import ClusterError
@@ -51,9 +48,7 @@ def build(
     that is installed.
 
     Examples:
-
       trainstack image build -s prod
-
       trainstack image build digits -s prod --build-arg BASE=pytorch/pytorch:2.0.1-cuda11.7-cudnn8-devel
     """
     session = Session.open(stack)
@@ -71,9 +66,7 @@ def push(workloads: WorkloadsArgument = None, *, stack: StackOption = "dev") -> 
     Builds missing images first. Uses the credentials of `buildah login`, `podman login` or `docker login`.
 
     Examples:
-
       trainstack image push -s prod
-
       trainstack image push digits -s prod
     """
     session = Session.open(stack)
@@ -91,25 +84,12 @@ def push(workloads: WorkloadsArgument = None, *, stack: StackOption = "dev") -> 
         err.print(f"{stack} pins its images: run `trainstack pin -s {stack}`, and commit the file")
 
 
-@dataclass(frozen=True)
-class _Listed:
-    image: RunImage
-    built: bool | None
-    """None: unknown."""
-    served: ServedImage | None
-    problem: str
-    """Reason for `served` being unknown."""
-    state: str
-
-
 @app.command("list")
 def list_images(*, stack: StackOption = "dev", as_json: JsonOption = False) -> None:
     """List the images of an environment's runs, with their local builds and their state in the registry.
 
     Examples:
-
       trainstack image list -s prod
-
       trainstack image list -s prod --json
     """
     session = Session.open(stack)
@@ -117,18 +97,17 @@ def list_images(*, stack: StackOption = "dev", as_json: JsonOption = False) -> N
     with step(f"reading {len(images)} images from their registries", "2 s"):
         listed = _listed(session, images)
     if as_json:
-        show_json([_as_data(line) for line in listed])
+        show_json(listed)
         return
     show(_table(listed))
-    for problem in dict.fromkeys(line.problem for line in listed if line.state == "unknown"):
+    for problem in dict.fromkeys(line["problem"] for line in listed if line["registry"] == "unknown"):
         err.print(problem, style="yellow")
     for line in listed:
-        if line.state == "missing" and line.image.folders:
-            err.print(f"to push {line.image.reference}: trainstack image push {line.image.workloads[0]} -s {stack}")
+        if line["registry"] == "missing" and line["folders"]:
+            err.print(f"to push {line['image']}: trainstack image push {line['workloads'][0]} -s {stack}")
 
 
 def _chosen(session: Session, names: Sequence[str] | None) -> list[RunImage]:
-    """Return the images of workloads, or all with a Dockerfile; exits if there are none."""
     images = run_images(session.settings, session.root, session.loaded.places)
     known = {name: image for image in images for name in image.workloads}
     unknown = [name for name in names or () if name not in known]
@@ -152,10 +131,12 @@ def _build_args(options: Iterable[str]) -> dict[str, str]:
     return {key: value for key, _, value in pairs}
 
 
-def _listed(session: Session, images: Sequence[RunImage]) -> list[_Listed]:
+def _listed(session: Session, images: Sequence[RunImage]) -> list[dict[str, Any]]:
     local, registries = local_registry(session), Registries(read_credentials())
 
-    def inspect(image: RunImage) -> _Listed:
+    def inspect(image: RunImage) -> dict[str, Any]:
+        built: bool | None = False
+        served, state, problem = None, "pushed", ""
         try:
             built = is_built(image) if image.folders else False
         except ImageToolError:
@@ -163,16 +144,27 @@ def _listed(session: Session, images: Sequence[RunImage]) -> list[_Listed]:
         try:
             served = (asking(require_local(local)) if image.local else registries).describe(image.reference)
         except ImageMissingError as error:
-            return _Listed(image, built, None, str(error), "missing")
+            state, problem = "missing", str(error)
         except (RegistryError, ClusterError) as error:
-            return _Listed(image, built, None, str(error), "unknown")
-        return _Listed(image, built, served, "", "pushed")
+            state, problem = "unknown", str(error)
+        return {
+            "image": image.reference,
+            "workloads": image.workloads,
+            "folders": image.folders,
+            "built": built,
+            "registry": state,
+            "problem": problem,
+            "digest": served.digest if served else None,
+            "sizeBytes": served.size_bytes if served else None,
+            "platforms": served.platforms if served else (),
+            "created": served.created if served else None,
+        }
 
     with ThreadPoolExecutor(_WORKERS) as pool:
         return list(pool.map(inspect, images))
 
 
-def _table(listed: Sequence[_Listed]) -> Table:
+def _table(listed: Sequence[Mapping[str, Any]]) -> Table:
     table = Table(box=None, pad_edge=False)
     for head in ("WORKLOADS", "IMAGE", "FOLDER", "BUILT", "REGISTRY", "DIGEST", "PLATFORM"):
         table.add_column(head, no_wrap=True)
@@ -180,33 +172,15 @@ def _table(listed: Sequence[_Listed]) -> Table:
         table.add_column(head, justify="right", no_wrap=True)
     now = datetime.now(UTC)
     for line in listed:
-        served = line.served
-        size = served.size_bytes if served else None
-        created = served.created if served else None
+        size, created = line["sizeBytes"], line["created"]
         table.add_row(
-            *map(Text, (", ".join(line.image.workloads), line.image.reference, ", ".join(line.image.folders) or "-")),
-            {True: "yes", False: "no", None: "?"}[line.built] if line.image.folders else "-",
-            Text(line.state, style=_STATES[line.state]),
-            Text(served.digest if served else "-"),
-            Text(", ".join(served.platforms) if served else "-"),
+            *map(Text, (", ".join(line["workloads"]), line["image"], ", ".join(line["folders"]) or "-")),
+            {True: "yes", False: "no", None: "?"}[line["built"]] if line["folders"] else "-",
+            Text(line["registry"], style=_STATES[line["registry"]]),
+            Text(line["digest"] or "-"),
+            Text(", ".join(line["platforms"]) if line["digest"] else "-"),
             "-" if size is None else f"{size / _MEBIBYTE:.1f} MiB",
             # Reproducible builds often set the creation time to 0.
             age(created, now) if created and created.timestamp() > 0 else "-",
         )
     return table
-
-
-def _as_data(line: _Listed) -> dict[str, Any]:
-    served = line.served
-    return {
-        "image": line.image.reference,
-        "workloads": line.image.workloads,
-        "folders": line.image.folders,
-        "built": line.built,
-        "registry": line.state,
-        "problem": line.problem,
-        "digest": served.digest if served else None,
-        "sizeBytes": served.size_bytes if served else None,
-        "platforms": served.platforms if served else [],
-        "created": served.created if served else None,
-    }

@@ -1,5 +1,3 @@
-"""`trainstack logs`."""
-
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
@@ -64,13 +62,9 @@ def logs(
     lines. For a Pod that was restarted after it had succeeded, the log of the previous attempt is included.
 
     Examples:
-
       trainstack logs digits -s dev
-
       trainstack logs digits-0f3c9a1b2d -s dev --follow
-
       trainstack logs digits -s dev --role worker --index 0 --tail 20
-
       trainstack logs digits -s dev --since 10m
     """
     session = Session.open(stack)
@@ -106,7 +100,6 @@ def _moment(since: str | None) -> datetime | None:
 
 
 def _launches(session: Session, run: str) -> list[Mapping[str, Any]]:
-    """Read the objects of the run's launches; if they were deleted, exit with where the logs are."""
     bodies = read_bodies(session)
     every = [live_launch(body) for body in bodies]
     if not matching(every, run):
@@ -126,8 +119,6 @@ def _deleted(session: Session, run_id: str, *, recorded: bool) -> NoReturn:
 
 @dataclass
 class _Printer:
-    """Prints lines with the label of their replica, in a colour per replica."""
-
     labels: dict[Source, str] = field(default_factory=dict)
     width: int = 0
 
@@ -175,7 +166,6 @@ def _repeated(views: Sequence[RunView]) -> set[Source]:
 async def _look(
     api: Api, session: Session, bodies: Sequence[Mapping[str, Any]]
 ) -> tuple[list[Mapping[str, Any]], list[RunView]]:
-    """Return the launches that still exist."""
     answers = await get_all(api, [location(body) for body in bodies])
     live: list[Mapping[str, Any]] = [answers[location(body)].body for body in bodies if answers[location(body)].found]
     owner = session.settings.environment.profile == "owner"

@@ -1,5 +1,3 @@
-"""`trainstack pin`."""
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -78,13 +76,9 @@ def pin(
     Reads branches and tags with your git and its credentials. On an error, writes nothing. Commit the file.
 
     Examples:
-
       trainstack pin -s prod
-
       trainstack pin -s prod --check
-
       trainstack pin -s prod --code
-
       trainstack pin -s prod --json
     """
     session = Session.open(stack)
@@ -135,7 +129,6 @@ def _text(stack: str, digests: Mapping[str, str], commits: Mapping[str, str]) ->
 
 
 def _commits(session: Session, settings: Settings) -> dict[str, str]:
-    """Return the commit of every branch and tag by pin key; exits with a list of those that have none."""
     count = len(revisions(settings))
     if not count:
         return {}
@@ -153,7 +146,6 @@ def _digests(session: Session, loaded: Loaded) -> dict[str, str]:
 
 
 def _images(session: Session, loaded: Loaded) -> dict[str, UsedImage]:
-    """Return the images to pin, by reference; exits if the environment has errors."""
     settings = loaded.settings
     findings = preflight(settings, session.root, loaded.places)
     if faults := [str(one) for one in findings if one.stops and one.rule != image_unpinned.rule]:
@@ -178,7 +170,6 @@ def _registries(session: Session) -> Registries:
 
 
 def _resolve(stack: str, images: Mapping[str, UsedImage], registries: Registries) -> dict[str, str]:
-    """Return the digest of every image; exits with a list of those that have none."""
 
     def read_digest(image: UsedImage) -> str | RegistryError:
         try:

@@ -1,7 +1,7 @@
-"""`trainstack plan`."""
-
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Annotated
 
 import typer
@@ -11,13 +11,20 @@ from rich.text import Text
 
 from trainstack.cli.console import fail, out, show, show_json, show_written, step, write_files
 from trainstack.cli.plan_format import HEAD, LEFT, USE_HEAD, cells, compared, gantt_of, on_page, sentences, used
-from trainstack.cli.plan_inputs import held_by, measured
-from trainstack.cli.session import JsonOption, Session, StackOption
+from trainstack.cli.session import JsonOption, Session, StackOption, file_option
+from trainstack.declared.declared import Declared
 from trainstack.forecast.forecast import forecast
-from trainstack.forecast.other_workloads import Held
+from trainstack.forecast.other_workloads import Held, limits, matched, owners
 from trainstack.forecast.report import Report, report
+from trainstack.forecast.sweeps import launched
+from trainstack.kueue.from_live_objects import snapshot
+from trainstack.live.holding import read_holding
+from trainstack.reports.durations import Took, took
+from trainstack.runs.pods import pods
 from trainstack.settings.loading.load import load_with_places
 from trainstack.settings.model import Settings
+from trainstack.settings.sections.operators import Operators
+from trainstack.settings.sections.workloads import Workload
 
 _WIDE_TERMINAL = 150
 """Columns of a terminal that has room for the notes in a column; else they are printed below the table."""
@@ -42,10 +49,8 @@ def plan(
             "a100=4:cpu=64,memory=512Gi,nvidia.com/gpu=8; repeatable.",
         ),
     ] = None,
-    png: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the chart as a PNG.", dir_okay=False)] = None,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a page with the chart and the table.", dir_okay=False)
-    ] = None,
+    png: Annotated[Path | None, file_option("Write the chart as a PNG.")] = None,
+    html: Annotated[Path | None, file_option("Write a page with the chart and the table.")] = None,
     json_: JsonOption = False,
 ) -> None:
     """Forecast when each run waits, starts and ends, and its use of quota; changes nothing.
@@ -54,13 +59,9 @@ def plan(
     its expectedDurationSeconds, else that of earlier records in results/, else its activeDeadlineSeconds.
 
     Examples:
-
       trainstack plan -s prod
-
       trainstack plan -s prod --cluster --html plan.html
-
       trainstack plan -s prod --set 'workloads.runs\\[digits].priority=low'
-
       trainstack plan -s prod --nodes a100=4:cpu=64,memory=512Gi,nvidia.com/gpu=8 --json
     """
     session = Session.open(stack)
@@ -116,7 +117,7 @@ def _rendered(made: Report, before: Report | None) -> RenderableType:
         table.add_column(name.upper(), justify=justify, no_wrap=not wraps, overflow="fold" if wraps else "ellipsis")
     if wide:
         table.add_column(HEAD[-1].upper(), overflow="fold")
-    rows = cells(made)
+    rows = list(map(cells, made.rows))
     for row in rows:
         table.add_row(*map(Text, row if wide else row[:-1]))
     below = [] if wide else [Text(f"{row[0]}: {row[-1]}") for row in rows if row[-1]]
@@ -129,3 +130,46 @@ def _rendered(made: Report, before: Report | None) -> RenderableType:
     parts += [use, Text()] if made.uses else []
     parts += map(Text, [*sentences(made), *(compared(before, made) if before is not None else ())])
     return Group(*parts, *(Text(f"note: {note}", style="dim") for note in made.notes))
+
+
+def measured(session: Session) -> dict[str, float]:
+    """Return the median seconds of each declared run's earlier records, by NAMESPACE/NAME."""
+    records = took(session.results)
+    found = {}
+    sweeps = {sweep.name for sweep in session.settings.sweeps.sweeps}
+    for _, run in session.settings.trained():
+        seconds = [record.seconds for record in records if _matches(record, run, any_set=run.name in sweeps)]
+        if seconds:
+            found[f"{run.namespace}/{run.name}"] = median(seconds)
+    return found
+
+
+def _matches(record: Took, run: Workload, *, any_set: bool) -> bool:
+    """Return whether a record has the run's command, replicas and, unless `any_set`, arguments and variables."""
+    first, world_size = pods(run)[0], sum(role.replicas for role in pods(run))
+    same = (record.workload, record.command) == (run.name, first.command) and record.world_size in (None, world_size)
+    return same and (any_set or (record.args, record.env) == (first.args, first.env))
+
+
+def held_by(session: Session) -> Callable[[Settings], Held]:
+    """Read the cluster once; the result returns its workloads as other settings would change its queues.
+
+    Raises ClusterError, and ValueError if files that run ids depend on are missing.
+    """
+    settings, read = session.settings, read_holding(session.settings)
+    without = settings.model_copy(update={"operators": Operators()})
+    declared = Declared.from_files(without, session.root)
+    wanted = [run.ledger for run in declared.runs]
+    live, ledgers = read.runs.live, read.runs.ledgers
+    workload_keys = {owner: key for key, owner in owners(read.workloads).items()}
+    runs, ended = matched(wanted, live, ledgers, workload_keys)
+    held = Held(
+        snapshot=snapshot(read.lists, declared, kueue=read.kueue),
+        now=read.now,
+        runs=runs,
+        limits=limits(read.workloads, read.owners),
+        launched=ended,
+    )
+    for sweep in declared.sweeps:
+        held = held.knowing(launched(sweep, live, ledgers, workload_keys))
+    return lambda tried: replace(held, snapshot=snapshot(read.lists, Declared(tried), kueue=read.kueue))

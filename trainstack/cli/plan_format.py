@@ -16,11 +16,7 @@ _NO_FLAVOR = 6
 _NEVER, _UNKNOWN = "never", "-"
 
 
-def cells(made: Report) -> list[tuple[str, ...]]:
-    return [_cells(row) for row in made.rows]
-
-
-def _cells(row: Row) -> tuple[str, ...]:
+def cells(row: Row) -> tuple[str, ...]:
     return (
         row.name,
         row.queue or _UNKNOWN,
@@ -39,7 +35,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 def on_page(made: Report) -> tuple[tuple[str, ...], list[tuple[str, ...]], list[str]]:
     """Return head, rows and notes for a page."""
     notes = [f"{row.name}: {row.note}" for row in made.rows if row.note]
-    return HEAD[:-1], [row[:-1] for row in cells(made)], [*notes, *made.notes]
+    return HEAD[:-1], [cells(row)[:-1] for row in made.rows], [*notes, *made.notes]
 
 
 def at(seconds: float) -> str:

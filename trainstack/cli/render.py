@@ -1,5 +1,3 @@
-"""`trainstack render`."""
-
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -33,11 +31,8 @@ def render(
     Needs neither the engine nor a cluster.
 
     Examples:
-
       trainstack render -s dev
-
       trainstack render -s dev --explain
-
       trainstack render -s dev --root ../other-checkout --without-releases
     """
     folder = root if root is not None else checkout()

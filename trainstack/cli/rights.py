@@ -1,5 +1,3 @@
-"""`trainstack rights`."""
-
 from dataclasses import asdict
 from pathlib import Path
 
@@ -49,9 +47,7 @@ def rights(stack: StackOption = "dev", *, as_json: JsonOption = False) -> None:
     it. Applies nothing: commit the file, then a cluster administrator applies it and binds the roles to people.
 
     Examples:
-
       trainstack rights -s dev
-
       trainstack rights -s dev --json
     """
     session = Session.open(stack)

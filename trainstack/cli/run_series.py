@@ -107,7 +107,6 @@ def _from_pods(session: Session, ledger: Ledger, *, finished: bool) -> Run:
 
 
 def _with_placements(session: Session, run: Run, namespace: str) -> Run:
-    """Add the nodes of a recorded run's pods that still exist."""
     try:
         placements = _placements(_pods(session, namespace, run.run_id), utc_now())
     except ClusterError:

@@ -128,7 +128,6 @@ def ledgers_of(ledgers: Sequence[Ledger], run: str) -> list[Ledger]:
 
 
 def _without_object(session: Session, run: str) -> str:
-    """Describe a named run that has no object. Raises ClusterError."""
     known = read_runs(session.settings)
     launched = ledgers_of(known.ledgers, run)
     lines = (_unknown_result(session, ledger.run_id, ledger) for ledger in launched)
@@ -147,7 +146,6 @@ def matching(launches: Sequence[LiveLaunch], run: str | None) -> list[LiveLaunch
 
 
 def _trial_name(launch: LiveLaunch) -> str | None:
-    """Return SWEEP-NUMBER for a launch of a single trial."""
     sweep = launch.sweep
     return f"{sweep.name}-{sweep.number}" if sweep and sweep.number is not None else None
 
@@ -166,11 +164,8 @@ def wait(
     --json prints the ended runs, including failed ones, in the format of `status --json`.
 
     Examples:
-
       trainstack wait -s dev
-
       trainstack wait digits-0f3c9a1b2d -s dev --timeout 600
-
       trainstack wait digits -s dev --json
     """
     found, faults = _wait(Session.open(stack), run, timeout)
@@ -285,7 +280,6 @@ def _wait(session: Session, run: str | None, timeout: int) -> tuple[list[RunView
 
 
 def _lines(views: Sequence[RunView]) -> Iterator[tuple[str, str]]:
-    """Yield launches and their states; with many launches, counts of a sweep's trials."""
     counts: dict[str, Counter[str]] = {}
     for view in views:
         launch, done = view.launch, view.done_fraction
@@ -298,7 +292,6 @@ def _lines(views: Sequence[RunView]) -> Iterator[tuple[str, str]]:
 
 
 def _faults(session: Session, views: Sequence[RunView], seen: Iterable[str]) -> list[str]:
-    """Describe failed launches, and active runs whose objects were deleted."""
     faults = []
     failed = [view for view in views if view.launch.phase == "failed"]
     if failed:

@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,7 +20,13 @@ StackOption = Annotated[
     str, typer.Option("--stack", "-s", metavar="ENV", help="The environment: `dev` for Pulumi.dev.yaml.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the change without writing it.")]
+
+
+def file_option(text: str) -> Any:
+    """Return an option for a file to write."""
+    return typer.Option(metavar="FILE", help=text, dir_okay=False)
 
 
 def checkout() -> Path:

@@ -1,5 +1,3 @@
-"""`trainstack status`."""
-
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -42,13 +40,9 @@ def status(
     """Show the state, queue position, reason for waiting and progress of all runs; with RUN, its details.
 
     Examples:
-
       trainstack status -s dev
-
       trainstack status digits -s dev
-
       trainstack status -s dev --watch
-
       trainstack status -s dev --json
     """
     session = Session.open(stack)
@@ -137,7 +131,6 @@ def _done(view: RunView) -> str:
 
 
 def _what(view: RunView) -> str:
-    """Return the summary without what other columns contain."""
     return view.waits_because if view.launch.phase == "queued" else view.summary().removeprefix(view.launch.phase)[2:]
 
 
@@ -224,7 +217,6 @@ def _replicas(view: RunView) -> Table:
 
 
 def _completion(view: RunView) -> str:
-    """Format when the run completed, and the time since its start if that is known."""
     if view.completed is None:
         return ""
     took = f", after {age(view.started, view.completed)}" if view.started else ""

@@ -1,5 +1,3 @@
-"""`trainstack sweep`."""
-
 import typer
 
 from trainstack.cli import sweep_expand, sweep_next, sweep_report, sweep_results, sweep_status

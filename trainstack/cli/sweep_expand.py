@@ -1,5 +1,3 @@
-"""`trainstack sweep expand`."""
-
 from collections.abc import Iterable
 from contextlib import nullcontext
 from pathlib import Path
@@ -31,11 +29,8 @@ def expand(
     The result is the same on every machine.
 
     Examples:
-
       trainstack sweep expand digits-search
-
       trainstack sweep expand digits-search --json
-
       trainstack sweep expand --check
     """
     root = checkout()

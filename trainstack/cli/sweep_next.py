@@ -1,5 +1,3 @@
-"""`trainstack sweep next`."""
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -41,9 +39,7 @@ def next_sets(
     Parzen estimator, and random sets before ten trials have a result.
 
     Examples:
-
       trainstack sweep next digits-search -s dev --count 8
-
       trainstack sweep next digits-search --results results.json
     """
     root = checkout()

@@ -30,8 +30,6 @@ _NO_LOG = "its pod was deleted or its log is not readable, and its ledger has no
 
 @dataclass(frozen=True, kw_only=True)
 class _End:
-    """How a trial ended."""
-
     state: State
     reason: str = ""
     last_lines: tuple[str, ...] = ()
@@ -227,7 +225,6 @@ def _records(session: Session, sweep: Sweep, run_ids: Sequence[str]) -> dict[str
 
 
 def _metrics(record: Record, file: str, objective: Objective) -> tuple[tuple[Mapping[str, Any], ...], str]:
-    """Return the lines of metrics.jsonl or of the log, and the error in them."""
     text = record.metrics
     if objective.metrics_format is not None or not text:
         return collect(record.log, objective), ""

@@ -1,5 +1,3 @@
-"""`trainstack sweep report`."""
-
 from pathlib import Path
 from typing import Annotated
 
@@ -32,9 +30,7 @@ def report(
     trial, all trials, and the last log lines of failed ones.
 
     Examples:
-
       trainstack sweep report digits-search -s dev
-
       trainstack sweep report digits-search -s dev --to /tmp/report
     """
     session = Session.open(stack)
@@ -58,7 +54,6 @@ def report(
 
 
 def _draw(sweep: Sweep, results: tuple[TrialResult, ...]) -> dict[str, bytes]:
-    """Return the page and the charts by file name."""
     from trainstack.reports import sweep_page  # noqa: PLC0415 (matplotlib takes a second to load)
 
     ranking = rank(results, sweep.space.objective)

@@ -1,5 +1,3 @@
-"""`trainstack sweep results` and `sweep best`."""
-
 import math
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trainstack.cli.console import WIDE, fail, out, show, show_json, show_written, write_files
-from trainstack.cli.session import JsonOption, Session, StackOption
+from trainstack.cli.session import JsonOption, Session, StackOption, file_option
 from trainstack.cli.sweep_read import SweepArgument, read_results, sweep_of
 from trainstack.reports.sweep_export import as_csv, as_parquet, columns
 from trainstack.reports.sweep_format import (
@@ -34,12 +32,8 @@ def results(
     name: SweepArgument,
     stack: StackOption = "dev",
     *,
-    csv: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a row per trial as CSV.", dir_okay=False)
-    ] = None,
-    parquet: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a row per trial as Parquet.", dir_okay=False)
-    ] = None,
+    csv: Annotated[Path | None, file_option("Write a row per trial as CSV.")] = None,
+    parquet: Annotated[Path | None, file_option("Write a row per trial as Parquet.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show all trials of a sweep with parameters and metrics, the best first, and the last log lines of failed ones.
@@ -48,11 +42,8 @@ def results(
     are omitted, since trials are compared without them; `sweep best` shows those of the best trial.
 
     Examples:
-
       trainstack sweep results digits-search -s dev
-
       trainstack sweep results digits-search -s dev --csv trials.csv --parquet trials.parquet
-
       trainstack sweep results digits-search -s dev --json
     """
     session = Session.open(stack)
@@ -88,11 +79,8 @@ def best(
     Ranks succeeded trials only. Also lists ties, and unranked trials with the reason.
 
     Examples:
-
       trainstack sweep best digits-search -s dev
-
       trainstack sweep best digits-search -s dev --top 5
-
       trainstack sweep best digits-search -s dev --json
     """
     session = Session.open(stack)

@@ -1,5 +1,3 @@
-"""`trainstack sweep status`."""
-
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -49,11 +47,8 @@ def status(
     the best one so far, and saves the results in their logs before the pods are deleted.
 
     Examples:
-
       trainstack sweep status digits-search -s dev
-
       trainstack sweep status digits-search -s dev --watch
-
       trainstack sweep status digits-search -s dev --json
     """
     ensure_one_output(watch=watch, as_json=as_json)
@@ -129,7 +124,6 @@ def shown(sweep: Sweep, found: Sequence[TrialResult], now: datetime) -> Renderab
 
 
 def _best(sweep: Sweep, found: Sequence[TrialResult]) -> list[RenderableType]:
-    """Describe the best trial so far, if its metrics are known from logs."""
     best = rank(found, sweep.space.objective).best
     return [] if best is None else [Text(best_in_words(best, sweep.space.objective))]
 

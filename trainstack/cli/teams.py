@@ -1,5 +1,3 @@
-"""`trainstack add-team`."""
-
 from typing import Annotated
 
 import typer
@@ -38,11 +36,8 @@ def add_team(  # noqa: PLR0913 (the options of the command)
     before it writes either; deploys nothing. Repeating the command changes nothing.
 
     Examples:
-
       trainstack add-team vision -s lab --dry-run
-
       trainstack add-team vision -s lab --quota cpu=16 --quota memory=64Gi --quota nvidia.com/gpu=2 --flavor a100
-
       trainstack add-team vision -s lab --cohort research --group vision-ml --user ann@example.org
     """
     root = checkout()

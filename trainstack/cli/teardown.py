@@ -1,5 +1,3 @@
-"""`trainstack teardown`."""
-
 import time
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
@@ -9,7 +7,7 @@ import typer
 from trainstack.cli.console import err, fail, out, show_json, step
 from trainstack.cli.engine import pulumi, resources
 from trainstack.cli.same_cluster import ensure_own_objects, ensure_same_cluster
-from trainstack.cli.session import JsonOption, Session, StackOption
+from trainstack.cli.session import JsonOption, Session, StackOption, YesOption
 from trainstack.lifecycle.teardown.context import Body
 from trainstack.lifecycle.teardown.leftovers import explained, left
 from trainstack.lifecycle.teardown.plan import Plan, decide
@@ -32,7 +30,7 @@ def teardown(
         list[str] | None,
         typer.Option("--stop", metavar="RUN", help="Stop this active run (its id) or sweep; repeatable."),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Remove an environment for good: runs, queues, operators, definitions, namespaces, in this order.
@@ -42,9 +40,7 @@ def teardown(
     --json and without --yes, only shows the plan.
 
     Examples:
-
       trainstack teardown -s dev
-
       trainstack teardown -s dev --stop digits-0f3c9a1b2d --yes
     """
     session = Session.open(stack)
@@ -115,7 +111,6 @@ def _await_deletion(session: Session, plan: Plan, deadline_seconds: float) -> li
 
 
 def _identities(state: Iterable[Mapping[str, Any]]) -> frozenset[Identity]:
-    """Return the Kubernetes objects among the resources of a state."""
     found = set()
     for resource in state:
         if resource.get("custom") and not resource.get("external") and resource["type"].startswith("kubernetes:"):
