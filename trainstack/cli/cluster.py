@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from trainstack.cli.console import err, fail, out, show_json
+from trainstack.cli.console import fail, out, report, show_json
 from trainstack.cli.session import JsonOption, checkout
 from trainstack.dev.cluster import access, cluster
 from trainstack.dev.cluster.cluster import Cluster
@@ -29,13 +29,9 @@ def _folder(state: Path | None) -> Path:
     return state or checkout() / ".trainstack" / "cluster"
 
 
-def _report(line: str) -> None:
-    err.print(f"  {line}")
-
-
 def _sites(running: Cluster, spec: ClusterSpec) -> None:
     if spec.sites:
-        install.install_sites(running, spec.sites, _report)
+        install.install_sites(running, spec.sites, report)
 
 
 def _running(state: Path | None) -> Cluster:
@@ -86,7 +82,7 @@ def up(
     }
     chosen = {name: value for name, value in options.items() if value is not None}
     spec = dataclasses.replace(install.chosen(saved, site or ()), **chosen)
-    running = cluster.up(folder, spec, _report)
+    running = cluster.up(folder, spec, report)
     _sites(running, spec)
     if as_json:
         show_json(running.shown())
@@ -107,7 +103,7 @@ def down(
       trainstack cluster down --wipe
     """
     start, folder = time.monotonic(), _folder(state)
-    cluster.down(folder, keep_data=not wipe, report=_report)
+    cluster.down(folder, keep_data=not wipe, report=report)
     data = "its data was deleted" if wipe else f"its data is kept in {folder}"
     out.print(f"The local cluster is stopped ({time.monotonic() - start:.1f} s); {data}.")
 
@@ -120,7 +116,7 @@ def reset(*, state: StateOption = None) -> None:
       trainstack cluster reset
     """
     saved = cluster.status(_folder(state)).spec or ClusterSpec()
-    running = cluster.reset(_folder(state), None, _report)
+    running = cluster.reset(_folder(state), None, report)
     _sites(running, saved)
     out.print(f"The local cluster was reset: {running.server}")
 
@@ -177,7 +173,7 @@ def load(
     running = _running(state)
     names = tuple(serve_as or ())
     recipes = [workload(folder, names)] if folder else [*operators(), *helpers(), git(), base(names)]
-    for image in ensure_images(recipes, running.registry, _report):
+    for image in ensure_images(recipes, running.registry, report):
         out.print(image)
 
 

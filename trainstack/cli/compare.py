@@ -2,10 +2,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
-from trainstack.cli.console import fail, out, show_json, show_written, step, write_files
+from trainstack.cli.console import fail, make_table, out, show_json, show_written, step, write_files
 from trainstack.cli.run_series import figures
 from trainstack.cli.session import JsonOption, Session, StackOption, file_option
 from trainstack.reports.comparison import Comparison
@@ -60,13 +58,7 @@ def _draw(comparison: Comparison, png: Path | None, html: Path | None) -> dict[P
 
 def _show(comparison: Comparison) -> None:
     # Narrow, so that eight columns fit a terminal of 80 characters.
-    table = Table(box=None, pad_edge=False, collapse_padding=True)
-    table.add_column(HEAD[0].upper(), overflow="fold")
-    for name in HEAD[1:]:
-        table.add_column(name.upper(), justify="right", no_wrap=True)
-    for row in cells(comparison):
-        table.add_row(*map(Text, row))
-    out.print(table)
+    out.print(make_table(HEAD, cells(comparison), right=HEAD[1:], fold=HEAD[:1], collapse=True))
     for sentence in comparison.in_words():
         out.print(f"\n{sentence}")
     for warning in comparison.warnings:

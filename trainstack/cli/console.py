@@ -3,15 +3,16 @@
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console, JustifyMethod, OverflowMethod, RenderableType
 from rich.table import Table
+from rich.text import Text
 
 
 def _console(*, stderr: bool = False, width: int | None = None) -> Console:
@@ -39,10 +40,35 @@ def show(renderable: RenderableType, *, width: int = WIDE) -> None:
     _console(width=max(width, needed)).print(renderable)
 
 
+def make_table(
+    head: Iterable[str],
+    rows: Iterable[Iterable[str | Text]],
+    *,
+    right: Container[str] = (),
+    fold: Container[str] = (),
+    collapse: bool = False,
+) -> Table:
+    """Return a table without borders; columns in `fold` are wrapped if there is too little room, others are cut."""
+    table = Table(box=None, pad_edge=False, collapse_padding=collapse)
+    for name in head:
+        wraps = name in fold
+        justify: JustifyMethod = "right" if name in right else "left"
+        overflow: OverflowMethod = "fold" if wraps else "ellipsis"
+        table.add_column(Text(name.upper()), justify=justify, no_wrap=not wraps, overflow=overflow)
+    for row in rows:
+        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
+    return table
+
+
 def fail(message: str) -> NoReturn:
     """Print an error and exit with code 1."""
     err.print(f"error: {message}", style="red")
     raise typer.Exit(1)
+
+
+def report(line: str) -> None:
+    """Print an indented line of progress."""
+    err.print(f"  {line}")
 
 
 def show_json(value: Any) -> None:

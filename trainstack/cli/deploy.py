@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from trainstack.cli.console import err, fail, out, step
+from trainstack.cli.console import fail, out, report, step
 from trainstack.cli.engine import ensure_stack, environment, outputs, pulumi
 from trainstack.cli.files import fetch_run
 from trainstack.cli.loader import data_loader
@@ -27,7 +27,7 @@ from trainstack.live.sweeps import read_sweep
 from trainstack.preflight.preflight import check
 from trainstack.reports.runs import read_metrics
 from trainstack.runs.launches import live_launch
-from trainstack.settings.sections.workloads import Workload
+from trainstack.settings.sections.workloads import Data, Workload
 from trainstack.stacks.teardown_mode import permission
 from trainstack.sweeps.status import live_trials
 
@@ -124,9 +124,6 @@ def env(stack: StackOption = "dev") -> None:
 
 
 def _local_cluster(session: Session) -> None:
-    def report(line: str) -> None:
-        err.print(f"  {line}")
-
     with step("local cluster", "10 s"):
         running = cluster.up(session.cluster_state, None, report)
     runs = [run for _, run in session.settings.trained()]
@@ -145,29 +142,27 @@ def _upload_data(session: Session) -> None:
     waiting = {launch.run_id.rpartition("-")[0] for launch in launches if launch.active}
     for _, run in session.settings.trained():
         if run.data is not None and run.data.prepare and run.name in waiting:
-            _prepare(session, run, run.data.prepare)
+            _prepare(session, run, run.data, run.data.prepare)
 
 
-def _prepare(session: Session, run: Workload, prepare: str) -> None:
-    if run.data is None:
-        raise AssertionError
+def _prepare(session: Session, run: Workload, data: Data, prepare: str) -> None:
     folder = session.state / "data" / run.name
     with step(f"preparing the data of {run.name}", "3 s"):
         result = subprocess.run([sys.executable, "-m", prepare, str(folder)], cwd=session.root, check=False)
         if result.returncode:
             fail(f"`python -m {prepare}` exited with code {result.returncode}; see its output above")
-    committed = sha256(session.root / run.data.manifest)
+    committed = sha256(session.root / data.manifest)
     made = sha256(folder / _MANIFEST) if (folder / _MANIFEST).is_file() else "none"
     if made != committed:
         fail(
             f"`python -m {prepare}` did not produce the data that {run.name} expects: the sha256 of {_MANIFEST} in "
-            f"{folder} is {made}, that of {run.data.manifest} is {committed}. Nothing was uploaded. If the data has "
-            f"changed on purpose, copy {_MANIFEST} to {run.data.manifest}, which makes it another run; else fix "
+            f"{folder} is {made}, that of {data.manifest} is {committed}. Nothing was uploaded. If the data has "
+            f"changed on purpose, copy {_MANIFEST} to {data.manifest}, which makes it another run; else fix "
             f"{prepare}"
         )
-    with data_loader(session.settings, run.namespace, run.data.volume) as loader, step("uploading it to the volume"):
+    with data_loader(session.settings, run.namespace, data.volume) as loader, step("uploading it to the volume"):
         # Sends only differences, also after an interrupted upload or over an older data set.
-        upload_folder(loader, folder, run.data.path, last=_MANIFEST)
+        upload_folder(loader, folder, data.path, last=_MANIFEST)
 
 
 def _launch_trials(session: Session) -> None:
@@ -186,9 +181,8 @@ def _launch_trials(session: Session) -> None:
 
 
 def _launch_dependents(session: Session) -> None:
-    if not any(run.depends_on for _, run in session.settings.trained()):
-        return
-    waiting = outputs(session).get("waiting", {})
+    dependent = any(run.depends_on for _, run in session.settings.trained())
+    waiting = outputs(session).get("waiting", {}) if dependent else {}
     while waiting:
         with step(f"pulumi up -s {session.stack}: dependencies of {', '.join(waiting)} have ended", "15 s"):
             pulumi(session, *_UP)

@@ -56,11 +56,11 @@ def _unknown(word: str) -> str:
 
 def _list(*, as_json: bool) -> None:
     if as_json:
-        show_json([_as_data(each) for each in EVERY])
+        show_json(list(map(_as_data, EVERY)))
         return
     table = Table("RULE", "SEVERITY", "MEANING", box=None, pad_edge=False, header_style="bold")
-    for each in EVERY:
-        table.add_row(Text(each.id), Text(each.severity), Text(_plain(each.summary)))
+    for rule in EVERY:
+        table.add_row(Text(rule.id), Text(rule.severity), Text(_plain(rule.summary)))
     show(table)
 
 

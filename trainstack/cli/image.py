@@ -4,10 +4,9 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
-from trainstack.cli.console import age, err, fail, out, show, show_json, step
+from trainstack.cli.console import age, err, fail, make_table, out, show, show_json, step
 from trainstack.cli.image_builds import build as build_image
 from trainstack.cli.image_builds import is_built, require_local
 from trainstack.cli.image_builds import push as push_image
@@ -25,6 +24,7 @@ app = typer.Typer(no_args_is_help=True, help="Build, push and list the images of
 _WORKERS = 8
 _STATES = {"pushed": "green", "missing": "red", "unknown": "yellow"}
 _MEBIBYTE = 1 << 20
+_HEAD = ("workloads", "image", "folder", "built", "registry", "digest", "platform", "size", "age")
 
 WorkloadsArgument = Annotated[
     list[str] | None,
@@ -99,7 +99,8 @@ def list_images(*, stack: StackOption = "dev", as_json: JsonOption = False) -> N
     if as_json:
         show_json(listed)
         return
-    show(_table(listed))
+    now = datetime.now(UTC)
+    show(make_table(_HEAD, (_cells(line, now) for line in listed), right=("size", "age")))
     for problem in dict.fromkeys(line["problem"] for line in listed if line["registry"] == "unknown"):
         err.print(problem, style="yellow")
     for line in listed:
@@ -164,23 +165,17 @@ def _listed(session: Session, images: Sequence[RunImage]) -> list[dict[str, Any]
         return list(pool.map(inspect, images))
 
 
-def _table(listed: Sequence[Mapping[str, Any]]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for head in ("WORKLOADS", "IMAGE", "FOLDER", "BUILT", "REGISTRY", "DIGEST", "PLATFORM"):
-        table.add_column(head, no_wrap=True)
-    for head in ("SIZE", "AGE"):
-        table.add_column(head, justify="right", no_wrap=True)
-    now = datetime.now(UTC)
-    for line in listed:
-        size, created = line["sizeBytes"], line["created"]
-        table.add_row(
-            *map(Text, (", ".join(line["workloads"]), line["image"], ", ".join(line["folders"]) or "-")),
-            {True: "yes", False: "no", None: "?"}[line["built"]] if line["folders"] else "-",
-            Text(line["registry"], style=_STATES[line["registry"]]),
-            Text(line["digest"] or "-"),
-            Text(", ".join(line["platforms"]) if line["digest"] else "-"),
-            "-" if size is None else f"{size / _MEBIBYTE:.1f} MiB",
-            # Reproducible builds often set the creation time to 0.
-            age(created, now) if created and created.timestamp() > 0 else "-",
-        )
-    return table
+def _cells(line: Mapping[str, Any], now: datetime) -> tuple[str | Text, ...]:
+    size, created = line["sizeBytes"], line["created"]
+    return (
+        ", ".join(line["workloads"]),
+        line["image"],
+        ", ".join(line["folders"]) or "-",
+        {True: "yes", False: "no", None: "?"}[line["built"]] if line["folders"] else "-",
+        Text(line["registry"], style=_STATES[line["registry"]]),
+        line["digest"] or "-",
+        ", ".join(line["platforms"]) if line["digest"] else "-",
+        "-" if size is None else f"{size / _MEBIBYTE:.1f} MiB",
+        # Reproducible builds often set the creation time to 0.
+        age(created, now) if created and created.timestamp() > 0 else "-",
+    )

@@ -1,9 +1,9 @@
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 from kr8s.asyncio import Api
@@ -12,6 +12,7 @@ from rich.text import Text
 from trainstack.cli.console import err, fail, out, quiet_interrupt
 from trainstack.cli.runs import (
     PAUSE_SECONDS,
+    Body,
     Changes,
     Patience,
     RunArgument,
@@ -99,7 +100,7 @@ def _moment(since: str | None) -> datetime | None:
         return fail(f"--since {since}: must be a duration such as 90s or 1h30m, or a time such as 2026-01-31T12:00:00Z")
 
 
-def _launches(session: Session, run: str) -> list[Mapping[str, Any]]:
+def _launches(session: Session, run: str) -> list[Body]:
     bodies = read_bodies(session)
     every = [live_launch(body) for body in bodies]
     if not matching(every, run):
@@ -163,22 +164,20 @@ def _repeated(views: Sequence[RunView]) -> set[Source]:
     }
 
 
-async def _look(
-    api: Api, session: Session, bodies: Sequence[Mapping[str, Any]]
-) -> tuple[list[Mapping[str, Any]], list[RunView]]:
+async def _look(api: Api, session: Session, bodies: Sequence[Body]) -> tuple[list[Body], list[RunView]]:
     answers = await get_all(api, [location(body) for body in bodies])
-    live: list[Mapping[str, Any]] = [answers[location(body)].body for body in bodies if answers[location(body)].found]
+    live: list[Body] = [answers[location(body)].body for body in bodies if answers[location(body)].found]
     owner = session.settings.environment.profile == "owner"
     return live, await view_all(api, live, utc_now(), cluster_wide=owner, with_log=False)
 
 
-async def _print(session: Session, bodies: Sequence[Mapping[str, Any]], selection: _Selection) -> None:
+async def _print(session: Session, bodies: Sequence[Body], selection: _Selection) -> None:
     api = await connect(session.settings.cluster.context)
     _, views = await _look(api, session, bodies)
     printer = _Printer()
     sources = _sources(views, selection, printer)
     if not sources:
-        _nothing(session, bodies, views, selection)
+        _exit_without_logs(session, bodies, views, selection)
     logs = await read_logs(api, sources, tail=selection.tail, since=selection.since, repeated=_repeated(views))
     for source, line in merged(logs):
         printer.print(source, line)
@@ -187,8 +186,8 @@ async def _print(session: Session, bodies: Sequence[Mapping[str, Any]], selectio
             err.print(f"{view.launch.run_id} has no log output: {view.summary()}")
 
 
-def _nothing(
-    session: Session, bodies: Sequence[Mapping[str, Any]], views: Sequence[RunView], selection: _Selection
+def _exit_without_logs(
+    session: Session, bodies: Sequence[Body], views: Sequence[RunView], selection: _Selection
 ) -> None:
     """Exit with the reason why there is no log to print."""
     pods = sorted({f"{pod.role}-{pod.index}" for view in views for pod in view.pods})
@@ -208,7 +207,7 @@ def _nothing(
         _deleted(session, view.launch.run_id, recorded=recorded)
 
 
-async def _follow(session: Session, bodies: Sequence[Mapping[str, Any]], selection: _Selection) -> None:
+async def _follow(session: Session, bodies: Sequence[Body], selection: _Selection) -> None:
     """Print the earlier lines, merged, then new lines until the run has ended."""
     api = await connect(session.settings.cluster.context)
     printer, tasks = _Printer(), dict[Source, asyncio.Task[None]]()
@@ -237,7 +236,7 @@ async def _follow(session: Session, bodies: Sequence[Mapping[str, Any]], selecti
     if lost := [launch.run_id for launch in launches if launch.name in active - {view.launch.name for view in views}]:
         fail(unknown_results(session, lost))
     if not tasks:
-        _nothing(session, live or bodies, views, selection)
+        _exit_without_logs(session, live or bodies, views, selection)
 
 
 async def _follow_new(

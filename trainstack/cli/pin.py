@@ -26,10 +26,10 @@ from trainstack.settings.model import Settings
 
 _WORKERS = 8
 _HEAD = """\
-# What each image's tag named when `trainstack pin -s {stack}` asked its registry. That command writes this file.
+# The digests of images, written by `trainstack pin -s {stack}`.
 """
 _HEAD_OF_CODE = """\
-# What each branch or tag of code named when `trainstack pin -s {stack}` asked its repository.
+# The commits of branches and tags of code, written by `trainstack pin -s {stack}`.
 """
 _STYLES = {"kept": "dim", "new": "green", "moved": "yellow", "unused": "yellow"}
 

@@ -5,11 +5,10 @@ from statistics import median
 from typing import Annotated
 
 import typer
-from rich.console import Group, JustifyMethod, RenderableType
-from rich.table import Table
+from rich.console import Group, RenderableType
 from rich.text import Text
 
-from trainstack.cli.console import fail, out, show, show_json, show_written, step, write_files
+from trainstack.cli.console import fail, make_table, out, show, show_json, show_written, step, write_files
 from trainstack.cli.plan_format import HEAD, LEFT, USE_HEAD, cells, compared, gantt_of, on_page, sentences, used
 from trainstack.cli.session import JsonOption, Session, StackOption, file_option
 from trainstack.declared.declared import Declared
@@ -109,23 +108,13 @@ def _draw(made: Report, png: Path | None, html: Path | None) -> dict[Path, bytes
 
 def _rendered(made: Report, before: Report | None) -> RenderableType:
     wide = not out.is_terminal or out.width >= _WIDE_TERMINAL
-    table = Table(box=None, pad_edge=False, collapse_padding=True)
-    for name in HEAD[:-1]:
-        # On a narrow terminal, only the names of runs are wrapped.
-        wraps = name == HEAD[0]
-        justify: JustifyMethod = "left" if name in LEFT else "right"
-        table.add_column(name.upper(), justify=justify, no_wrap=not wraps, overflow="fold" if wraps else "ellipsis")
-    if wide:
-        table.add_column(HEAD[-1].upper(), overflow="fold")
-    rows = list(map(cells, made.rows))
-    for row in rows:
-        table.add_row(*map(Text, row if wide else row[:-1]))
+    # On a narrow terminal, the names of runs are wrapped, and the notes follow the table.
+    rows, end = list(map(cells, made.rows)), None if wide else -1
+    table = make_table(
+        HEAD[:end], (row[:end] for row in rows), right={*HEAD} - {*LEFT}, fold=(HEAD[0], HEAD[-1]), collapse=True
+    )
     below = [] if wide else [Text(f"{row[0]}: {row[-1]}") for row in rows if row[-1]]
-    use = Table(box=None, pad_edge=False, collapse_padding=True)
-    for name in USE_HEAD:
-        use.add_column(name.upper(), justify="left" if name in LEFT else "right", no_wrap=True)
-    for row in used(made):
-        use.add_row(*map(Text, row))
+    use = make_table(USE_HEAD, used(made), right={*USE_HEAD} - {*LEFT}, collapse=True)
     parts: list[RenderableType] = [table, *below, Text()]
     parts += [use, Text()] if made.uses else []
     parts += map(Text, [*sentences(made), *(compared(before, made) if before is not None else ())])

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar, get_args
 
 import typer
 
-from trainstack.cli.console import err, fail, show_json
+from trainstack.cli.console import fail, report, show_json
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.live.client import ClusterError, PermanentError
 from trainstack.live.progress import view_runs
@@ -19,6 +19,8 @@ from trainstack.runs.records import Ledger, wrapper_of
 from trainstack.runs.status.run_view import RunView, bare_view
 
 T = TypeVar("T")
+Body = Mapping[str, Any]
+"""A live object."""
 
 PAUSE_SECONDS = 1.0
 """Between two reads of the cluster."""
@@ -60,7 +62,7 @@ def _look_if_there(session: Session, run: str | None) -> list[RunView]:
     return _viewed(session, bodies_of(matching([live_launch(body) for body in bodies], run), bodies))
 
 
-def _viewed(session: Session, bodies: Sequence[Mapping[str, Any]], *, with_usage: bool = False) -> list[RunView]:
+def _viewed(session: Session, bodies: Sequence[Body], *, with_usage: bool = False) -> list[RunView]:
     settings = session.settings
     owner = settings.environment.profile == "owner"
     trials = [len(bodies) > MANY and SET in body["metadata"]["labels"] for body in bodies]
@@ -69,7 +71,7 @@ def _viewed(session: Session, bodies: Sequence[Mapping[str, Any]], *, with_usage
     return [*views, *(bare_view(body) for body, trial in zip(bodies, trials, strict=True) if trial)]
 
 
-def launch_bodies(session: Session, run: str | None) -> list[Mapping[str, Any]]:
+def launch_bodies(session: Session, run: str | None) -> list[Body]:
     """Read the objects of a run's launches, or of all. Raises ClusterError; exits if the run has none."""
     bodies = read_bodies(session)
     return bodies_of(chosen([live_launch(body) for body in bodies], run), bodies)
@@ -81,7 +83,7 @@ def read_bodies(session: Session) -> list[dict[str, Any]]:
     return read_launches(settings.stack, run_namespaces(settings), settings.cluster.context)
 
 
-def bodies_of(launches: Sequence[LiveLaunch], bodies: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def bodies_of(launches: Sequence[LiveLaunch], bodies: Sequence[Body]) -> list[Body]:
     """Return the objects of the given launches."""
     return [body for body in bodies if live_launch(body) in launches]
 
@@ -168,16 +170,7 @@ def wait(
       trainstack wait digits-0f3c9a1b2d -s dev --timeout 600
       trainstack wait digits -s dev --json
     """
-    found, faults = _wait(Session.open(stack), run, timeout)
-    if as_json:
-        show_json([as_data(view) for view in found])
-    if faults:
-        fail("\n".join(faults))
-
-
-def report(line: str) -> None:
-    """Print a line of progress."""
-    err.print(f"  {line}")
+    follow(Session.open(stack), run, timeout, as_json=as_json)
 
 
 class Changes:
@@ -240,19 +233,11 @@ def without_loaders(session: Session, views: Sequence[RunView]) -> list[RunView]
     return [view for view in views if view.launch.run_id.rpartition("-")[0] not in loaders]
 
 
-def follow(session: Session, run: str | None, timeout: int) -> list[RunView]:
-    """Report every change until the chosen launches have ended. Exits if one failed or the time is up."""
-    found, faults = _wait(session, run, timeout)
-    if faults:
-        fail("\n".join(faults))
-    return found
+def follow(session: Session, run: str | None, timeout: int, *, as_json: bool = False) -> list[RunView]:
+    """Report every change until the chosen launches have ended. Exits if one failed or the time is up.
 
-
-def _wait(session: Session, run: str | None, timeout: int) -> tuple[list[RunView], list[str]]:
-    """Report every change until the chosen launches have ended; return them and what did not end well.
-
-    Exits if the time is up. A run whose object is deleted before its result is read counts as a fault, since it may
-    have failed. Data loaders are not awaited. A Pod with restartPolicy Always has ended once an attempt has succeeded.
+    A run whose object is deleted before its result is read counts as failed. Data loaders are not awaited. A Pod with
+    restartPolicy Always has ended once an attempt has succeeded.
     """
     deadline = time.monotonic() + timeout
     changes = Changes()
@@ -270,13 +255,18 @@ def _wait(session: Session, run: str | None, timeout: int) -> tuple[list[RunView
         for name, line in _lines(found):
             changes.report(name, line)
         if not any(view.launch.awaited for view in found):
-            return found, _faults(session, found, seen)
+            break
         if time.monotonic() > deadline:
             fail(
                 f"not finished within {timeout} s; the runs continue. Check them with: "
                 f"trainstack status -s {session.stack}"
             )
         time.sleep(PAUSE_SECONDS)
+    if as_json:
+        show_json([as_data(view) for view in found])
+    if faults := _faults(session, found, seen):
+        fail("\n".join(faults))
+    return found
 
 
 def _lines(views: Sequence[RunView]) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,6 @@
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from rich.console import Group, RenderableType
@@ -156,15 +156,7 @@ def details(view: RunView, now: datetime) -> Panel:
     parts: list[RenderableType] = [facts]
     if view.done_fraction is not None or view.progress is not None:
         parts.append(_bar(view))
-    parts += [_replicas(view), _conditions(view, now)]
-    if view.pods:
-        parts.append(_pods(view))
-    elif not view.pods_known:
-        parts.append(Text("These credentials may not read pods; ask the namespace's administrator for that right."))
-    if view.node_use:
-        parts.append(_nodes(view))
-    if view.claims:
-        parts.append(_claims(view.claims))
+    parts += _sections(view, now)
     title = Text.assemble(launch.run_id, " ", (launch.phase, _STYLES[launch.phase]))
     return Panel(Group(*parts), title=title, title_align="left", border_style="dim")
 
@@ -202,18 +194,13 @@ def _position(progress: Progress) -> list[str]:
     return texts
 
 
-def _section(title: str, *columns: str) -> Table:
-    result = Table(*columns, title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for column in result.columns:
+def _section(title: str, head: str, rows: Iterable[Iterable[str]]) -> Table:
+    table = Table(*head.split(), title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for column in table.columns:
         column.overflow = "fold"
-    return result
-
-
-def _replicas(view: RunView) -> Table:
-    result = _section("Replicas", "ROLE", "ACTIVE", "SUCCEEDED", "FAILED", "OF")
-    for role in view.replicas:
-        result.add_row(role.role, *(str(count) for count in (role.active, role.succeeded, role.failed, role.of)))
-    return result
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
 
 
 def _completion(view: RunView) -> str:
@@ -227,27 +214,38 @@ def _utc(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _conditions(view: RunView, now: datetime) -> Table:
-    result = _section("Conditions", "TYPE", "STATUS", "SINCE", "REASON", "MESSAGE")
-    for condition in view.conditions:
-        since = f"{age(condition.since, now)} ago" if condition.since else ""
-        result.add_row(condition.type, condition.status, since, condition.reason, Text(condition.message))
-    return result
-
-
-def _pods(view: RunView) -> Table:
-    result = _section("Pods", "REPLICA", "POD", "PHASE", "NODE", "CPU", "MEMORY", "RESTARTS", "PROBLEM")
-    for pod in view.pods:
-        usage, problem = _use(view.pod_use.get(pod.name)), Text("; ".join(pod.problems))
-        result.add_row(f"{pod.role}-{pod.index}", pod.name, pod.phase, pod.node, *usage, str(pod.restarts), problem)
-    return result
-
-
-def _nodes(view: RunView) -> Table:
-    result = _section("Nodes, including other pods", "NODE", "CPU", "MEMORY")
-    for name, use in view.node_use.items():
-        result.add_row(name, *_use(use))
-    return result
+def _sections(view: RunView, now: datetime) -> Iterator[RenderableType]:
+    replicas = ((role.role, *map(str, (role.active, role.succeeded, role.failed, role.of))) for role in view.replicas)
+    yield _section("Replicas", "ROLE ACTIVE SUCCEEDED FAILED OF", replicas)
+    conditions = (
+        (one.type, one.status, f"{age(one.since, now)} ago" if one.since else "", one.reason, one.message)
+        for one in view.conditions
+    )
+    yield _section("Conditions", "TYPE STATUS SINCE REASON MESSAGE", conditions)
+    if view.pods:
+        pods = ((pod, *_use(view.pod_use.get(pod.name))) for pod in view.pods)
+        cells = (
+            (
+                f"{pod.role}-{pod.index}",
+                pod.name,
+                pod.phase,
+                pod.node,
+                cpu,
+                memory,
+                str(pod.restarts),
+                "; ".join(pod.problems),
+            )
+            for pod, cpu, memory in pods
+        )
+        yield _section("Pods", "REPLICA POD PHASE NODE CPU MEMORY RESTARTS PROBLEM", cells)
+    elif not view.pods_known:
+        yield Text("These credentials may not read pods; ask the namespace's administrator for that right.")
+    if view.node_use:
+        nodes = ((name, *_use(use)) for name, use in view.node_use.items())
+        yield _section("Nodes, including other pods", "NODE CPU MEMORY", nodes)
+    if view.claims:
+        claims = ((claim.name, claim.phase, claim.requested, _used(claim)) for claim in view.claims)
+        yield _section("Volumes", "CLAIM PHASE REQUESTED USED", claims)
 
 
 def _use(use: Use | None) -> tuple[str, str]:
@@ -255,9 +253,5 @@ def _use(use: Use | None) -> tuple[str, str]:
     return (f"{use.cpu_cores:.2f}", f"{use.memory_bytes / 2**30:.2f}Gi") if use else ("", "")
 
 
-def _claims(claims: Sequence[ClaimUse]) -> Table:
-    result = _section("Volumes", "CLAIM", "PHASE", "REQUESTED", "USED")
-    for claim in claims:
-        used = claim.used_bytes if claim.used_bytes == "unknown" else f"{claim.used_bytes / 2**30:.2f}Gi"
-        result.add_row(claim.name, claim.phase, claim.requested, used)
-    return result
+def _used(claim: ClaimUse) -> str:
+    return claim.used_bytes if claim.used_bytes == "unknown" else f"{claim.used_bytes / 2**30:.2f}Gi"

@@ -3,10 +3,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
-from trainstack.cli.console import WIDE, fail, out, show, show_json, show_written, write_files
+from trainstack.cli.console import WIDE, fail, make_table, out, show, show_json, show_written, write_files
 from trainstack.cli.session import JsonOption, Session, StackOption, file_option
 from trainstack.cli.sweep_read import SweepArgument, read_results, sweep_of
 from trainstack.reports.sweep_export import as_csv, as_parquet, columns
@@ -141,12 +140,11 @@ def _show_best(sweep: Sweep, ranking: Ranking, top: int, stack: str) -> None:
 
 
 def _show_table(sweep: Sweep, ranking: Ranking) -> None:
-    table = Table(box=None, pad_edge=False)
-    for name in head(sweep.space, sweep.space.objective):
-        table.add_column(Text(name.upper()), justify="left" if name == "state" else "right", no_wrap=True)
-    for row in rows(sweep.space, ranking):
-        table.add_row(*map(Text, row[:-1]), Text(row[-1], style=_STYLES.get(row[-1], "")))
-    show(table, width=WIDE)
+    names = head(sweep.space, sweep.space.objective)
+    cells: list[tuple[str | Text, ...]] = [
+        (*row[:-1], Text(row[-1], style=_STYLES.get(row[-1], ""))) for row in rows(sweep.space, ranking)
+    ]
+    show(make_table(names, cells, right={*names} - {"state"}), width=WIDE)
 
 
 def _show_failed(result: TrialResult) -> None:

@@ -61,7 +61,7 @@ def status(
             patience = Patience(session, report=lambda line: live.update(Text(line, style="yellow"), refresh=True))
             while True:
                 found = patience.ask(lambda: read_states(session, sweep, planned, known))
-                live.update(shown(sweep, found, utc_now()), refresh=True)
+                live.update(_rendered(sweep, found, utc_now()), refresh=True)
                 if not any(trial.state in _LEFT for trial in found):
                     return
                 time.sleep(PAUSE_SECONDS)
@@ -70,7 +70,7 @@ def status(
     if as_json:
         show_json(as_data(sweep, found, utc_now()))
     else:
-        show(shown(sweep, found, utc_now()), width=_WIDTH)
+        show(_rendered(sweep, found, utc_now()), width=_WIDTH)
 
 
 def as_data(sweep: Sweep, found: Sequence[TrialResult], now: datetime) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def as_data(sweep: Sweep, found: Sequence[TrialResult], now: datetime) -> dict[s
         "sweep": sweep.name,
         "form": sweep.form,
         "counts": {state: counts[state] for state in STATES},
-        "seconds_left": left(found, now),
+        "seconds_left": _seconds_left(found, now),
         "trials": [
             {**trial.model_dump(mode="json", include=keep), "objective": objective_value(trial.metrics, objective)}
             for trial in found
@@ -89,7 +89,7 @@ def as_data(sweep: Sweep, found: Sequence[TrialResult], now: datetime) -> dict[s
     }
 
 
-def left(found: Sequence[TrialResult], now: datetime) -> float | None:
+def _seconds_left(found: Sequence[TrialResult], now: datetime) -> float | None:
     """Estimate the seconds until the last trial has ended; None if unknown."""
     succeeded = [trial for trial in found if trial.state == "succeeded"]
     finished = [seconds for trial in succeeded if (seconds := seconds_of(trial)) is not None]
@@ -97,7 +97,7 @@ def left(found: Sequence[TrialResult], now: datetime) -> float | None:
     return seconds_left(finished, running, sum(trial.state in ("queued", "waiting") for trial in found))
 
 
-def shown(sweep: Sweep, found: Sequence[TrialResult], now: datetime) -> RenderableType:
+def _rendered(sweep: Sweep, found: Sequence[TrialResult], now: datetime) -> RenderableType:
     """Draw the grid, its legend, and the reasons of trials that are not running."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(justify="right", style="dim")
@@ -134,7 +134,7 @@ def _time_left(found: Sequence[TrialResult], now: datetime) -> str:
         return ""
     if states & _LEFT == {"waiting"}:
         return "; `trainstack up` launches the waiting trials"
-    seconds = left(found, now)
+    seconds = _seconds_left(found, now)
     if seconds == 0:
         return "; the running trials take longer than the others did"
     if seconds is not None:

@@ -128,7 +128,7 @@ def test_a_branch_is_pinned_to_its_commit(root: Path, repository: Repository) ->
     assert done.exit_code == 0, done.output
     assert f"new     {KEY}  {commit}" in done.output
     head, line = (root / FILE).read_text().splitlines()
-    assert head == "# What each branch or tag of code named when `trainstack pin -s lab` asked its repository."
+    assert head == "# The commits of branches and tags of code, written by `trainstack pin -s lab`."
     assert line == f'"{KEY}": "{commit}"'
     assert revisions(root) == [commit, commit]
     assert CliRunner().invoke(app, ["check", "-s", "lab"]).exit_code == 0
@@ -250,10 +250,10 @@ def test_code_and_images_share_the_file(root: Path, repository: Repository, monk
     assert done.exit_code == 0, done.output
     text = (root / FILE).read_text()
     assert text.splitlines() == [
-        "# What each image's tag named when `trainstack pin -s lab` asked its registry. That command writes this file.",
+        "# The digests of images, written by `trainstack pin -s lab`.",
         f"alpine/git:2.47.2: sha256:{'b' * 64}",
         f"busybox:1.35: sha256:{'b' * 64}",
-        "# What each branch or tag of code named when `trainstack pin -s lab` asked its repository.",
+        "# The commits of branches and tags of code, written by `trainstack pin -s lab`.",
         f'"{KEY}": "{first}"',
     ]
     monkeypatch.setattr(command, "_registries", lambda _: pytest.fail("a registry was asked"))
