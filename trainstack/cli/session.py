@@ -10,7 +10,6 @@ import typer
 
 from trainstack.cli.console import fail
 from trainstack.live.kubeconfig import absolute
-from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import Loaded, load_with_places
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.workloads import Workload
@@ -84,11 +83,8 @@ class Session:
 
     @cached_property
     def loaded(self) -> Loaded:
-        """The settings with the places of their values; exits with all errors if they are not valid."""
-        try:
-            return load_with_places(self.root, self.stack)
-        except SettingsError as error:
-            return fail(str(error))
+        """The settings with the places of their values. Raises SettingsError with all errors."""
+        return load_with_places(self.root, self.stack)
 
     @property
     def settings(self) -> Settings:
