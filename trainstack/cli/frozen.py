@@ -43,12 +43,10 @@ def private_copy(context: str | None) -> Path:
 
 
 def variables(context: str | None) -> dict[str, str]:
-    """Return the environment variables for a program that reads the kubeconfig."""
     return {kubeconfig.VARIABLE: str(frozen(context)), kubeconfig.ORIGIN: kubeconfig.shown_path()}
 
 
 def remove() -> None:
-    """Remove all copies."""
     while _copies:
         _, file = _copies.popitem()
         shutil.rmtree(file.parent, ignore_errors=True)

@@ -23,14 +23,12 @@ def program() -> Path:
 
 
 def command(*arguments: str, context: str | None = None) -> list[str]:
-    """Return the command line of a kubectl call on this command's cluster."""
     return [str(program()), "--kubeconfig", str(frozen(context)), *arguments]
 
 
 def kubectl(
     *arguments: str, context: str | None = None, stdin: IO[bytes] | bytes | None = None
 ) -> "subprocess.CompletedProcess[bytes]":
-    """Run kubectl and capture its output; the caller checks the exit code."""
     source: dict[str, Any] = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin}
     return subprocess.run(
         command(*arguments, context=context), **source, capture_output=True, check=False, env=os.environ

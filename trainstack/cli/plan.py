@@ -80,7 +80,6 @@ def plan(
 
 
 def _reports(session: Session, settings: Settings, nodes: list[str], *, cluster: bool) -> tuple[Report, Report | None]:
-    """Return the plan and, with --set or --nodes, the plan without them."""
     unchanged, durations = session.settings, measured(session)
     held: Callable[[Settings], Held] | None = None
     if cluster:

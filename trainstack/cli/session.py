@@ -24,7 +24,6 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the change w
 
 
 def file_option(text: str) -> Any:
-    """Return an option for a file to write."""
     return typer.Option(metavar="FILE", help=text, dir_okay=False)
 
 
@@ -63,7 +62,6 @@ class Session:
 
     @property
     def cluster_state(self) -> Path:
-        """The folder of the local cluster."""
         return self.state / "cluster"
 
     @property
@@ -91,5 +89,4 @@ class Session:
         return self.loaded.settings
 
     def workload(self, name: str) -> Workload | None:
-        """Return the run, or the run of the sweep, of this name."""
         return next((run for _, run in self.settings.trained() if run.name == name), None)

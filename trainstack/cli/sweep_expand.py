@@ -80,7 +80,6 @@ def _expand(root: Path, name: str, space: Space, sets: tuple[ParameterSet, ...],
 
 
 def write(file: Path, text: str) -> None:
-    """Write a file atomically."""
     partial = file.with_name(f".{file.name}.partial")
     partial.write_text(text, encoding="utf-8", newline="")
     partial.replace(file)

@@ -117,7 +117,6 @@ class _Parts:
 
 
 def last_lines(log: str) -> tuple[str, ...]:
-    """Return the last lines of a log that are not empty."""
     # Progress bars end their lines with \r.
     lines = [line.rstrip() for line in log.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
     return tuple([line for line in lines if line][-LAST_LINES:])
