@@ -1,11 +1,11 @@
-"""kubectl calls, for exec and server-side apply."""
+"""kubectl, where bytes have to go in and out of a pod: exec is the one thing that it does best."""
 
 import os
 import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from trainstack.cli.console import fail
 from trainstack.cli.frozen import frozen
@@ -14,27 +14,31 @@ from trainstack.dev.toolchain.errors import MissingTool
 
 
 def program() -> Path:
-    """Return the kubectl that the toolchain built, else the one on PATH."""
+    """The kubectl that the toolchain built, or the machine's own."""
     try:
         return tools.program("kubectl")
     except MissingTool:
         found = shutil.which("kubectl")
-        return Path(found) if found else fail("kubectl was not found; install it, or run `make tools`")
+        return Path(found) if found else fail("kubectl is not installed, and `make tools` has not been run")
 
 
-def command(*arguments: str, context: str | None = None) -> list[str]:
-    return [str(program()), "--kubeconfig", str(frozen(context)), *arguments]
+def command(*words: str, context: str | None = None) -> list[str]:
+    """The words of a kubectl call, on the cluster that this command reads."""
+    return [str(program()), "--kubeconfig", str(frozen(context)), *words]
 
 
 def kubectl(
-    *arguments: str, context: str | None = None, stdin: IO[bytes] | bytes | None = None
+    *words: str,
+    context: str | None = None,
+    stdin: IO[bytes] | bytes | None = None,
 ) -> "subprocess.CompletedProcess[bytes]":
-    source: dict[str, Any] = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin}
-    return subprocess.run(
-        command(*arguments, context=context), **source, capture_output=True, check=False, env=os.environ
-    )
+    """Run kubectl to its end. The caller judges its exit code."""
+    words_ = command(*words, context=context)
+    if isinstance(stdin, bytes):
+        return subprocess.run(words_, input=stdin, capture_output=True, check=False, env=os.environ)
+    return subprocess.run(words_, stdin=stdin, capture_output=True, check=False, env=os.environ)
 
 
 def exec_words(namespace: str, pod: str, container: str, script: str, *arguments: str) -> Sequence[str]:
-    """Return the kubectl arguments that run a shell script in a pod, with its stdin open."""
+    """The words that run a shell script in a pod, its input kept open."""
     return ["exec", "-i", "-n", namespace, pod, "-c", container, "--", "sh", "-c", script, "sh", *arguments]

@@ -1,6 +1,6 @@
-"""Records of many trials, a few small files of each, read in one stream by a data loader.
+"""The records of many trials, as far as a sweep needs them: of each a few small files, all in one stream.
 
-The trials' pods and objects are not needed.
+A loader's pod reads them, so they come also when the trials' pods and objects are gone.
 """
 
 import base64
@@ -19,13 +19,13 @@ from trainstack.cli.retry import persevering
 LAST_LINES = 20
 """Of a log."""
 _END_BYTES = 8192
-"""At the end of a log, which are searched for the last lines, since lines can be long."""
+"""Of a log's end, in which those lines are looked for: a line may be as long as a program likes."""
 _LOG_BYTES = 1 << 20
-"""At the end of a log, from which metrics are read."""
+"""Of the end of each log from which metrics are read."""
 
-# Content is base64, which has no NUL, and its frame ends with the program's exit status. Concurrent writes of a running
-# trial may or may not be included. Of several attempts, the one that wrote last counts. If $2 is not empty, logs are
-# read even if there are metrics.
+# Content is base64, which holds no NUL, and its frame ends with the program's exit status. What a trial that still
+# runs writes meanwhile may be in it or not; what it renames is read under the other name, or not. Of several attempts
+# the one counts that wrote last. $2, unless it is empty, has logs read although there are metrics.
 _READ = f"""{FUNCTIONS}
 content() {{ printf "3\\0%s\\0" "$1"; base64; printf "\\0%s\\0" $?; }}
 give() {{ if [ -f "$2" ] && ! content "$1" <"$2" && [ -f "$2" ]; then frame unreadable "$2"; fi; }}
@@ -77,27 +77,29 @@ done
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """A trial's files on the volume."""
+    """What one trial has left on the volume."""
 
     finished: bool
-    """Whether it has succeeded, so that its files no longer change."""
+    """It has succeeded, and its files change no more."""
     attempts: int
-    """Number of pods that have started it."""
+    """Pods that have begun it."""
     facts: Mapping[str, Any]
-    """Its run.json; {} if it is missing or incomplete."""
+    """Its run.json; {} where it is not there, or not whole yet."""
     metrics: str
-    """Its published metrics.jsonl, else that of the newest attempt."""
+    """Its metrics.jsonl as it is: the published one, else the newest of its attempts'."""
     failure: Mapping[str, Any]
-    """The newest failure.json of its attempts; {} without one."""
+    """The newest failure.json of its attempts; {} where none has failed."""
     last_lines: tuple[str, ...]
-    """Of its newest log, unless it is finished."""
+    """Of its newest log, while it is not finished."""
     log: str = ""
-    """The ends of its attempts' logs, the newest last. With metrics and without `with_logs`: the end of the newest log,
-    or nothing for a finished trial."""
+    """The ends of its attempts' logs, the newest last. Of a trial with metrics, where logs were not asked for: nothing
+    once it is finished, before that the end of the newest."""
 
 
 @dataclass
 class _Parts:
+    """What came of one record."""
+
     finished: bool
     attempts: int
     texts: dict[str, str] = field(default_factory=dict)
@@ -117,21 +119,29 @@ class _Parts:
 
 
 def last_lines(log: str) -> tuple[str, ...]:
-    # Progress bars end their lines with \r.
+    """The last lines of a log that are not empty."""
+    # Bars of progress end their lines with \r.
     lines = [line.rstrip() for line in log.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
     return tuple([line for line in lines if line][-LAST_LINES:])
 
 
 def read_records(loader: Loader, folder: str, run_ids: Sequence[str], *, with_logs: bool = False) -> dict[str, Record]:
-    """Read the existing records in a folder of the volume, by run id; exits if a file cannot be read.
+    """The records of these runs that are there, by run id.
 
-    `with_logs`: read logs even if there are metrics.
+    Ends the command when the volume cannot be read.
+
+    Args:
+        loader: through which.
+        folder: the volume's folder that holds the records.
+        run_ids: which.
+        with_logs: also of those that have metrics.
+
     """
     found: dict[str, Record] = {}
     with count(f"reading the records of {len(run_ids)} trials", len(run_ids)) as advance:
 
         def attempt() -> None:
-            left = [run_id for run_id in run_ids if run_id not in found]
+            left = [each for each in run_ids if each not in found]
             _read(loader, folder, left, found, advance, with_logs=with_logs)
 
         persevering(loader, attempt, lambda: len(found))
@@ -147,7 +157,7 @@ def _read(
     *,
     with_logs: bool,
 ) -> None:
-    """Read the remaining records; keep complete ones if the connection breaks. Raises BrokenConnectionError."""
+    """Read what is left. What came whole stays when the connection breaks. Raises BrokenConnectionError."""
     what = "reading of records"
     logs = "logs" if with_logs else ""
     with running(loader, what, _READ, folder, logs, given=asked(run_ids)) as script:
@@ -168,7 +178,7 @@ def _read(
                         parts.texts[kind] = text
                 case _:
                     fail(
-                        f"a file of {folder}/{run} on the volume cannot be read: {fields[0]} {fields[-1]}; make it "
+                        f"a file of {folder}/{run} on the volume cannot be read: {fields[0]} {fields[-1]}. Make it "
                         "readable for the data loader's user, or check the disk, and run the same command again"
                     )
         if frames.end != [str(len(run_ids))]:
