@@ -13,7 +13,6 @@ from trainstack.onboarding.adopt.found import Found
 from trainstack.onboarding.adopt.plan import Adoption, operators
 from trainstack.onboarding.adopt.plan import adopt as plan
 from trainstack.onboarding.editing import Entry, with_entries
-from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.files import read_text
 from trainstack.settings.loading.load import DEFAULTS, Loaded
 
@@ -94,10 +93,7 @@ def _load(root: Path, file: str, stack: str, namespace: str) -> tuple[str, Loade
     if not text:
         known = Entry(("environment", "existing", "namespaces"), namespace)
         text = with_entries(_HEAD.format(namespace=namespace), [known])
-    try:
-        return text, staging.load(root, {file: text}, stack)
-    except SettingsError as error:
-        return fail(str(error))
+    return text, staging.load(root, {file: text}, stack)
 
 
 def _default_priority_classes(loaded: Loaded) -> list[str]:

@@ -88,7 +88,6 @@ def declared_manifests(root: Path, settings: Settings) -> list[Manifest]:
 
 
 def _built(root: Path, settings: Settings) -> tuple[list[Manifest], list[Finding]]:
-    """Return the manifests that can be built, and findings about those that cannot."""
     try:
         return declared_manifests(root, settings), []
     except FAULTS as error:

@@ -67,7 +67,6 @@ def fail(message: str) -> NoReturn:
 
 
 def report(line: str) -> None:
-    """Print an indented line of progress."""
     err.print(f"  {line}")
 
 
@@ -86,7 +85,6 @@ def write_files(files: Mapping[Path, bytes]) -> None:
 
 
 def show_written(files: Mapping[Path, bytes]) -> None:
-    """Print the paths of written files to stderr."""
     for path in files:
         err.print(f"written: {path}")
 

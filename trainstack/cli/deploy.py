@@ -137,7 +137,6 @@ def _local_cluster(session: Session) -> None:
 
 
 def _upload_data(session: Session) -> None:
-    """Prepare and upload the data that active runs wait for, if their settings have `data.prepare`."""
     launches = map(live_launch, launch_bodies(session, None))
     waiting = {launch.run_id.rpartition("-")[0] for launch in launches if launch.active}
     for _, run in session.settings.trained():

@@ -111,7 +111,6 @@ def _see_doctor(session: Session) -> str:
 
 
 def _remedy(message: str) -> str:
-    """Return the remedy of an engine's error that names none."""
     if "passphrase" not in message.lower():
         return ""
     return (

@@ -23,7 +23,6 @@ _EXPECTED = (
 
 
 def expected_message(error: Exception) -> str | None:
-    """Return the message of an expected error; None for any other."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"{_path(error.filename)}: {error.strerror or error}"
     # The module of a raised error is loaded already; importing the others would be slow.

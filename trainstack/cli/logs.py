@@ -208,7 +208,6 @@ def _exit_without_logs(
 
 
 async def _follow(session: Session, bodies: Sequence[Body], selection: _Selection) -> None:
-    """Print the earlier lines, merged, then new lines until the run has ended."""
     api = await connect(session.settings.cluster.context)
     printer, tasks = _Printer(), dict[Source, asyncio.Task[None]]()
     launches = [live_launch(body) for body in bodies]

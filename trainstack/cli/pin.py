@@ -18,7 +18,6 @@ from trainstack.onboarding import project_files as staging
 from trainstack.preflight.preflight import check as preflight
 from trainstack.preflight.rules.images import image_unpinned
 from trainstack.preflight.used_images import UsedImage, used_images
-from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.code_pins import is_code
 from trainstack.settings.loading.load import Loaded, load_with_places, pins_file
 from trainstack.settings.model import Settings
@@ -81,7 +80,8 @@ def pin(
       trainstack pin -s prod --json
     """
     session = Session.open(stack)
-    loaded, file = _loaded(session), pins_file(stack)
+    # Includes excluded runs, whose pins are kept, and unpinned code, which other commands refuse.
+    loaded, file = load_with_places(session.root, stack, to_run=False), pins_file(stack)
     commits = _commits(session, loaded.settings)
     digests = loaded.settings.pins if code else _digests(session, loaded)
     pins_of_code = _pins(commits, loaded.settings.code_pins)
@@ -102,14 +102,6 @@ def pin(
         command = f"trainstack pin -s {stack}{' --code' if code else ''}"
         fail(f"{file}: {_counted(changed)}; run `{command}`, and commit the file")
     err.print(f"{file}: {_counted(pins) or 'nothing to pin'}")
-
-
-def _loaded(session: Session) -> Loaded:
-    """Load the environment, including excluded runs and unpinned code, which other commands refuse."""
-    try:
-        return load_with_places(session.root, session.stack, to_run=False)
-    except SettingsError as error:
-        fail(str(error))
 
 
 def _pins(after: Mapping[str, str], before: Mapping[str, str]) -> list[Pin]:

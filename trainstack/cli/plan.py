@@ -1,7 +1,5 @@
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from statistics import median
 from typing import Annotated
 
 import typer
@@ -10,20 +8,13 @@ from rich.text import Text
 
 from trainstack.cli.console import fail, make_table, out, show, show_json, show_written, step, write_files
 from trainstack.cli.plan_format import HEAD, LEFT, USE_HEAD, cells, compared, gantt_of, on_page, sentences, used
+from trainstack.cli.plan_inputs import held_by, measured
 from trainstack.cli.session import JsonOption, Session, StackOption, file_option
-from trainstack.declared.declared import Declared
 from trainstack.forecast.forecast import forecast
-from trainstack.forecast.other_workloads import Held, limits, matched, owners
+from trainstack.forecast.other_workloads import Held
 from trainstack.forecast.report import Report, report
-from trainstack.forecast.sweeps import launched
-from trainstack.kueue.from_live_objects import snapshot
-from trainstack.live.holding import read_holding
-from trainstack.reports.durations import Took, took
-from trainstack.runs.pods import pods
 from trainstack.settings.loading.load import load_with_places
 from trainstack.settings.model import Settings
-from trainstack.settings.sections.operators import Operators
-from trainstack.settings.sections.workloads import Workload
 
 _WIDE_TERMINAL = 150
 """Columns of a terminal that has room for the notes in a column; else they are printed below the table."""
@@ -80,7 +71,6 @@ def plan(
 
 
 def _reports(session: Session, settings: Settings, nodes: list[str], *, cluster: bool) -> tuple[Report, Report | None]:
-    """Return the plan and, with --set or --nodes, the plan without them."""
     unchanged, durations = session.settings, measured(session)
     held: Callable[[Settings], Held] | None = None
     if cluster:
@@ -119,46 +109,3 @@ def _rendered(made: Report, before: Report | None) -> RenderableType:
     parts += [use, Text()] if made.uses else []
     parts += map(Text, [*sentences(made), *(compared(before, made) if before is not None else ())])
     return Group(*parts, *(Text(f"note: {note}", style="dim") for note in made.notes))
-
-
-def measured(session: Session) -> dict[str, float]:
-    """Return the median seconds of each declared run's earlier records, by NAMESPACE/NAME."""
-    records = took(session.results)
-    found = {}
-    sweeps = {sweep.name for sweep in session.settings.sweeps.sweeps}
-    for _, run in session.settings.trained():
-        seconds = [record.seconds for record in records if _matches(record, run, any_set=run.name in sweeps)]
-        if seconds:
-            found[f"{run.namespace}/{run.name}"] = median(seconds)
-    return found
-
-
-def _matches(record: Took, run: Workload, *, any_set: bool) -> bool:
-    """Return whether a record has the run's command, replicas and, unless `any_set`, arguments and variables."""
-    first, world_size = pods(run)[0], sum(role.replicas for role in pods(run))
-    same = (record.workload, record.command) == (run.name, first.command) and record.world_size in (None, world_size)
-    return same and (any_set or (record.args, record.env) == (first.args, first.env))
-
-
-def held_by(session: Session) -> Callable[[Settings], Held]:
-    """Read the cluster once; the result returns its workloads as other settings would change its queues.
-
-    Raises ClusterError, and ValueError if files that run ids depend on are missing.
-    """
-    settings, read = session.settings, read_holding(session.settings)
-    without = settings.model_copy(update={"operators": Operators()})
-    declared = Declared.from_files(without, session.root)
-    wanted = [run.ledger for run in declared.runs]
-    live, ledgers = read.runs.live, read.runs.ledgers
-    workload_keys = {owner: key for key, owner in owners(read.workloads).items()}
-    runs, ended = matched(wanted, live, ledgers, workload_keys)
-    held = Held(
-        snapshot=snapshot(read.lists, declared, kueue=read.kueue),
-        now=read.now,
-        runs=runs,
-        limits=limits(read.workloads, read.owners),
-        launched=ended,
-    )
-    for sweep in declared.sweeps:
-        held = held.knowing(launched(sweep, live, ledgers, workload_keys))
-    return lambda tried: replace(held, snapshot=snapshot(read.lists, Declared(tried), kueue=read.kueue))

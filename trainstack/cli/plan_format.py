@@ -33,7 +33,6 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 def on_page(made: Report) -> tuple[tuple[str, ...], list[tuple[str, ...]], list[str]]:
-    """Return head, rows and notes for a page."""
     notes = [f"{row.name}: {row.note}" for row in made.rows if row.note]
     return HEAD[:-1], [cells(row)[:-1] for row in made.rows], [*notes, *made.notes]
 
@@ -53,7 +52,6 @@ def takes(row: Row) -> str:
 
 
 def used(made: Report) -> list[tuple[str, ...]]:
-    """Return the rows of the table of flavors, below USE_HEAD."""
     return [
         (
             use.flavor,
@@ -104,7 +102,6 @@ def _end(row: Row) -> str:
 
 
 def gantt_of(made: Report) -> Gantt:
-    """Return the chart: each run, and the scarcest resource of each flavor."""
     flavors = sorted({flavor for row in made.rows for flavor in row.flavors})
     colours = {name: index for index, name in enumerate(flavors)}
     # Leave room for runs without an end.

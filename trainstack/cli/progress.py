@@ -36,7 +36,6 @@ def bar(description: str, total: int, done: int = 0) -> Iterator[Advance]:
 
 @contextmanager
 def count(description: str, total: int) -> Iterator[Advance]:
-    """Show the progress over `total` items."""
     with _progress(description, total, 0, (MofNCompleteColumn(),), lambda number: f"{number:.0f}") as advance:
         yield advance
 

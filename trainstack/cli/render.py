@@ -8,7 +8,6 @@ from trainstack.cli.console import fail, out, show_json
 from trainstack.cli.session import JsonOption, StackOption, checkout
 from trainstack.platform.operators.release import ReleaseError
 from trainstack.review.declared import as_yaml, declared
-from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import explain as explain_settings
 from trainstack.stacks.plan_change import commit
 
@@ -43,7 +42,7 @@ def render(
         objects = declared(folder, stack, commit=commit(folder), releases=not without_releases, cached=root is None)
     except ReleaseError as error:
         fail(f"{error}. Or leave the releases out: --without-releases")
-    except (SettingsError, ValueError) as error:
+    except ValueError as error:
         fail(str(error))
     if as_json:
         show_json(objects)

@@ -24,7 +24,6 @@ def rights_in(session: Session) -> Rights:
 
 
 def text(session: Session) -> str:
-    """Return the content of an environment's file. Raises as `rights_in` does."""
     return _file(session.stack, rights_in(session))
 
 

@@ -134,7 +134,6 @@ def _placements(pods: Sequence[Pod], now: datetime) -> tuple[Placement, ...]:
 
 
 def _pods(session: Session, namespace: str, run_id: str) -> list[Pod]:
-    """Read the run's pods that have started."""
     path = f"/api/v1/namespaces/{namespace}/pods?labelSelector={quote(f'{RUN}={run_id}')}"
     answer = read([path], session.settings.cluster.context)[path]
     if not answer.found:

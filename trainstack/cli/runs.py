@@ -44,7 +44,6 @@ def ensure_one_output(*, watch: bool, as_json: bool) -> None:
 
 
 def as_data(view: RunView) -> dict[str, Any]:
-    """Return a run for JSON, with `done` from 0 to 1."""
     return asdict(view) | {"done": view.done_fraction}
 
 
@@ -78,13 +77,11 @@ def launch_bodies(session: Session, run: str | None) -> list[Body]:
 
 
 def read_bodies(session: Session) -> list[dict[str, Any]]:
-    """Read the objects of the environment's launches. Raises ClusterError."""
     settings = session.settings
     return read_launches(settings.stack, run_namespaces(settings), settings.cluster.context)
 
 
 def bodies_of(launches: Sequence[LiveLaunch], bodies: Sequence[Body]) -> list[Body]:
-    """Return the objects of the given launches."""
     return [body for body in bodies if live_launch(body) in launches]
 
 

@@ -41,7 +41,6 @@ def ensure_own_objects(session: Session) -> None:
 
 
 def _recorded_cluster(session: Session) -> dict[str, str]:
-    """Return the identity of the cluster as the stack's state records it; {} before the first `up`."""
     name = f"::{memory_name(session.settings.environment.profile)}"
     for resource in resources(session):
         if resource["type"] == MEMORY and resource["urn"].endswith(name):

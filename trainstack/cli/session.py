@@ -10,7 +10,6 @@ import typer
 
 from trainstack.cli.console import fail
 from trainstack.live.kubeconfig import absolute
-from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import Loaded, load_with_places
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.workloads import Workload
@@ -25,7 +24,6 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the change w
 
 
 def file_option(text: str) -> Any:
-    """Return an option for a file to write."""
     return typer.Option(metavar="FILE", help=text, dir_okay=False)
 
 
@@ -64,7 +62,6 @@ class Session:
 
     @property
     def cluster_state(self) -> Path:
-        """The folder of the local cluster."""
         return self.state / "cluster"
 
     @property
@@ -84,16 +81,12 @@ class Session:
 
     @cached_property
     def loaded(self) -> Loaded:
-        """The settings with the places of their values; exits with all errors if they are not valid."""
-        try:
-            return load_with_places(self.root, self.stack)
-        except SettingsError as error:
-            return fail(str(error))
+        """The settings with the places of their values. Raises SettingsError with all errors."""
+        return load_with_places(self.root, self.stack)
 
     @property
     def settings(self) -> Settings:
         return self.loaded.settings
 
     def workload(self, name: str) -> Workload | None:
-        """Return the run, or the run of the sweep, of this name."""
         return next((run for _, run in self.settings.trained() if run.name == name), None)

@@ -135,7 +135,6 @@ def _what(view: RunView) -> str:
 
 
 def details(view: RunView, now: datetime) -> Panel:
-    """Draw everything that is known about one launch."""
     launch = view.launch
     facts = Table.grid(padding=(0, 2))
     facts.add_row("launch", f"{launch.kind} {launch.namespace}/{launch.name}")
@@ -170,7 +169,6 @@ def _queue(view: RunView) -> str:
 
 
 def _bar(view: RunView) -> Table:
-    """Draw the progress over all epochs; if their number is unknown, over the current one."""
     progress, done, label = view.progress, view.done_fraction, "done"
     if done is None and progress is not None:
         done, label = progress.epoch_fraction, "epoch"

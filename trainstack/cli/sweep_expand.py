@@ -1,5 +1,5 @@
-from collections.abc import Iterable
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -54,8 +54,8 @@ def expand_all(root: Path, names: Iterable[str], *, check: bool = False) -> list
     for name in dict.fromkeys(names):
         try:
             loaded = load_space(root, name)
-            sets[name] = loaded.space, _draw(loaded)
-        except (SettingsError, _DrawError) as error:
+            sets[name] = loaded.space, sets_of(loaded)
+        except (SettingsError, SpaceError) as error:
             faults.append(str(error))
     if faults:
         fail("\n".join(faults))
@@ -80,32 +80,26 @@ def _expand(root: Path, name: str, space: Space, sets: tuple[ParameterSet, ...],
 
 
 def write(file: Path, text: str) -> None:
-    """Write a file atomically."""
     partial = file.with_name(f".{file.name}.partial")
     partial.write_text(text, encoding="utf-8", newline="")
     partial.replace(file)
 
 
 def sets_of(loaded: LoadedSpace) -> tuple[ParameterSet, ...]:
-    """Return the sets of a space; exits with file and line if it does not have as many as it requires."""
-    try:
-        return _draw(loaded)
-    except _DrawError as error:
-        return fail(str(error))
-
-
-class _DrawError(Exception):
-    """A space without enough sets, with file and line."""
-
-
-def _draw(loaded: LoadedSpace) -> tuple[ParameterSet, ...]:
+    """Return the sets of a space. Raises SpaceError with file and line if it does not have as many as it requires."""
     trials = loaded.space.trials or 0
-    seconds = trials // _SETS_PER_SECOND
+    expected = f"{trials // _SETS_PER_SECOND + 1} s"
+    with placed(loaded), step(f"drawing {trials} sets", expected) if trials > _SETS_PER_SECOND else nullcontext():
+        return expanded(loaded.space)
+
+
+@contextmanager
+def placed(loaded: LoadedSpace) -> Iterator[None]:
+    """Add the file and line to a SpaceError."""
     try:
-        with step(f"drawing {trials} sets", f"{seconds + 1} s") if trials > _SETS_PER_SECOND else nullcontext():
-            return expanded(loaded.space)
+        yield
     except SpaceError as error:
-        raise _DrawError(f"{loaded.where(error.path)}: {error}") from None
+        raise SpaceError(error.path, f"{loaded.where(error.path)}: {error}") from None
 
 
 def _line(expansion: dict[str, Any]) -> str:

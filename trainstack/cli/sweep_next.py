@@ -7,14 +7,13 @@ import typer
 
 from trainstack.cli.console import err, fail, out, show_json
 from trainstack.cli.session import JsonOption, Session, StackOption, checkout
-from trainstack.cli.sweep_expand import expand_all, sets_of, write
+from trainstack.cli.sweep_expand import expand_all, placed, sets_of, write
 from trainstack.cli.sweep_read import SweepArgument, read_results, sweep_of
 from trainstack.onboarding.editing import Entry, with_added
 from trainstack.settings.loading.files import read_text
 from trainstack.settings.loading.templates import worded
 from trainstack.settings.search_space.hyperparams import SPACE_FILE, ParameterSet, folder
 from trainstack.settings.search_space.spaces import LoadedSpace, load_space
-from trainstack.sweeps.search.expand import SpaceError
 from trainstack.sweeps.search.results import TrialResult, from_json
 
 
@@ -72,14 +71,12 @@ def _read_file(file: Path, name: str) -> Sequence[TrialResult]:
 def add_next(
     root: Path, name: str, loaded: LoadedSpace, results: Sequence[TrialResult], count: int
 ) -> tuple[ParameterSet, ...]:
-    """Add proposals to the space's file and expand it again; exits if the space has fewer sets left."""
+    """Add proposals to the space's file and expand it again. Raises SpaceError if the space has fewer sets left."""
     from trainstack.sweeps.search.propose import propose  # noqa: PLC0415 (Optuna is slow to load)
 
     before = sets_of(loaded)
-    try:
+    with placed(loaded):
         proposed = propose(loaded.space, before, results, count)
-    except SpaceError as error:
-        fail(f"{loaded.where(error.path)}: {error}")
     file = root / folder(name) / SPACE_FILE
     write(file, with_added(read_text(file), [Entry(("sets",), values) for values in proposed]))
     expand_all(root, (name,))

@@ -124,14 +124,7 @@ def joined(
 ) -> TrialResult:
     """Combine a trial's objects with its record or log; a finished record takes precedence.
 
-    Args:
-        planned: the trial.
-        live: its objects; None if it was never launched.
-        record: of a managed trial.
-        sweep: its sweep.
-        looked: whether the record was read, so that None means that it does not exist.
-        outcome: of an unmanaged trial, from its log.
-
+    `looked`: the record was read, so that None means that it does not exist. `outcome`: of an unmanaged trial.
     """
     trial, objective = planned.trial, sweep.space.objective
     identity: dict[str, Any] = {
@@ -158,7 +151,6 @@ def joined(
 
 
 def _finished(live: LiveTrial | None, record: Record | None, state: State) -> datetime | None:
-    """Return when the trial ended: from a finished record, the cluster, or the record of the last failure."""
     if record is not None and record.finished:
         return _time(record.facts.get("finished"))
     if live is not None and live.finished is not None:
@@ -185,7 +177,6 @@ def _end(live: LiveTrial | None, record: Record | None, sweep: Sweep, *, looked:
 
 
 def _unrecorded(record: Record | None, sweep: Sweep) -> _End:
-    """Return the end of a trial whose pod succeeded and whose record is not finished."""
     if not sweep.run.managed:
         return _End(state="succeeded", reason=_NO_LOG)
     if record is None:

@@ -95,7 +95,6 @@ def best(
 
 
 def best_as_data(sweep: Sweep, ranking: Ranking, top: int) -> dict[str, Any]:
-    """Return the best trials for JSON, and the first one's metrics of test data."""
     return {
         "sweep": sweep.name,
         "objective": sweep.space.objective.model_dump(by_alias=True),

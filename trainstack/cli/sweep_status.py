@@ -74,7 +74,6 @@ def status(
 
 
 def as_data(sweep: Sweep, found: Sequence[TrialResult], now: datetime) -> dict[str, Any]:
-    """Return a sweep's state for JSON; unknown times are null."""
     keep = {"number", "set_id", "run_id", "parameters", "state", "reason", "started", "finished", "attempts"}
     counts, objective = Counter(trial.state for trial in found), sweep.space.objective
     return {
@@ -90,7 +89,6 @@ def as_data(sweep: Sweep, found: Sequence[TrialResult], now: datetime) -> dict[s
 
 
 def _seconds_left(found: Sequence[TrialResult], now: datetime) -> float | None:
-    """Estimate the seconds until the last trial has ended; None if unknown."""
     succeeded = [trial for trial in found if trial.state == "succeeded"]
     finished = [seconds for trial in succeeded if (seconds := seconds_of(trial)) is not None]
     running = [(now - (trial.started or now)).total_seconds() for trial in found if trial.state == "running"]

@@ -7,7 +7,7 @@ from trainstack.cli.session import DryRunOption, JsonOption, StackOption, checko
 from trainstack.onboarding import project_files as staging
 from trainstack.onboarding.editing import with_entries
 from trainstack.onboarding.new_team import Plan, plan
-from trainstack.onboarding.team_request import Request, TeamError
+from trainstack.onboarding.team_request import Request
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.files import read_text
 from trainstack.settings.loading.load import load
@@ -56,7 +56,7 @@ def add_team(  # noqa: PLR0913 (the options of the command)
         planned = plan(settings, request)
         text = read_text(root / platform)
         files = {platform: with_entries(text, planned.entries)}
-    except (SettingsError, TeamError, ValueError) as error:
+    except ValueError as error:
         fail(str(error))
     kept = list(planned.kept)
     if (root / own).is_file():

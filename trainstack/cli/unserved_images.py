@@ -29,7 +29,6 @@ _TIMEOUT_SECONDS = 5.0
 
 
 def unserved_images(session: Session) -> tuple[UnservedImage, ...]:
-    """Return the images that the registry lacks or that cannot be read from it."""
     try:
         images = run_images(session.settings, session.root, session.loaded.places)
     except WorkloadError:
@@ -87,7 +86,6 @@ def _registries(image: RunImage, local: RegistryAccess | None) -> Registries:
 
 
 def _launching(session: Session) -> Iterator[str]:
-    """Yield the runs and sweeps of which `up` would launch something."""
     settings = session.settings
     ledgers = read_runs(settings).ledgers
     launched = {run_id for ledger in ledgers for run_id in (ledger.run_id, *ledger.trials)}
