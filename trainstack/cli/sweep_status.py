@@ -44,7 +44,7 @@ def status(
     """Show a sweep's trials as a grid with their states, the reasons for failures, and the time left.
 
     The time left assumes the durations of ended trials and the current parallelism. For unmanaged trials, also shows
-    the best one so far, and saves the results in their logs before the pods are deleted.
+    the best one so far, and saves the results from their logs before the pods are deleted.
 
     Examples:
       trainstack sweep status digits-search -s dev
