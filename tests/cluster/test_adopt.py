@@ -158,7 +158,7 @@ def test_a_namespace_made_by_hand_is_taken_over_as_it_is(dev: Project, made_by_h
         assert {key: after[key] for key in LEFT} == {key: before[key] for key in LEFT}
         assert project.changes("--refresh") == {}
         again = project.trainstack("adopt", NAME)
-        assert (again.code, again.out) == (0, f"nothing of namespace {NAME} is taken over; no file is changed\n")
+        assert (again.code, again.out) == (0, f"no object of namespace {NAME} can be adopted; no file was changed\n")
 
         assert (made_by_hand / "model").read_text() == "model\n"
         volume = before["persistentvolumeclaim", NAME, "data"]["spec"]["volumeName"]

@@ -239,15 +239,15 @@ def test_a_branch_that_cannot_be_resolved_leaves_the_pins(team: Project, server:
     forge.move(team, "")
     done = team.trainstack("pin", "--code")
     assert (done.code, done.out) == (1, "")
-    assert f"nothing is written:\n{setting}there is no branch or tag {forge.BRANCH}; push it, or" in done.err
+    assert f"nothing was written:\n{setting}there is no branch or tag {forge.BRANCH}; push it, or" in done.err
     forge.move(team, server.commits[2])
     forge.answer(team, yes=False)
     try:
         # With --check: as long as the server still answers, the new commit is not to be written.
-        eventually("no answer", lambda: "nothing is written" in team.trainstack("pin", "--code", "--check").err)
+        eventually("no answer", lambda: "nothing was written" in team.trainstack("pin", "--code", "--check").err)
         done = team.trainstack("pin", "--code")
         assert (done.code, done.out) == (1, "")
-        assert f"nothing is written:\n{setting}fatal: unable to access" in done.err
+        assert f"nothing was written:\n{setting}fatal: unable to access" in done.err
         assert f"make sure that `git ls-remote {server.url('mnist')}` works without a prompt" in done.err
     finally:
         forge.answer(team, yes=True)

@@ -20,7 +20,9 @@ def test_destroy_leaves_what_it_names(dev: Project, cluster: Cluster, before: fr
     assert any(name.endswith("_SUCCESS") for name in data)
     done = dev.trainstack("destroy", "--yes")
     assert done.code == 0, done.text
-    assert [line.removeprefix("stays: ") for line in done.out.splitlines() if line.startswith("stays: ")] == retained
+    assert [
+        line.removeprefix("retained: ") for line in done.out.splitlines() if line.startswith("retained: ")
+    ] == retained
     only_stays(dev, before, retained)
     assert digests(cluster.state) == data
 

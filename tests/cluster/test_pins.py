@@ -125,7 +125,7 @@ def destroy_is_refused(project: Project) -> None:
     claim, before = uid(project.get("pvc", "lab", NAMESPACE)), uids(project)
     done = project.trainstack("destroy", "--yes")
     assert done.code == 1
-    assert f"nothing of it is destroyed: PersistentVolumeClaim {NAMESPACE}/lab; if it is to go" in done.text
+    assert f"nothing was destroyed: PersistentVolumeClaim {NAMESPACE}/lab; to destroy them" in done.text
     done = project.pulumi("destroy", "--yes", "--skip-preview", "--run-program")
     assert done.code != 0
     assert f"{NAMESPACE}/lab" in done.text

@@ -171,7 +171,7 @@ def day(researcher: Project, run: str, folder: Path, volume: str) -> None:
     well(researcher.trainstack("logs", run))
     well(researcher.trainstack("events", run))
     # One without an object is looked for among the ledgers.
-    assert "no run 'nobody' has an object in the cluster" in researcher.trainstack("logs", "nobody").text
+    assert "run 'nobody' has no object in the cluster" in researcher.trainstack("logs", "nobody").text
     well(researcher.trainstack("upload", str(folder / "data"), f"{volume}:more"))
     well(researcher.trainstack("ls", f"{volume}:more"))
     well(researcher.trainstack("fetch", f"{volume}:more", "--to", str(folder / "back")))

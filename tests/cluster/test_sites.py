@@ -41,7 +41,7 @@ FOLDERS = ("/home/traindbjst/traindb/models", "/mnt/disks/local-storage")
 def test_the_status_names_the_sites_and_the_node_is_theirs(sites: Cluster, owner: Person) -> None:
     """GPUs and product came while it ran; an unknown site is refused with the nearest, and changes nothing."""
     done = cluster_command("status", "--state", str(sites.state))
-    assert "stands in for: eidf, traindb, vsphere, azurestack\n" in done.out, done.text
+    assert "sites: eidf, traindb, vsphere, azurestack\n" in done.out, done.text
     node = owner.get("node", "local")
     assert node["status"]["allocatable"]["nvidia.com/gpu"] == "4"
     assert node["metadata"]["labels"]["nvidia.com/gpu.product"] == PRODUCT

@@ -122,7 +122,7 @@ def test_twelve_trials_of_real_data_one_by_one(lab: Project, epochs: int) -> Non
         assert outputs(project)["waitingTrials"] == {"digits-search": 7}
         done = project.trainstack("up", seconds=500)
         assert done.code == 0, done.text
-        assert "digits-search: 5 of 5 places taken" in done.text
+        assert "digits-search: 5 of 5 slots in use" in done.text
         jobs = launched(project, "digits-search")
         assert len(jobs) == 12
         assert all("Complete" in true_conditions(body) for body in jobs.values())

@@ -96,10 +96,10 @@ def test_a_teardown_leaves_what_it_listed_and_stops_for_others(leaving: Project)
     done = teardown(leaving, "--yes", *stops)
     assert done.code == 0, done.text
     assert marked(leaving) == KEPT
-    assert f"stays: PersistentVolumeClaim {NAMESPACE}/kept: its data is kept" in done.out
+    assert f"kept: PersistentVolumeClaim {NAMESPACE}/kept: its data is kept" in done.out
     again = teardown(leaving, "--yes")
     assert again.code == 0, again.text
-    assert f"nothing of {NAMESPACE} goes" in again.out
+    assert f"no object of {NAMESPACE} is deleted" in again.out
 
 
 def teardown(project: Project, *words: str) -> Done:

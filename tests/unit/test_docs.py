@@ -311,7 +311,7 @@ def test_the_readme_shows_what_up_prints(
     ledger = SimpleNamespace(run_id=run_id, sweep="")
     monkeypatch.setattr(deploy, "read_runs", lambda _: SimpleNamespace(ledgers=(ledger,)))
     monkeypatch.setattr(deploy, "fetch_run", lambda *_: record)
-    deploy._results(Session(tmp_path, "dev"))
+    deploy._fetch_results(Session(tmp_path, "dev"))
     assert capsys.readouterr().out.strip() == shown.strip()
 
 

@@ -1,4 +1,4 @@
-"""`python -m trainstack.cli`: the command without its installed script, from whichever checkout is on the path."""
+"""Run the command as `python -m trainstack.cli`, from the checkout on the import path."""
 
 from trainstack.cli.app import main
 

@@ -1,9 +1,10 @@
-"""The command `trainstack`: everything that people do with an environment day by day."""
+"""The command `trainstack`."""
 
 import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
+from inspect import cleandoc
 from io import TextIOWrapper
 from typing import Any
 
@@ -11,9 +12,9 @@ import typer
 from typer.core import TyperGroup
 
 from trainstack.cli.console import fail
-from trainstack.cli.foreseen import foreseen
+from trainstack.cli.expected_errors import expected_message
 
-_WHERE: Mapping[str, str] = {
+_MODULES: Mapping[str, str] = {
     "up": "deploy",
     "destroy": "deploy",
     "teardown": "teardown",
@@ -41,49 +42,53 @@ _WHERE: Mapping[str, str] = {
     "cluster": "cluster",
     "dev": "dev",
 }
-"""The modules of the commands, in the order in which the help has them."""
+"""The module of each command, in the order of the help."""
 
 
-class _Loaded(Mapping[str, Any]):
-    """The commands, each loaded when it is called: none waits for what another one needs."""
+class _Lazy(Mapping[str, Any]):
+    """The commands; a command's module is imported when the command is looked up."""
 
     def __getitem__(self, name: str) -> Any:
-        """A function of its module, or the module's own commands."""
-        return _loaded(name)
+        return _load(name)
 
     def __iter__(self) -> Iterator[str]:
-        """Their names."""
-        return iter(_WHERE)
+        return iter(_MODULES)
 
     def __len__(self) -> int:
-        """How many there are."""
-        return len(_WHERE)
+        return len(_MODULES)
 
 
 @cache
-def _loaded(name: str) -> Any:
-    module = import_module(f"trainstack.cli.{_WHERE[name]}")
-    alone = typer.Typer(add_completion=False)
+def _load(name: str) -> Any:
+    module = import_module(f"trainstack.cli.{_MODULES[name]}")
+    group = typer.Typer(add_completion=False)
     if hasattr(module, "app"):
-        alone.add_typer(module.app, name=name)
+        group.add_typer(module.app, name=name)
     else:
-        alone.command(name)(getattr(module, name.replace("-", "_")))
-    return typer.main.get_group(alone).commands[name]
+        group.command(name)(getattr(module, name.replace("-", "_")))
+    command = typer.main.get_group(group).commands[name]
+    for documented in (command, *getattr(command, "commands", {}).values()):
+        paragraphs = cleandoc(documented.help or "").split("\n\n")
+        # Rich keeps line breaks, which only the examples need.
+        documented.help = "\n\n".join(
+            text if text.startswith("Example") else text.replace("\n", " ") for text in paragraphs
+        )
+    return command
 
 
 class _Commands(TyperGroup):
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**{**given, "commands": _Loaded()})
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**{**arguments, "commands": _Lazy()})
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; a failure that is foreseen ends it with one message, whichever command it is."""
+        """Run the command; report an expected error as one message, without a traceback."""
         try:
             return super().invoke(ctx)
         except Exception as error:
-            told = foreseen(error)
-            if told is None:
+            message = expected_message(error)
+            if message is None:
                 raise
-            return fail(told)
+            return fail(message)
 
 
 app = typer.Typer(
@@ -101,8 +106,7 @@ def trainstack() -> None:
 
 
 def main() -> None:
-    """Run it."""
-    # A name on the command line, or of a file, may hold bytes that are no text.
+    # Arguments and file names may contain bytes that are not valid UTF-8.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

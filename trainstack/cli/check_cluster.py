@@ -1,4 +1,4 @@
-"""`trainstack check --cluster`: an environment held against what its cluster has."""
+"""`trainstack check --cluster`: checks of an environment against its cluster."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ from trainstack.settings.sections.operators import Operators
 
 
 def with_cluster(found: Checked, session: Session, loaded: Loaded) -> Checked:
-    """What was found in the files, with what the cluster tells beside it; an error where it cannot be read."""
+    """Add the findings on the cluster; an error if the cluster cannot be read."""
     try:
         live = _on_cluster(session, loaded, found.findings)
     except ClusterError as error:
@@ -35,32 +35,30 @@ def with_cluster(found: Checked, session: Session, loaded: Loaded) -> Checked:
         path = "cluster" if loaded.settings.cluster.context is None else "cluster.context"
         unreachable = Finding.of(CLUSTER_UNREACHABLE, Violation(path, message, remedy), loaded.where(path))
         return Checked([*found.findings, unreachable], found.verdicts)
-    # What the files cannot tell, the cluster has been asked.
-    told = [finding for finding in found.findings if finding.severity != "unknown"]
-    findings = sorted({*told, *live.findings}, key=lambda finding: finding.order)
+    # The cluster has answered what is unknown from the files.
+    known = [finding for finding in found.findings if finding.severity != "unknown"]
+    findings = sorted({*known, *live.findings}, key=lambda finding: finding.order)
     return Checked(findings, live.verdicts)
 
 
-_ASKED = {*KINDS, "TrainingRuntime"} - {"TrainJob"}
-"""What is sent as a dry run. A TrainJob is refused until its runtime is there, so the runtime is asked with."""
-
-
-_THEN = "fix this, then run the check again"
+_DRY_RUN_KINDS = {*KINDS, "TrainingRuntime"} - {"TrainJob"}
+"""Kinds that are sent as a dry run. A TrainJob is refused until its runtime exists, so the runtime is sent instead."""
+_REMEDY = "fix this, then run the check again"
 
 
 def _on_cluster(session: Session, loaded: Loaded, in_files: Sequence[Finding]) -> Checked:
     settings = loaded.settings
     manifests, unbuilt = _built(session.root, settings)
     paths = {run.name: path for path, run in settings.trained()}
-    asked = [(paths[manifest["metadata"]["labels"][WORKLOAD]], manifest) for manifest in _asked(manifests)]
+    dry_runs = [(paths[manifest["metadata"]["labels"][WORKLOAD]], manifest) for manifest in _dry_runs(manifests)]
     if settings.environment.profile == "owner":
-        asked += [
+        dry_runs += [
             (OPERATORS[name].path, probe(session.stack))
             for name, probe in probes.BY_OPERATOR.items()
             if declared(settings, name)
         ]
     with step("reading the cluster", "2 s"):
-        live = read_environment(settings, asked)
+        live = read_environment(settings, dry_runs)
     launches = {
         (metadata["namespace"], name)
         for metadata in (manifest["metadata"] for manifest in manifests)
@@ -75,37 +73,35 @@ def _on_cluster(session: Session, loaded: Loaded, in_files: Sequence[Finding]) -
     return Checked([*placed, *found.findings], found.verdicts)
 
 
-def _asked(manifests: Sequence[Manifest]) -> Iterator[Manifest]:
-    """The launches; of a sweep, whose trials are alike, the first alone."""
+def _dry_runs(manifests: Sequence[Manifest]) -> Iterator[Manifest]:
+    """Yield the launches; of a sweep, whose trials differ only in arguments, the first one."""
     sweeps = set()
-    for each in manifests:
-        marks = each["metadata"]["labels"]
-        if each["kind"] in _ASKED and RUN in marks and marks.get(SWEEP) not in sweeps:
-            sweeps |= {marks[SWEEP]} if SWEEP in marks else set()
-            yield each
+    for manifest in manifests:
+        labels = manifest["metadata"]["labels"]
+        if manifest["kind"] in _DRY_RUN_KINDS and RUN in labels and labels.get(SWEEP) not in sweeps:
+            sweeps |= {labels[SWEEP]} if SWEEP in labels else set()
+            yield manifest
 
 
 def declared_manifests(root: Path, settings: Settings) -> list[Manifest]:
-    """What an environment declares. Raises one of `FAULTS` where it cannot be built from the files."""
+    """Return the objects that an environment declares. Raises one of `FAULTS` if the files do not suffice."""
     return Declared.from_files(settings, root).manifests()
 
 
 def _built(root: Path, settings: Settings) -> tuple[list[Manifest], list[Finding]]:
-    """What the environment declares, as far as it can be built, and what cannot be."""
     try:
         return declared_manifests(root, settings), []
     except FAULTS as error:
-        message = f"what the operators' releases would install is not checked: {error}"
-        unknown = Finding.of(MANIFESTS_UNBUILT, Violation("operators", message, _THEN, "unknown"))
+        message = f"the objects of the operators' releases were not checked: {error}"
+        unknown = Finding.of(MANIFESTS_UNBUILT, Violation("operators", message, _REMEDY, "unknown"))
     try:
         return declared_manifests(root, settings.model_copy(update={"operators": Operators()})), [unknown]
     except FAULTS as error:
-        message = f"what the runs would launch is not checked: {error}"
-        return [], [Finding.of(MANIFESTS_UNBUILT, Violation("workloads", message, _THEN))]
+        message = f"the launches of the runs were not checked: {error}"
+        return [], [Finding.of(MANIFESTS_UNBUILT, Violation("workloads", message, _REMEDY))]
 
 
 def _images(manifests: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """The images of the operators' controllers, as they would be installed."""
     found = {}
     for name, facts in OPERATORS.items():
         for body in manifests:

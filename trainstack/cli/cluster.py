@@ -1,68 +1,40 @@
-"""`trainstack cluster …`: the local cluster, a real one on this machine."""
-
 import dataclasses
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
-from trainstack.cli.console import err, fail, out, show_json
+from trainstack.cli.console import fail, out, report, show_json
 from trainstack.cli.session import JsonOption, checkout
 from trainstack.dev.cluster import access, cluster
 from trainstack.dev.cluster.cluster import Cluster
-from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.images import base, ensure_images, git, helpers, operators, workload
 from trainstack.dev.cluster.layout import Layout
 from trainstack.dev.cluster.sites import install
 from trainstack.dev.cluster.spec import ClusterSpec
-from trainstack.dev.toolchain.errors import ToolchainError
 
-app = typer.Typer(no_args_is_help=True, help="The local cluster: real Kubernetes on this machine, without Docker.")
-
-Params = ParamSpec("Params")
-Result = TypeVar("Result")
+app = typer.Typer(no_args_is_help=True, help="Manage the local cluster: Kubernetes on this machine, without Docker.")
 
 StateOption = Annotated[
     Path | None,
-    typer.Option("--state", metavar="FOLDER", help="The cluster's folder; by default `.trainstack/cluster` here."),
+    typer.Option("--state", metavar="FOLDER", help="The cluster's folder (default: .trainstack/cluster)."),
 ]
-
-
-def _explained(command: Callable[Params, Result]) -> Callable[Params, Result]:
-    """End a command with the message of an error instead of a traceback."""
-
-    @wraps(command)
-    def wrapped(*args: Params.args, **kwargs: Params.kwargs) -> Result:
-        try:
-            return command(*args, **kwargs)
-        except (ClusterError, ToolchainError) as error:
-            return fail(str(error))
-
-    return wrapped
 
 
 def _folder(state: Path | None) -> Path:
     return state or checkout() / ".trainstack" / "cluster"
 
 
-def _report(line: str) -> None:
-    err.print(f"  {line}", markup=False)
-
-
 def _sites(running: Cluster, spec: ClusterSpec) -> None:
-    """Make a running cluster the sites that it stands in for."""
     if spec.sites:
-        install.install_sites(running, spec.sites, _report)
+        install.install_sites(running, spec.sites, report)
 
 
 def _running(state: Path | None) -> Cluster:
-    """The running cluster, or the end of the command."""
     current = cluster.status(_folder(state))
     if current.cluster is None:
         fail(f"the local cluster is not running ({current.problem}): start it with `trainstack cluster up`")
@@ -70,211 +42,188 @@ def _running(state: Path | None) -> Cluster:
 
 
 @app.command()
-@_explained
 def up(
     *,
     state: StateOption = None,
     gpus: Annotated[
-        int | None, typer.Option(help="GPUs that the real node pretends to have; their pods run on the CPU.")
+        int | None, typer.Option(help="Simulated GPUs of the real node; their pods run on the CPU.")
     ] = None,
-    gpu_product: Annotated[str | None, typer.Option(help="Product label of those GPUs.")] = None,
+    gpu_product: Annotated[str | None, typer.Option(help="Product label of the real node's GPUs.")] = None,
     simulated_nodes: Annotated[
-        int | None, typer.Option(help="Nodes that only pretend: their pods start no process and finish by themselves.")
+        int | None, typer.Option(help="Number of simulated nodes, whose pods succeed without starting a process.")
     ] = None,
-    simulated_gpus: Annotated[int | None, typer.Option(help="GPUs of each simulated node.")] = None,
+    simulated_gpus: Annotated[int | None, typer.Option(help="GPUs per simulated node.")] = None,
     simulated_product: Annotated[str | None, typer.Option(help="Product label of the simulated GPUs.")] = None,
     site: Annotated[
         list[str] | None,
-        typer.Option(metavar="SITE", help="Stand in for this reference system, beside those before; repeatable."),
+        typer.Option(metavar="SITE", help="Reproduce this reference system, in addition to earlier ones; repeatable."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Have the local cluster running and ready: about 10 s from stopped, nothing to do if it runs.
+    """Start the local cluster, optionally with simulated GPU nodes.
 
-    Choices that are not given stay as they were at the last start. GPUs of the real node and sites may be chosen while
-    it runs.
+    Takes about 10 s. Options that are not given keep their values of the last start. The real node's GPUs and the
+    sites can be changed while the cluster is running.
 
     Examples:
-
       trainstack cluster up
-
       trainstack cluster up --gpus 4 --gpu-product NVIDIA-A100-SXM4-40GB
-
       trainstack cluster up --simulated-nodes 10 --simulated-gpus 8
-
       trainstack cluster up --site eidf --site vsphere
     """
     folder = _folder(state)
     saved = cluster.status(folder).spec or ClusterSpec()
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "gpus": gpus,
         "gpu_product": gpu_product,
         "simulated_nodes": simulated_nodes,
         "simulated_gpus": simulated_gpus,
         "simulated_product": simulated_product,
     }
-    chosen = {name: value for name, value in given.items() if value is not None}
+    chosen = {name: value for name, value in options.items() if value is not None}
     spec = dataclasses.replace(install.with_sites(saved, site or ()), **chosen)
-    running = cluster.up(folder, spec, _report)
+    running = cluster.up(folder, spec, report)
     _sites(running, spec)
     if as_json:
         show_json(running.to_dict())
     else:
-        out.print(f"The local cluster runs: {running.server}\nexport KUBECONFIG={running.kubeconfig}", markup=False)
+        out.print(f"The local cluster is running: {running.server}\nexport KUBECONFIG={running.kubeconfig}")
 
 
 @app.command()
-@_explained
 def down(
     *,
     state: StateOption = None,
-    wipe: Annotated[bool, typer.Option("--wipe", help="Remove its objects and volumes too.")] = False,
+    wipe: Annotated[bool, typer.Option("--wipe", help="Also delete its objects and volumes.")] = False,
 ) -> None:
-    """Stop the local cluster; nothing of it stays but its data, for the next `up`.
+    """Stop the local cluster and keep its data for the next `up`.
 
     Examples:
-
       trainstack cluster down
-
       trainstack cluster down --wipe
     """
-    began, folder = time.monotonic(), _folder(state)
-    cluster.down(folder, keep_data=not wipe, report=_report)
-    kept = "its data is removed" if wipe else f"its data stays in {folder}"
-    out.print(f"The local cluster is stopped ({time.monotonic() - began:.1f} s); {kept}.", markup=False)
+    start, folder = time.monotonic(), _folder(state)
+    cluster.down(folder, keep_data=not wipe, report=report)
+    data = "its data was deleted" if wipe else f"its data is kept in {folder}"
+    out.print(f"The local cluster is stopped ({time.monotonic() - start:.1f} s); {data}.")
 
 
 @app.command()
-@_explained
 def reset(*, state: StateOption = None) -> None:
-    """Start the local cluster afresh: no objects, no volumes; images stay.
+    """Recreate the local cluster without objects and volumes; images are kept.
 
     Example:
-
       trainstack cluster reset
     """
     saved = cluster.status(_folder(state)).spec or ClusterSpec()
-    running = cluster.reset(_folder(state), None, _report)
+    running = cluster.reset(_folder(state), None, report)
     _sites(running, saved)
-    out.print(f"The local cluster runs afresh: {running.server}", markup=False)
+    out.print(f"The local cluster was reset: {running.server}")
 
 
 @app.command()
-@_explained
 def status(*, state: StateOption = None, as_json: JsonOption = False) -> None:
-    """Show whether the local cluster and each of its parts are ready; exit code 1 if not.
+    """Show the local cluster's components; exit with 1 unless all are ready.
 
     Examples:
-
       trainstack cluster status
-
       trainstack cluster status --json
     """
     current = cluster.status(_folder(state))
     if as_json:
-        shown = dataclasses.asdict(current)
+        data = dataclasses.asdict(current)
         if current.cluster is not None:
-            shown["cluster"] = current.cluster.to_dict()
-        show_json(shown)
+            data["cluster"] = current.cluster.to_dict()
+        show_json(data)
     elif current.cluster is None:
-        out.print(f"The local cluster does not run: {current.problem}.", markup=False)
+        out.print(f"The local cluster is not running: {current.problem}.")
     else:
         table = Table("component", "pid", "ready", "restarts", "last end", box=None)
-        for each in current.components:
-            pid = str(each.pid or "") if not each.once else "done"
-            table.add_row(each.name, pid, "yes" if each.ready else "no", str(each.restarts), each.exit)
+        for component in current.components:
+            pid = str(component.pid or "") if not component.once else "done"
+            ready = "yes" if component.ready else "no"
+            table.add_row(component.name, pid, ready, str(component.restarts), component.exit)
         out.print(table)
-        out.print(f"{current.cluster.server}: {current.problem or 'ready'}", markup=False)
+        out.print(f"{current.cluster.server}: {current.problem or 'ready'}")
         if current.spec and current.spec.sites:
-            out.print(f"stands in for: {', '.join(current.spec.sites)}", markup=False)
+            out.print(f"sites: {', '.join(current.spec.sites)}")
     if not current.ready:
         raise typer.Exit(1)
 
 
 @app.command()
-@_explained
 def load(
     *,
     folder: Annotated[
         Path | None,
-        typer.Argument(help="A folder with a Dockerfile (`ARG BASE`); without it: all that the cluster itself needs."),
+        typer.Argument(help="A folder with a Dockerfile (`ARG BASE`); by default all images that the cluster needs."),
     ] = None,
     serve_as: Annotated[
-        list[str] | None, typer.Option("--as", metavar="IMAGE", help="A further name to serve it under; repeatable.")
+        list[str] | None, typer.Option("--as", metavar="IMAGE", help="Also serve it under this name; repeatable.")
     ] = None,
     state: StateOption = None,
 ) -> None:
-    """Build an image and put it into the cluster's registry, under any registry's name.
+    """Build an image and push it to the cluster's registry, under the name of any registry.
 
     Examples:
-
       trainstack cluster load
-
       trainstack cluster load workloads/digits
-
       trainstack cluster load workloads/digits --as docker.io/kubeflow/pytorch-dist-mnist-test:1.0
     """
     running = _running(state)
     names = tuple(serve_as or ())
     recipes = [workload(folder, names)] if folder else [*operators(), *helpers(), git(), base(names)]
-    for image in ensure_images(recipes, running.registry, _report):
-        out.print(image, markup=False)
+    for image in ensure_images(recipes, running.registry, report):
+        out.print(image)
 
 
 @app.command()
-@_explained
 def kubeconfig(
     *,
     account: Annotated[
         str | None,
         typer.Option("--as", metavar="NAMESPACE/ACCOUNT", help="Act as this service account, in its namespace."),
     ] = None,
-    output: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write the one of --as.")] = None,
+    output: Annotated[Path | None, typer.Option(metavar="FILE", help="The file to write with --as.")] = None,
     state: StateOption = None,
 ) -> None:
-    """Print the path of a kubeconfig: the administrator's, or one that is written anew for a service account.
+    """Print the path of the administrator's kubeconfig, or write one for a service account and print its path.
 
     Examples:
-
       export KUBECONFIG="$(trainstack cluster kubeconfig)"
-
       export KUBECONFIG="$(trainstack cluster kubeconfig --as eidf001/researcher)"
-
       trainstack cluster kubeconfig --as eidf001/researcher --output researcher.yaml
     """
     running = _running(state)
     if account is None:
         if output is not None:
-            fail("--output goes with --as: the administrator's kubeconfig stays where it is; copy it if you must")
-        out.print(str(running.kubeconfig), markup=False)
+            fail("--output requires --as; to move the administrator's kubeconfig, copy it")
+        out.print(str(running.kubeconfig))
         return
     try:
-        out.print(str(access.write_kubeconfig(running, account, output)), markup=False)
+        out.print(str(access.write_kubeconfig(running, account, output)))
     except OSError as error:
-        fail(f"the kubeconfig cannot be written: {error}")
+        fail(f"cannot write the kubeconfig: {error}")
 
 
 @app.command()
-@_explained
 def logs(
     *,
-    component: Annotated[str, typer.Argument(help="Name from `trainstack cluster status`, or `supervisor`.")],
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as it grows, until Ctrl-C.")] = False,
+    component: Annotated[str, typer.Argument(help="A component of `trainstack cluster status`, or `supervisor`.")],
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new lines until Ctrl-C.")] = False,
     state: StateOption = None,
 ) -> None:
-    """Print the log of one part of the cluster.
+    """Print the log of one component of the local cluster.
 
     Examples:
-
       trainstack cluster logs kubelet
-
       trainstack cluster logs apiserver --follow
     """
     folder = Layout.of(_folder(state)).log
     path = folder / f"{component}.log"
     if not path.exists():
-        known = ", ".join(sorted(each.stem for each in folder.glob("*.log"))) or "none: it was never started"
-        fail(f"there is no log of {component!r} in {folder}; there are: {known}")
+        known = ", ".join(sorted(file.stem for file in folder.glob("*.log"))) or "none, since it was never started"
+        fail(f"no log of component {component!r} in {folder}; components with a log: {known}")
     if follow:
         raise typer.Exit(subprocess.run(["tail", "-n", "100", "-f", str(path)], check=False).returncode)
     sys.stdout.write(path.read_text(errors="replace"))

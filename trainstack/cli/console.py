@@ -1,63 +1,101 @@
-"""How the commands speak: progress to people on stderr, results on stdout, and errors that end in one clear message."""
+"""Output of the commands: results on stdout, progress and errors on stderr."""
 
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console, JustifyMethod, OverflowMethod, RenderableType
 from rich.table import Table
+from rich.text import Text
 
 
 def _console(*, stderr: bool = False, width: int | None = None) -> Console:
-    """A console that prints data verbatim, without markup such as `:cat:` or `[bold]`."""
+    """Create a console that prints data verbatim, without markup such as `:cat:` or `[bold]`."""
     return Console(stderr=stderr, width=width, soft_wrap=width is None, highlight=False, emoji=False, markup=False)
 
 
 out = _console()
-"""Results: what a script may read."""
+"""Results, which scripts may read."""
 err = _console(stderr=True)
-"""Progress and errors: what a person reads."""
-
+"""Progress and errors."""
 
 WIDE = 240
-"""Columns of what goes into a file or to a program."""
+"""Columns of output to a file or pipe."""
 _WIDEST = 10_000
-"""Columns up to which a table there has a line for each row."""
+"""Maximum columns of a table in a file or pipe."""
 
 
-def show(shown: RenderableType, *, width: int = WIDE) -> None:
-    """Print a table or the like: as wide as the terminal. Where there is none, nothing of a table is cut or wrapped."""
+def show(renderable: RenderableType, *, width: int = WIDE) -> None:
+    """Print a table or the like at the terminal's width; in a file or pipe, tables are neither cut nor wrapped."""
     if out.is_terminal:
-        out.print(shown)
+        out.print(renderable)
         return
-    whole = _console(width=_WIDEST)
-    needed = whole.measure(shown).maximum if isinstance(shown, Table) else 0
-    _console(width=max(width, needed)).print(shown)
+    needed = _console(width=_WIDEST).measure(renderable).maximum if isinstance(renderable, Table) else 0
+    _console(width=max(width, needed)).print(renderable)
+
+
+def make_table(
+    head: Iterable[str],
+    rows: Iterable[Iterable[str | Text]],
+    *,
+    right: Container[str] = (),
+    fold: Container[str] = (),
+    collapse: bool = False,
+) -> Table:
+    """Return a table without borders; columns in `fold` are wrapped if there is too little room, others are cut."""
+    table = Table(box=None, pad_edge=False, collapse_padding=collapse)
+    for name in head:
+        wraps = name in fold
+        justify: JustifyMethod = "right" if name in right else "left"
+        overflow: OverflowMethod = "fold" if wraps else "ellipsis"
+        table.add_column(Text(name.upper()), justify=justify, no_wrap=not wraps, overflow=overflow)
+    for row in rows:
+        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
+    return table
 
 
 def fail(message: str) -> NoReturn:
-    """End the command with exit code 1 and a message that names the remedy."""
-    err.print(f"error: {message}", style="red", markup=False)
+    """Print an error and exit with code 1."""
+    err.print(f"error: {message}", style="red")
     raise typer.Exit(1)
 
 
+def report(line: str) -> None:
+    err.print(f"  {line}")
+
+
 def show_json(value: Any) -> None:
-    """Print a result for a program; times as RFC 3339."""
+    """Print a result as JSON; times as RFC 3339."""
     sys.stdout.write(json.dumps(value, indent=2, sort_keys=True, default=datetime.isoformat) + "\n")
 
 
+def write_files(files: Mapping[Path, bytes]) -> None:
+    """Write the files; on an error, exit with the path and the reason."""
+    try:
+        for path, content in files.items():
+            path.write_bytes(content)
+    except OSError as error:
+        fail(f"cannot write {error.filename}: {error.strerror}")
+
+
+def show_written(files: Mapping[Path, bytes]) -> None:
+    for path in files:
+        err.print(f"written: {path}")
+
+
 def age(since: datetime, now: datetime) -> str:
-    """How long ago something was, as `duration` writes it."""
+    """Format the time between two moments as `duration` does."""
     return duration((now - since).total_seconds())
 
 
 def duration(seconds: float) -> str:
-    """A time span for people: `3d4h`, `2h5m`, `1m10s`, `7s`."""
+    """Format a duration with at most two units: `3d4h`, `2h5m`, `1m10s`, `7s`."""
     left = max(0, round(seconds))
     units = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
     for (unit, size), (below, part) in zip(units, (*units[1:], ("", 0)), strict=True):
@@ -69,7 +107,7 @@ def duration(seconds: float) -> str:
 
 @contextmanager
 def quiet_interrupt() -> Iterator[None]:
-    """Ctrl-C ends what only looks without a word, with the exit code that shells give it."""
+    """Exit with the shell's code 130 on Ctrl-C, without a message; for commands that only read."""
     try:
         yield
     except KeyboardInterrupt:
@@ -77,9 +115,9 @@ def quiet_interrupt() -> Iterator[None]:
 
 
 @contextmanager
-def step(what: str, expected: str = "") -> Iterator[None]:
-    """Say what is being done, how long it usually takes, and how long it took."""
-    began = time.monotonic()
-    err.print(f"• {what}" + (f" (about {expected})" if expected else ""), markup=False)
+def step(description: str, expected: str = "") -> Iterator[None]:
+    """Print a step with its expected duration, and how long it took."""
+    start = time.monotonic()
+    err.print(f"• {description}" + (f" (about {expected})" if expected else ""))
     yield
-    err.print(f"  {what}: {time.monotonic() - began:.1f} s", style="dim", markup=False)
+    err.print(f"  {description}: {time.monotonic() - start:.1f} s", style="dim")

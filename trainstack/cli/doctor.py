@@ -1,5 +1,3 @@
-"""`trainstack doctor`: what keeps an environment from going on, and what mends it."""
-
 import json
 from collections.abc import Collection
 from dataclasses import asdict
@@ -11,7 +9,6 @@ from trainstack.cli.console import err, fail, out, show_json
 from trainstack.cli.engine import environment, export
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.declared.inputs import FAULTS
-from trainstack.dev.toolchain.errors import ToolchainError
 from trainstack.lifecycle.recovery.diagnosis import Diagnosis, diagnose, diagnose_files
 from trainstack.lifecycle.recovery.loaders import WaitingLoader, waiting_loaders
 from trainstack.lifecycle.recovery.objects import Seen
@@ -26,42 +23,35 @@ from trainstack.objects.ownership import Identity, identity
 from trainstack.platform.retained import retained
 from trainstack.runs.launches import utc_now
 
-_LOCKS_ELSEWHERE = "locks: the state is in no folder; the engine's next command says whether the stack is locked"
+_LOCKS_ELSEWHERE = "locks: the state is not in a folder; the engine's next command reports whether the stack is locked"
 
 
 def doctor(*, stack: StackOption = "dev", as_json: JsonOption = False) -> None:
-    """Tell what an interrupted `up` or `destroy` left behind, with the commands that mend it. Changes nothing.
+    """Find what an interrupted `up` or `destroy` left behind, with the commands that repair it; changes nothing.
 
     Checks the state's locks and files, finds unfinished operations, compares the state with the cluster, and lists the
     data loaders of killed commands. Exits with 1 if it finds something.
 
     Examples:
-
       trainstack doctor -s dev
-
       trainstack doctor -s dev --json
     """
-    session = Session.open(stack)
-    try:
-        found, unseen = _look(session)
-    except ToolchainError as error:
-        fail(str(error))
+    found, unchecked = _diagnose(Session.open(stack))
     if as_json:
-        troubles = [asdict(each) for each in found.troubles]
-        show_json({"troubles": troubles, "commands": list(found.commands), "not_looked_at": unseen})
+        troubles = [asdict(trouble) for trouble in found.troubles]
+        show_json({"troubles": troubles, "commands": list(found.commands), "not_looked_at": unchecked})
     else:
-        _show(stack, found, unseen)
+        _show(stack, found, unchecked)
     if found.troubles:
         raise typer.Exit(1)
 
 
-def _look(session: Session) -> tuple[Diagnosis, list[str]]:
-    """What is wrong, and what could not be looked at."""
+def _diagnose(session: Session) -> tuple[Diagnosis, list[str]]:
     folder = state_folder(environment(session)["PULUMI_BACKEND_URL"])
     files = read_state_files(session.root / folder, session.stack) if folder is not None else None
-    unseen = [] if folder is not None else [_LOCKS_ELSEWHERE]
-    if stops := diagnose_files(files, session.stack):
-        return stops, [*unseen, "the state and the cluster: when this is mended, run the same command again"]
+    unchecked = [] if folder is not None else [_LOCKS_ELSEWHERE]
+    if blocking := diagnose_files(files, session.stack):
+        return blocking, [*unchecked, "the state and the cluster: run the same command again after the repair"]
     state = _state(session)
     seen: Seen | None = None
     loaders: list[WaitingLoader] = []
@@ -70,7 +60,7 @@ def _look(session: Session) -> tuple[Diagnosis, list[str]]:
         namespaces, context = run_namespaces(session.settings), session.settings.cluster.context
         loaders = waiting_loaders(read_loaders(session.stack, namespaces, context))
         seen = read_marked(session.stack, state.objects, namespaces, context)
-        unseen += [f"{kind}: these credentials may not read it" for kind in sorted(seen.unreadable)]
+        unchecked += [f"{kind}: these credentials may not read it" for kind in sorted(seen.unreadable)]
     except ClusterError as error:
         unreachable = (Trouble("cluster-unreachable", "cluster", str(error), ()),)
     found = diagnose(
@@ -78,52 +68,50 @@ def _look(session: Session) -> tuple[Diagnosis, list[str]]:
         files=files,
         state=state,
         seen=seen,
-        retained={(each.kind, each.namespace, each.name) for each in retained(session.settings)},
-        declared=lambda: _declared(session, seen, unseen),
+        retained={(one.kind, one.namespace, one.name) for one in retained(session.settings)},
+        declared=lambda: _declared(session, seen, unchecked),
         loaders=loaders,
         now=utc_now(),
     )
-    return Diagnosis((*found.troubles, *unreachable), found.commands), unseen
+    return Diagnosis((*found.troubles, *unreachable), found.commands), unchecked
 
 
 def _state(session: Session) -> State:
-    told = export(session)
-    if told is None:
+    exported = export(session)
+    if exported is None:
         return State()
     try:
-        return read_state(json.loads(told))
+        return read_state(json.loads(exported))
     except (ValueError, KeyError) as error:
-        fail(f"what `pulumi stack export -s {session.stack}` printed is not understood: {error}")
+        fail(f"cannot parse the output of `pulumi stack export -s {session.stack}`: {error}")
 
 
-def _declared(session: Session, seen: Seen | None, unseen: list[str]) -> Collection[Identity] | None:
-    """What the environment declares: its objects, and whatever is of its runs and sweeps.
+def _declared(session: Session, seen: Seen | None, unchecked: list[str]) -> Collection[Identity] | None:
+    """Return the declared objects and the live objects of declared runs and sweeps.
 
-    None where that cannot be built from the files, which is added to `unseen`.
-
-    Launches, ledgers and wrappers of earlier edits are the launch rules' to keep or to end; `up` reads them by label.
+    Returns None if the files do not suffice, and adds the reason to `unchecked`. Launches, ledgers and wrappers of
+    earlier versions of a run are included, since `up` keeps or deletes them.
     """
     names = {run.name for _, run in session.settings.trained()}
     try:
         manifests = declared_manifests(session.root, session.settings)
     except FAULTS as error:
-        unseen.append(f"objects that are not in the state, since what the environment declares is not known: {error}")
+        unchecked.append(f"objects that are not in the state, since the declared objects are unknown: {error}")
         return None
-    declared = {identity(each) for each in manifests if "name" in each["metadata"]}
-    of_runs = {each for each, live in (seen.objects if seen else {}).items() if live.of_run(names)}
-    return declared | of_runs
+    declared = {identity(manifest) for manifest in manifests if "name" in manifest["metadata"]}
+    return declared | {key for key, live in (seen.objects if seen else {}).items() if live.of_run(names)}
 
 
-def _show(stack: str, found: Diagnosis, unseen: list[str]) -> None:
+def _show(stack: str, found: Diagnosis, unchecked: list[str]) -> None:
     for trouble in found.troubles:
-        out.print(str(trouble), style="red", markup=False)
-    for each in unseen:
-        out.print(f"not looked at: {each}", style="dim", markup=False)
+        out.print(str(trouble), style="red")
+    for item in unchecked:
+        out.print(f"not checked: {item}", style="dim")
     if found.commands:
-        out.print(f'\nTo mend it, in this order, after eval "$(trainstack env -s {stack})":\n', markup=False)
+        out.print(f'\nTo repair it, run in this order after eval "$(trainstack env -s {stack})":\n')
         for command in found.commands:
-            out.print(f"  {command}", markup=False)
+            out.print(f"  {command}")
         recovery = RecoveryCommands(stack)
         if recovery.up in found.commands:
-            out.print(f"\nIf a destroy was interrupted, its end instead of `up`:\n\n  {recovery.destroy}", markup=False)
-    err.print(f"{stack}: {len(found.troubles) or 'no'} troubles")
+            out.print(f"\nTo finish an interrupted destroy, replace `up` by:\n\n  {recovery.destroy}")
+    err.print(f"{stack}: {len(found.troubles) or 'no'} problems found")

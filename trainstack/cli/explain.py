@@ -1,5 +1,3 @@
-"""`trainstack explain`: what a rule of the checks means, with an example and the remedy."""
-
 import re
 from collections.abc import Iterator
 from inspect import cleandoc
@@ -23,21 +21,18 @@ _LINK = re.compile(r"\[([^]]+)\]\(([^)#]*)(#[^)]*)?\)")
 
 def explain(
     rule: Annotated[
-        str | None, typer.Argument(metavar="[RULE]", help="The id in a finding's brackets; none: all rules.")
+        str | None, typer.Argument(metavar="[RULE]", help="The id in a finding's brackets (default: all rules).")
     ] = None,
     *,
     json_: JsonOption = False,
 ) -> None:
-    """Explain a rule of `trainstack check`: what it means, an example, the remedy. Without RULE, list all rules.
+    """Explain a rule of `trainstack check`: meaning, example and remedy. Without RULE, list all rules.
 
-    The same texts are in docs/checks.md.
+    docs/checks.md has the same texts.
 
     Examples:
-
       trainstack explain
-
       trainstack explain never-fits
-
       trainstack explain never-fits --json
     """
     if rule is None:
@@ -61,11 +56,11 @@ def _unknown(word: str) -> str:
 
 def _list(*, as_json: bool) -> None:
     if as_json:
-        show_json([_as_data(each) for each in EVERY])
+        show_json(list(map(_as_data, EVERY)))
         return
     table = Table("RULE", "SEVERITY", "MEANING", box=None, pad_edge=False, header_style="bold")
-    for each in EVERY:
-        table.add_row(Text(each.id), Text(each.severity), Text(_plain(each.summary)))
+    for rule in EVERY:
+        table.add_row(Text(rule.id), Text(rule.severity), Text(_plain(rule.summary)))
     show(table)
 
 
@@ -86,7 +81,7 @@ def _wrapped(sentences: str) -> str:
 
 
 def _plain(markdown: str) -> str:
-    """The text with links as `text (file)`; a link within the page is its text alone."""
+    """Replace a link by `text (file)`, and a link within the page by its text."""
     return _LINK.sub(lambda link: f"{link[1]} ({PAGE.parent / link[2]})" if link[2] else link[1], markdown)
 
 

@@ -1,5 +1,3 @@
-"""`trainstack upload`, `ls` and `fetch`: files to volumes, and results back."""
-
 import os
 from dataclasses import asdict
 from pathlib import Path
@@ -20,7 +18,7 @@ from trainstack.transfer.upload import upload as upload_files
 from trainstack.transfer.volume_files import list_files
 
 PlaceArgument = Annotated[
-    str, typer.Argument(metavar="VOLUME:PATH", help="A claim of the environment and a folder, or file, on it.")
+    str, typer.Argument(metavar="VOLUME:PATH", help="A volume of the environment, and a folder or file on it.")
 ]
 
 
@@ -31,34 +29,30 @@ def upload(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Bring a folder or a file to a volume; only what differs is sent, and all is checked by sha256 on both sides.
+    """Copy a folder or file to a volume, sending only differences, verified by sha256.
 
-    A folder's content goes into the folder PATH. A file goes into PATH if that is a folder or ends with `/`; else PATH
-    is its name there. When the connection breaks, or you stop it, the same command goes on from where it was.
+    The content of a folder is copied into the folder PATH. A file is copied into PATH if PATH is a folder or ends with
+    `/`, else to PATH. If the transfer is interrupted, the same command resumes it.
 
     Examples:
-
       trainstack upload data/mnist training:data/mnist -s dev
-
       trainstack upload model.pt training:models/ -s dev
     """
     session = Session.open(stack)
     volume, path = _place(session, place)
     with data_loader(session.settings, volume.namespace, volume.name) as loader:
-        brought = upload_files(loader, source, path)
+        sent = upload_files(loader, source, path)
     if as_json:
-        show_json({"volume": volume.name, "namespace": volume.namespace, **asdict(brought)})
+        show_json({"volume": volume.name, "namespace": volume.namespace, **asdict(sent)})
         return
-    out.print(f"{volume.namespace}/{volume.name}:{brought.where}: {_count(brought)} sent, all verified", markup=False)
+    out.print(f"{volume.namespace}/{volume.name}:{sent.where}: {_count(sent)} sent, all verified")
 
 
 def ls(place: PlaceArgument, stack: StackOption = "dev", *, as_json: JsonOption = False) -> None:
-    """List the files below a folder of a volume, each with its sha256.
+    """List the files in a folder of a volume, recursively, with their sha256.
 
     Examples:
-
       trainstack ls training:runs -s dev
-
       trainstack ls training:runs/digits-0f3c9a1b2d -s dev --json
     """
     session = Session.open(stack)
@@ -69,12 +63,12 @@ def ls(place: PlaceArgument, stack: StackOption = "dev", *, as_json: JsonOption 
         show_json(found)
         return
     for name, file in sorted(found.items()):
-        # As bytes: a name may be no text.
+        # As bytes, since a name may not be valid UTF-8.
         typer.echo(os.fsencode(_line(name, str(file["sha256"]))))
 
 
 def _line(name: str, digest: str) -> str:
-    """Write a file as `sha256sum -c` reads it: a name with a line break is escaped, and the line marked."""
+    """Format a file for `sha256sum -c`, which requires escapes and a mark for a name with a line break."""
     if "\n" not in name:
         return f"{digest}  {name}"
     escaped = name.replace("\\", "\\\\").replace("\n", "\\n")
@@ -82,29 +76,23 @@ def _line(name: str, digest: str) -> str:
 
 
 def fetch(
-    what: Annotated[
-        str, typer.Argument(metavar="RUN|VOLUME:PATH", help="A run's id, or a folder or file of a volume.")
-    ],
+    what: Annotated[str, typer.Argument(metavar="RUN|VOLUME:PATH", help="A run id, or a folder or file on a volume.")],
     stack: StackOption = "dev",
     to: Annotated[
         Path | None,
-        typer.Option(help="The folder to write to; by default results/<run-id>/, the folder's name, or here."),
+        typer.Option(help="The folder to write to (default: results/<run-id>/, or the remote folder's name)."),
     ] = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Bring a run's record, or a folder or file of a volume, to this machine, checked by sha256.
+    """Copy a run's record, or a folder or file on a volume, to this machine, verified by sha256.
 
-    Works also when the run's pods are gone. What is here already and whole is not fetched again; when the connection
-    breaks, or you stop it, the same command goes on from where it was. Of a run that is still active comes what there
-    is; files that it writes to meanwhile are named.
+    Does not need the run's pods. Complete local files are not fetched again; if the transfer is interrupted, the same
+    command resumes it. For an active run, fetches the files so far and lists those that changed meanwhile.
 
     Examples:
-
       trainstack fetch digits-0f3c9a1b2d -s dev
-
       trainstack fetch training:data/digits -s dev --to /tmp/digits
-
       trainstack fetch training:models/model.pt -s dev --to /tmp
     """
     session = Session.open(stack)
@@ -116,29 +104,29 @@ def fetch(
         namespace, name, path = _record(session, what)
         target = to or session.results / Path(path).name
     with data_loader(session.settings, namespace, name) as loader:
-        brought = fetch_files(loader, path, target)
-    _tell_changed(brought)
+        fetched = fetch_files(loader, path, target)
+    _warn_of_changes(fetched)
     if as_json:
-        show_json(asdict(brought))
+        show_json(asdict(fetched))
         return
-    others = "the others" if brought.changed else "all"
-    out.print(f"{brought.where}: {_count(brought)} fetched, {others} verified", markup=False)
+    verified = "the others" if fetched.changed else "all"
+    out.print(f"{fetched.where}: {_count(fetched)} fetched, {verified} verified")
 
 
 def fetch_run(session: Session, ledger: Ledger) -> Path | None:
-    """Bring a run's record to results/<run-id>/; nothing is done where it already lies there, finished.
+    """Fetch a run's record to results/<run-id>/, unless the finished record is there.
 
-    None for a run that is not recorded, which no fault is: an unmanaged workload, or one that is declared no more.
+    Returns None for a run without a record: an unmanaged workload, or one that is no longer declared.
     """
     target = session.results / ledger.run_id
     if (target / DONE).is_file():
         return target
-    workload = next((each for _, each in session.settings.trained() if each.name == ledger.workload), None)
+    workload = session.workload(ledger.workload)
     if workload is None or workload.record is None:
         return None
-    # The namespace that the run was launched in: the workload may have moved since.
+    # The namespace of the launch: the workload may have been moved to another one since.
     with data_loader(session.settings, ledger.namespace, workload.record.volume) as loader:
-        _tell_changed(fetch_files(loader, f"{workload.record.path}/{ledger.run_id}", target))
+        _warn_of_changes(fetch_files(loader, f"{workload.record.path}/{ledger.run_id}", target))
     return target
 
 
@@ -147,35 +135,34 @@ def _place(session: Session, place: str) -> tuple[Volume, str]:
     volumes = [volume for volume in session.settings.storage.volumes if volume.name == name]
     if not colon or not volumes:
         known = ", ".join(volume.name for volume in session.settings.storage.volumes) or "none"
-        fail(f"{place!r} is no VOLUME:PATH of {session.stack}; its volumes are: {known}")
+        fail(f"{place!r} is not a VOLUME:PATH of {session.stack}; its volumes are: {known}")
     if len(volumes) > 1:
-        err.print(f"{name} is in several namespaces; {volumes[0].namespace} is taken", style="yellow")
+        err.print(f"several namespaces have a volume {name}; using the one in {volumes[0].namespace}", style="yellow")
     return volumes[0], folder or "."
 
 
-def _count(brought: TransferResult) -> str:
-    resumed = f", {decimal(brought.resumed_bytes)} were there already" if brought.resumed_bytes else ""
-    return f"{brought.sent} of {brought.files} files ({decimal(brought.sent_bytes)}{resumed})"
+def _count(result: TransferResult) -> str:
+    resumed = f", {decimal(result.resumed_bytes)} resumed" if result.resumed_bytes else ""
+    return f"{result.sent} of {result.files} files ({decimal(result.sent_bytes)}{resumed})"
 
 
-def _tell_changed(fetched: TransferResult) -> None:
+def _warn_of_changes(fetched: TransferResult) -> None:
     if fetched.changed:
         err.print(
-            f"{len(fetched.changed)} files were written to while they were fetched: {', '.join(fetched.changed)!r}. "
-            "They are not verified; fetch them again when the run has ended",
+            f"{len(fetched.changed)} files changed while they were fetched and are not verified: "
+            f"{', '.join(fetched.changed)!r}; fetch them again when the run has ended",
             style="yellow",
-            markup=False,
         )
 
 
 def _record(session: Session, run: str) -> tuple[str, str, str]:
-    """Namespace, volume and folder of a run's record, by the workload that its id names."""
-    # Not any beginning of the id: `digits-small-0f3c9a1b2d` is no run of `digits`.
-    name = run.rpartition("-")[0]
-    workload = next((each for _, each in session.settings.trained() if each.name == name), None)
+    workload = session.workload(run.rpartition("-")[0])
     if workload is None:
-        known = ", ".join(each.name for _, each in session.settings.trained() if each.record) or "none"
-        fail(f"{run!r} is no run of {session.stack}; runs are <workload>-<10 hex>, and its workloads are: {known}")
+        known = ", ".join(trained.name for _, trained in session.settings.trained() if trained.record) or "none"
+        fail(
+            f"{run!r} is not a run of {session.stack}; run ids are <workload>-<10 hex>, and its recorded workloads "
+            f"are: {known}"
+        )
     if workload.record is None:
-        fail(f"{run} is not recorded: {workload.name} has no `record`. Its log: trainstack logs {run}")
+        fail(f"{run} has no record, since {workload.name} sets no `record`; for its log: trainstack logs {run}")
     return workload.namespace, workload.record.volume, f"{workload.record.path}/{run}"

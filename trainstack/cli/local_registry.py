@@ -1,4 +1,4 @@
-"""The local cluster's registry, which serves that cluster every image."""
+"""The registry of the local cluster, which serves all its images."""
 
 from trainstack.cli.session import Session
 from trainstack.dev.cluster import cluster
@@ -7,11 +7,11 @@ from trainstack.live.registry import Registries
 
 
 def local_registry(session: Session) -> RegistryAccess | None:
-    """The registry of the local cluster that the kubeconfig names; None where it names another, or that one is down."""
+    """Return the registry if the kubeconfig refers to the local cluster and it is running."""
     running = cluster.status(session.kubeconfig.parent).cluster
     return running.registry if running is not None and running.kubeconfig == session.kubeconfig else None
 
 
 def asking(access: RegistryAccess) -> Registries:
-    """A client that asks this registry for every image. Raises ClusterError where its certificates cannot be read."""
+    """Return a client that reads every image from this registry. Raises ClusterError if a certificate is unreadable."""
     return Registries({}, mirror=f"https://{access.address}", tls=access.tls())

@@ -1,24 +1,34 @@
-"""`trainstack logs`: what the replicas of a run print, merged."""
-
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated, NoReturn
 
 import typer
 from kr8s.asyncio import Api
 from rich.text import Text
 
 from trainstack.cli.console import err, fail, out, quiet_interrupt
-from trainstack.cli.runs import PAUSE_SECONDS, Patience, RunArgument, bodies_of, chosen, gone, matching, tell
+from trainstack.cli.runs import (
+    PAUSE_SECONDS,
+    Body,
+    Changes,
+    Patience,
+    RunArgument,
+    bodies_of,
+    chosen,
+    ledgers_of,
+    matching,
+    read_bodies,
+    unknown_results,
+)
 from trainstack.cli.session import Session, StackOption
 from trainstack.live.client import ClusterError, connect, get_all
 from trainstack.live.logs import Source, follow_log, read_logs
 from trainstack.live.paths import location
 from trainstack.live.progress import view_all
-from trainstack.live.snapshot import read_launches, read_runs, run_namespaces
+from trainstack.live.snapshot import read_runs
 from trainstack.runs.launches import live_launch, utc_now
 from trainstack.runs.logs.log_lines import LogLine
 from trainstack.runs.logs.log_merge import Cursor, merged
@@ -34,46 +44,39 @@ def logs(
     run: RunArgument,
     stack: StackOption = "dev",
     *,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run has ended.")] = False,
-    role: Annotated[str | None, typer.Option(metavar="ROLE", help="Only this role's: `master`, `worker`.")] = None,
-    index: Annotated[int | None, typer.Option(min=0, help="Only the replicas of this index, from 0.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new lines until the run has ended.")] = False,
+    role: Annotated[
+        str | None, typer.Option(metavar="ROLE", help="Only replicas of this role: `master`, `worker`.")
+    ] = None,
+    index: Annotated[int | None, typer.Option(min=0, help="Only replicas with this index, from 0.")] = None,
     tail: Annotated[
-        int | None, typer.Option(min=1, max=10**9, help="Begin with this many lines of each at most.")
+        int | None, typer.Option(min=1, max=10**9, help="Maximum number of earlier lines per replica (default: all).")
     ] = None,
     since: Annotated[
-        str | None, typer.Option(metavar="SPAN|TIME", help="Begin so long ago (`90s`, `1h30m`) or at an RFC 3339 time.")
+        str | None,
+        typer.Option(metavar="SPAN|TIME", help="Only lines newer than a duration (`90s`, `1h30m`) or RFC 3339 time."),
     ] = None,
 ) -> None:
-    """Print the logs of a run's replicas, merged by time, each line with its replica.
+    """Print the logs of a run's replicas, merged by time, with the replica of each line.
 
-    With --follow, replicas that start later are followed too, restarts do not end it, and a connection that breaks
-    off is taken up again without a line lost or told twice. Of a Pod that is restarted after it has succeeded, the
-    attempt before the present one is printed too.
+    --follow includes replicas that start later, continues after restarts, and reconnects without losing or repeating
+    lines. For a Pod that was restarted after it had succeeded, the log of the previous attempt is included.
 
     Examples:
-
       trainstack logs digits -s dev
-
       trainstack logs digits-0f3c9a1b2d -s dev --follow
-
       trainstack logs digits -s dev --role worker --index 0 --tail 20
-
       trainstack logs digits -s dev --since 10m
     """
     session = Session.open(stack)
-    wanted = _Wanted(role.lower() if role else None, index, tail, _moment(since))
+    selection = _Selection(role.lower() if role else None, index, tail, _moment(since))
     with quiet_interrupt():
-        try:
-            bodies = _launches(session, run)
-            asyncio.run(_follow(session, bodies, wanted) if follow else _print(session, bodies, wanted))
-        except ClusterError as error:
-            fail(str(error))
+        bodies = _launches(session, run)
+        asyncio.run(_follow(session, bodies, selection) if follow else _print(session, bodies, selection))
 
 
 @dataclass(frozen=True)
-class _Wanted:
-    """Which lines a person asked for."""
-
+class _Selection:
     role: str | None
     index: int | None
     tail: int | None
@@ -85,7 +88,7 @@ def _moment(since: str | None) -> datetime | None:
         return None
     match = _SPAN.fullmatch(since)
     if match and since:
-        days, hours, minutes, seconds = (int(each or 0) for each in match.groups())
+        days, hours, minutes, seconds = (int(number or 0) for number in match.groups())
         try:
             return utc_now() - timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
         except OverflowError:
@@ -94,70 +97,63 @@ def _moment(since: str | None) -> datetime | None:
         moment = datetime.fromisoformat(since)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
-        return fail(f"--since {since}: neither a span such as 90s or 1h30m nor a time such as 2026-01-31T12:00:00Z")
+        return fail(f"--since {since}: must be a duration such as 90s or 1h30m, or a time such as 2026-01-31T12:00:00Z")
 
 
-def _launches(session: Session, run: str) -> list[Mapping[str, Any]]:
-    """The run's live launches; where all are gone, the command ends with where the logs are."""
-    settings = session.settings
-    bodies = read_launches(settings.stack, run_namespaces(settings), settings.cluster.context)
+def _launches(session: Session, run: str) -> list[Body]:
+    bodies = read_bodies(session)
     every = [live_launch(body) for body in bodies]
     if not matching(every, run):
-        for ledger in read_runs(settings).ledgers:
-            if ledger.workload == run or ledger.run_id.startswith(run):
-                _gone(session, ledger.run_id, recorded=wrapper_of(ledger.objects) is not None)
+        for ledger in ledgers_of(read_runs(session.settings).ledgers, run):
+            _deleted(session, ledger.run_id, recorded=wrapper_of(ledger.objects) is not None)
     return bodies_of(chosen(every, run), bodies)
 
 
-def _gone(session: Session, run_id: str, *, recorded: bool) -> None:
+def _deleted(session: Session, run_id: str, *, recorded: bool) -> NoReturn:
     if recorded:
         fail(
-            f"the pods of {run_id} are gone, and their logs with them; the record on its volume holds them: "
+            f"the pods of {run_id} were deleted with their logs; the run's record has a copy: "
             f"trainstack fetch {run_id} -s {session.stack}, then see results/{run_id}/logs"
         )
-    fail(f"the pods of {run_id} are gone, and their logs with them: an unmanaged run keeps no record")
+    fail(f"the pods of {run_id} were deleted with their logs, and an unmanaged run keeps no record")
 
 
 @dataclass
 class _Printer:
-    """Writes lines with the label of their replica, in a colour of its own."""
-
     labels: dict[Source, str] = field(default_factory=dict)
     width: int = 0
 
     def name(self, source: Source, label: str) -> None:
-        """Say which replica a container belongs to."""
         self.labels[source] = label
         self.width = max(self.width, len(label))
 
-    def say(self, source: Source, line: LogLine) -> None:
-        """Write a line."""
+    def print(self, source: Source, line: LogLine) -> None:
         label = self.labels[source]
         colour = _COLOURS[sorted(set(self.labels.values())).index(label) % len(_COLOURS)]
         out.print(Text.assemble((f"{label:<{self.width}} │ ", colour), line.text))
 
 
-def _sources(views: Sequence[RunView], wanted: _Wanted, printer: _Printer) -> list[Source]:
-    """The containers whose lines are wanted, the master's first."""
+def _sources(views: Sequence[RunView], selection: _Selection, printer: _Printer) -> list[Source]:
+    """Return the selected containers, the master's first, and name them for the printer."""
     found = []
     for view in views:
         launch = f"{view.launch.name}/" if len(views) > 1 else ""
         for pod in view.pods:
-            if wanted.role not in (None, pod.role) or wanted.index not in (None, pod.index):
+            if selection.role not in (None, pod.role) or selection.index not in (None, pod.index):
                 continue
             for container in pod.containers:
                 source = Source(view.launch.namespace, pod.name, pod.uid, container)
-                # What prepares the pod, or stands beside the one that trains, says so.
-                also = "" if container == trainer(pod.containers) else f" {container}"
-                printer.name(source, f"{launch}{pod.role}-{pod.index}{also}")
+                # Init and sidecar containers are named in the label.
+                suffix = "" if container == trainer(pod.containers) else f" {container}"
+                printer.name(source, f"{launch}{pod.role}-{pod.index}{suffix}")
                 found.append(source)
     return found
 
 
 def _repeated(views: Sequence[RunView]) -> set[Source]:
-    """The containers that are restarted whenever they have ended, and whose last attempt succeeded.
+    """Return the containers with restartPolicy Always whose previous attempt succeeded.
 
-    The present attempt has only begun to train again: the complete log is that of the attempt before.
+    The current attempt repeats the training: the complete log is that of the previous attempt.
     """
     return {
         Source(view.launch.namespace, pod.name, pod.uid, trainer(pod.containers))
@@ -168,57 +164,55 @@ def _repeated(views: Sequence[RunView]) -> set[Source]:
     }
 
 
-async def _look(
-    api: Api, session: Session, bodies: Sequence[Mapping[str, Any]]
-) -> tuple[list[Mapping[str, Any]], list[RunView]]:
-    """The launches that are still there."""
+async def _look(api: Api, session: Session, bodies: Sequence[Body]) -> tuple[list[Body], list[RunView]]:
     answers = await get_all(api, [location(body) for body in bodies])
-    live: list[Mapping[str, Any]] = [answers[location(body)].body for body in bodies if answers[location(body)].found]
+    live: list[Body] = [answers[location(body)].body for body in bodies if answers[location(body)].found]
     owner = session.settings.environment.profile == "owner"
     return live, await view_all(api, live, utc_now(), cluster_wide=owner, with_log=False)
 
 
-async def _print(session: Session, bodies: Sequence[Mapping[str, Any]], wanted: _Wanted) -> None:
+async def _print(session: Session, bodies: Sequence[Body], selection: _Selection) -> None:
     api = await connect(session.settings.cluster.context)
     _, views = await _look(api, session, bodies)
     printer = _Printer()
-    sources = _sources(views, wanted, printer)
+    sources = _sources(views, selection, printer)
     if not sources:
-        _nothing(session, bodies, views, wanted)
-    logs = await read_logs(api, sources, tail=wanted.tail, since=wanted.since, repeated=_repeated(views))
+        _exit_without_logs(session, bodies, views, selection)
+    logs = await read_logs(api, sources, tail=selection.tail, since=selection.since, repeated=_repeated(views))
     for source, line in merged(logs):
-        printer.say(source, line)
+        printer.print(source, line)
     if not any(logs.values()):
         for view in views:
-            err.print(f"{view.launch.run_id} has printed nothing: {view.summary()}", markup=False)
+            err.print(f"{view.launch.run_id} has no log output: {view.summary()}")
 
 
-def _nothing(session: Session, bodies: Sequence[Mapping[str, Any]], views: Sequence[RunView], wanted: _Wanted) -> None:
-    """End the command: there is no pod to read."""
+def _exit_without_logs(
+    session: Session, bodies: Sequence[Body], views: Sequence[RunView], selection: _Selection
+) -> None:
+    """Exit with the reason why there is no log to print."""
     pods = sorted({f"{pod.role}-{pod.index}" for view in views for pod in view.pods})
     if pods:
-        asked = "-".join(str(each) for each in (wanted.role, wanted.index) if each is not None)
-        fail(f"the run has no replica {asked}; it has {', '.join(pods)}")
+        name = "-".join(str(part) for part in (selection.role, selection.index) if part is not None)
+        fail(f"the run has no replica {name}; its replicas are {', '.join(pods)}")
     for view, body in zip(views, bodies, strict=False):
         if not view.pods_known:
             fail(
-                f"the pods of namespace {view.launch.namespace} may not be read with these credentials; who "
-                "administers the namespace can grant it: the rights to list pods and to get pods/log"
+                f"these credentials may not read pods in namespace {view.launch.namespace}; ask its administrator for "
+                "the rights to list pods and to get pods/log"
             )
         if view.launch.active:
-            fail(f"{view.launch.run_id} has no pods yet: {view.summary()}. Wait for them: --follow")
-        ledgers = {each.run_id: each.objects for each in read_runs(session.settings).ledgers}
+            fail(f"{view.launch.run_id} has no pods yet: {view.summary()}. To wait for them, add --follow")
+        ledgers = {ledger.run_id: ledger.objects for ledger in read_runs(session.settings).ledgers}
         recorded = wrapper_of(ledgers.get(view.launch.run_id, (body,))) is not None
-        _gone(session, view.launch.run_id, recorded=recorded)
+        _deleted(session, view.launch.run_id, recorded=recorded)
 
 
-async def _follow(session: Session, bodies: Sequence[Mapping[str, Any]], wanted: _Wanted) -> None:
-    """Print what there is, merged, and then each line as it comes, until the run has ended."""
+async def _follow(session: Session, bodies: Sequence[Body], selection: _Selection) -> None:
     api = await connect(session.settings.cluster.context)
     printer, tasks = _Printer(), dict[Source, asyncio.Task[None]]()
     launches = [live_launch(body) for body in bodies]
     active = {launch.name for launch in launches if launch.active}
-    said: dict[str, str] = {}
+    changes = Changes()
     patience = Patience(session)
     while True:
         try:
@@ -228,46 +222,40 @@ async def _follow(session: Session, bodies: Sequence[Mapping[str, Any]], wanted:
         else:
             patience.heard()
             active -= {view.launch.name for view in views if not view.launch.active}
-            await _follow_new(api, views, wanted, printer, tasks)
-            for view in (each for each in views if not each.pods or any(pod.problems for pod in each.pods)):
-                _tell(said, view.launch.name, f"{view.launch.run_id}: {view.summary()}")
+            await _follow_new(api, views, selection, printer, tasks)
+            for view in views:
+                if not view.pods or any(pod.problems for pod in view.pods):
+                    changes.report(view.launch.name, f"{view.launch.run_id}: {view.summary()}")
             if not any(view.launch.active and view.pods_known for view in views):
                 break
         await asyncio.sleep(PAUSE_SECONDS)
     await asyncio.gather(*tasks.values())
     for view in views:
-        err.print(f"{view.launch.run_id}: {view.launch.phase}", markup=False)
-    here = {view.launch.name for view in views}
-    if lost := [launch.run_id for launch in launches if launch.name in active - here]:
-        fail(gone(session, lost))
+        err.print(f"{view.launch.run_id}: {view.launch.phase}")
+    if lost := [launch.run_id for launch in launches if launch.name in active - {view.launch.name for view in views}]:
+        fail(unknown_results(session, lost))
     if not tasks:
-        _nothing(session, live or bodies, views, wanted)
+        _exit_without_logs(session, live or bodies, views, selection)
 
 
 async def _follow_new(
-    api: Api, views: Sequence[RunView], wanted: _Wanted, printer: _Printer, tasks: dict[Source, "asyncio.Task[None]"]
+    api: Api,
+    views: Sequence[RunView],
+    selection: _Selection,
+    printer: _Printer,
+    tasks: dict[Source, "asyncio.Task[None]"],
 ) -> None:
-    """Begin to follow the replicas that have come.
-
-    What those that were there before have written is told in the order of time; who comes later is told whole.
-    """
+    """Start following new replicas; --tail and --since apply only to the first ones, whose lines are merged by time."""
     for task in tasks.values():
         if task.done():
-            task.result()  # raises what it has failed with
-    new = [source for source in _sources(views, wanted, printer) if source not in tasks]
-    tail, since = (None, None) if tasks else (wanted.tail, wanted.since)
+            task.result()  # raises its error
+    new = [source for source in _sources(views, selection, printer) if source not in tasks]
+    tail, since = (None, None) if tasks else (selection.tail, selection.since)
     cursors = {source: Cursor(cut=tail is not None) for source in new}
     for source, line in merged(await read_logs(api, new, tail=tail, since=since, repeated=_repeated(views))):
         cursors[source].take(line)
-        printer.say(source, line)
+        printer.print(source, line)
     for source in new:
         if since is not None:
             cursors[source].begin(since)
-        tasks[source] = asyncio.create_task(follow_log(api, source, cursors[source], printer.say))
-
-
-def _tell(said: dict[str, str], about: str, line: str) -> None:
-    """Say something about a launch once, until there is something else to say."""
-    if said.get(about) != line:
-        said[about] = line
-        tell(line)
+        tasks[source] = asyncio.create_task(follow_log(api, source, cursors[source], printer.print))

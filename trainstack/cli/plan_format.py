@@ -1,4 +1,4 @@
-"""A plan in words: the cells of its tables, its sentences, what its picture shows."""
+"""A plan as table cells, sentences and a Gantt chart."""
 
 from collections.abc import Iterator
 
@@ -10,18 +10,13 @@ from trainstack.reports.gantt import Gantt, Lane, Level, Piece
 HEAD = ("run", "queue", "start", "end", "wait", "takes", "gpus", "gpu-h", "cost", "flavors", "note")
 USE_HEAD = ("flavor", "resource", "quota", "peak", "mean", "of quota")
 LEFT = ("run", "queue", "flavors", "note", "flavor", "resource")
-"""Columns of words; the others are figures."""
+"""Columns of text; the others are numbers."""
 _NO_FLAVOR = 6
-"""The colour of what Kueue does not hold: grey."""
+"""The colour of runs that Kueue does not manage: grey."""
 _NEVER, _UNKNOWN = "never", "-"
 
 
-def cells(made: Report) -> list[tuple[str, ...]]:
-    """The rows of the table of runs, below HEAD."""
-    return [_cells(row) for row in made.rows]
-
-
-def _cells(row: Row) -> tuple[str, ...]:
+def cells(row: Row) -> tuple[str, ...]:
     return (
         row.name,
         row.queue or _UNKNOWN,
@@ -38,28 +33,25 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def on_page(made: Report) -> tuple[tuple[str, ...], list[tuple[str, ...]], list[str]]:
-    """The same for a page: head, rows, and apart from them what there is to note."""
     notes = [f"{row.name}: {row.note}" for row in made.rows if row.note]
-    return HEAD[:-1], [row[:-1] for row in cells(made)], [*notes, *made.notes]
+    return HEAD[:-1], [cells(row)[:-1] for row in made.rows], [*notes, *made.notes]
 
 
 def at(seconds: float) -> str:
-    """A time of the plan: `now`, `+2h5m`; before it, of what runs already, `-10m`."""
+    """Format a time relative to the plan's start: `now`, `+2h5m`, `-10m`."""
     if round(seconds) == 0:
         return "now"
     return f"+{duration(seconds)}" if seconds > 0 else f"-{duration(-seconds)}"
 
 
 def takes(row: Row) -> str:
-    """How long a run takes, and how that is known."""
+    """Format a run's duration, with a mark for a deadline or a measurement."""
     if row.duration is None:
         return "unbounded"
-    said = duration(row.duration)
-    return {"deadline": f"\u2264 {said}", "measured": f"~ {said}"}.get(row.source, said)
+    return {"deadline": "\u2264 ", "measured": "~ "}.get(row.source, "") + duration(row.duration)
 
 
 def used(made: Report) -> list[tuple[str, ...]]:
-    """The rows of the table of flavors, below USE_HEAD."""
     return [
         (
             use.flavor,
@@ -74,24 +66,23 @@ def used(made: Report) -> list[tuple[str, ...]]:
 
 
 def sentences(made: Report) -> list[str]:
-    """The plan as a whole."""
     ended = sum(row.end is not None for row in made.rows)
     if not made.rows:
         return ["There are no runs."]
     if not ended:
-        return [f"Of {_runs(len(made.rows))} no end is known."]
-    rest = f"; of {_runs(made.endless)} no end is known" if made.endless else ""
+        return [f"The end of {_runs(len(made.rows))} is unknown."]
+    rest = f"; the end of {_runs(made.endless)} is unknown" if made.endless else ""
     hours = f", {made.gpu_hours:,.1f} GPU-hours" if made.gpu_hours else ""
     price = "" if made.cost is None else f", {made.cost:,.2f} {made.currency}".rstrip()
     return [f"{_runs(ended)} in {duration(made.makespan)}{hours}{price}{rest}."]
 
 
 def compared(before: Report, made: Report) -> Iterator[str]:
-    """What the changes that are tried make of the plan."""
+    """Yield the effect of --set and --nodes."""
     wait = (_mean_wait(before), _mean_wait(made))
     yield f"Without the changes: {sentences(before)[0]}"
     if None not in wait:
-        yield f"A run waits {duration(wait[1] or 0)} on average, and {duration(wait[0] or 0)} without them."
+        yield f"A run waits {duration(wait[1] or 0)} on average, and {duration(wait[0] or 0)} without the changes."
 
 
 def _mean_wait(made: Report) -> float | None:
@@ -111,12 +102,11 @@ def _end(row: Row) -> str:
 
 
 def gantt_of(made: Report) -> Gantt:
-    """What the picture shows: each run, and the scarcest resource of each flavor."""
     flavors = sorted({flavor for row in made.rows for flavor in row.flavors})
     colours = {name: index for index, name in enumerate(flavors)}
-    # Something is to be seen of what has no end.
+    # Leave room for runs without an end.
     starts = (row.start for row in made.rows if row.start is not None)
-    until = 1.02 * max(made.makespan, *(1.1 * each for each in starts), 60.0)
+    until = 1.02 * max(made.makespan, *(1.1 * start for start in starts), 60.0)
     return Gantt(
         title=f"Plan of {made.environment}",
         until=until,
@@ -128,38 +118,40 @@ def gantt_of(made: Report) -> Gantt:
 def _lane(row: Row, colours: dict[str, int]) -> Lane:
     wait = f"waits {duration(row.wait)}" if row.wait and row.wait >= 1 else ""
     if row.start is None:
-        words = [row.note]
+        texts = [row.note]
     else:
-        words = [f"{row.gpus:g} GPU" if row.gpus else "", ", ".join(row.flavors), takes(row), wait]
+        texts = [f"{row.gpus:g} GPU" if row.gpus else "", ", ".join(row.flavors), takes(row), wait]
     return Lane(
         name=row.name,
-        label=" \u00b7 ".join(filter(None, words)),
+        label=" \u00b7 ".join(filter(None, texts)),
         since=row.submitted,
-        pieces=tuple(_piece(each, row, colours) for each in row.stretches if each.started is not None),
+        pieces=tuple(_piece(stretch, row, colours) for stretch in row.stretches if stretch.started is not None),
         ends=row.start is not None and not row.stretches[-1].evicted_by,
     )
 
 
 def _piece(stretch: Stretch, row: Row, colours: dict[str, int]) -> Piece:
     start, flavors = stretch.started or 0.0, ", ".join(stretch.flavors)
-    end = "no end is known" if stretch.ended is None else at(stretch.ended)
-    why = f", gives way to {stretch.evicted_by}" if stretch.evicted_by else ""
+    end = "an unknown end" if stretch.ended is None else at(stretch.ended)
+    preempted = f", preempted by {stretch.evicted_by}" if stretch.evicted_by else ""
     return Piece(
         start=start,
         end=stretch.ended,
-        colors=tuple(colours[each] for each in stretch.flavors) or (_NO_FLAVOR,),
-        label=f"{row.name}: {at(start)} to {end}{f' on {flavors}' if flavors else ''}{why}",
+        colors=tuple(colours[flavor] for flavor in stretch.flavors) or (_NO_FLAVOR,),
+        label=f"{row.name}: {at(start)} to {end}{f' on {flavors}' if flavors else ''}{preempted}",
         uncertain=row.source == "deadline" and not stretch.evicted_by,
     )
 
 
 def _scarce(made: Report) -> list[Use]:
-    """Of each flavor the resource of which most is used, as a part of its quota."""
+    """Return each flavor's resource with the highest peak use, relative to its quota."""
+
+    def rank(use: Use) -> tuple[float, float]:
+        return (use.peak / use.quota, use.mean / use.quota) if use.quota else (0.0, 0.0)
+
     best: dict[str, Use] = {}
     for use in made.uses:
-        rank = (use.peak / use.quota if use.quota else 0.0, use.mean / use.quota if use.quota else 0.0)
-        old = best.get(use.flavor)
-        if old is None or rank > (old.peak / (old.quota or 1), old.mean / (old.quota or 1)):
+        if use.flavor not in best or rank(use) > rank(best[use.flavor]):
             best[use.flavor] = use
     return list(best.values())
 

@@ -1,4 +1,4 @@
-"""What a plan is made from beside the environment: earlier records here, and what its cluster holds."""
+"""Inputs of a plan besides the environment: fetched records, and the workloads in the cluster."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,38 +18,37 @@ from trainstack.settings.sections.workloads import Workload
 
 
 def measured(session: Session) -> dict[str, float]:
-    """How long earlier runs took, by the key of the declared run that says the same: the median of their records."""
+    """Return the median seconds of each declared run's earlier records, by NAMESPACE/NAME."""
     records = measured_runs(session.results)
     found = {}
-    settings = session.settings
-    sweeps = {sweep.name for sweep in settings.sweeps.sweeps}
-    for _, run in settings.trained():
-        seconds = [record.seconds for record in records if _says(record, run, any_set=run.name in sweeps)]
+    sweeps = {sweep.name for sweep in session.settings.sweeps.sweeps}
+    for _, run in session.settings.trained():
+        seconds = [record.seconds for record in records if _matches(record, run, any_set=run.name in sweeps)]
         if seconds:
             found[f"{run.namespace}/{run.name}"] = median(seconds)
     return found
 
 
-def _says(record: MeasuredRun, run: Workload, *, any_set: bool) -> bool:
-    """Whether a record is of the same program with as many replicas and the same arguments; of a trial with any."""
-    first, together = pods(run)[0], sum(each.replicas for each in pods(run))
-    alike = (record.workload, record.command) == (run.name, first.command) and record.world_size in (None, together)
-    return alike and (any_set or (record.args, record.env) == (first.args, first.env))
+def _matches(record: MeasuredRun, run: Workload, *, any_set: bool) -> bool:
+    """Return whether a record has the run's command, replicas and, unless `any_set`, arguments and variables."""
+    first, world_size = pods(run)[0], sum(role.replicas for role in pods(run))
+    same = (record.workload, record.command) == (run.name, first.command) and record.world_size in (None, world_size)
+    return same and (any_set or (record.args, record.env) == (first.args, first.env))
 
 
 def held_by(session: Session) -> Callable[[Settings], Held]:
-    """Read the cluster once; what it holds then, and will have once an environment with other settings is up.
+    """Read the cluster once; the result returns its workloads as other settings would change its queues.
 
-    Raises ClusterError, and ValueError where files are not there that the runs are named after.
+    Raises ClusterError, and ValueError if files that run ids depend on are missing.
     """
     settings, read = session.settings, read_holding(session.settings)
     without = settings.model_copy(update={"operators": Operators()})
     declared = Declared.from_files(without, session.root)
-    wanted = [each.ledger for each in declared.runs]
+    wanted = [run.ledger for run in declared.runs]
     live, ledgers = read.runs.live, read.runs.ledgers
-    whose = {owner: key for key, owner in owners(read.workloads).items()}
-    runs, ended = matched(wanted, live, ledgers, whose)
-    there = Held(
+    workload_keys = {owner: key for key, owner in owners(read.workloads).items()}
+    runs, ended = matched(wanted, live, ledgers, workload_keys)
+    held = Held(
         snapshot=snapshot(read.lists, declared, kueue=read.kueue),
         now=read.now,
         runs=runs,
@@ -57,5 +56,5 @@ def held_by(session: Session) -> Callable[[Settings], Held]:
         launched=ended,
     )
     for sweep in declared.sweeps:
-        there = there.knowing(launched(sweep, live, ledgers, whose))
-    return lambda tried: replace(there, snapshot=snapshot(read.lists, Declared(tried), kueue=read.kueue))
+        held = held.knowing(launched(sweep, live, ledgers, workload_keys))
+    return lambda tried: replace(held, snapshot=snapshot(read.lists, Declared(tried), kueue=read.kueue))

@@ -1,5 +1,3 @@
-"""`trainstack render`: what an environment declares, without the engine and without a cluster."""
-
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +8,6 @@ from trainstack.cli.console import fail, out, show_json
 from trainstack.cli.session import JsonOption, StackOption, checkout
 from trainstack.platform.operators.release import ReleaseError
 from trainstack.review.declared import as_yaml, declared
-from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import explain as explain_settings
 from trainstack.stacks.plan_change import commit
 
@@ -19,22 +16,22 @@ def render(
     *,
     stack: StackOption = "dev",
     root: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Another checkout whose files are read; none of its code is run.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Read the files of another checkout, without running any of its code."),
     ] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Show which line of which file set each value.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Show the file and line that set each value.")] = False,
     without_releases: Annotated[
         bool, typer.Option("--without-releases", help="Leave out the objects of the operators' releases.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Print everything that an environment declares, in the order of its creation.
+    """Print the objects that an environment declares, in the order of their creation.
+
+    Needs neither the engine nor a cluster.
 
     Examples:
-
       trainstack render -s dev
-
       trainstack render -s dev --explain
-
       trainstack render -s dev --root ../other-checkout --without-releases
     """
     folder = root if root is not None else checkout()
@@ -45,7 +42,7 @@ def render(
         objects = declared(folder, stack, commit=commit(folder), releases=not without_releases, cached=root is None)
     except ReleaseError as error:
         fail(f"{error}. Or leave the releases out: --without-releases")
-    except (SettingsError, ValueError) as error:
+    except ValueError as error:
         fail(str(error))
     if as_json:
         show_json(objects)
@@ -59,4 +56,4 @@ def _explain(folder: Path, stack: str, *, as_json: bool) -> None:
         show_json([{"path": path, "value": value, "file": at.file, "line": at.line} for path, value, at in values])
         return
     for path, value, at in values:
-        out.print(f"{path} = {value!r}  ({at})", markup=False)
+        out.print(f"{path} = {value!r}  ({at})")

@@ -1,4 +1,4 @@
-"""Which runs a command is about, what they are doing, and `trainstack wait`."""
+"""Selection of runs by name, waiting for them, and `trainstack wait`."""
 
 import time
 from collections import Counter
@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar, get_args
 
 import typer
 
-from trainstack.cli.console import err, fail, show_json
+from trainstack.cli.console import fail, report, show_json
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.live.client import ClusterError, PermanentError
 from trainstack.live.progress import view_runs
@@ -19,135 +19,132 @@ from trainstack.runs.records import Ledger, wrapper_of
 from trainstack.runs.status.run_view import RunView, bare_view
 
 T = TypeVar("T")
+Body = Mapping[str, Any]
+"""A live object."""
 
 PAUSE_SECONDS = 1.0
-"""Between two looks at the cluster."""
+"""Between two reads of the cluster."""
 MANY = 20
-"""Of more launches than these the trials of sweeps are looked at no closer than their own objects tell: whoever looks
-again and again at queue, pods and log of hundreds keeps a cluster from its work."""
+"""With more launches than this, the queue, pods and logs of trials are not read: repeated reads of hundreds of trials
+would load the cluster."""
 MOST_SECONDS = 366 * 24 * 3600
-"""Of `wait --timeout`."""
+"""Maximum of `wait --timeout`."""
 PATIENCE_SECONDS = 300
-"""How long `wait` waits for a cluster that does not answer; a control plane's upgrade takes minutes."""
+"""How long `wait` retries while the cluster does not answer; an upgrade of its control plane takes minutes."""
 
-RunArgument = Annotated[
-    str, typer.Argument(metavar="RUN", help="A run's id or its beginning, a workload, an object, a trial: search-3.")
-]
+_RUN = "A run id or a prefix of one, a workload, an object, or a trial such as search-3"
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help=f"{_RUN}.")]
+OptionalRun = Annotated[str | None, typer.Argument(metavar="[RUN]", help=f"{_RUN} (default: all runs).")]
+WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Keep watching until all of them have ended.")]
 
 
-OptionalRun = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="[RUN]", help="A run's id or its beginning, a workload, an object, a trial: search-3; none: all runs."
-    ),
-]
+def ensure_one_output(*, watch: bool, as_json: bool) -> None:
+    if watch and as_json:
+        fail("--watch and --json cannot be combined; omit one of them")
 
 
 def as_data(view: RunView) -> dict[str, Any]:
-    """A run for programs: what was read, and `done` from 0 to 1."""
     return asdict(view) | {"done": view.done_fraction}
 
 
-def views(session: Session, run: str | None = None, *, with_usage: bool = False) -> list[RunView]:
-    """The launches of a run, or all of the environment, as they are now. Ends the command when there is none to read.
-
-    `with_usage`: ask what pods, nodes and volumes use too, which only an owner may.
-    """
-    try:
-        return look(session, run, with_usage=with_usage)
-    except ClusterError as error:
-        return fail(str(error))
-
-
 def look(session: Session, run: str | None = None, *, with_usage: bool = False) -> list[RunView]:
-    """As `views`, but raises ClusterError."""
+    """Read the launches of a run, or all of the environment. Raises ClusterError; exits if the run has none.
+
+    `with_usage`: also read the usage of pods, nodes and volumes, which requires an owner's rights.
+    """
     return _viewed(session, launch_bodies(session, run), with_usage=with_usage)
 
 
 def _look_if_there(session: Session, run: str | None) -> list[RunView]:
-    """As `look`, but a run that has no object is no fault."""
-    bodies = _bodies(session)
+    """Read the launches of a run, or all; [] if the run has none."""
+    bodies = read_bodies(session)
     return _viewed(session, bodies_of(matching([live_launch(body) for body in bodies], run), bodies))
 
 
-def _viewed(session: Session, found: Sequence[Mapping[str, Any]], *, with_usage: bool = False) -> list[RunView]:
+def _viewed(session: Session, bodies: Sequence[Body], *, with_usage: bool = False) -> list[RunView]:
     settings = session.settings
     owner = settings.environment.profile == "owner"
-    many = len(found) > MANY
-    close = [body for body in found if not (many and SET in body["metadata"]["labels"])]
-    views = view_runs(close, settings.cluster.context, utc_now(), cluster_wide=owner, with_usage=with_usage)
-    return [*views, *(bare_view(body) for body in found if many and SET in body["metadata"]["labels"])]
+    trials = [len(bodies) > MANY and SET in body["metadata"]["labels"] for body in bodies]
+    full = [body for body, trial in zip(bodies, trials, strict=True) if not trial]
+    views = view_runs(full, settings.cluster.context, utc_now(), cluster_wide=owner, with_usage=with_usage)
+    return [*views, *(bare_view(body) for body, trial in zip(bodies, trials, strict=True) if trial)]
 
 
-def launch_bodies(session: Session, run: str | None) -> list[Mapping[str, Any]]:
-    """The live objects of a run's launches, or of all. Raises ClusterError; ends the command when the run has none."""
-    bodies = _bodies(session)
+def launch_bodies(session: Session, run: str | None) -> list[Body]:
+    """Read the objects of a run's launches, or of all. Raises ClusterError; exits if the run has none."""
+    bodies = read_bodies(session)
     return bodies_of(chosen([live_launch(body) for body in bodies], run), bodies)
 
 
-def _bodies(session: Session) -> list[dict[str, Any]]:
+def read_bodies(session: Session) -> list[dict[str, Any]]:
     settings = session.settings
     return read_launches(settings.stack, run_namespaces(settings), settings.cluster.context)
 
 
-def bodies_of(launches: Sequence[LiveLaunch], bodies: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The objects of these launches."""
+def bodies_of(launches: Sequence[LiveLaunch], bodies: Sequence[Body]) -> list[Body]:
     return [body for body in bodies if live_launch(body) in launches]
 
 
 def chosen(launches: Sequence[LiveLaunch], run: str | None) -> list[LiveLaunch]:
-    """The launches of one run, or all. Ends the command when the run has none."""
+    """Return the launches of one run, or all; exits if the run has none."""
     found = matching(launches, run)
     if run is not None and not found:
-        fail(_none(launches, run))
+        fail(_no_object(launches, run))
     return found
 
 
-def _none(launches: Sequence[LiveLaunch], run: str) -> str:
+def _no_object(launches: Sequence[LiveLaunch], run: str) -> str:
     known = ", ".join(sorted({launch.run_id for launch in launches})) or "none"
-    return f"no run {run!r} has an object in the cluster (there are: {known}); its record is on its volume"
+    return f"run {run!r} has no object in the cluster (runs that have one: {known}); its record is on its volume"
 
 
-def gone(session: Session, run_ids: Iterable[str]) -> str:
-    """What there is to say of runs whose objects went away before one saw their end: whether a record tells it."""
+def unknown_results(session: Session, run_ids: Iterable[str]) -> str:
+    """Describe runs whose objects were deleted before their results were read, with where a result is recorded."""
     try:
         ledgers = {ledger.run_id: ledger for ledger in read_runs(session.settings).ledgers}
     except ClusterError as error:
-        return f"{', '.join(run_ids)}: the object is gone, and its end was not seen; {error}"
-    return "\n".join(_unseen(session, run_id, ledgers.get(run_id)) for run_id in run_ids)
+        return f"{', '.join(run_ids)}: the object was deleted before the result was known; {error}"
+    return "\n".join(_unknown_result(session, run_id, ledgers.get(run_id)) for run_id in run_ids)
 
 
-def _unseen(session: Session, run_id: str, ledger: Ledger | None) -> str:
+def _unknown_result(session: Session, run_id: str, ledger: Ledger | None) -> str:
     if ledger is None:
-        left = "nothing remembers its launch either: it was stopped, or destroyed"
+        remedy = "its ledger was deleted too, so the run was stopped or destroyed"
     elif wrapper_of(ledger.objects) is None:
-        left = "an unmanaged run keeps no record"
+        remedy = "an unmanaged run keeps no record"
     else:
-        left = f"its record tells how it ended: trainstack fetch {run_id} -s {session.stack}"
-    return f"{run_id}: its object is gone, and its end was not seen; {left}"
+        remedy = f"its record has the result: trainstack fetch {run_id} -s {session.stack}"
+    return f"{run_id}: its object was deleted before the result was known; {remedy}"
+
+
+def ledgers_of(ledgers: Sequence[Ledger], run: str) -> list[Ledger]:
+    """Return the ledgers of a run id, else those of a workload, else those whose run ids start with the name."""
+    return (
+        [ledger for ledger in ledgers if ledger.run_id == run]
+        or [ledger for ledger in ledgers if ledger.workload == run]
+        or [ledger for ledger in ledgers if ledger.run_id.startswith(run)]
+    )
 
 
 def _without_object(session: Session, run: str) -> str:
-    """What there is to say of a run that was named and has no object. Raises ClusterError."""
     known = read_runs(session.settings)
-    launched = [each for each in known.ledgers if each.workload == run]
-    launched = launched or [each for each in known.ledgers if each.run_id.startswith(run)]
-    return "\n".join(_unseen(session, each.run_id, each) for each in launched) or _none(known.live, run)
+    launched = ledgers_of(known.ledgers, run)
+    lines = (_unknown_result(session, ledger.run_id, ledger) for ledger in launched)
+    return "\n".join(lines) or _no_object(known.live, run)
 
 
 def matching(launches: Sequence[LiveLaunch], run: str | None) -> list[LiveLaunch]:
-    """The launches that a word on the command line names; all for None."""
+    """Return the launches that a name on the command line refers to; all for None."""
     if run is None:
         return list(launches)
-    # `digits` is every run of that workload, and none of `digits-small`.
+    # `digits` names the runs of that workload, not those of `digits-small`.
     found = [launch for launch in launches if launch.run_id.rpartition("-")[0] == run]
-    # `search-3` is the third trial, and not that of the run id `search-3f0c9a1b2d`.
-    found = found or [launch for launch in launches if run in (launch.name, _numbered(launch))]
+    # `search-3` names the third trial, not the run id `search-3f0c9a1b2d`.
+    found = found or [launch for launch in launches if run in (launch.name, _trial_name(launch))]
     return found or [launch for launch in launches if launch.run_id.startswith(run)]
 
 
-def _numbered(launch: LiveLaunch) -> str | None:
-    """A trial by its sweep and the number that it was launched with; None for what is no single trial."""
+def _trial_name(launch: LiveLaunch) -> str | None:
     sweep = launch.sweep
     return f"{sweep.name}-{sweep.number}" if sweep and sweep.number is not None else None
 
@@ -155,71 +152,70 @@ def _numbered(launch: LiveLaunch) -> str | None:
 def wait(
     run: OptionalRun = None,
     stack: StackOption = "dev",
-    timeout: Annotated[int, typer.Option(min=0, max=MOST_SECONDS, help="Seconds to wait at most.")] = 24 * 3600,
+    timeout: Annotated[int, typer.Option(min=0, max=MOST_SECONDS, help="Maximum time to wait, in seconds.")] = 86400,
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Wait until a run, or all of them, has ended; fail when one did.
+    """Wait until a run, or all runs, have ended; exit with 1 if one failed.
 
-    A Pod with restartPolicy Always never ends: it is waited for until its program has succeeded once.
+    A Pod with restartPolicy Always is awaited until its program has succeeded once.
 
-    --json prints how they ended as `status --json` does, those that failed among them.
+    --json prints the ended runs, including failed ones, in the format of `status --json`.
 
     Examples:
-
       trainstack wait -s dev
-
       trainstack wait digits-0f3c9a1b2d -s dev --timeout 600
-
       trainstack wait digits -s dev --json
     """
-    session = Session.open(stack)
-    found, faults = _ended(session, run, timeout)
-    if as_json:
-        show_json([as_data(view) for view in found])
-    if faults:
-        fail("\n".join(faults))
+    follow(Session.open(stack), run, timeout, as_json=as_json)
 
 
-def tell(line: str) -> None:
-    """Say something on the way."""
-    err.print(f"  {line}", markup=False)
+class Changes:
+    """Prints a subject's line only when it changes."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, str] = {}
+
+    def report(self, subject: str, line: str) -> None:
+        if self._lines.get(subject) != line:
+            self._lines[subject] = line
+            report(line)
 
 
 @dataclass
 class Patience:
-    """What those who watch make of a cluster that does not answer: they say so once and ask again.
+    """Retries of reads while the cluster does not answer, each error reported once.
 
-    The runs go on without us, so that ends no watch, but for what will not mend itself: a missing kubeconfig or right.
+    The runs continue meanwhile, so only a permanent error, such as a missing kubeconfig or right, ends the command.
     """
 
     session: Session
     seconds: float | None = None
-    """How long it may be silent; None: for ever."""
-    tell: Callable[[str], None] = tell
+    """How long to retry; None: without limit."""
+    report: Callable[[str], None] = report
     _since: float | None = field(default=None, init=False)
-    _said: str = field(default="", init=False)
+    _reported: str = field(default="", init=False)
 
     def missed(self, error: ClusterError) -> None:
-        """There was no answer. Ends the command where it is of no use, or too late, to ask again."""
+        """Record a failed read; exits if the error is permanent or the time is up."""
         if isinstance(error, PermanentError):
             fail(str(error))
         self._since = self._since or time.monotonic()
         if self.seconds is not None and time.monotonic() - self._since > self.seconds:
-            fail(f"{error}; the runs go on without us. Look again with: trainstack status -s {self.session.stack}")
-        if self._said != str(error):
-            self._said = str(error)
-            self.tell(f"{error}; asking again")
+            fail(f"{error}; the runs continue. Check them with: trainstack status -s {self.session.stack}")
+        if self._reported != str(error):
+            self._reported = str(error)
+            self.report(f"{error}; retrying")
 
     def heard(self) -> None:
-        """There was one."""
-        self._since, self._said = None, ""
+        """Record a successful read."""
+        self._since, self._reported = None, ""
 
-    def ask(self, question: Callable[[], T]) -> T:
-        """The answer, as soon as there is one."""
+    def ask(self, read: Callable[[], T]) -> T:
+        """Repeat a read until it succeeds, and return its result."""
         while True:
             try:
-                answer = question()
+                answer = read()
             except ClusterError as error:
                 self.missed(error)
                 time.sleep(PAUSE_SECONDS)
@@ -228,61 +224,53 @@ class Patience:
                 return answer
 
 
-def ending(session: Session, found: Sequence[RunView]) -> list[RunView]:
-    """Those launches that end by themselves: a data loader is there to be used, whatever its command waits with."""
-    loaders = {each.name for each in session.settings.workloads.runs if each.kind == "DataLoader"}
-    return [view for view in found if view.launch.run_id.rpartition("-")[0] not in loaders]
+def without_loaders(session: Session, views: Sequence[RunView]) -> list[RunView]:
+    """Leave out data loaders, which wait until they are used."""
+    loaders = {run.name for run in session.settings.workloads.runs if run.kind == "DataLoader"}
+    return [view for view in views if view.launch.run_id.rpartition("-")[0] not in loaders]
 
 
-def follow(session: Session, run: str | None, timeout: int) -> list[RunView]:
-    """Show every change until all chosen launches have ended. Ends the command when one failed or time is up."""
-    found, faults = _ended(session, run, timeout)
-    if faults:
+def follow(session: Session, run: str | None, timeout: int, *, as_json: bool = False) -> list[RunView]:
+    """Report every change until the chosen launches have ended. Exits if one failed or the time is up.
+
+    A run whose object is deleted before its result is read counts as failed. Data loaders are not awaited. A Pod with
+    restartPolicy Always has ended once an attempt has succeeded.
+    """
+    deadline = time.monotonic() + timeout
+    changes = Changes()
+    seen: dict[str, None] = {}
+    """Run ids that were active at some point, in order."""
+    patience = Patience(session, PATIENCE_SECONDS)
+    while True:
+        live = patience.ask(lambda: _look_if_there(session, run))
+        found = without_loaders(session, live)
+        if run is not None and live and not found:
+            fail(f"{run} is a data loader, which runs until it is deleted or reaches its deadline")
+        if run is not None and not live and not seen:
+            fail(patience.ask(lambda: _without_object(session, run)))
+        seen |= dict.fromkeys(view.launch.run_id for view in found if view.launch.awaited)
+        for name, line in _lines(found):
+            changes.report(name, line)
+        if not any(view.launch.awaited for view in found):
+            break
+        if time.monotonic() > deadline:
+            fail(
+                f"not finished within {timeout} s; the runs continue. Check them with: "
+                f"trainstack status -s {session.stack}"
+            )
+        time.sleep(PAUSE_SECONDS)
+    if as_json:
+        show_json([as_data(view) for view in found])
+    if faults := _faults(session, found, seen):
         fail("\n".join(faults))
     return found
 
 
-def _ended(session: Session, run: str | None, timeout: int) -> tuple[list[RunView], list[str]]:
-    """Show every change until all chosen launches have ended: how they are then, and what did not end well.
-
-    Ends the command when time is up. A cluster that does not answer for a while is told once and asked again. A run
-    whose object goes away before its end was seen did not end well: it may have failed. A data loader only waits to be
-    used, so nobody waits for it; a Pod that is restarted always counts as ended once an attempt has succeeded.
-    """
-    end = time.monotonic() + timeout
-    said: dict[str, str] = {}
-    seen: dict[str, None] = {}
-    """The runs that were active at some look, in order."""
-    patience = Patience(session, PATIENCE_SECONDS)
-    while True:
-        here = patience.ask(lambda: _look_if_there(session, run))
-        found = ending(session, here)
-        if run is not None and here and not found:
-            fail(f"{run} is a data loader: it waits until it is deleted, or its deadline ends it")
-        if run is not None and not here and not seen:
-            fail(patience.ask(lambda: _without_object(session, run)))
-        seen |= dict.fromkeys(view.launch.run_id for view in found if view.launch.awaited)
-        for name, line in _lines(found):
-            if said.get(name) != line:
-                said[name] = line
-                tell(line)
-        if not any(view.launch.awaited for view in found):
-            break
-        if time.monotonic() > end:
-            fail(
-                f"not ended within {timeout} s; it goes on in the cluster. Look again with: "
-                f"trainstack status -s {session.stack}"
-            )
-        time.sleep(PAUSE_SECONDS)
-    return found, _faults(session, found, seen)
-
-
-def _lines(found: Sequence[RunView]) -> Iterator[tuple[str, str]]:
-    """What each launch does, by its name; of many launches the trials of a sweep are counted."""
+def _lines(views: Sequence[RunView]) -> Iterator[tuple[str, str]]:
     counts: dict[str, Counter[str]] = {}
-    for view in found:
+    for view in views:
         launch, done = view.launch, view.done_fraction
-        if len(found) > MANY and launch.sweep is not None and launch.sweep.set_id:
+        if len(views) > MANY and launch.sweep is not None and launch.sweep.set_id:
             counts.setdefault(launch.sweep.name, Counter())[launch.phase] += 1
         else:
             yield launch.name, f"{launch.run_id}: {'' if done is None else f'{done:.0%} '}{view.summary()}"
@@ -290,14 +278,13 @@ def _lines(found: Sequence[RunView]) -> Iterator[tuple[str, str]]:
         yield name, f"{name}: {', '.join(f'{phases[phase]} {phase}' for phase in get_args(Phase) if phases[phase])}"
 
 
-def _faults(session: Session, found: Sequence[RunView], seen: Iterable[str]) -> list[str]:
-    """What did not end well: of the launches that are there, and of the runs that were active at some look."""
+def _faults(session: Session, views: Sequence[RunView], seen: Iterable[str]) -> list[str]:
     faults = []
-    failed = [view for view in found if view.launch.phase == "failed"]
+    failed = [view for view in views if view.launch.phase == "failed"]
     if failed:
         reasons = [f"{view.launch.run_id} ({view.failure or 'no reason given'})" for view in failed]
         first = failed[0].launch.run_id
-        faults.append(f"failed: {', '.join(reasons)}. Read why: trainstack logs {first} -s {session.stack}")
-    if lost := [run_id for run_id in seen if run_id not in {view.launch.run_id for view in found}]:
-        faults.append(gone(session, lost))
+        faults.append(f"failed: {', '.join(reasons)}. See the log: trainstack logs {first} -s {session.stack}")
+    if lost := [run_id for run_id in seen if run_id not in {view.launch.run_id for view in views}]:
+        faults.append(unknown_results(session, lost))
     return faults

@@ -1,8 +1,7 @@
-"""Before the engine is called: is this the cluster that the stack was made on, and are the objects its own?
+"""Guards before an engine call: the stack's cluster, and the owner of its objects.
 
-The program asks too (trainstack/stacks/plan_change.py, trainstack/components/cluster.py). But the engine refreshes and
-destroys before, or
-without, the program: it would take every object for deleted that it does not find on another cluster.
+The program checks both too (stacks/plan_change.py, components/cluster.py). But the engine refreshes before it runs the
+program and destroys without it: on another cluster it would take every missing object for deleted.
 """
 
 import json
@@ -18,24 +17,19 @@ from trainstack.live.marked import read_held
 
 
 def ensure_same_cluster(session: Session) -> None:
-    """Return when nothing shows that this is another cluster; else end the command with what to do.
-
-    Raises ClusterError where the cluster cannot be read.
-    """
-    here, expected = read_cluster(session.settings), session.settings.cluster.identity
-    refusal = unexpected(here, session.stack, expected, session.loaded.where("cluster.identity"))
+    """Exit with a remedy if this is not the cluster that the stack was created on. Raises ClusterError."""
+    identity, expected = read_cluster(session.settings), session.settings.cluster.identity
+    refusal = unexpected(identity, session.stack, expected, session.loaded.where("cluster.identity"))
     if expected is None:
-        refusal = another(_remembered(session), here, session.stack)
+        refusal = another(_recorded_cluster(session), identity, session.stack)
     if refusal:
         fail(refusal)
 
 
 def ensure_own_objects(session: Session) -> None:
-    """Return when this state still owns every object that it holds; else end the command with what to do.
+    """Exit with a remedy if another state of the stack has taken over objects in this state. Raises ClusterError.
 
-    What ends a stack deletes what the state holds, also what another state of the stack has taken over since.
-
-    Raises ClusterError where the cluster cannot be read.
+    A destroy deletes every object in the state, including those that another state owns by now.
     """
     exported, cluster = export(session), session.settings.cluster
     if exported is None:
@@ -46,10 +40,9 @@ def ensure_own_objects(session: Session) -> None:
         fail(refusal)
 
 
-def _remembered(session: Session) -> dict[str, str]:
-    """What the stack's state says of its cluster; {} before the first `up`."""
+def _recorded_cluster(session: Session) -> dict[str, str]:
     name = f"::{memory_name(session.settings.environment.profile)}"
-    for each in resources(session):
-        if each["type"] == MEMORY and each["urn"].endswith(name):
-            return dict(each["outputs"]["output"])
+    for resource in resources(session):
+        if resource["type"] == MEMORY and resource["urn"].endswith(name):
+            return dict(resource["outputs"]["output"])
     return {}

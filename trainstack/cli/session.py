@@ -1,47 +1,53 @@
-"""Where a command works: the checkout, the environment, the cluster."""
+"""The checkout, environment and cluster of a command."""
 
 import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from trainstack.cli.console import fail
 from trainstack.live.kubeconfig import absolute
-from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import Loaded, load_with_places
 from trainstack.settings.model import Settings
+from trainstack.settings.sections.workloads import Workload
 from trainstack.settings.values.stack_name import fault
 
 StackOption = Annotated[
     str, typer.Option("--stack", "-s", metavar="ENV", help="The environment: `dev` for Pulumi.dev.yaml.")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for programs.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the change without writing it.")]
+
+
+def file_option(text: str) -> Any:
+    return typer.Option(metavar="FILE", help=text, dir_okay=False)
 
 
 def checkout() -> Path:
-    """The project's root: where the nearest Pulumi.yaml is, upwards from here."""
+    """Return the nearest folder with a Pulumi.yaml, from the current one upwards."""
     for folder in (Path.cwd(), *Path.cwd().parents):
         if (folder / "Pulumi.yaml").is_file():
             return folder
-    return fail("no Pulumi.yaml here or above; go to your checkout of the project")
+    return fail("no Pulumi.yaml in this folder or above; change to your checkout of the project")
 
 
 @dataclass(frozen=True)
 class Session:
-    """One command's surroundings."""
+    """One environment of a checkout."""
 
     root: Path
     stack: str
 
     @staticmethod
     def open(stack: str) -> "Session":
-        """The session for an environment of the checkout that the command is called in.
+        """Open an environment of the current checkout.
 
-        Points KUBECONFIG at the local cluster where the person has set none, and makes a relative one absolute: the
-        engine works in the checkout's root. Ends the command for a name that no environment can have.
+        Sets KUBECONFIG to the local cluster's unless it is set, and makes a relative path absolute, since the engine
+        runs in the checkout's root. Exits if the name is not valid.
         """
         if misnamed := fault(stack):
             fail(str(misnamed))
@@ -51,38 +57,36 @@ class Session:
 
     @property
     def state(self) -> Path:
-        """What is this checkout's own: never committed."""
+        """The checkout's private folder, ignored by git."""
         return self.root / ".trainstack"
 
     @property
     def cluster_state(self) -> Path:
-        """The folder of the local cluster."""
         return self.state / "cluster"
 
     @property
     def local(self) -> bool:
-        """Whether the cluster is the local one: so unless KUBECONFIG names another."""
+        """Whether KUBECONFIG refers to the local cluster, as it does by default."""
         return self.kubeconfig.resolve() == (self.cluster_state / "kubeconfig").resolve()
 
     @property
     def kubeconfig(self) -> Path:
-        """The kubeconfig that every command uses: a file, or several as KUBECONFIG lists them, with absolute paths."""
+        """The kubeconfig: one absolute path, or several as KUBECONFIG lists them."""
         return Path(absolute(os.environ.get("KUBECONFIG") or str(self.cluster_state / "kubeconfig")))
 
     @property
     def results(self) -> Path:
-        """Where fetched runs lie: `results/<run-id>/`."""
+        """The folder of fetched records: `results/<run-id>/`."""
         return self.root / "results"
 
     @cached_property
     def loaded(self) -> Loaded:
-        """The environment and where its values are set; faults end the command, all of them listed."""
-        try:
-            return load_with_places(self.root, self.stack)
-        except SettingsError as error:
-            return fail(str(error))
+        """The settings with the places of their values. Raises SettingsError with all errors."""
+        return load_with_places(self.root, self.stack)
 
     @property
     def settings(self) -> Settings:
-        """The environment."""
         return self.loaded.settings
+
+    def workload(self, name: str) -> Workload | None:
+        return next((run for _, run in self.settings.trained() if run.name == name), None)

@@ -1,7 +1,5 @@
-"""`trainstack sweep expand`: the sets of a space, as the file that is committed."""
-
-from collections.abc import Iterable
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,106 +14,96 @@ from trainstack.settings.search_space.spaces import LoadedSpace, load_space, rea
 from trainstack.sweeps.search.expand import SpaceError
 from trainstack.sweeps.search.expand import expand as expanded
 
-_A_SECOND = 500
-"""Sets that are drawn in about so much time; of more it is said that they are."""
+_SETS_PER_SECOND = 500
+"""Approximate rate of drawing; longer draws are reported as a step."""
 
 
 def expand(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Sweeps; none: all.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Sweeps (default: all).")] = None,
     *,
-    check: Annotated[bool, typer.Option("--check", help="Write nothing; fail where a file is not current.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; fail if a file is not current.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make sweeps/NAME/hyperparams.yml of sweeps/NAME/space.yaml: the same on every machine.
+    """Write the parameter sets of search spaces: sweeps/NAME/space.yaml to sweeps/NAME/hyperparams.yml.
+
+    The result is the same on every machine.
 
     Examples:
-
       trainstack sweep expand digits-search
-
       trainstack sweep expand digits-search --json
-
       trainstack sweep expand --check
     """
     root = checkout()
-    told = expand_all(root, names or sweeps(root), check=check)
+    expansions = expand_all(root, names or sweeps(root), check=check)
     if as_json:
-        show_json(told)
+        show_json(expansions)
     else:
-        for each in told:
-            out.print(_line(each), markup=False)
-        if not told:
-            err.print(f"no {folder('<name>')}/space.yaml here: nothing to expand")
-    stale = [each["sweep"] for each in told if not each["current"]]
+        for expansion in expansions:
+            out.print(_line(expansion))
+        if not expansions:
+            err.print(f"no {folder('<name>')}/space.yaml in this checkout: nothing to expand")
+    stale = [expansion["sweep"] for expansion in expansions if not expansion["current"]]
     if check and stale:
         fail(f"not current: {', '.join(stale)}; run `trainstack sweep expand {' '.join(stale)}`")
 
 
 def expand_all(root: Path, names: Iterable[str], *, check: bool = False) -> list[dict[str, Any]]:
-    """Expand sweeps, and tell what that changes.
-
-    Ends the command where a space is wrong, with the faults of all of them and before a file is written.
-    """
-    made: dict[str, tuple[Space, tuple[ParameterSet, ...]]] = {}
+    """Expand sweeps and return the changes; if a space has errors, exit with all of them before writing a file."""
+    sets: dict[str, tuple[Space, tuple[ParameterSet, ...]]] = {}
     faults: list[str] = []
     for name in dict.fromkeys(names):
         try:
             loaded = load_space(root, name)
-            made[name] = loaded.space, _drawn(loaded)
-        except (SettingsError, _DrawError) as error:
+            sets[name] = loaded.space, sets_of(loaded)
+        except (SettingsError, SpaceError) as error:
             faults.append(str(error))
     if faults:
         fail("\n".join(faults))
-    return [_expanded(root, name, space, sets, check=check) for name, (space, sets) in made.items()]
+    return [_expand(root, name, space, drawn, check=check) for name, (space, drawn) in sets.items()]
 
 
-def _expanded(root: Path, name: str, space: Space, sets: tuple[ParameterSet, ...], *, check: bool) -> dict[str, Any]:
+def _expand(root: Path, name: str, space: Space, sets: tuple[ParameterSet, ...], *, check: bool) -> dict[str, Any]:
     text = text_of(name, space, sets)
     before, text_before = read_sets(root, name, [])
     if text != text_before and not check:
         write(root / folder(name) / SETS_FILE, text)
-    known = {each.id for each in before.sets} if before else set()
-    ids = {each.id for each in sets}
+    known = {one.id for one in before.sets} if before else set()
+    ids = [one.id for one in sets]
     return {
         "sweep": name,
         "file": f"{folder(name)}/{SETS_FILE}",
-        "sets": [each.model_dump(by_alias=True) for each in sets],
-        "new": [each.id for each in sets if each.id not in known],
-        "gone": sorted(known - ids),
+        "sets": [one.model_dump(by_alias=True) for one in sets],
+        "new": [id_ for id_ in ids if id_ not in known],
+        "gone": sorted(known.difference(ids)),
         "current": text == text_before,
     }
 
 
 def write(file: Path, text: str) -> None:
-    """Write a file that is there whole, or as it was."""
     partial = file.with_name(f".{file.name}.partial")
     partial.write_text(text, encoding="utf-8", newline="")
     partial.replace(file)
 
 
 def sets_of(loaded: LoadedSpace) -> tuple[ParameterSet, ...]:
-    """The sets of a space; ends the command, with file and line, where it does not have those that it asks for."""
+    """Return the sets of a space. Raises SpaceError with file and line if it does not have as many as it requires."""
+    trials = loaded.space.trials or 0
+    expected = f"{trials // _SETS_PER_SECOND + 1} s"
+    with placed(loaded), step(f"drawing {trials} sets", expected) if trials > _SETS_PER_SECOND else nullcontext():
+        return expanded(loaded.space)
+
+
+@contextmanager
+def placed(loaded: LoadedSpace) -> Iterator[None]:
+    """Add the file and line to a SpaceError."""
     try:
-        return _drawn(loaded)
-    except _DrawError as error:
-        return fail(str(error))
-
-
-class _DrawError(Exception):
-    """A space that does not have the sets that it asks for, with file and line."""
-
-
-def _drawn(loaded: LoadedSpace) -> tuple[ParameterSet, ...]:
-    drawn = loaded.space.trials or 0
-    told = step(f"drawing {drawn} sets", f"{drawn // _A_SECOND + 1} s") if drawn > _A_SECOND else nullcontext()
-    try:
-        with told:
-            return expanded(loaded.space)
+        yield
     except SpaceError as error:
-        raise _DrawError(f"{loaded.where(error.path)}: {error}") from None
+        raise SpaceError(error.path, f"{loaded.where(error.path)}: {error}") from None
 
 
-def _line(told: dict[str, Any]) -> str:
-    new, gone = len(told["new"]), len(told["gone"])
-    changed = ", ".join([f"{new} new"] * bool(new) + [f"{gone} gone"] * bool(gone))
-    state = "current" if told["current"] else changed or "the same sets, in another order or form"
-    return f"{told['file']}: {len(told['sets'])} sets ({state})"
+def _line(expansion: dict[str, Any]) -> str:
+    new, removed = len(expansion["new"]), len(expansion["gone"])
+    changed = ", ".join([f"{new} new"] * bool(new) + [f"{removed} removed"] * bool(removed))
+    state = "current" if expansion["current"] else changed or "same sets, different order or format"
+    return f"{expansion['file']}: {len(expansion['sets'])} sets ({state})"

@@ -1,4 +1,4 @@
-"""The outcomes of unmanaged trials: read from their pods' logs, and kept in their ledgers, since pods do not last."""
+"""Results of unmanaged trials, read from their pods' logs and saved in their ledgers, which outlive the pods."""
 
 import json
 from collections.abc import Mapping
@@ -19,24 +19,24 @@ from trainstack.transfer.kubectl import kubectl
 from trainstack.transfer.trial_records import last_lines
 
 _MOST_METRICS, _MOST_FIGURES, _MOST_CHARACTERS = 100, 16, 48
-"""Lines of a trial's metrics that are kept, figures of a line, and characters of a figure's name: each command that
-reads runs reads all ledgers, and the annotations of an object have at most 256 KiB."""
+"""Saved lines of metrics per trial, metrics per line, and characters of a metric's name: every command that reads runs
+reads all ledgers, and the annotations of an object are limited to 256 KiB."""
 _MOST_OF_LAST_LINES = 8_192
-"""Characters at the end of a log in which a failed trial's last lines are."""
+"""Characters at the end of a log that are searched for a failed trial's last lines."""
 _FIELD_MANAGER = "trainstack-outcome"
-"""Not the engine's: it leaves alone what another manager adds."""
+"""Not the engine's, which ignores fields of other managers."""
 
 
 class Outcome(BaseModel):
-    """How a trial goes, or went, by its object and its log."""
+    """A trial's state and metrics, from its object and its log."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     launch: str
-    """The trial's launch; of an earlier one nothing counts any more."""
+    """The trial's launch; results of earlier launches are ignored."""
     metric: str
     metrics_format: str | None
-    """The objective's, by which the log was read."""
+    """The objective's format when the log was read."""
     state: Literal["running", "succeeded", "failed"]
     reason: str = ""
     started: datetime | None = None
@@ -44,31 +44,28 @@ class Outcome(BaseModel):
     attempts: int = 0
     metrics: tuple[Mapping[str, Any], ...] = ()
     last_lines: tuple[str, ...] = ()
-    """Of a trial that failed."""
+    """Of a failed trial."""
 
 
 class TrialLogs:
-    """The logs of a sweep's unmanaged trials; remembers those that it has read, for who looks again and again."""
+    """Reads the logs of a sweep's unmanaged trials, once per ended trial."""
 
     def __init__(self, session: Session, sweep: Sweep) -> None:
-        """Nothing is read yet."""
         self.session, self.sweep = session, sweep
         self._read: dict[str, Outcome] = {}
         self._refused = False
         self._warned: set[str] = set()
 
     def outcomes(self, objects: SweepObjects, live: Mapping[str, LiveTrial], *, running: bool) -> Mapping[str, Outcome]:
-        """The outcomes by run id, as far as logs tell or ledgers have kept them; none of a managed sweep.
+        """Return the outcomes in logs and ledgers by run id; {} for a managed sweep. Raises ClusterError.
 
-        Logs are read of trials that have ended since, and kept. `running`: also of those that run; they are not kept.
-
-        Raises ClusterError.
+        Saves the outcomes of newly ended trials in their ledgers. `running`: also return those of running trials.
         """
         if self.sweep.run.managed:
             return {}
         launches = {ledger.run_id: ledger.launch_name for ledger in objects.ledgers}
-        kept = {run_id: found for run_id in launches if (found := _kept(objects, run_id)) is not None}
-        known = {**kept, **self._read}
+        saved = {run_id: found for run_id in launches if (found := _saved(objects, run_id)) is not None}
+        known = {**saved, **self._read}
         known = {run_id: found for run_id, found in known.items() if found.launch == launches.get(run_id)}
         states = {"succeeded", "failed", *(("running",) if running else ())}
         pods = {
@@ -83,14 +80,14 @@ class TrialLogs:
         )
         if problem and problem not in self._warned:
             self._warned.add(problem)
-            err.print(f"logs of {self.sweep.name} are not read: {problem}", style="yellow", markup=False)
-        new = {run_id: each for run_id, each in read.items() if each.state != "running"}
+            err.print(f"some logs of {self.sweep.name} cannot be read: {problem}", style="yellow")
+        new = {run_id: outcome for run_id, outcome in read.items() if outcome.state != "running"}
         self._read |= new
-        self._keep(objects, {run_id: each for run_id, each in new.items() if each != kept.get(run_id)})
+        self._save(objects, {run_id: outcome for run_id, outcome in new.items() if outcome != saved.get(run_id)})
         return {run_id: self._as_read_now(found) for run_id, found in {**known, **read}.items()}
 
     def _is_settled(self, run_id: str, found: Outcome | None) -> bool:
-        """Whether its log was read by this command, or by an earlier one for the present objective and with metrics."""
+        """Return whether this command has read the log, or the ledger has metrics for the current objective."""
         if found is None or run_id in self._read:
             return found is not None
         return bool(found.metrics) and self._is_current(found) and found.metric == self._metric
@@ -103,10 +100,10 @@ class TrialLogs:
         return self.sweep.space.objective.metric
 
     def _as_read_now(self, found: Outcome) -> Outcome:
-        """Without the metrics of another format: the pod is gone, and they are not what is asked for."""
+        """Drop metrics that were read in another format."""
         if self._is_current(found):
             return found
-        reason = "its log was read by another metricsFormat, and is gone"
+        reason = "its log was read with another metricsFormat and is no longer available"
         return found.model_copy(update={"metrics": (), "reason": found.reason or reason})
 
     def _outcome(self, live: LiveTrial, launch: str, log: str) -> Outcome:
@@ -127,38 +124,32 @@ class TrialLogs:
         )
 
     def _shortened(self, line: Mapping[str, float]) -> dict[str, float]:
-        """The line with the objective and as many other figures as an annotation has room for."""
+        """Keep the objective and as many other metrics as fit into an annotation."""
         first = [key for key in ("epoch", self._metric) if key in line]
         others = [key for key in line if key not in first and len(key) <= _MOST_CHARACTERS]
         return {key: line[key] for key in (*first, *others[: _MOST_FIGURES - len(first)])}
 
-    def _keep(self, objects: SweepObjects, outcomes: Mapping[str, Outcome]) -> None:
-        """Annotate the ledgers. Whoever may not still sees the outcomes, as long as the pods are there."""
+    def _save(self, objects: SweepObjects, outcomes: Mapping[str, Outcome]) -> None:
+        """Annotate the ledgers; without the right to do so, print a warning, since the outcomes are still shown."""
         if not outcomes or self._refused:
             return
         patches = [_patch(objects.ledger_metadata[run_id], outcome) for run_id, outcome in outcomes.items()]
-        words = ("apply", "--server-side", "--force-conflicts", f"--field-manager={_FIELD_MANAGER}", "-f", "-")
+        arguments = ("apply", "--server-side", "--force-conflicts", f"--field-manager={_FIELD_MANAGER}", "-f", "-")
         body = {"apiVersion": "v1", "kind": "List", "items": patches}
-        done = kubectl(*words, context=self.session.settings.cluster.context, stdin=json.dumps(body).encode())
-        if done.returncode:
-            reason = done.stderr.decode(errors="replace").strip().partition("\n")[0]
+        result = kubectl(*arguments, context=self.session.settings.cluster.context, stdin=json.dumps(body).encode())
+        if result.returncode:
+            reason = result.stderr.decode(errors="replace").strip().partition("\n")[0]
             self._refused = "forbidden" in reason.lower()
-            remedy = "run the command again before the pods are removed"
-            if self._refused:
-                remedy = (
-                    f"somebody who may patch ConfigMaps in {self.sweep.run.namespace} keeps them by this command, "
-                    "before the pods are removed"
-                )
+            right = f" as a user who may patch ConfigMaps in {self.sweep.run.namespace}" if self._refused else ""
             err.print(
-                f"results of up to {len(outcomes)} trials, read from their pods' logs, could not be kept: {reason}; "
-                f"{remedy}",
+                f"the results of up to {len(outcomes)} trials could not be saved in their ledgers: {reason}; before "
+                f"the pods are deleted, run the command again{right}",
                 style="yellow",
-                markup=False,
             )
 
 
-def _kept(objects: SweepObjects, run_id: str) -> Outcome | None:
-    """What the ledger has of the trial; None also where somebody has edited it."""
+def _saved(objects: SweepObjects, run_id: str) -> Outcome | None:
+    """Return the outcome in the trial's ledger; None if it is missing or was edited."""
     text = (objects.ledger_metadata.get(run_id, {}).get("annotations") or {}).get(OUTCOME)
     try:
         return None if text is None else Outcome.model_validate_json(text)
@@ -167,7 +158,7 @@ def _kept(objects: SweepObjects, run_id: str) -> Outcome | None:
 
 
 def _patch(ledger: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
-    # With the uid nothing is created where the ledger has gone meanwhile.
+    # The uid prevents the creation of a ledger that was deleted meanwhile.
     named = {key: ledger[key] for key in ("name", "namespace", "uid")}
     return {
         "apiVersion": "v1",

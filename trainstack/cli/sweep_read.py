@@ -1,4 +1,4 @@
-"""What became of a sweep's trials: their records on the volume or logs, joined with what the cluster has of them."""
+"""Results of a sweep's trials, from their records or logs and their objects in the cluster."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,12 +12,9 @@ from trainstack.cli.session import Session
 from trainstack.cli.sweep_logs import Outcome, TrialLogs
 from trainstack.cli.transfers import data_loader
 from trainstack.declared.declared import Declared
-from trainstack.declared.inputs import InputsError
-from trainstack.live.client import ClusterError
 from trainstack.live.sweeps import read_sweep
 from trainstack.reports.errors import ReportError
 from trainstack.reports.runs import METRICS, metrics_of
-from trainstack.runs.errors import WorkloadError
 from trainstack.runs.logs.metrics_collector import collect
 from trainstack.runs.manifests.trial_names import PlannedTrial
 from trainstack.settings.search_space.space import Objective
@@ -27,70 +24,53 @@ from trainstack.sweeps.search.results import State, TrialResult
 from trainstack.sweeps.status import LiveTrial, live_trials
 from trainstack.transfer.trial_records import LAST_LINES, Record, read_records
 
-SweepArgument = Annotated[str, typer.Argument(metavar="NAME", help="The sweep.")]
-_LOG_GONE = "its pod is gone, or its log may not be read, and nothing of it was kept"
+SweepArgument = Annotated[str, typer.Argument(metavar="NAME", help="The sweep's name.")]
+_NO_LOG = "its pod was deleted or its log is not readable, and its ledger has no metrics"
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Told:
-    """What a record tells of its trial's end."""
-
+class _End:
     state: State
-    reason: str
+    reason: str = ""
     last_lines: tuple[str, ...] = ()
 
 
 def sweep_of(session: Session, name: str) -> Sweep:
-    """The sweep of this name; ends the command where the environment has none, or it has no trials yet."""
-    sweeps = {each.name: each for each in session.settings.sweeps.sweeps}
+    """Return a sweep; exits if the environment does not have it or it has no sets."""
+    sweeps = {sweep.name: sweep for sweep in session.settings.sweeps.sweeps}
     if name not in sweeps:
         known = ", ".join(sorted(sweeps)) or "none"
-        fail(f"{session.stack} has no sweep {name!r} (there are: {known}); they stand in trainstack:sweeps")
+        fail(f"{session.stack} has no sweep {name!r} in trainstack:sweeps (its sweeps: {known})")
     if sweeps[name].expansion is None:
-        fail(f"sweep {name} has no sets yet; make them: trainstack sweep expand {name}")
+        fail(f"sweep {name} has no sets yet; write them with: trainstack sweep expand {name}")
     return sweeps[name]
 
 
 def planned_trials(session: Session, sweep: Sweep) -> tuple[PlannedTrial, ...]:
-    """The sweep's trials with their run ids, by number. Ends the command where files are missing."""
-    # Which trials there are does not depend on the operators, whose releases are long.
+    """Return the sweep's trials with their run ids, by number. Raises InputsError or WorkloadError."""
+    # Trials do not depend on the operators, whose releases are slow to parse.
     settings = session.settings.model_copy(update={"operators": Operators()})
-    try:
-        return Declared.from_files(settings, session.root).trials[sweep.name]
-    except (InputsError, WorkloadError) as error:
-        return fail(str(error))
+    return Declared.from_files(settings, session.root).trials[sweep.name]
 
 
 def read_results(session: Session, sweep: Sweep) -> tuple[TrialResult, ...]:
-    """Every trial of the sweep, by number: what it was, what it did, and how it stands now.
+    """Read every trial of the sweep, by number, with its parameters, metrics and state.
 
-    All records are read in one stream, through one data loader. Ends the command when cluster or volume cannot be read.
+    Reads all records in one stream, through one data loader.
     """
     planned = planned_trials(session, sweep)
-    try:
-        with step(f"looking at the trials of {sweep.name}", "2 s"):
-            objects = read_sweep(session.settings, sweep.name)
-            live = live_trials(objects)
-            outcomes = TrialLogs(session, sweep).outcomes(objects, live, running=True)
-    except ClusterError as error:
-        return fail(str(error))
-    records = _records(session, sweep, [each.run_id for each in planned])
-    return tuple(
-        joined(
-            each,
-            live.get(each.run_id),
-            records.get(each.run_id),
-            sweep,
-            looked=True,
-            outcome=outcomes.get(each.run_id),
-        )
-        for each in planned
-    )
+    with step(f"reading the trials of {sweep.name}", "2 s"):
+        objects = read_sweep(session.settings, sweep.name)
+        live = live_trials(objects)
+        outcomes = TrialLogs(session, sweep).outcomes(objects, live, running=True)
+    run_ids = [trial.run_id for trial in planned]
+    records = _records(session, sweep, run_ids)
+    return _join(sweep, planned, live, outcomes, {run_id: records.get(run_id) for run_id in run_ids})
 
 
 @dataclass
 class Known:
-    """What was read of trials that change no more, for who looks again and again."""
+    """Logs and records of ended trials, kept between reads."""
 
     logs: TrialLogs
     records: dict[str, Record | None] = field(default_factory=dict)
@@ -99,28 +79,37 @@ class Known:
 def read_states(
     session: Session, sweep: Sweep, planned: Sequence[PlannedTrial], known: Known
 ) -> tuple[TrialResult, ...]:
-    """Every trial of the sweep as the cluster has it; metrics of unmanaged ones alone.
+    """Read every trial's state from the cluster, and the metrics of unmanaged trials. Raises ClusterError.
 
-    A loader waits in the queue like any Job, so records are read only of trials that have ended, and whose objects do
-    not tell how. Raises ClusterError.
+    Reads records only of ended trials whose objects were deleted, since a data loader waits in the queue like any Job.
     """
     objects = read_sweep(session.settings, sweep.name)
     live = live_trials(objects)
     outcomes = known.logs.outcomes(objects, live, running=False)
-    asked = [each.run_id for each in planned if each.run_id in live and live[each.run_id].state == "gone"]
-    if missing := [run_id for run_id in asked if run_id not in known.records]:
+    ended = [trial.run_id for trial in planned if trial.run_id in live and live[trial.run_id].state == "gone"]
+    if missing := [run_id for run_id in ended if run_id not in known.records]:
         records = _records(session, sweep, missing)
         known.records.update({run_id: records.get(run_id) for run_id in missing})
+    return _join(sweep, planned, live, outcomes, known.records)
+
+
+def _join(
+    sweep: Sweep,
+    planned: Sequence[PlannedTrial],
+    live: Mapping[str, LiveTrial],
+    outcomes: Mapping[str, Outcome],
+    records: Mapping[str, Record | None],
+) -> tuple[TrialResult, ...]:
     return tuple(
         joined(
-            each,
-            live.get(each.run_id),
-            known.records.get(each.run_id),
+            trial,
+            live.get(trial.run_id),
+            records.get(trial.run_id),
             sweep,
-            looked=each.run_id in known.records,
-            outcome=outcomes.get(each.run_id),
+            looked=trial.run_id in records,
+            outcome=outcomes.get(trial.run_id),
         )
-        for each in planned
+        for trial in planned
     )
 
 
@@ -133,46 +122,35 @@ def joined(
     looked: bool,
     outcome: Outcome | None = None,
 ) -> TrialResult:
-    """One trial from both sides. A finished record has the last word; else what the cluster has of it.
+    """Combine a trial's objects with its record or log; a finished record takes precedence.
 
-    Args:
-        planned: the trial.
-        live: its objects; None where it was never launched.
-        record: of a managed trial.
-        sweep: the sweep.
-        looked: the record was looked for, so None means that there is none.
-        outcome: of an unmanaged trial, from its log.
-
+    `looked`: the record was read, so that None means that it does not exist. `outcome`: of an unmanaged trial.
     """
     trial, objective = planned.trial, sweep.space.objective
+    identity: dict[str, Any] = {
+        "number": trial.number,
+        "set_id": trial.set_id,
+        "run_id": planned.run_id,
+        "parameters": dict(trial.parameters),
+    }
     if outcome is not None and not (live is not None and live.state == "queued"):
-        return TrialResult(
-            number=trial.number,
-            set_id=trial.set_id,
-            run_id=planned.run_id,
-            parameters=dict(trial.parameters),
-            **outcome.model_dump(exclude={"launch", "metric", "metrics_format"}),
-        )
+        return TrialResult(**identity, **outcome.model_dump(exclude={"launch", "metric", "metrics_format"}))
     metrics, fault = _metrics(record, f"{planned.run_id}/{METRICS}", objective) if record else ((), "")
-    told = _told(live, record, sweep, looked=looked)
+    end = _end(live, record, sweep, looked=looked)
     facts = record.facts if record else {}
     return TrialResult(
-        number=trial.number,
-        set_id=trial.set_id,
-        run_id=planned.run_id,
-        parameters=dict(trial.parameters),
-        state=told.state,
+        **identity,
+        state=end.state,
         metrics=metrics,
-        reason=told.reason or fault,
-        last_lines=told.last_lines,
+        reason=end.reason or fault,
+        last_lines=end.last_lines,
         started=_time(facts.get("started")) or (live.started if live else None),
-        finished=_end(live, record, told.state),
+        finished=_finished(live, record, end.state),
         attempts=record.attempts if record else live.attempts if live else 0,
     )
 
 
-def _end(live: LiveTrial | None, record: Record | None, state: State) -> datetime | None:
-    """When it ended: a record tells of a success and of the last failure, the cluster of what is left there."""
+def _finished(live: LiveTrial | None, record: Record | None, state: State) -> datetime | None:
     if record is not None and record.finished:
         return _time(record.facts.get("finished"))
     if live is not None and live.finished is not None:
@@ -180,52 +158,52 @@ def _end(live: LiveTrial | None, record: Record | None, state: State) -> datetim
     return _time(record.failure.get("finished")) if record is not None and state == "failed" else None
 
 
-def _told(live: LiveTrial | None, record: Record | None, sweep: Sweep, *, looked: bool) -> _Told:
+def _end(live: LiveTrial | None, record: Record | None, sweep: Sweep, *, looked: bool) -> _End:
     if record is not None and record.finished:
-        return _Told(state="succeeded", reason="")
+        return _End(state="succeeded")
     if live is None:
-        left = "its record was begun, but the cluster knows nothing of it" if record else ""
-        return _Told(state="waiting", reason=left)
+        return _End(
+            state="waiting", reason="it has an unfinished record and no object in the cluster" if record else ""
+        )
     if live.state == "failed":
         return _failed(record, live.reason, live.controller)
     if live.state == "gone":
-        return _gone(record, sweep)
-    if live.state == "succeeded" and looked:
-        return _unrecorded(record, sweep)
-    return _Told(state=live.state, reason=live.reason)
+        return _deleted(record, sweep)
+    return (
+        _unrecorded(record, sweep)
+        if live.state == "succeeded" and looked
+        else _End(state=live.state, reason=live.reason)
+    )
 
 
-def _unrecorded(record: Record | None, sweep: Sweep) -> _Told:
-    """What there is to say of a trial whose pod ended well, and whose record is not finished."""
+def _unrecorded(record: Record | None, sweep: Sweep) -> _End:
     if not sweep.run.managed:
-        return _Told(state="succeeded", reason=_LOG_GONE)
+        return _End(state="succeeded", reason=_NO_LOG)
     if record is None:
-        return _Told(state="succeeded", reason="its record is not on the volume any more")
-    return _Told(state="stopped", reason="its set was taken out before it began")
+        return _End(state="succeeded", reason="its record was deleted from the volume")
+    return _End(state="stopped", reason="its set was removed before it started")
 
 
-def _gone(record: Record | None, sweep: Sweep) -> _Told:
-    """What there is to say of a trial whose object is gone, and whose record is not finished."""
+def _deleted(record: Record | None, sweep: Sweep) -> _End:
+    """Return the end of a trial whose object was deleted and whose record is not finished."""
     if not sweep.run.managed:
-        return _Told(state="stopped", reason="its object is gone, and nothing was kept of it: how it ended is unknown")
+        return _End(state="stopped", reason="its object was deleted and its ledger has no result, which is unknown")
     if record is None:
-        return _Told(state="stopped", reason="its object is gone, and it left no record: it did not begin")
+        return _End(state="stopped", reason="its object was deleted and it has no record: it did not start")
     if record.failure.get("withdrawn"):
-        return _Told(state="stopped", reason="its set was taken out, and `stop` named it")
-    if record.failure:
-        return _failed(record)
-    return _failed(record, "its object is gone before it ended")
+        return _End(state="stopped", reason="its set was removed, and `stop` named it")
+    return _failed(record) if record.failure else _failed(record, "its object was deleted before it ended")
 
 
-def _failed(record: Record | None, live: str = "", controller: str = "") -> _Told:
-    """What ended a trial: its pod as the cluster has it, else its record, else the controller's words."""
+def _failed(record: Record | None, live: str = "", controller: str = "") -> _End:
+    """Return the cause of a failure: from the pod, else the record, else the controller."""
     failure: Mapping[str, Any] = record.failure if record else {}
     recorded = f"crashed (exit {failure['exit_code']})" if "exit_code" in failure else ""
     if failure.get("stopped_by_sigterm"):
         recorded = "stopped by SIGTERM: evicted, deleted, or past its deadline"
-    reason = live or recorded or controller or "nothing tells why"
+    reason = live or recorded or controller or "the reason is unknown"
     lines = failure.get("last_lines") or (record.last_lines if record else ())
-    return _Told(state="failed", reason=reason, last_lines=tuple(map(str, lines))[-LAST_LINES:])
+    return _End(state="failed", reason=reason, last_lines=tuple(map(str, lines))[-LAST_LINES:])
 
 
 def _records(session: Session, sweep: Sweep, run_ids: Sequence[str]) -> dict[str, Record]:
@@ -238,12 +216,11 @@ def _records(session: Session, sweep: Sweep, run_ids: Sequence[str]) -> dict[str
 
 
 def _metrics(record: Record, file: str, objective: Objective) -> tuple[tuple[Mapping[str, Any], ...], str]:
-    """The lines of its metrics, of the file or of the log, and what is wrong with them."""
     text = record.metrics
     if objective.metrics_format is not None or not text:
         return collect(record.log, objective), ""
     if not record.finished and not text.endswith("\n"):
-        # The last line is being written.
+        # The last line is incomplete.
         text = text[: text.rfind("\n") + 1]
     try:
         return tuple(metrics_of(text, file)), ""

@@ -1,44 +1,39 @@
-"""The places of sweeps whose trials are launched one by one, so many at once."""
+"""Slots of sweeps whose trials are launched individually, up to the sweep's `parallelism` at once."""
 
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from trainstack.cli.console import fail
-from trainstack.cli.runs import PATIENCE_SECONDS, PAUSE_SECONDS, Patience, launch_bodies, tell
+from trainstack.cli.runs import PATIENCE_SECONDS, PAUSE_SECONDS, Changes, Patience, launch_bodies
 from trainstack.cli.session import Session
 from trainstack.runs.launches import live_launch
 
 
-def await_place(session: Session, caps: Mapping[str, int], timeout: int) -> None:
-    """Return once one of these sweeps has fewer trials queued or at work than it may have; show every change.
-
-    Ends the command when time is up.
-    """
-    end, said = time.monotonic() + timeout, ""
+def await_slot(session: Session, parallelism: Mapping[str, int], timeout: int) -> None:
+    """Return once one of the sweeps has a free slot; report every change. Exits if the time is up."""
+    deadline, changes = time.monotonic() + timeout, Changes()
     patience = Patience(session, PATIENCE_SECONDS)
     while True:
-        taken = _places(patience.ask(lambda: launch_bodies(session, None)))
-        line = ", ".join(f"{name}: {taken.get(name, 0)} of {most} places taken" for name, most in caps.items())
-        if line != said:
-            said = line
-            tell(line)
-        if any(taken.get(name, 0) < most for name, most in caps.items()):
+        active = _active_trials(patience.ask(lambda: launch_bodies(session, None)))
+        slots = (f"{name}: {active.get(name, 0)} of {most} slots in use" for name, most in parallelism.items())
+        changes.report("slots", ", ".join(slots))
+        if any(active.get(name, 0) < most for name, most in parallelism.items()):
             return
-        if time.monotonic() > end:
+        if time.monotonic() > deadline:
             fail(
-                f"no trial of {', '.join(caps)} has ended within {timeout} s; they go on in the cluster. Look again "
+                f"no trial of {', '.join(parallelism)} has ended within {timeout} s; the trials continue. Check them "
                 f"with: trainstack status -s {session.stack}"
             )
         time.sleep(PAUSE_SECONDS)
 
 
-def _places(bodies: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """By sweep, how many of its trials may be at work at once, of what is queued or at work."""
-    taken: dict[str, int] = {}
+def _active_trials(bodies: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Return by sweep how many trials its queued and running launches may run at once."""
+    active: dict[str, int] = {}
     for body in bodies:
         launch = live_launch(body)
         if launch.active and launch.sweep is not None:
-            many = 1 if launch.sweep.set_id else int(body["spec"].get("parallelism", 1))
-            taken[launch.sweep.name] = taken.get(launch.sweep.name, 0) + many
-    return taken
+            trials = 1 if launch.sweep.set_id else int(body["spec"].get("parallelism", 1))
+            active[launch.sweep.name] = active.get(launch.sweep.name, 0) + trials
+    return active

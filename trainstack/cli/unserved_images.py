@@ -1,4 +1,4 @@
-"""Images with a Dockerfile in this repository that the cluster's registry does not have, for `check` and `up`."""
+"""Images with a Dockerfile in this checkout that the registry lacks, for `check` and `up`."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,35 +23,30 @@ from trainstack.runs.errors import WorkloadError
 from trainstack.runs.images.run_images import RunImage, run_images
 from trainstack.settings.model import Settings
 
-_AT_ONCE = 8
+_WORKERS = 8
 _TIMEOUT_SECONDS = 5.0
-"""The nodes may reach a registry that this machine does not: then nothing is lost but this time."""
+"""Short, since a registry may be reachable only from the nodes."""
 
 
 def unserved_images(session: Session) -> tuple[UnservedImage, ...]:
-    """Those that the registry lacks, and those that it cannot be asked for."""
     try:
         images = run_images(session.settings, session.root, session.loaded.places)
     except WorkloadError:
-        return ()  # A folder without a Dockerfile: other rules find it.
+        return ()  # other rules report a folder without a Dockerfile
     pulled = {path for path, run in session.settings.trained() if run.image_pull_policy != "Never"}
-    built_here = [image for image in images if len(image.folders) == 1 and pulled & {*image.paths}]
-    if not built_here:
+    buildable = [image for image in images if len(image.folders) == 1 and pulled & {*image.paths}]
+    if not buildable:
         return ()
     local = local_registry(session)
-    with (
-        step("asking the registry for the images that are built here", "1 s"),
-        ThreadPoolExecutor(_AT_ONCE) as pool,
-    ):
-        answers = pool.map(lambda image: _unserved(session.settings, image, local), built_here)
+    with step("looking for the workloads' images in their registries", "1 s"), ThreadPoolExecutor(_WORKERS) as pool:
+        answers = pool.map(lambda image: _unserved(session.settings, image, local), buildable)
         return tuple(answer for answer in answers if answer is not None)
 
 
 def ensure_pushed(session: Session) -> None:
-    """End the command where a run that is yet to be launched has an image that the registry lacks.
+    """Exit if the registry lacks the image of a run that `up` would launch.
 
-    A run that was launched already needs its image no more. A registry that cannot be asked stops nothing, and neither
-    does a finding that the environment silences: its nodes may have a mirror.
+    Unreadable registries and silenced findings are not errors: the nodes may have a mirror.
     """
     unserved = unserved_images(session)
     launching = set(_launching(session)) if any(image.missing for image in unserved) else set()
@@ -69,11 +64,11 @@ def ensure_pushed(session: Session) -> None:
 def _unserved(settings: Settings, image: RunImage, local: RegistryAccess | None) -> UnservedImage | None:
     command = f"trainstack image push {image.workloads[0]} -s {settings.stack}"
     if local is not None and not image.local:
-        # The local cluster's registry stands in for the one in the name.
+        # The local cluster's registry serves the images of all registries.
         command = f"trainstack cluster load {image.folder} --as {image.reference}"
     missing, reason = False, ""
     try:
-        # The pods ask for the digest where one is pinned: the tag may be elsewhere by now, or gone.
+        # Pods pull a pinned digest; the tag may have been moved or deleted.
         _registries(image, local).digest(settings.pinned(image.reference))
     except ImageMissingError:
         missing = True
@@ -85,14 +80,12 @@ def _unserved(settings: Settings, image: RunImage, local: RegistryAccess | None)
 
 
 def _registries(image: RunImage, local: RegistryAccess | None) -> Registries:
-    """The registries that serve the cluster this image."""
     if image.local or local is not None:
         return asking(require_local(local))
     return Registries(read_credentials(), timeout_seconds=_TIMEOUT_SECONDS)
 
 
 def _launching(session: Session) -> Iterator[str]:
-    """The runs and sweeps that `up` would launch something of."""
     settings = session.settings
     ledgers = read_runs(settings).ledgers
     launched = {run_id for ledger in ledgers for run_id in (ledger.run_id, *ledger.trials)}

@@ -45,8 +45,8 @@ def resolve(settings: Settings, folder: Path) -> dict[str, str]:
 
     Raises GitError with a line for each branch or tag that cannot be resolved.
     """
-    wanted, names = revisions(settings), defaultdict[str, list[str]](list)
-    for _, code in wanted.values():
+    named, names = revisions(settings), defaultdict[str, list[str]](list)
+    for _, code in named.values():
         names[code.git].append(code.revision)
 
     def read(address: str) -> dict[str, str] | GitError:
@@ -58,7 +58,7 @@ def resolve(settings: Settings, folder: Path) -> dict[str, str]:
     with ThreadPoolExecutor(_PARALLEL) as pool:
         answers = dict(zip(names, pool.map(read, names), strict=True))
     commits, faults = dict[str, str](), list[str]()
-    for key, (path, code) in wanted.items():
+    for key, (path, code) in named.items():
         try:
             commits[key] = _commit(code, answers[code.git])
         except GitError as error:

@@ -89,11 +89,11 @@ class Registries:
     def _request(self, method: str, reference: str, kind: str, digest: str | None = None) -> httpx.Response:
         """Request a manifest or blob of the reference's repository, by default the manifest of the reference."""
         name, _, own_digest = reference.partition("@")
-        place, registry = target(name), host(name)
+        parts, registry = target(name), host(name)
         api = API_OF_DEFAULT_HOST if registry == DEFAULT_HOST else registry
-        url = f"{self.mirror or f'https://{api}'}/v2/{place.repository}/{kind}/{digest or own_digest or place.tag}"
+        url = f"{self.mirror or f'https://{api}'}/v2/{parts.repository}/{kind}/{digest or own_digest or parts.tag}"
         # The credentials are not for a mirror.
-        login = None if self.mirror else credentials_for(self.credentials, registry, place.repository)
+        login = None if self.mirror else credentials_for(self.credentials, registry, parts.repository)
         try:
             response = self._client(api).request(method, url, auth=_Challenged(login))
         except (httpx.HTTPError, httpx.InvalidURL) as error:

@@ -92,7 +92,7 @@ IFS= read -r confirmation || true
 if [ "$confirmation" != whole ]; then exit {KILLED}; fi
 mkdir -p "${{name%/*}}"
 if [ -h "$name" ]; then rm -f "$name"; fi
-if [ -d "$name" ]; then echo "$name is a folder on the volume, so no file can be" >&2; exit 1; fi
+if [ -d "$name" ]; then echo "$name is a folder on the volume, not a file; rename one of them" >&2; exit 1; fi
 ensure_owned
 touch -d "@$time" "$part"
 mv -f "$part" "$name"

@@ -71,8 +71,12 @@ class _Fetch(Transfer):
     def attempt(self) -> TransferResult:
         tree = self._tree()
         target = self.target or Path("" if tree.kind == "file" else PurePosixPath(self.path).name)
-        if self._lock(target):
-            tree = self._tree()
+        if not self.locked:
+            target.mkdir(parents=True, exist_ok=True)
+            self.locked = True
+            if self.stack.enter_context(locked(target, self.loader.progress)):
+                # Another command has fetched into the target meanwhile.
+                tree = self._tree()
         folder = parent(self.path) if tree.kind == "file" else self.path
         for name in tree.folders:
             path_inside(target, name).mkdir(parents=True, exist_ok=True)
@@ -102,14 +106,6 @@ class _Fetch(Transfer):
         self._compare_totals(tree, target)
         discard_parts(partial_folder(target, tree))
         return self.result
-
-    def _lock(self, target: Path) -> bool:
-        """Lock the target for this command; return whether it had to wait for another command. Raises OSError."""
-        if self.locked:
-            return False
-        target.mkdir(parents=True, exist_ok=True)
-        self.locked = True
-        return self.stack.enter_context(locked(target, self.loader.progress))
 
     def _tree(self) -> Tree:
         tree = volume_tree(self.loader, self.path)

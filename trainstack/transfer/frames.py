@@ -47,12 +47,9 @@ class Frames:
 
     def __iter__(self) -> Iterator[list[str]]:
         """Yield the remaining frames."""
-        while True:
-            fields = self._frame()
-            if fields[0] == _END:
-                self.end = fields[1:]
-                return
+        while (fields := self._frame())[0] != _END:
             yield fields
+        self.end = fields[1:]
 
     def next(self) -> list[str]:
         """Return the next frame; [] after the last one."""

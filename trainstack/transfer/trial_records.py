@@ -31,17 +31,17 @@ content() {{ printf "3\\0%s\\0" "$1"; base64; printf "\\0%s\\0" $?; }}
 give() {{ if [ -f "$2" ] && ! content "$1" <"$2" && [ -f "$2" ]; then frame unreadable "$2"; fi; }}
 newest() {{
   newest=
-  for each; do
-    if [ -f "$each" ] && {{ [ -z "$newest" ] || [ "$each" -nt "$newest" ]; }}; then newest=$each; fi
+  for file; do
+    if [ -f "$file" ] && {{ [ -z "$newest" ] || [ "$file" -nt "$newest" ]; }}; then newest=$file; fi
   done
 }}
-# $1: there are no metrics but what the logs have. A resumed trial has several: all of them, the newest last.
+# A non-empty $1 requests all logs, the newest last: a resumed trial has several. Otherwise the end of the newest one.
 logs() {{
   newest "$name"/logs/rank-0.*.log
   if [ -z "$newest" ]; then return; fi
   if [ -z "$1" ]; then tail -c {_END_BYTES} "$newest" | content log; return; fi
-  for each in "$name"/logs/rank-0.*.log; do
-    if [ "$each" != "$newest" ]; then tail -c {_LOG_BYTES} "$each" | content log; fi
+  for file in "$name"/logs/rank-0.*.log; do
+    if [ "$file" != "$newest" ]; then tail -c {_LOG_BYTES} "$file" | content log; fi
   done
   tail -c {_LOG_BYTES} "$newest" | content log
 }}
@@ -49,11 +49,11 @@ attempts() {{
   set -- "$1"/attempts/*/
   if [ -d "$1" ]; then attempts=$#; else attempts=0; fi
 }}
-asked=0
-if cd "$1" 2>/dev/null; then here=yes; else here=; fi
+count=0
+if cd "$1" 2>/dev/null; then exists=yes; else exists=; fi
 while read_name; do
-  asked=$((asked + 1))
-  if [ -z "$here" ]; then continue; fi
+  count=$((count + 1))
+  if [ -z "$exists" ]; then continue; fi
   if [ -f "$name/_SUCCESS" ]; then
     frame finished "$name" 0
     give facts "$name/run.json"
@@ -71,7 +71,7 @@ while read_name; do
     logs "$all"
   fi
 done
-{END} "$asked"
+{END} "$count"
 """
 
 

@@ -64,8 +64,8 @@ def test_a_second_call_changes_nothing_and_says_so(root: Path) -> None:
     before = files(root)
     done = add_team("vision")
     assert done.exit_code == 0
-    assert "team vision of lab has all that it needs; nothing is changed" in done.output
-    assert "is there already, and stays as it is: Pulumi.vision.yaml" in done.output
+    assert "team vision of lab is complete; nothing was changed" in done.output
+    assert "exists and is kept: Pulumi.vision.yaml" in done.output
     assert files(root) == before
 
 
@@ -84,9 +84,9 @@ def test_a_dry_run_shows_everything_and_writes_nothing(root: Path) -> None:
     ("words", "said"),
     [
         (("vision", "--flavor", "cpuu"), "no flavor of lab is cpuu; did you mean cpu?"),
-        (("vision", "--quota", "cpu"), "--quota cpu is not RESOURCE=QUANTITY"),
-        (("vision", "--quota", "cpu=1", "--quota", "cpu=2"), "--quota cpu is given twice"),
-        (("lab",), "Pulumi.lab.yaml is there already, and is no team's environment"),
+        (("vision", "--quota", "cpu"), "--quota cpu: must be RESOURCE=QUANTITY"),
+        (("vision", "--quota", "cpu=1", "--quota", "cpu=2"), "--quota cpu: set twice"),
+        (("lab",), "Pulumi.lab.yaml exists and is not a team's environment"),
         (("vision", "--namespace", "kube_system"), "'kube_system' is no name for a namespace"),
     ],
 )
@@ -106,6 +106,6 @@ def test_what_would_not_pass_the_preflight_is_not_written(root: Path) -> None:
     before = files(root)
     done = add_team("vision")
     assert done.exit_code == 1
-    assert "nothing is written, since the result would have faults" in done.output
+    assert "nothing was written, since the result would have errors" in done.output
     assert "a is listed 2 times" in done.output
     assert files(root) == before

@@ -69,7 +69,7 @@ def test_an_environment_that_is_there_is_added_to(root: Path, monkeypatch: pytes
     assert (old.adopt, new.adopt, new.name, new.storage_class) == (False, True, "data", "fast")
     assert load(root, "lab").environment.existing.namespaces == ("vision",)
     again = run(monkeypatch, Found(namespace="vision", claims=(make_claim("data"),)), "-s", "lab")
-    assert "is left as it is: PersistentVolumeClaim vision/data: is declared by lab already" in again.output
+    assert "not adopted: PersistentVolumeClaim vision/data: is declared by lab already" in again.output
     assert (root / "Pulumi.lab.yaml").read_text() == text
 
 
@@ -103,7 +103,7 @@ def test_a_tenant_asks_for_its_namespace_alone(
     monkeypatch.setattr(adopt, "read_existing", read)
     done = CliRunner().invoke(app, ["adopt", "vision", "-s", "lab"], env={"COLUMNS": "200"})
     assert done.exit_code == 0, done.output
-    assert "is taken over: PersistentVolumeClaim vision/data" in done.output
+    assert "adopted: PersistentVolumeClaim vision/data" in done.output
     assert asked == [cluster_wide]
 
 
@@ -131,7 +131,7 @@ def test_a_dry_run_tells_all_and_writes_nothing(root: Path, monkeypatch: pytest.
 def test_nothing_to_take_and_no_namespace_are_said(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And no file is made."""
     done = run(monkeypatch, Found(namespace="vision"), "-s", "new")
-    assert (done.exit_code, done.stdout) == (0, "nothing of namespace vision is taken over; no file is changed\n")
+    assert (done.exit_code, done.stdout) == (0, "no object of namespace vision can be adopted; no file was changed\n")
     done = run(monkeypatch, None, "-s", "new")
     assert done.exit_code == 1
     assert "the cluster has no namespace vision" in done.output

@@ -186,7 +186,7 @@ def test_a_watch_ends_with_the_runs_and_outlives_a_silent_cluster(
     monkeypatch.setattr(status, "look", Looks(going, ClusterError("no answer"), ended, ended[:1]))
     status._watch(session, None)
     captured = capsys.readouterr()
-    assert "all have ended: 1 succeeded, 1 gone before its end was seen, 1 failed" in captured.err
+    assert "all have ended: 1 succeeded, 1 failed, 1 deleted before its result was known" in captured.err
     assert "succeeded" in captured.out
 
 
@@ -234,7 +234,7 @@ def test_events_are_watched_through_a_silence(
     silent = ClusterError("no answer")
     monkeypatch.setattr(events, "_read", Looks(silent, ([running], []), silent, silent, ([ended], [])))
     events.events(watch=True)
-    assert capsys.readouterr().err.splitlines() == ["  no answer; asking again"] * 2
+    assert capsys.readouterr().err.splitlines() == ["  no answer; retrying"] * 2
 
 
 def test_a_wait_gives_up_on_a_cluster_that_stays_silent(
@@ -245,7 +245,7 @@ def test_a_wait_gives_up_on_a_cluster_that_stays_silent(
     monkeypatch.setattr(runs, "_look_if_there", Looks(ClusterError("no answer")))
     with pytest.raises(typer.Exit):
         runs.follow(session, None, 60)
-    assert "no answer; the runs go on without us. Look again with: trainstack status -s test" in capsys.readouterr().err
+    assert "no answer; the runs continue. Check them with: trainstack status -s test" in capsys.readouterr().err
 
 
 def make_ledger(run_id: str, *, managed: bool) -> Ledger:
@@ -266,7 +266,7 @@ def remembered(monkeypatch: pytest.MonkeyPatch, *ledgers: Ledger) -> None:
     monkeypatch.setattr(runs, "read_runs", lambda _: SimpleNamespace(ledgers=ledgers, live=()))
 
 
-UNSEEN = "its object is gone, and its end was not seen; "
+UNSEEN = "its object was deleted before the result was known; "
 
 
 @pytest.mark.parametrize("word", [None, "a"])
@@ -282,9 +282,9 @@ def test_a_run_that_vanishes_before_its_end_was_seen_fails_a_wait(
         runs.follow(session, word, 60)
     assert caught.value.exit_code == 1
     said = capsys.readouterr().err
-    assert f"{names[0]}: {UNSEEN}its record tells how it ended: trainstack fetch {names[0]} -s test" in said
+    assert f"{names[0]}: {UNSEEN}its record has the result: trainstack fetch {names[0]} -s test" in said
     assert f"{names[1]}: {UNSEEN}an unmanaged run keeps no record" in said
-    assert f"{names[2]}: {UNSEEN}nothing remembers its launch either" in said
+    assert f"{names[2]}: {UNSEEN}its ledger was deleted too" in said
 
 
 def test_a_run_that_ended_before_it_vanished_is_no_fault(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,7 +296,7 @@ def test_a_run_that_ended_before_it_vanished_is_no_fault(session: Session, monke
 
 @pytest.mark.parametrize(
     ("word", "message"),
-    [("a", f"a-0123456789: {UNSEEN}its record tells how it ended: trainstack fetch a-"), ("b", "no run 'b' has an ob")],
+    [("a", f"a-0123456789: {UNSEEN}its record has the result: trainstack fetch a-"), ("b", "run 'b' has no object")],
 )
 def test_waiting_for_a_run_without_an_object_tells_what_is_left(
     session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], word: str, message: str
@@ -322,7 +322,7 @@ def test_a_wait_tells_programs_how_the_runs_ended(
         runs.wait("a", as_json=True)
     (told,) = json.loads(capsys.readouterr().out)
     assert told["launch"]["phase"] == phase
-    monkeypatch.setattr(status, "views", lambda *_, **__: [ended])
+    monkeypatch.setattr(status, "look", lambda *_, **__: [ended])
     status.status(as_json=True)
     assert json.loads(capsys.readouterr().out) == [told]
 
@@ -352,7 +352,7 @@ def test_the_details_of_a_pod_that_is_restarted_always_tell_how_it_ended_last() 
     text = drawn(
         status.details(make_endless(completed=True, pods=(make_pod("pod", 0, restarts=2, last_attempt=attempt),)), NOW)
     )
-    assert re.search(r"end\s+none by itself: restartPolicy Always restarts it", text)
+    assert re.search(r"end\s+none: restartPolicy Always restarts it", text)
     assert re.search(r"restarts\s+its last attempt ended with exit code 0 \(Completed\); restarts: 2", text)
 
 
@@ -388,19 +388,19 @@ def test_following_the_logs_of_a_run_that_is_deleted_says_so(
     monkeypatch.setattr(logs, "_look", look)
     remembered(monkeypatch)
     with pytest.raises(typer.Exit):
-        asyncio.run(logs._follow(session, [body], logs._Wanted(None, None, None, None)))
-    assert f"{run_id}: {UNSEEN}nothing remembers" in capsys.readouterr().err
+        asyncio.run(logs._follow(session, [body], logs._Selection(None, None, None, None)))
+    assert f"{run_id}: {UNSEEN}its ledger was deleted" in capsys.readouterr().err
 
 
 def test_log_lines_bear_their_replica(capsys: pytest.CaptureFixture[str]) -> None:
     """Aligned; what prepares a pod says so; several launches are told apart."""
     view = make_view("a-0123456789", "running", pods=(make_pod("master", 0), make_pod("worker", 1)))
     printer = logs._Printer()
-    wanted = logs._Wanted(role="worker", index=1, tail=None, since=None)
+    wanted = logs._Selection(role="worker", index=1, tail=None, since=None)
     sources = logs._sources([view], wanted, printer)
     assert sources == [Source("research", "a-worker-1", "uid", name) for name in ("init", "pytorch")]
     for source in sources:
-        printer.say(source, LogLine(0, "[bold]epoch 1/2[/bold]"))
+        printer.print(source, LogLine(0, "[bold]epoch 1/2[/bold]"))
     assert capsys.readouterr().out.splitlines() == [
         "worker-1 init │ [bold]epoch 1/2[/bold]",
         "worker-1      │ [bold]epoch 1/2[/bold]",

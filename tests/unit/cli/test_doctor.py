@@ -204,7 +204,7 @@ def test_findings_for_people(folder: Path) -> None:
     assert code == 1
     assert out.startswith(f"[lock-stale] {file}: process {2**22 + 1} of ann, which took it at ")
     assert out.endswith(
-        '\nTo mend it, in this order, after eval "$(trainstack env -s lab)":\n\n  pulumi cancel --yes -s lab\n'
+        '\nTo repair it, run in this order after eval "$(trainstack env -s lab)":\n\n  pulumi cancel --yes -s lab\n'
     )
 
 

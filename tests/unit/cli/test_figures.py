@@ -128,7 +128,7 @@ def test_of_several_pods_of_a_rank_the_one_that_succeeded_last_is_shown(session:
     cluster.logs["second"] = make_stamped(make_log())
     (run,) = figures.figures(session, ["mnist"])
     assert (run.steps, run.finished) == ({0: 28}, False)
-    assert run.notes == ("3 pods ran apart from each other or one after the other; shown: second",)
+    assert run.notes == ("3 pods ran independently or one after the other; shown: second",)
 
 
 def test_without_pods_there_is_nothing_to_compare(
@@ -144,9 +144,9 @@ def test_without_pods_there_is_nothing_to_compare(
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("digits", f"may be any of these runs; name one: digits-{ID}, digits-abcdef0123"),
-        ("m", f"may be any of these runs; name one: mnist-{ID}, mnist-small-{ID}"),
-        ("resnet", f"no run 'resnet' was launched in dev (there are: digits-{ID}, "),
+        ("digits", f"matches several runs; name one: digits-{ID}, digits-abcdef0123"),
+        ("m", f"matches several runs; name one: mnist-{ID}, mnist-small-{ID}"),
+        ("resnet", f"no run 'resnet' was launched in dev (launched runs: digits-{ID}, "),
     ],
 )
 def test_a_word_that_names_no_one_run_is_told_which_there_are(

@@ -147,7 +147,7 @@ def test_build_arguments_go_to_the_tool(root: Path) -> None:
     assert (done.exit_code, done.stdout) == (0, f"{HELLO}\n")
     arguments = "--build-arg A=1 --build-arg BASE=python:3"
     assert calls(root) == [f"podman build --file {folder}/Dockerfile --tag {HELLO} {arguments} {folder}"]
-    assert "--build-arg BASE: write KEY=VALUE" in run("build", "hello", "--build-arg", "BASE").output
+    assert "--build-arg BASE: must be KEY=VALUE" in run("build", "hello", "--build-arg", "BASE").output
 
 
 def test_an_image_named_by_content_is_built_from_that_content_alone(
@@ -163,7 +163,7 @@ def test_an_image_named_by_content_is_built_from_that_content_alone(
     serve(monkeypatch, {f"r.example.org/v2/trainstack/built/manifests/{tag}": DIGEST})
     done = run("push", "built")
     assert (done.exit_code, done.stdout) == (0, f"{reference}@{DIGEST}\n")
-    assert "is in its registry already" in done.stderr
+    assert "is already in its registry" in done.stderr
     assert len(calls(root)) == 1
     done = run("build", "built", "--build-arg", "A=1")
     assert "workloads/built: the tag of an image with `image.build` is a digest of the folder" in done.output
@@ -229,7 +229,7 @@ def test_the_list_has_every_run(root: Path, monkeypatch: pytest.MonkeyPatch) -> 
     ]
     assert [listed["hello"][key] for key in keys] == [HELLO, ["workloads/hello"], True, "missing", None, None, []]
     done = run("list")
-    assert "to push it: trainstack image push hello -s lab" in done.stderr
+    assert f"to push {HELLO}: trainstack image push hello -s lab" in done.stderr
     (line,) = (line.split() for line in done.stdout.splitlines() if line.startswith("theirs"))
     assert line == ["theirs", "example.org/theirs:1", "-", "-", "pushed", DIGEST, "linux/amd64", "3.0", "MiB", "-"]
 

@@ -83,7 +83,7 @@ def test_pins_are_written_for_every_image_that_has_no_digest(root: Path, served:
     done = pin()
     assert done.exit_code == 0, done.output
     head, *lines = (root / FILE).read_text().splitlines()
-    assert head.startswith("# What each image's tag named")
+    assert head.startswith("# The digests of images")
     assert lines == [f"busybox:1.35: {digest('b')}", f"example.org/hello:1: {digest('1')}"]
     settings = load(root, "lab")
     assert settings.pins == served.images

@@ -128,7 +128,7 @@ def test_a_branch_is_pinned_to_its_commit(root: Path, repository: Repository) ->
     assert done.exit_code == 0, done.output
     assert f"new     {KEY}  {commit}" in done.output
     head, line = (root / FILE).read_text().splitlines()
-    assert head == "# What each branch or tag of code named when `trainstack pin -s lab` asked its repository."
+    assert head == "# The commits of branches and tags of code, written by `trainstack pin -s lab`."
     assert line == f'"{KEY}": "{commit}"'
     assert revisions(root) == [commit, commit]
     assert CliRunner().invoke(app, ["check", "-s", "lab"]).exit_code == 0
@@ -161,7 +161,7 @@ def test_a_branch_that_moved_is_told(root: Path, repository: Repository) -> None
     done = pin("--check")
     assert done.exit_code == 1
     assert f"moved   {KEY}  {new} (was {old})" in done.output
-    assert f"{FILE}: 1 moved; run `trainstack pin -s lab --code`, and commit what it writes" in done.output
+    assert f"{FILE}: 1 moved; run `trainstack pin -s lab --code`, and commit the file" in done.output
     assert revisions(root) == [old]
     assert pin().exit_code == 0
     assert revisions(root) == [new]
@@ -210,7 +210,7 @@ def test_one_name_without_a_commit_and_nothing_is_written(root: Path, repository
     declare(root, "main", "gone", "lost")
     done = pin()
     assert done.exit_code == 1
-    assert "nothing is written:" in done.output
+    assert "nothing was written:" in done.output
     for index, name in ((1, "gone"), (2, "lost")):
         assert f"workloads.runs[run-{index}].code.revision: {SITE}/mnist.git: there is no branch or tag {name}" in (
             done.output
@@ -250,10 +250,10 @@ def test_code_and_images_share_the_file(root: Path, repository: Repository, monk
     assert done.exit_code == 0, done.output
     text = (root / FILE).read_text()
     assert text.splitlines() == [
-        "# What each image's tag named when `trainstack pin -s lab` asked its registry. That command writes this file.",
+        "# The digests of images, written by `trainstack pin -s lab`.",
         f"alpine/git:2.47.2: sha256:{'b' * 64}",
         f"busybox:1.35: sha256:{'b' * 64}",
-        "# What each branch or tag of code named when `trainstack pin -s lab` asked its repository.",
+        "# The commits of branches and tags of code, written by `trainstack pin -s lab`.",
         f'"{KEY}": "{first}"',
     ]
     monkeypatch.setattr(command, "_registries", lambda _: pytest.fail("a registry was asked"))

@@ -11,7 +11,7 @@ from tests.unit.make import make_settings, make_sweeps
 from trainstack.cli import deploy
 from trainstack.cli import sweep_slots as places
 from trainstack.cli.session import Session
-from trainstack.cli.sweep_slots import await_place
+from trainstack.cli.sweep_slots import await_slot
 
 
 def make_trial(phase: str, sweep: str = "search", **changes: Any) -> dict[str, Any]:
@@ -44,18 +44,18 @@ def test_a_place_is_free_as_soon_as_a_trial_has_ended(
     """Queued ones take one too; those of other sweeps and what has ended take none."""
     full = [make_trial("queued"), make_trial("running"), make_trial("running", "other"), make_trial("succeeded")]
     seen = looks(monkeypatch, full, full, [make_trial("running"), make_trial("succeeded")])
-    await_place(Session(Path("/nowhere"), "dev"), {"search": 2}, 60)
+    await_slot(Session(Path("/nowhere"), "dev"), {"search": 2}, 60)
     assert len(seen) == 3
     said = [line.strip() for line in capsys.readouterr().err.splitlines()]
-    assert said == ["search: 2 of 2 places taken", "search: 1 of 2 places taken"]
+    assert said == ["search: 2 of 2 slots in use", "search: 1 of 2 slots in use"]
 
 
 def test_a_job_of_many_takes_as_many_places_as_it_runs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a change of the form both are there."""
     looks(monkeypatch, [make_trial("running", parallelism=2)])
     with pytest.raises(typer.Exit):
-        await_place(Session(Path("/nowhere"), "dev"), {"search": 2}, 0)
-    await_place(Session(Path("/nowhere"), "dev"), {"search": 3}, 60)
+        await_slot(Session(Path("/nowhere"), "dev"), {"search": 2}, 0)
+    await_slot(Session(Path("/nowhere"), "dev"), {"search": 3}, 60)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_up_goes_on_as_places_get_free(
     calls: list[Any] = []
     left = iter(waiting)
     monkeypatch.setattr(deploy, "outputs", lambda _: {"waitingTrials": next(left)})
-    monkeypatch.setattr(deploy, "await_place", lambda _session, caps, _seconds: calls.append(caps))
+    monkeypatch.setattr(deploy, "await_slot", lambda _session, caps, _seconds: calls.append(caps))
     monkeypatch.setattr(deploy, "pulumi", lambda *words: calls.append(words[1]))
     deploy._launch_trials(session)
     assert calls == [{"search": 2}, "up"] * ups

@@ -86,7 +86,7 @@ def test_it_tells_who_starts_and_ends_when() -> None:
         "second lab +2h +3h 2h \u2264 1h 2 2.0 3.00 a100 until its deadline at the latest",
         f"third lab +3h unbounded 3h unbounded 2 - - a100 {endless}",
     ]
-    assert "2 runs in 3h, 6.0 GPU-hours, 9.00 EUR; of 1 run no end is known." in done.stdout
+    assert "2 runs in 3h, 6.0 GPU-hours, 9.00 EUR; the end of 1 run is unknown." in done.stdout
     assert "a100 nvidia.com/gpu 2 2 2.0 100%" in lines
 
 
@@ -138,8 +138,8 @@ def test_what_if_is_told_beside_what_is() -> None:
     assert (found["first"]["start"], found["second"]["start"]) == (0.0, 0.0)
     done = plan("--set", quota, "--set", "workloads.runs[third].expectedDurationSeconds=60")
     assert "3 runs in 2h, 6.0 GPU-hours, 9.05 EUR." in done.stdout
-    assert "Without the changes: 2 runs in 3h, 6.0 GPU-hours, 9.00 EUR; of 1 run no end is known." in done.stdout
-    assert "A run waits 20m on average, and 1h40m without them." in done.stdout
+    assert "Without the changes: 2 runs in 3h, 6.0 GPU-hours, 9.00 EUR; the end of 1 run is unknown." in done.stdout
+    assert "A run waits 20m on average, and 1h40m without the changes." in done.stdout
     held_back = runs("--nodes", "a100=1:cpu=8,nvidia.com/gpu=1")
     assert held_back["first"]["note"] == "it has its quota, and no node has room for its pods"
     before = json.loads(plan("--json", "--nodes", "a100=1:cpu=8,nvidia.com/gpu=2").stdout)["before"]

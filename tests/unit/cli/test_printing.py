@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from trainstack.cli import console
 from trainstack.cli.app import app
 from trainstack.cli.console import err, fail, out, show, step
-from trainstack.cli.foreseen import foreseen
+from trainstack.cli.expected_errors import expected_message
 from trainstack.preflight.finding import Finding
 from trainstack.preflight.preflight import SETTINGS
 from trainstack.preflight.rule import Violation
@@ -69,9 +69,7 @@ def test_a_fault_of_a_whole_file_has_no_empty_path() -> None:
 
 
 @pytest.mark.parametrize("error", [WorkloadError("edited"), FileError(Path("/a"), "is a FIFO"), TypeError("a bug")])
-def test_foreseen_failures_have_a_message_and_bugs_a_traceback(
-    monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
+def test_expected_errors_have_a_message_and_bugs_a_traceback(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     """Whichever command meets them."""
 
     def broken(_: object) -> None:
@@ -81,7 +79,7 @@ def test_foreseen_failures_have_a_message_and_bugs_a_traceback(
     done = CliRunner().invoke(app, ["sweep", "expand"])
     expected = {WorkloadError: "error: edited\n", FileError: "error: /a: is a FIFO\n"}.get(type(error))
     if expected is None:
-        assert (done.exception, foreseen(error)) == (error, None)
+        assert (done.exception, expected_message(error)) == (error, None)
     else:
         assert (done.exit_code, done.stdout, done.stderr) == (1, "", expected)
-    assert foreseen(OSError("of no file")) is None
+    assert expected_message(OSError("of no file")) is None

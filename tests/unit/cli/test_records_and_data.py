@@ -119,7 +119,7 @@ def test_a_run_that_is_not_recorded_is_no_fault(
     ledgers = (make_ledger("gone"), make_ledger("hello"), make_ledger("digits"))
     monkeypatch.setattr(deploy, "read_runs", lambda _: SimpleNamespace(ledgers=ledgers))
     write(volume.root / "runs" / f"digits-{RUN}", {"_SUCCESS": "{}"})
-    deploy._results(opened)
+    deploy._fetch_results(opened)
     assert started == [("research", "digits-runs")]
 
 
@@ -173,7 +173,7 @@ def test_data_of_another_manifest_is_replaced(
     opened = prepared(session, tmp_path, committed='{"now": 1}', made='{"now": 1}')
     there = write(volume.root / "data" / "digits", {"manifest.json": json.dumps({"before": 1}), "images": "before"})
     waiting(monkeypatch, "digits")
-    deploy._bring_data(opened)
+    deploy._upload_data(opened)
     assert (there / "manifest.json").read_text() == '{"now": 1}'
     assert (there / "images").read_text() == "images"
 
@@ -190,10 +190,10 @@ def test_what_was_prepared_has_to_be_what_is_committed(
     opened = prepared(session, tmp_path, committed='{"now": 1}', made='{"other": 1}')
     waiting(monkeypatch, "digits")
     with pytest.raises(typer.Exit):
-        deploy._bring_data(opened)
+        deploy._upload_data(opened)
     said = capsys.readouterr().err
     assert all(hashlib.sha256(text.encode()).hexdigest() in said for text in ('{"now": 1}', '{"other": 1}'))
-    assert "over data.json" in said
+    assert "to data.json" in said
     assert started == []
 
 
@@ -207,5 +207,5 @@ def test_only_a_run_that_waits_gets_data(
     """Not another workload whose name its id begins with."""
     opened = prepared(session, tmp_path, committed="{}", made="{}")
     waiting(monkeypatch, "digits-small")
-    deploy._bring_data(opened)
+    deploy._upload_data(opened)
     assert started == []

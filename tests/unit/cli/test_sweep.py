@@ -168,6 +168,6 @@ def test_next_refuses_what_is_no_results(root: Path) -> None:
     refused = run("next", "search", "--results", str(root / "results.json"))
     assert refused.exit_code == 1
     assert refused.stderr.endswith(
-        "results.json: has no `sweep`; give what `trainstack sweep results search --json` prints\n"
+        "results.json: has no `sweep`; give the output of `trainstack sweep results search --json`\n"
     )
     assert (root / "sweeps/search/space.yaml").read_text(encoding="utf-8") == SPACE

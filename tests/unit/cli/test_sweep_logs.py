@@ -217,7 +217,7 @@ def test_metrics_of_another_format_do_not_count(
     trials = told("results", "search")["trials"]
     assert [each["objective"] for each in trials[:2]] == [0.32, None]
     assert trials[1]["state"] == "succeeded"
-    assert trials[1]["reason"] == "its log was read by another metricsFormat, and is gone"
+    assert trials[1]["reason"] == "its log was read with another metricsFormat and is no longer available"
 
 
 def test_who_may_not_patch_ledgers_reads_all_the_same(project: Printing, logs: list[str]) -> None:
@@ -226,12 +226,14 @@ def test_who_may_not_patch_ledgers_reads_all_the_same(project: Printing, logs: l
     project.succeed(1, logs[0])
     done = run("best", "search")
     assert "The best is trial 1" in done.stdout
-    assert "could not be kept: Error from server (Forbidden): configmaps" in " ".join(done.stderr.split())
+    assert "could not be saved in their ledgers: Error from server (Forbidden): configmaps" in " ".join(
+        done.stderr.split()
+    )
     assert "and more" not in done.stderr
     project.remove_objects()
     (first, *_) = told("results", "search")["trials"]
     assert (first["state"], first["objective"]) == ("stopped", None)
-    assert first["reason"] == "its object is gone, and nothing was kept of it: how it ended is unknown"
+    assert first["reason"] == "its object was deleted and its ledger has no result, which is unknown"
 
 
 def test_a_failed_trial_keeps_what_it_printed_last(project: Printing) -> None:
@@ -266,7 +268,7 @@ def test_a_log_that_may_not_be_read_is_told(project: Printing) -> None:
     """Once, with the reason."""
     project.problem = "you may not read logs in namespace research"
     project.succeed(1, "accuracy=0.5")
-    assert run("results", "search").stderr.count("logs of search are not read: you may not read logs") == 1
+    assert run("results", "search").stderr.count("some logs of search cannot be read: you may not read logs") == 1
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"launch": 1}'])
@@ -287,4 +289,6 @@ def test_a_log_that_cannot_be_read_is_said_to_be_missing(project: Printing) -> N
     project.logs.clear()
     done = run("best", "search")
     assert done.exit_code == 1
-    assert "its pod is gone, or its log may not be read, and nothing of it was kept" in " ".join(done.stderr.split())
+    assert "its pod was deleted or its log is not readable, and its ledger has no metrics" in " ".join(
+        done.stderr.split()
+    )

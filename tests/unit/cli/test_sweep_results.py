@@ -349,7 +349,7 @@ def test_status_asks_the_volume_for_trials_whose_objects_are_gone(project: Proje
     told = run("status", "search").stdout
     assert "4 trials: 1 succeeded, 1 waiting, 1 failed, 1 stopped" in told
     assert "failed 2 (batch_size 64): stopped by SIGTERM: evicted, deleted, or past its deadline" in told
-    assert "stopped 3 (batch_size 128): its object is gone, and it left no record: it did not begin" in told
+    assert "stopped 3 (batch_size 128): its object was deleted and it has no record: it did not start" in told
     assert project.loaders == 1
     trials = json.loads(run("status", "search", "--json").stdout)["trials"]
     assert [each["finished"] for each in trials] == ["2026-01-02T03:01:00Z", "2026-01-02T03:30:00Z", None, None]
@@ -378,18 +378,15 @@ def test_trials_that_wait_alone_are_told_with_who_launches_them(project: Project
     """No time is reckoned: that is up to a person."""
     project.launch(1, conditions=[DONE])
     told = run("status", "search").stdout.splitlines()
-    assert (
-        told[0]
-        == "search, form jobs, 4 trials: 1 succeeded, 3 waiting; `trainstack up` launches those that are waiting"
-    )
+    assert told[0] == "search, form jobs, 4 trials: 1 succeeded, 3 waiting; `trainstack up` launches the waiting trials"
     assert json.loads(run("status", "search", "--json").stdout)["seconds_left"] is None
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["results", "other"], "test has no sweep 'other' (there are: search)"),
-        (["status", "search", "--watch", "--json"], "--watch is for people"),
+        (["results", "other"], "test has no sweep 'other' in trainstack:sweeps (its sweeps: search)"),
+        (["status", "search", "--watch", "--json"], "--watch and --json cannot be combined"),
         (["results", "search", "--csv", "no/such/folder/a.csv"], "cannot write no/such/folder/a.csv"),
     ],
 )
@@ -417,7 +414,7 @@ def test_a_cluster_that_does_not_answer_is_told(project: Project, monkeypatch: p
 RECORD = Record(finished=False, attempts=2, facts={}, metrics="", failure={}, last_lines=("the end",))
 CASES: list[tuple[str, LiveTrial | None, Record | None, str, str]] = [
     ("nothing knows it", None, None, "waiting", ""),
-    ("a record alone", None, RECORD, "waiting", "its record was begun, but the cluster knows nothing of it"),
+    ("a record alone", None, RECORD, "waiting", "it has an unfinished record and no object in the cluster"),
     ("finished", LiveTrial(state="running"), Record(**{**vars(RECORD), "finished": True}), "succeeded", ""),
     ("failed", LiveTrial(state="failed", reason="deadline"), RECORD, "failed", "deadline"),
     (
@@ -427,16 +424,16 @@ CASES: list[tuple[str, LiveTrial | None, Record | None, str, str]] = [
         "failed",
         "BackoffLimitExceeded",
     ),
-    ("gone", LiveTrial(state="gone"), RECORD, "failed", "its object is gone before it ended"),
+    ("gone", LiveTrial(state="gone"), RECORD, "failed", "its object was deleted before it ended"),
     (
         "withdrawn while it ran",
         LiveTrial(state="gone"),
         Record(**{**vars(RECORD), "failure": {"exit_code": 143, "withdrawn": True}}),
         "stopped",
-        "its set was taken out, and `stop` named it",
+        "its set was removed, and `stop` named it",
     ),
-    ("withdrawn before", LiveTrial(state="succeeded"), RECORD, "stopped", "its set was taken out before it began"),
-    ("lost", LiveTrial(state="succeeded"), None, "succeeded", "its record is not on the volume any more"),
+    ("withdrawn before", LiveTrial(state="succeeded"), RECORD, "stopped", "its set was removed before it started"),
+    ("lost", LiveTrial(state="succeeded"), None, "succeeded", "its record was deleted from the volume"),
     ("stopped", LiveTrial(state="stopped", reason="the target"), None, "stopped", "the target"),
 ]
 
@@ -458,16 +455,16 @@ def test_what_record_and_cluster_say_together(
 def test_the_time_left_is_said_to_be_unknown_until_a_trial_has_ended(project: Project) -> None:
     """Or where none runs; one that takes longer than the others did is said to."""
     project.launch(1, startTime="2026-01-02T03:50:00Z")
-    assert "how long it takes is not known yet: no trial has ended well" in run("status", "search").stdout
+    assert "the time left is unknown: no trial has succeeded" in run("status", "search").stdout
     project.launches.clear()
     project.ledgers.clear()
     began = NOW - timedelta(minutes=30)
     project.launch(2, startTime=began.isoformat(), completionTime=NOW.isoformat(), conditions=[DONE])
     project.launch(3, suspend=True)
-    assert "how long it takes is not known yet: no trial runs now" in run("status", "search").stdout
+    assert "the time left is unknown: no trial is running" in run("status", "search").stdout
     project.launches.pop()
     project.launch(4, startTime=(NOW - timedelta(hours=2)).isoformat())
     project.ledgers = project.ledgers[:1] + project.ledgers[2:]
     for number in (1, 3):
         project.launch(number, startTime=began.isoformat(), completionTime=NOW.isoformat(), conditions=[DONE])
-    assert "what still runs takes longer than the others did" in run("status", "search").stdout
+    assert "the running trials take longer than the others did" in run("status", "search").stdout

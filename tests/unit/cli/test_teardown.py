@@ -99,8 +99,8 @@ def test_it_shows_asks_and_tells_what_stayed(around: Around) -> None:
     """The engine runs the program, which is told that this stack ends."""
     code, said, _ = call(answer="y\n")
     assert code == 0
-    assert "goes: local queues: LocalQueue research/q" in said
-    assert "stays: PersistentVolumeClaim research/data: its data is kept" in said
+    assert "delete: local queues: LocalQueue research/q" in said
+    assert "kept: PersistentVolumeClaim research/data: its data is kept" in said
     assert around.ran == [(("destroy", "--yes", "--skip-preview", "--run-program"), "teardown")]
     around.ran.clear()
     assert call(answer="n\n")[0] == 1
@@ -146,7 +146,7 @@ def test_what_hangs_is_named(around: Around) -> None:
         assert code == 1
         assert "ClusterQueue research has been terminating for" in said
         assert "held by kueue.x-k8s.io/resource-in-use" in said
-        assert ("`pulumi destroy` ended with 255" in said) == bool(around.code)
+        assert ("`pulumi destroy` exited with code 255" in said) == bool(around.code)
 
 
 def test_a_stack_that_never_came_up_is_only_forgotten(around: Around) -> None:
@@ -154,5 +154,5 @@ def test_a_stack_that_never_came_up_is_only_forgotten(around: Around) -> None:
     around.state = []
     code, said, _ = call("--yes")
     assert code == 0
-    assert "there is nothing to delete; `pulumi stack rm test` forgets its state too" in said
+    assert "nothing to delete; to remove the stack's state too: pulumi stack rm test" in said
     assert around.ran == []

@@ -1,7 +1,4 @@
-"""Failures that are foreseen, wherever in a command they happen, as the message that ends it.
-
-Whatever is not listed is a bug of ours, and keeps its traceback.
-"""
+"""Messages of expected errors. Any other error is a bug and keeps its traceback."""
 
 import sys
 
@@ -23,14 +20,13 @@ _EXPECTED = (
     ("trainstack.onboarding.project_files", "ProjectFilesError"),
     ("trainstack.dev.image_tools", "ImageToolError"),
 )
-"""Errors whose text is written for people, by module and class."""
+"""Errors whose text is written for users, by module and class."""
 
 
-def foreseen(error: Exception) -> str | None:
-    """The message of a foreseen failure; None for any other."""
+def expected_message(error: Exception) -> str | None:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{_path(error.filename)}: {error.strerror or error}"
-    # The module of an error that was raised is loaded; some of the others take long to load.
+    # The module of a raised error is loaded already; importing the others would be slow.
     classes = tuple(getattr(sys.modules[module], name) for module, name in _EXPECTED if module in sys.modules)
     return str(error) if isinstance(error, classes) else None
 
