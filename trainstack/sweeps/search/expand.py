@@ -23,10 +23,7 @@ class SpaceError(ValueError):
 
 
 def expand(space: Space) -> tuple[ParameterSet, ...]:
-    """The sets of a space without duplicates: those of its method, then those that it lists.
-
-    Raises SpaceError.
-    """
+    """The sets of a space without duplicates: those of its method, then those that it lists. Raises SpaceError."""
     found = grid(space) if space.method == "grid" else _drawn(space)
     if not found:
         raise SpaceError(
