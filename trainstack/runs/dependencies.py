@@ -16,14 +16,9 @@ def waiting(
     live: Sequence[LiveLaunch],
     ledgers: Sequence[Ledger],
 ) -> dict[str, tuple[str, ...]]:
-    """By run id, the run ids that a declared run still waits for; runs that may be launched are left out.
+    """By run id, the dependencies that a declared run still waits for; runs that may be launched are left out.
 
-    Args:
-        depends_on: by run id, the run ids of its dependencies.
-        loaders: the run ids of data loaders.
-        live: this stack's launches in the cluster.
-        ledgers: this stack's ledgers in the cluster.
-
+    `depends_on` and `loaders` are by run id; `live` and `ledgers` are this stack's.
     """
     phases: dict[str, set[str]] = {}
     for launch in live:

@@ -194,17 +194,17 @@ def decide(
     claims: Sequence[Claim] = (),
     excluded: Sequence[Ledger] = (),
 ) -> Decision:
-    """Decide on the declared runs, given the live launches.
+    """Decide on the declared runs, given this stack's live launches and ledgers.
 
     Args:
         declared: every run of the environment, as it would be launched and recorded now.
-        live: this stack's launches in the cluster.
-        ledgers: this stack's ledgers in the cluster.
-        stop: run ids that the environment lets this change stop.
+        live: the launches in the cluster.
+        ledgers: the ledgers in the cluster.
+        stop: run ids that this change may stop.
         now: the current time, for ages in refusals.
-        claims: the ledgers of claimed launches that have no object in the cluster.
-        excluded: those of `ledgers` whose runs the environment excludes. Such a ledger is kept, so that a run that is
-            included again is not launched again, unless its launch failed or is stopped.
+        claims: claims without an object in the cluster.
+        excluded: the ledgers of excluded runs. They are kept, so that a run that is included again is not launched
+            again, unless its launch failed or is stopped.
 
     """
     remembered = {ledger.run_id: ledger for ledger in ledgers}

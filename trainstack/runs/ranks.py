@@ -12,13 +12,7 @@ _INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 
 
 def ranks(count: int, master: str) -> list[Manifest]:
-    """Variables for the pods of an Indexed Job, with one rank per pod.
-
-    Args:
-        count: the number of pods.
-        master: the DNS name of pod 0.
-
-    """
+    """Variables for the `count` pods of an Indexed Job, with one rank per pod. `master`: the DNS name of pod 0."""
     values = {"MASTER_ADDR": master, "MASTER_PORT": str(PORT), "WORLD_SIZE": str(count)}
     # apiVersion is set because the API server defaults it; see `pod_template`.
     index = {"name": "RANK", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": _INDEX}}}

@@ -156,10 +156,7 @@ def read_claim(config_map: Mapping[str, Any]) -> Claim | None:
 
 
 def read_ledger(config_map: Mapping[str, Any]) -> Ledger:
-    """The inverse of `ledger_config_map`.
-
-    Raises WorkloadError if the ConfigMap is not a valid ledger.
-    """
+    """The inverse of `ledger_config_map`. Raises WorkloadError if the ConfigMap is not a valid ledger."""
     name, namespace = config_map["metadata"]["name"], config_map["metadata"]["namespace"]
     data = config_map.get("data") or {}
     try:

@@ -73,20 +73,12 @@ def decide(
     held: bool = False,
     claims: Sequence[Claim] = (),
 ) -> SweepDecision:
-    """Decide on a sweep's trials, given the live ones.
+    """Decide on a sweep's trials, given its launches, ledgers and files (by name) in the cluster.
 
-    Args:
-        planned: the declared sweep.
-        live: its launches in the cluster.
-        ledgers: its ledgers in the cluster.
-        files: its files in the cluster, by name.
-        stop: run ids, ids of batches and names of sweeps that the environment lets this change stop.
-        now: the current time, for ages in refusals.
-        held: whether a run that the sweep depends on has not succeeded yet, so that no trial may be launched.
-        claims: the ledgers of claimed launches that have no object in the cluster.
+    `stop`: run ids, ids of batches and names of sweeps that this change may stop. `held`: whether a run that the sweep
+    depends on has not succeeded yet, so that no trial may be launched. `claims`: without an object in the cluster.
 
-    Raises WorkloadError for a launch that cannot be built.
-
+    Raises WorkloadError.
     """
     name, found = planned.sweep.name, _Found()
     _batches(planned, live, ledgers, files, stop, now, found)

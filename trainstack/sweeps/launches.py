@@ -41,15 +41,9 @@ class PlannedSweep:
         return {file_name(self.sweep.name, data): data}
 
     def job(self, run_id: str, *, number: int | None = None, file: str | None = None) -> Ledger:
-        """The launch of one trial, and what to remember of it.
-
-        Args:
-            run_id: one of `trials`.
-            number: the number that a live launch has, if it differs from the current one.
-            file: the file that a live launch mounts, if it differs from the current one.
+        """The ledger of one trial's launch. `number` and `file` are those of a live launch, if they differ.
 
         Raises WorkloadError.
-
         """
         planned = self.trials[run_id]
         trial = planned.trial if number is None else planned.trial.with_number(number)

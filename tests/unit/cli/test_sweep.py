@@ -84,8 +84,8 @@ def test_a_wrong_space_is_refused_with_its_line(root: Path) -> None:
     refused = run("expand")
     assert refused.exit_code == 1
     assert refused.stderr == (
-        "error: sweeps/search/space.yaml:3: trials is 3, and 150 draws gave 0 sets that differ and keep the "
-        "constraints; lower it, or take a constraint out\n"
+        "error: sweeps/search/space.yaml:3: trials is 3, but 150 draws yielded 0 distinct sets that meet the "
+        "constraints; lower it, or remove a constraint\n"
     )
     assert not (root / "sweeps/search/hyperparams.yml").exists()
 
@@ -105,8 +105,8 @@ def test_all_wrong_spaces_are_told_at_once(root: Path) -> None:
         "sweep 'broken' has 1 fault:\n"
         '  sweeps/broken/space.yaml:8: objective.direction: is not supported (value "up"); write minimize '
         "or maximize\n"
-        "sweeps/few/space.yaml:3: trials is 3, and 150 draws gave 0 sets that differ and keep the constraints; lower "
-        "it, or take a constraint out\n"
+        "sweeps/few/space.yaml:3: trials is 3, but 150 draws yielded 0 distinct sets that meet the constraints; lower "
+        "it, or remove a constraint\n"
     )
     assert not list(root.glob("sweeps/*/hyperparams.yml"))
     assert run("expand", "search", "search").stdout == "sweeps/search/hyperparams.yml: 3 sets (3 new)\n"

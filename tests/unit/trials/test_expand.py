@@ -198,27 +198,27 @@ def test_constraints_and_conditions_leave_sets_out() -> None:
         (
             make("grid", {"b": {"values": (1, 2)}}, constraints=("b > 2",)),
             "constraints",
-            "no point of the grid keeps all constraints; take one out, or add values",
+            "no point of the grid meets all constraints; remove a constraint, or add values",
         ),
         (
             make("random", {"b": {"values": (1, 2)}}, trials=3),
             "trials",
-            "trials is 3, and the space has 2 sets; lower it, or take the method grid",
+            "trials is 3, but the space has only 2 sets; lower it, or use method grid",
         ),
         (
             make("sobol", {"b": {"values": (1, 2)}}, trials=2, constraints=("b == 1",)),
             "trials",
             (
-                "trials is 2, and 100 draws gave 1 sets that differ and keep the constraints; lower it, or take a "
-                "constraint out"
+                "trials is 2, but 100 draws yielded 1 distinct sets that meet the constraints; lower it, or remove a "
+                "constraint"
             ),
         ),
         (
             make("grid", {"b": {"values": (0, 1)}}, constraints=("1 / b > 0",)),
             "constraints",
             (
-                "constraint '1 / b > 0' cannot be evaluated for {'b': 0}: division by zero; correct it, or what its "
-                "parameters may be"
+                "constraint '1 / b > 0' cannot be evaluated for {'b': 0}: division by zero; correct it, or "
+                "the values of its parameters"
             ),
         ),
     ],

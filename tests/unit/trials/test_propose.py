@@ -85,7 +85,7 @@ def test_a_space_that_is_used_up_is_said_to_be() -> None:
     space = make("grid", {"b": {"values": (1, 2, 3)}})
     with pytest.raises(SpaceError) as caught:
         propose(space, expand(space), [], 1)
-    assert str(caught.value).endswith("and 1 are asked for; ask for fewer, or widen the space")
+    assert str(caught.value).endswith("but 1 are requested; request fewer, or widen the space")
 
 
 def test_coordinates_are_undone() -> None:

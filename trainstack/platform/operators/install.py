@@ -112,13 +112,8 @@ def controller(
 ) -> Manifest:
     """Adapt a controller's Deployment: one replica, hardened, restarted when its configuration changes.
 
-    Args:
-        deployment: the release's Deployment, which is not modified.
-        declared: the image, its pull Secrets, and the requests, which raise lower limits.
-        container: the name of the controller's container.
-        args: arguments to add.
-        config: the configuration's text, whose hash is an annotation of the pods.
-
+    `declared` has the image, its pull Secrets, and the requests, which raise lower limits; `args` are added. A hash of
+    `config` is an annotation of the pods.
     """
     result = copy.deepcopy(deployment)
     result["spec"]["replicas"] = 1

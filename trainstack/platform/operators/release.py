@@ -26,14 +26,10 @@ def read_release(path: Path, sha256: str, cache: Path | None = None) -> list[Man
     The result lacks the descriptions in the schemas of CRDs (most of the bytes, which the engine's state would contain)
     and empty `data` of Secrets (the API server removes it, so the engine would always report a diff).
 
-    Args:
-        path: the file.
-        sha256: the expected sha256 of the file.
-        cache: a folder for the parsed form, since parsing takes seconds. The sha256 of the file and of the parsed form
-            are verified all the same. None: do not cache.
+    `cache`: a folder for the parsed form, since parsing takes seconds. The sha256 of the file and of the parsed form
+    are verified all the same.
 
     Raises ReleaseError.
-
     """
     try:
         content = path.read_bytes()

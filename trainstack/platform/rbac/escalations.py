@@ -137,11 +137,8 @@ def escalations(
 ) -> list[Escalation]:
     """Find the escalations of a role, sorted.
 
-    Args:
-        granted: the rights of the role.
-        levels: the enforced Pod Security levels by namespace, as far as they are known.
-        held: objects (API group, resource, name) that admission policies restrict to the declared fields.
-
+    `levels`: the known enforced Pod Security levels by namespace. `held`: objects (API group, resource, name) that
+    admission policies restrict.
     """
     found: dict[tuple[str, str], set[str]] = {}
     for grant in granted:

@@ -24,11 +24,7 @@ _SAME_LEVEL = (
 def policies(stack: str, declared: Iterable[Manifest], probed: Iterable[tuple[str, str]]) -> list[Manifest]:
     """Build the policies of an environment and their bindings.
 
-    Args:
-        stack: the environment.
-        declared: the objects of its platform.
-        probed: the kinds (API group and plural) of the probes.
-
+    `declared`: the objects of its platform. `probed`: the kinds (API group and plural) of the probes.
     """
     objects = list(declared)
     namespaces = sorted(manifest["metadata"]["name"] for manifest in objects if manifest["kind"] == "Namespace")
@@ -117,14 +113,8 @@ def _policy(
 ) -> list[Manifest]:
     """Build a policy and its binding.
 
-    Args:
-        name: of both.
-        resource_rules: the objects that it applies to.
-        but_for: rights (API group, resource, verb) on objects of any name; users with one of them are exempt.
-        variables: expressions by the names that `expression` uses.
-        expression: the condition of valid requests.
-        message: of the denial.
-
+    `but_for`: rights (API group, resource, verb) on objects of any name; users with one of them are exempt.
+    `variables`: CEL expressions by the names that `expression`, the condition of valid requests, uses.
     """
     conditions = [
         {

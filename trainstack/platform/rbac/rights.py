@@ -80,13 +80,9 @@ def deleted(group: str, resource: str, namespace: str, names: Iterable[str] = ("
 
 
 def training(namespace: str, kinds: Collection[str], claims: Mapping[str, bool]) -> set[Grant]:
-    """The rights to declare and delete volumes and runs.
+    """The rights to declare and delete volumes and runs in a namespace, "" for all.
 
-    Args:
-        namespace: the namespace; "" for all.
-        kinds: the kinds of launches, keys of LAUNCHES.
-        claims: by name of a volume claim, "" for any, whether it is deleted with the stack.
-
+    `kinds`: keys of LAUNCHES. `claims`: by name of a volume claim, "" for any, whether it is deleted with the stack.
     """
     owned = [("", "configmaps"), *(LAUNCHES[kind] for kind in kinds)]
     owned += [RUNTIMES] if "TrainJob" in kinds else []

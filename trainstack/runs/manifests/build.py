@@ -15,10 +15,7 @@ _STARTS_WITH_LETTER = re.compile(r"^[a-z]")
 
 
 def manifest(workload: Workload, stack: str, launch: Launch) -> Manifest:
-    """The object that executes the run.
-
-    Raises WorkloadError.
-    """
+    """The object that executes the run. Raises WorkloadError."""
     return WORKLOAD_KINDS[workload.kind].build(workload, stack, launch)
 
 
@@ -54,10 +51,7 @@ def longest_child(workload: Workload, launch: str, number: int | None = None) ->
 
 
 def check_names(workload: Workload, launch: str, number: int | None = None) -> None:
-    """Refuse a launch whose name, or a name derived from it, the cluster would refuse.
-
-    Raises WorkloadError.
-    """
+    """Refuse a launch whose name, or a name derived from it, the cluster would refuse. Raises WorkloadError."""
     child = longest_child(workload, launch, number)
     if len(child) > LIMIT:
         raise WorkloadError(

@@ -7,13 +7,7 @@ from trainstack.runs.manifests.registry import WORKLOAD_KINDS
 
 
 def launched_pods(launch: Body, companions: Iterable[Body] = ()) -> tuple[LaunchedPods, ...]:
-    """The pods of a launch by role; empty for other kinds.
-
-    Args:
-        launch: the launch's object.
-        companions: the objects that the launch refers to, as far as they are known.
-
-    """
+    """The pods of a launch by role, empty for other kinds. `companions`: its companions, as far as they are known."""
     kind = WORKLOAD_KINDS.get(launch["kind"])
     return () if kind is None else tuple(kind.launched_pods(launch, tuple(companions)))
 

@@ -45,17 +45,10 @@ def pod_template(
 ) -> Manifest:
     """The template of a role's pods.
 
-    Args:
-        workload: the workload.
-        pod: the role's pods; not changed.
-        launch: what the pods are labelled and recorded with.
-        container: the container's name where the workload gives it none.
-        restart_policy: None: the manifest has no such field, and the operator or the cluster sets it.
-        port: a port of the container.
-        given: environment variables that the kind adds to the workload's.
+    `container`: the default of the container's name. `restart_policy`: None leaves it to the operator or the cluster.
+    `given`: environment variables that the kind adds to the workload's.
 
     Raises WorkloadError.
-
     """
     spec: Manifest = {"containers": [_container(workload, pod, launch, container, port, given)], **_account(workload)}
     if workload.code is not None:

@@ -33,14 +33,9 @@ class EventView:
 def events_of(
     events: Iterable[Body], uids: Collection[str], launches: Collection[str], all_launches: Collection[str]
 ) -> list[EventView]:
-    """The events of the given objects, oldest first.
+    """The events of the objects with these uids, and of the launches' deleted pods, oldest first.
 
-    Args:
-        events: the events of the objects' namespaces.
-        uids: the uids of the existing objects.
-        launches: names of launches, by which the events of deleted pods are found.
-        all_launches: the names of all launches, so that `a` is not matched with the pods of `a-b`.
-
+    `all_launches` prevents that launch `a` is matched with the pods of `a-b`.
     """
     merged: dict[tuple[str, ...], EventView] = {}
     for body in events:

@@ -52,7 +52,7 @@ class IntRange(Section):
     step: int = Field(1, ge=1)
     """The distance between values, from `low`."""
     log: bool = False
-    """Drawn evenly in the logarithm."""
+    """Draw uniformly in the logarithm."""
 
     @model_validator(mode="after")
     def _in_order(self) -> "IntRange":
@@ -71,7 +71,7 @@ class FloatRange(Section):
     step: float | None = Field(None, gt=0)
     """The distance between values, from `low`; None: any number in the range."""
     log: bool = False
-    """Drawn evenly in the logarithm."""
+    """Draw uniformly in the logarithm."""
 
     @model_validator(mode="after")
     def _in_order(self) -> "FloatRange":

@@ -62,7 +62,7 @@ class KueueConfiguration(Section):
     manage_jobs_without_queue_name: bool = False
     wait_for_pods_ready: WaitForPodsReady | None = None
     retain_finished_seconds: NonNegative | None = None
-    """How long finished Workloads are kept; None: always, Kueue's default."""
+    """How long finished Workloads are kept; None: they are never deleted, Kueue's default."""
 
 
 class Kueue(Install):

@@ -151,8 +151,7 @@ def _resource_remedy(text: str) -> str:
 
 def _registry(text: str) -> str:
     host, *path = text.split("/")
-    if "://" in text:
-        raise ValueError(f"{quoted(text)} has a scheme, but a registry name has none; leave out {_scheme(text)}")
+    _check_no_scheme(text, "a registry name")
     if not _HOST.fullmatch(host) or not all(_COMPONENT.fullmatch(part) for part in path):
         raise ValueError(f"{quoted(text)} is not a valid registry name; write one such as registry.example.org/team")
     return text
@@ -160,8 +159,7 @@ def _registry(text: str) -> str:
 
 def _image(text: str) -> str:
     """Source: the grammar of github.com/distribution/reference, which the kubelet applies."""
-    if "://" in text:
-        raise ValueError(f"{quoted(text)} has a scheme, but an image reference has none; leave out {_scheme(text)}")
+    _check_no_scheme(text, "an image reference")
     rest, at, digest = text.partition("@")
     if at and not _DIGEST.fullmatch(digest):
         raise ValueError(
@@ -191,8 +189,10 @@ def _is_repository(name: str) -> bool:
     )
 
 
-def _scheme(text: str) -> str:
-    return text[: text.index("://") + 3]
+def _check_no_scheme(text: str, name: str) -> None:
+    scheme, separator, _ = text.partition("://")
+    if separator:
+        raise ValueError(f"{quoted(text)} has a scheme, but {name} has none; leave out {scheme}{separator}")
 
 
 def unknown_word(word: str, known: Collection[str]) -> str:

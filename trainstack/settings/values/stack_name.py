@@ -18,7 +18,7 @@ StackName = Annotated[DnsName, Field(max_length=LIMIT)]
 _PART = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _FILE = re.compile(r"Pulumi\.([^/]*)\.yaml")
 _FORM = re.compile(rf"{_PART}(\.{_PART})*")
-_SHOWN = 80
+_MAX_SHOWN = 80
 
 
 def file_of(stack: str) -> str:
@@ -29,12 +29,12 @@ def fault(stack: str) -> Finding | None:
     """Return the fault of a stack's name, if it has one, as a fault of the stack's file."""
     if len(stack) <= LIMIT and _FORM.fullmatch(stack):
         return None
-    shown = stack if len(stack) <= _SHOWN else f"{stack[:_SHOWN]}…"
+    shortened = stack if len(stack) <= _MAX_SHOWN else f"{stack[:_MAX_SHOWN]}…"
     if len(stack) > LIMIT:
         message = f"the environment's name has {len(stack)} characters, but a label value has at most {LIMIT}"
-        return Finding(Place(file_of(shown)), "", message, "use a shorter name")
+        return Finding(Place(file_of(shortened)), "", message, "use a shorter name")
     remedy = "use lower-case letters, digits, '-' and '.', with a letter or digit at both ends of each part"
-    return Finding(Place(file_of(shown)), "", f"{stack!r} is not a valid environment name", remedy)
+    return Finding(Place(file_of(shortened)), "", f"{stack!r} is not a valid environment name", remedy)
 
 
 def stacks(root: Path) -> tuple[str, ...]:

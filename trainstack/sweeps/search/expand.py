@@ -23,13 +23,12 @@ class SpaceError(ValueError):
 
 
 def expand(space: Space) -> tuple[ParameterSet, ...]:
-    """The sets of a space without duplicates: those of its method, then those that it lists.
-
-    Raises SpaceError.
-    """
+    """The sets of a space without duplicates: those of its method, then those that it lists. Raises SpaceError."""
     found = grid(space) if space.method == "grid" else _drawn(space)
     if not found:
-        raise SpaceError("constraints", "no point of the grid keeps all constraints; take one out, or add values")
+        raise SpaceError(
+            "constraints", "no point of the grid meets all constraints; remove a constraint, or add values"
+        )
     found |= {set_id(each): each for each in (in_order(space, given) for given in space.sets)}
     return numbered(list(found.values()))
 
@@ -44,7 +43,7 @@ def grid(space: Space) -> dict[str, dict[str, Value]]:
 
 
 def in_order(space: Space, given: Mapping[str, Value]) -> dict[str, Value]:
-    """A set with its parameters in the order of the space, and numbers where the space has numbers."""
+    """Order a set's parameters as in the space, and convert numbers to the types of the space."""
     return {name: _as(space.parameters[name], given[name]) for name in space.parameters if name in given}
 
 
@@ -53,7 +52,7 @@ def allowed(space: Space, given: Mapping[str, Value]) -> bool:
     try:
         return all(holds(text, given) for text in space.constraints)
     except ConstraintError as error:
-        raise SpaceError("constraints", f"constraint {error}; correct it, or what its parameters may be") from None
+        raise SpaceError("constraints", f"constraint {error}; correct it, or the values of its parameters") from None
 
 
 def _drawn(space: Space) -> dict[str, dict[str, Value]]:
@@ -63,20 +62,20 @@ def _drawn(space: Space) -> dict[str, dict[str, Value]]:
     counts = [count(each) for each in space.parameters.values()]
     most = None if None in counts else prod(each or 0 for each in counts)
     if most is not None and wanted > most:
-        message = f"trials is {wanted}, and the space has {most} sets; lower it, or take the method grid"
+        message = f"trials is {wanted}, but the space has only {most} sets; lower it, or use method grid"
         raise SpaceError("trials", message)
     found = _by_id(space, islice(draws(space), wanted * _DRAWS_PER_SET), wanted)
     if len(found) < wanted:
         raise SpaceError(
             "trials",
-            f"trials is {wanted}, and {wanted * _DRAWS_PER_SET} draws gave {len(found)} sets that differ and keep the "
-            "constraints; lower it, or take a constraint out",
+            f"trials is {wanted}, but {wanted * _DRAWS_PER_SET} draws yielded {len(found)} distinct sets that "
+            "meet the constraints; lower it, or remove a constraint",
         )
     return found
 
 
 def _by_id(space: Space, sets: Iterable[Mapping[str, Value]], wanted: int | None = None) -> dict[str, dict[str, Value]]:
-    """The sets that the constraints allow, each once and without what its conditions leave out; so many at most."""
+    """Return at most `wanted` distinct sets that meet the constraints, without inactive parameters."""
     found: dict[str, dict[str, Value]] = {}
     for drawn in sets:
         if len(found) == wanted:

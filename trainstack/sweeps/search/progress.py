@@ -8,14 +8,10 @@ from statistics import median
 def seconds_left(finished: Sequence[float], running: Sequence[float], waiting: int) -> float | None:
     """The time until the last trial ends, if the remaining trials take as long as the completed ones.
 
-    Args:
-        finished: the durations of the trials that have succeeded, in seconds.
-        running: the seconds that each running trial has run so far; as many are assumed to run at once until the end.
-        waiting: the number of trials that have yet to start.
+    None if no trial has succeeded yet, or if none runs while some wait.
 
-    Returns:
-        None if it cannot be estimated: no trial has succeeded yet, or none runs while some wait.
-
+    `finished` has the durations of succeeded trials, `running` the seconds since the start of running ones; as many are
+    assumed to run at once until the end.
     """
     if not running and not waiting:
         return 0.0

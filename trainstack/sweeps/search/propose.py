@@ -23,16 +23,15 @@ _ASKED_PER_SET = 50
 def propose(
     space: Space, sets: Sequence[ParameterSet], results: Sequence[TrialResult], count: int
 ) -> tuple[dict[str, Value], ...]:
-    """So many sets that the space does not have yet; the same ones for the same results.
+    """Propose `count` new sets, the same ones for the same results.
 
     Args:
         space: the search space.
-        sets: its sets so far. Those without a result count as under way, so that none like them is proposed.
-        results: what became of trials, also of sets that were taken out since; one without a value of the objective
-            is ignored.
-        count: how many to propose.
+        sets: its sets so far; those without a result count as running.
+        results: results of trials, also of removed sets; those without a value of the objective are ignored.
+        count: the number of proposals.
 
-    Raises SpaceError where there are not so many that are new and keep the constraints.
+    Raises SpaceError if there are not enough new sets that meet the constraints.
 
     """
     quietly()
@@ -53,8 +52,8 @@ def propose(
             proposed.append(found)
     raise SpaceError(
         "parameters",
-        f"{count * _ASKED_PER_SET} proposals held {len(proposed)} new sets that keep the constraints, and {count} are "
-        "asked for; ask for fewer, or widen the space",
+        f"{count * _ASKED_PER_SET} proposals yielded {len(proposed)} new sets that meet the constraints, but "
+        f"{count} are requested; request fewer, or widen the space",
     )
 
 
