@@ -28,7 +28,6 @@ MODULES = frozenset(
 ) | {"scene", "aftermath", "utils", "helpers", "misc", "common"}
 # The packages whose texts are still to be rewritten; docs/roadmap.md names them too.
 PENDING = frozenset(("cli", "declared", "dev", "forecast", "kueue", "objects")) | {
-    "onboarding",
     "platform",
     "preflight",
     "reports",
