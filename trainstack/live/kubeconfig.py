@@ -39,7 +39,6 @@ def shown_path() -> str:
 
 
 def exists() -> bool:
-    """Whether at least one of the files exists."""
     return kubeconfig_path() in _merged or any(Path(file).is_file() for file in kubeconfig_path().split(os.pathsep))
 
 

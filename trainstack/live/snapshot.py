@@ -30,8 +30,6 @@ _ASK_FOR_RIGHT = (
 
 @dataclass(frozen=True)
 class Runs:
-    """The live objects of a stack's runs."""
-
     live: tuple[LiveLaunch, ...]
     ledgers: tuple[Ledger, ...]
     wrappers: Mapping[str, str]

@@ -97,7 +97,6 @@ def _quota(platform: Settings, request: Request, cohort: str | None, flavor: str
 
 
 def _team_file(platform: Settings, name: str, namespace: str) -> str:
-    """Return a tenant's environment with one volume, and one run as an example."""
     classes = _classes(platform)
     storage_class = classes[0] if classes else "standard"
     volume = {"name": "training", "namespace": namespace, "storageClass": storage_class, "size": VOLUME_SIZE}

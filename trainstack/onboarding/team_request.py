@@ -32,7 +32,6 @@ class Request:
 
 
 def faults(platform: Settings, request: Request) -> list[str]:
-    """Return the reasons why the team cannot be added, with remedies."""
     if "platform" not in platform.environment.halves or platform.environment.profile != "owner":
         return [f"{platform.stack} is not a platform: name the environment that declares the queues with -s"]
     bad = list(_bad_quota(platform, request.quota))
@@ -43,7 +42,6 @@ def faults(platform: Settings, request: Request) -> list[str]:
 
 
 def nominal(queue: ClusterQueue) -> dict[tuple[str, str], str]:
-    """Return a queue's nominal quota by flavor and resource."""
     return {
         (flavor.name, quota.name): quota.nominal_quota
         for group in queue.resource_groups

@@ -170,7 +170,6 @@ def _unknown(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[str]:
 
 
 def protected(settings: Settings) -> tuple[str, ...]:
-    """Return the volumes that an environment protects."""
     if "training" not in settings.environment.halves:
         return ()
     return tuple(

@@ -10,8 +10,6 @@ Body = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Operator:
-    """An installed controller."""
-
     name: str
     namespace: str
     version: str

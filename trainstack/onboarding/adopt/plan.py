@@ -29,8 +29,6 @@ class Adoption:
 
 @dataclass(frozen=True)
 class _Names:
-    """The declared objects."""
-
     settings: Settings
     shared: frozenset[str]
     """The priority classes of defaults.yaml, which the environment's own file may adopt."""
@@ -234,6 +232,5 @@ def _name(entry: Entry) -> str:
 
 
 def operators(found: Found) -> Iterator[str]:
-    """Describe the installed operators."""
     for operator in found.operators:
         yield f"{operator.name} {operator.version} in namespace {operator.namespace}"
