@@ -22,7 +22,7 @@ class LiveObject:
     """The deletion timestamp."""
     finalizers: tuple[str, ...] = ()
     owned: bool = False
-    """Whether the object has a controller."""
+    """Whether another object owns it."""
     state: str = NO_ID
     """The identity of the engine's state that declared it."""
 
