@@ -133,8 +133,8 @@ def test_a_namespace_made_by_hand_is_taken_over_as_it_is(dev: Project, made_by_h
     assert done.code == 0, done.text
     told = json.loads(done.out)
     assert {each.replace(" ", "/").lower() for each in told["taken"]} == {"/".join(filter(None, key)) for key in TAKEN}
-    assert told["left"]["ClusterQueue handmade-odd"] == "says what the settings cannot: spec.fairSharing.weight"
-    assert "stands on cluster queue handmade-odd" in told["left"][f"LocalQueue {NAME}/odd"]
+    assert told["left"]["ClusterQueue handmade-odd"] == "cannot be expressed in the settings: spec.fairSharing.weight"
+    assert "refers to cluster queue handmade-odd" in told["left"][f"LocalQueue {NAME}/odd"]
     assert any(note.startswith("Kueue v0.15.2 in namespace kueue-system") for note in told["notes"])
     assert not file.exists()
 

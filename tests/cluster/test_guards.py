@@ -152,7 +152,7 @@ def test_a_stack_stays_on_the_cluster_of_its_first_up_even_if_that_failed(guarde
                 f"stack '{NAME}' was created on another cluster (UID of namespace kube-system: {own})",
                 "the kubeconfig's context 'trainstack-local' (https://",
                 f"(UID of namespace kube-system: {other}). Nothing was changed; use the kubeconfig",
-                f"Pulumi.{NAME}.yaml, `trainstack:cluster: {{identity: {other}}}`",
+                f"set `trainstack:cluster: {{identity: {other}}}` in Pulumi.{NAME}.yaml",
             )
         assert (state(guarded), in_state(guarded)) == (before, known)
 

@@ -27,14 +27,9 @@ class Namespaces(pulumi.ComponentResource):
         *,
         stack: str | None = None,
     ) -> None:
-        """Declare namespaces.
+        """Declare namespaces, with the keys of `environment.namespaces` in an environment's file.
 
-        Args:
-            name: the Pulumi name.
-            args: the namespaces, with the keys of `environment.namespaces` in an environment's file.
-            opts: the options of the component.
-            stack: the stack that the objects are labelled with; by default the Pulumi stack.
-
+        `stack` labels the objects; by default, the Pulumi stack.
         """
         super().__init__("trainstack:platform:Namespaces", name, {}, opts)
         if not isinstance(args, Component):

@@ -30,7 +30,6 @@ class Object(pulumi.CustomResource):
 
 
 def type_and_name(manifest: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the Pulumi type token and the Pulumi name of an object."""
     metadata = manifest["metadata"]
     last = metadata["labels"][LAUNCH] if "generateName" in metadata else metadata["name"]
     name = "/".join(part for part in (metadata.get("namespace"), last) if part)

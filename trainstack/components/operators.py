@@ -52,8 +52,6 @@ class Definitions(pulumi.ComponentResource):
 
 
 class Operator(pulumi.ComponentResource):
-    """One operator without its definitions."""
-
     version: pulumi.Output[str]
     """The release, once its webhooks are available; in a preview known only if its controller exists."""
 
@@ -90,11 +88,9 @@ class Operators(pulumi.ComponentResource):
         """Install operators.
 
         Args:
-            name: the Pulumi name.
             args: the installs, as in section `trainstack:operators` of an environment's file.
-            opts: the options of the component.
             root: the folder that the paths of release manifests are relative to; by default the working directory.
-            stack: the stack that the objects are labelled with; by default the Pulumi stack.
+            stack: the label of the objects; by default the Pulumi stack.
             context: the kubeconfig's context that `opts.provider` uses; None: the current one.
 
         Raises ReleaseError if a release manifest is missing or has another sha256.

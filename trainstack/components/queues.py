@@ -39,16 +39,10 @@ class Queues(pulumi.ComponentResource):
         stack: str | None = None,
         kueue: pulumi.Output[str] | None = None,
     ) -> None:
-        """Declare Kueue's objects.
+        """Declare section `trainstack:queues` of an environment's file.
 
-        Args:
-            name: the Pulumi name.
-            args: the queues, as in section `trainstack:queues` of an environment's file.
-            opts: the options of the component.
-            stack: the stack that the objects are labelled with; by default the Pulumi stack.
-            kueue: the version of Kueue that the same program installs, once its webhooks answer; None where Kueue is
-                installed already.
-
+        `stack` labels the objects; by default, the Pulumi stack. `kueue` is the output `versions["kueue"]` of an
+        `Operators` in the same program.
         """
         super().__init__("trainstack:platform:Queues", name, {}, opts)
         if not isinstance(args, Component):

@@ -15,8 +15,6 @@ from trainstack.settings.sections.workloads import Workload, Workloads
 
 
 class Runs(pulumi.ComponentResource):
-    """The runs of an environment."""
-
     launches: pulumi.Output[list[str]]
     """The launched objects, as `<namespace>/<name>`."""
     wrappers: Sequence[Object]
@@ -55,10 +53,8 @@ class TrainingRun(pulumi.ComponentResource):
         """Launch a run.
 
         Args:
-            name: the Pulumi name.
             args: the run, with the keys of `workloads/<name>/workload.yaml` and the image in `image.name`.
-            opts: the options of the component.
-            stack: the stack that the objects are labelled with; by default the Pulumi stack.
+            stack: the label of the objects; by default the Pulumi stack.
             context: the kubeconfig's context that `opts.provider` uses; None: the current one.
 
         Raises RunError if the run cannot be built.

@@ -24,8 +24,6 @@ class SecretsArgs:
 
 
 class Secrets(pulumi.ComponentResource):
-    """The Secrets of an environment."""
-
     names: pulumi.Output[list[str]]
     """The Secrets, as `<namespace>/<name>`."""
 

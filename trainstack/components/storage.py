@@ -26,14 +26,9 @@ class StorageClasses(pulumi.ComponentResource):
         *,
         stack: str | None = None,
     ) -> None:
-        """Declare storage classes and persistent volumes. The volumes stay in the cluster when the stack is destroyed.
+        """Declare `classes` and `persistentVolumes` of section `trainstack:storage`; a destroy retains the volumes.
 
-        Args:
-            name: the Pulumi name.
-            args: `classes` and `persistentVolumes`, as in section `trainstack:storage` of an environment's file.
-            opts: the options of the component.
-            stack: the stack that the objects are labelled with; by default the Pulumi stack.
-
+        `stack` labels the objects; by default, the Pulumi stack.
         """
         super().__init__("trainstack:platform:StorageClasses", name, {}, opts)
         if not isinstance(args, Component):
@@ -58,14 +53,9 @@ class Volumes(pulumi.ComponentResource):
         *,
         stack: str | None = None,
     ) -> None:
-        """Declare claims. Deleting a claim deletes its data, which `retain` and `protect` prevent.
+        """Declare `volumes` of section `trainstack:storage`. Deleting a claim deletes its data (see `retain`).
 
-        Args:
-            name: the Pulumi name.
-            args: `volumes`, as in section `trainstack:storage` of an environment's file.
-            opts: the options of the component.
-            stack: the stack that the objects are labelled with; by default the Pulumi stack.
-
+        `stack` labels the objects; by default, the Pulumi stack.
         """
         super().__init__("trainstack:training:Volumes", name, {}, opts)
         if not isinstance(args, Component):

@@ -42,11 +42,9 @@ class Sweep(pulumi.ComponentResource):
         """Launch the trials of a sweep.
 
         Args:
-            name: the Pulumi name.
             args: the sweep, as in section `trainstack:sweeps` of an environment's file; `run` has all keys of
                 `workloads/<name>/workload.yaml`, with `image.name`, and `space` those of `sweeps/<name>/space.yaml`.
-            opts: the options of the component.
-            stack: the stack that the objects are labelled with; by default the Pulumi stack.
+            stack: the label of the objects; by default the Pulumi stack.
             context: the kubeconfig's context that `opts.provider` uses; None: the current one.
             launching: how a stack with guards creates the launches.
 

@@ -33,7 +33,6 @@ class Teardown:
 def register(
     *, guard: Callable[[], None], queue: Work, controller: Work, definition: Work, namespace: Work
 ) -> Teardown:
-    """Register the hooks with the engine."""
     return Teardown(
         guard=_hook("guard", lambda _: guard(), on_dry_run=True),
         queue=_hook("queue", queue),

@@ -27,14 +27,9 @@ class Tenants(pulumi.ComponentResource):
         *,
         stack: str | None = None,
     ) -> None:
-        """Declare the rights of teams.
+        """Declare the rights of teams, with the keys of `tenants.teams` in an environment's file.
 
-        Args:
-            name: the Pulumi name.
-            args: the teams, with the keys of `tenants.teams` in an environment's file.
-            opts: the options of the component.
-            stack: the stack that the objects are labelled with; by default the Pulumi stack.
-
+        `stack` labels the objects; by default, the Pulumi stack.
         """
         super().__init__("trainstack:platform:Tenants", name, {}, opts)
         if not isinstance(args, Component):

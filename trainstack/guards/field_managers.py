@@ -25,8 +25,6 @@ _MAX_CHARACTERS = 60
 
 @dataclass(frozen=True)
 class Held:
-    """A declared field that another manager owns."""
-
     manager: str
     since: str
     """When that manager last set a field of the object."""

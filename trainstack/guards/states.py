@@ -16,8 +16,6 @@ release."""
 
 @dataclass(frozen=True)
 class OwnState:
-    """The state of the running operation."""
-
     identity: str
     """Generated once, stored in the state, and set on every object that it declares."""
     held: frozenset[Identity] = frozenset()
@@ -33,7 +31,6 @@ class Verdict:
 
 
 def owner_of(metadata: Mapping[str, Any]) -> str:
-    """Return the identity of the state that declared a live object, or NO_ID."""
     return str((metadata.get("annotations") or {}).get(STATE) or NO_ID)
 
 
@@ -117,7 +114,6 @@ def _refusal(refused: Mapping[str, Sequence[Identity]], own: OwnState, stack: st
 
 
 def entry(owners: Iterable[str]) -> str:
-    """Return the setting that takes over the objects of the given states."""
     return f"trainstack:cluster: {{takeOver: [{', '.join(owners)}]}}"
 
 

@@ -23,8 +23,6 @@ Where = Callable[[str], Place | None]
 
 @dataclass(frozen=True)
 class Danger:
-    """A volume that the change would delete or replace."""
-
     name: str
     """`<namespace>/<name>` of a claim, or the name of a persistent volume."""
     effect: str

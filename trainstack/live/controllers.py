@@ -47,7 +47,6 @@ class Controller:
 
     @property
     def ready(self) -> bool:
-        """Whether one of its pods is ready."""
         if self.kind == "Deployment":
             return bool((self.body.get("status") or {}).get("readyReplicas"))
         return _ready(self.body)
@@ -55,8 +54,6 @@ class Controller:
 
 @dataclass(frozen=True)
 class Controllers:
-    """The objects among which controllers are found."""
-
     deployments: tuple[Body, ...]
     """All Deployments of the cluster."""
     pods: tuple[Body, ...]

@@ -86,7 +86,6 @@ def _lists(settings: Settings, *, owner: bool) -> dict[str, str]:
 
 
 def version_of(kind: str) -> str:
-    """Return the API version in which a kind is read."""
     if kind in KINDS:
         return KINDS[kind].api_version
     if kind in _OF_KUEUE:

@@ -9,7 +9,7 @@ import kr8s.asyncio
 from trainstack.guards.cluster_identity import CA, Cluster, fact_of
 from trainstack.live import paths
 from trainstack.live.client import connect, get_all, run
-from trainstack.live.snapshot import run_namespaces, there
+from trainstack.live.snapshot import exists, run_namespaces
 from trainstack.settings.model import Settings
 
 SYSTEM = "kube-system"
@@ -32,7 +32,7 @@ async def _read(settings: Settings) -> Cluster:
     by_path = {paths.collection("v1", "Namespace", None) + f"/{name}": name for name in names}
     facts = {}
     for path, answer in (await get_all(api, by_path, metadata_only=True)).items():
-        if answer.found or (not tenant and there(path, answer)):
+        if answer.found or (not tenant and exists(path, answer)):
             facts[by_path[path]] = fact_of(answer.body["metadata"])
     if tenant and (digest := _ca(api)):
         facts[CA] = digest

@@ -39,7 +39,6 @@ def shown_path() -> str:
 
 
 def exists() -> bool:
-    """Whether at least one of the files exists."""
     return kubeconfig_path() in _merged or any(Path(file).is_file() for file in kubeconfig_path().split(os.pathsep))
 
 
@@ -65,8 +64,8 @@ def chosen(context: str | None) -> dict[str, Any]:
         "current-context": name,
         "contexts": [{"name": name, "context": entry}],
         **{
-            several: [{"name": one, kind: merged[several][one]}] if one in merged[several] else []
-            for several, kind, one in named
+            section: [{"name": entry_name, kind: merged[section][entry_name]}] if entry_name in merged[section] else []
+            for section, kind, entry_name in named
         },
     }
     # A copy in JSON: kr8s changes its argument, and YAML has dates.
@@ -96,9 +95,9 @@ def _merge(files: list[Path]) -> dict[str, Any]:
         if not isinstance(content, dict):
             raise TypeError(f"{file} is not a mapping")
         result["current-context"] = result["current-context"] or content.get("current-context") or ""
-        for several, kind in (("clusters", "cluster"), ("users", "user"), ("contexts", "context")):
-            for item in content.get(several) or ():
-                result[several].setdefault(
+        for section, kind in (("clusters", "cluster"), ("users", "user"), ("contexts", "context")):
+            for item in content.get(section) or ():
+                result[section].setdefault(
                     str(item["name"]), _with_absolute_paths(item.get(kind) or {}, kind, file.parent)
                 )
     return result

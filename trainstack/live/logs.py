@@ -129,7 +129,6 @@ async def _state(api: Api, source: Source) -> _State | None:
 
 
 async def _rest(api: Api, source: Source, cursor: Cursor, show: Show, query: str = "") -> None:
-    """Show the lines after the cursor."""
     cursor.resume()
     for line in log_lines(await _text(api, source, _from(cursor) + query)):
         if cursor.take(line):
@@ -143,7 +142,6 @@ def _from(cursor: Cursor) -> str:
 
 
 async def _stream(api: Api, source: Source, cursor: Cursor) -> AsyncGenerator[LogLine]:
-    """Yield new lines until the stream ends or breaks."""
     cursor.resume()
     path = f"{source.path}{_from(cursor)}&follow=true"
     base, _, last = path.partition("?")[0].rpartition("/")

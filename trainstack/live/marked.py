@@ -14,38 +14,28 @@ from trainstack.objects.labels import STACK
 from trainstack.objects.ownership import Identity, identity
 from trainstack.runs.status.kinds import KINDS
 
-_KUEUE = "kueue.x-k8s.io/v1beta2"
-_RBAC = "rbac.authorization.k8s.io/v1"
-_ADMISSION = "admissionregistration.k8s.io/v1"
-_FLOW = "flowcontrol.apiserver.k8s.io/v1"
-_VERSIONS: Mapping[str, str] = {
-    "APIService": "apiregistration.k8s.io/v1",
-    "ClusterQueue": _KUEUE,
-    "ClusterRole": _RBAC,
-    "ClusterRoleBinding": _RBAC,
-    "Cohort": _KUEUE,
-    "ConfigMap": "v1",
-    "Deployment": "apps/v1",
-    "FlowSchema": _FLOW,
-    "LocalQueue": _KUEUE,
-    "MutatingWebhookConfiguration": _ADMISSION,
-    "Namespace": "v1",
-    "NetworkPolicy": "networking.k8s.io/v1",
-    "PersistentVolume": "v1",
-    "PersistentVolumeClaim": "v1",
-    "PriorityLevelConfiguration": _FLOW,
-    "ResourceFlavor": _KUEUE,
-    "Role": _RBAC,
-    "RoleBinding": _RBAC,
-    "Secret": "v1",
-    "Service": "v1",
-    "ServiceAccount": "v1",
-    "StorageClass": "storage.k8s.io/v1",
-    "TrainingRuntime": "trainer.kubeflow.org/v1alpha1",
-    "ValidatingWebhookConfiguration": _ADMISSION,
-    "WorkloadPriorityClass": _KUEUE,
-    **{kind: facts.api_version for kind, facts in KINDS.items()},
+_KINDS = {
+    "v1": (
+        "ConfigMap",
+        "Namespace",
+        "PersistentVolume",
+        "PersistentVolumeClaim",
+        "Secret",
+        "Service",
+        "ServiceAccount",
+    ),
+    "apiregistration.k8s.io/v1": ("APIService",),
+    "admissionregistration.k8s.io/v1": ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"),
+    "apps/v1": ("Deployment",),
+    "flowcontrol.apiserver.k8s.io/v1": ("FlowSchema", "PriorityLevelConfiguration"),
+    "kueue.x-k8s.io/v1beta2": ("ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor", "WorkloadPriorityClass"),
+    "networking.k8s.io/v1": ("NetworkPolicy",),
+    "rbac.authorization.k8s.io/v1": ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
+    "storage.k8s.io/v1": ("StorageClass",),
+    "trainer.kubeflow.org/v1alpha1": ("TrainingRuntime",),
 }
+_VERSIONS = {kind: version for version, kinds in _KINDS.items() for kind in kinds}
+_VERSIONS |= {kind: facts.api_version for kind, facts in KINDS.items()}
 """The kinds that an environment declares."""
 
 

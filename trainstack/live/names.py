@@ -7,7 +7,7 @@ from typing import Any
 from trainstack.lifecycle.teardown.leftovers import explained
 from trainstack.live import paths
 from trainstack.live.client import ClusterError, read
-from trainstack.live.snapshot import there
+from trainstack.live.snapshot import exists
 from trainstack.objects.labels import LAUNCH, STACK
 from trainstack.objects.ownership import identity, shown
 from trainstack.runs.launches import utc_now
@@ -26,7 +26,7 @@ def _wait_for_deletion(
     end = time.monotonic() + deadline_seconds
     while True:
         answer = read([path], context, metadata_only=True)[path]
-        if not there(path, answer):
+        if not exists(path, answer):
             return None
         metadata: Mapping[str, Any] = answer.body["metadata"]
         if "deletionTimestamp" not in metadata:

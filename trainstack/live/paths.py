@@ -27,6 +27,5 @@ def collection(api_version: str, kind: str, namespace: str | None) -> str:
 
 
 def location(manifest: Mapping[str, Any]) -> str:
-    """Return the path of an object."""
     metadata = manifest["metadata"]
     return f"{collection(manifest['apiVersion'], manifest['kind'], metadata.get('namespace'))}/{metadata['name']}"

@@ -33,8 +33,6 @@ Body = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class LaunchPaths:
-    """The API paths of the objects of one launch."""
-
     workloads: str
     pods: str
     local_queue: str | None
@@ -153,7 +151,6 @@ def items(answer: Answer | None) -> list[Body] | None:
 
 
 async def cluster_queues(api: Api, queues: Sequence[Body | None]) -> dict[str, Body | None]:
-    """Return the cluster queues of local queues, by name."""
     names = {str(queue["spec"]["clusterQueue"]) for queue in queues if queue and "clusterQueue" in queue["spec"]}
     by_name = {name: f"{KUEUE}/clusterqueues/{name}" for name in names}
     answers = await get_all(api, by_name.values())

@@ -30,8 +30,6 @@ _ASK_FOR_RIGHT = (
 
 @dataclass(frozen=True)
 class Runs:
-    """The live objects of a stack's runs."""
-
     live: tuple[LiveLaunch, ...]
     ledgers: tuple[Ledger, ...]
     wrappers: Mapping[str, str]
@@ -127,7 +125,7 @@ def _read_existing(launches: Mapping[str, RecordedLaunch], context: str | None) 
     answers |= _read_by_list(denied, context)
     if unknown := [launches[path] for path, answer in answers.items() if answer.status == FORBIDDEN]:
         raise _unknown(unknown)
-    return {path: answer.body for path, answer in answers.items() if there(path, answer)}
+    return {path: answer.body for path, answer in answers.items() if exists(path, answer)}
 
 
 def _read_many(launches: Iterable[str], context: str | None) -> tuple[set[str], set[str]]:
@@ -145,7 +143,7 @@ def _read_many(launches: Iterable[str], context: str | None) -> tuple[set[str], 
         if answer.status == FORBIDDEN:
             unlistable.update(by_list[path])
             continue
-        items = answer.body["items"] if there(path, answer) else ()
+        items = answer.body["items"] if exists(path, answer) else ()
         names = {str(item["metadata"]["name"]) for item in items}
         missing.update(name for name in by_list[path] if name.rpartition("/")[2] not in names)
     return missing, unlistable
@@ -222,7 +220,7 @@ def _list(
         api_version, kind, namespace = by_path[path]
         if forbidden is not None and answer.status == FORBIDDEN and namespace is not None:
             forbidden.add((kind, namespace))
-        elif there(path, answer):
+        elif exists(path, answer):
             found += answer.items(api_version, kind)
     return sorted(found, key=lambda body: str(body["metadata"]["name"]))
 
@@ -231,10 +229,10 @@ def read_metadata(manifests: Iterable[Mapping[str, Any]], context: str | None) -
     """Return the metadata of the objects that exist, by identity."""
     by_path = {paths.location(manifest): identity(manifest) for manifest in manifests}
     answers = read(list(by_path), context, metadata_only=True)
-    return {by_path[path]: answer.body["metadata"] for path, answer in answers.items() if there(path, answer)}
+    return {by_path[path]: answer.body["metadata"] for path, answer in answers.items() if exists(path, answer)}
 
 
-def there(path: str, answer: Answer) -> bool:
+def exists(path: str, answer: Answer) -> bool:
     """Whether the object exists. Raises ClusterError if that is unknown, since a change must not depend on it."""
     if not answer.found and answer.status != NOT_FOUND:
         location, _, query = path.partition("?")

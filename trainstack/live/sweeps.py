@@ -105,7 +105,6 @@ async def _pods(api: Api, launches: Sequence[dict[str, Any]], sweep: str) -> lis
 
 
 async def _queueing(api: Api, bodies: Sequence[dict[str, Any]], *, cluster_wide: bool) -> dict[str, Queueing]:
-    """Return Kueue's status of launches by their UIDs."""
     named = [(body["metadata"]["namespace"], body["metadata"]["labels"].get(labels.QUEUE)) for body in bodies]
     lists = {namespace: f"{KUEUE}/namespaces/{namespace}/workloads" for namespace, _ in named}
     queues = {queue: f"{KUEUE}/namespaces/{queue[0]}/localqueues/{queue[1]}" for queue in named if queue[1]}

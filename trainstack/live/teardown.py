@@ -11,7 +11,7 @@ from kr8s.asyncio import Api
 from trainstack.lifecycle.teardown.context import Body, LiveStack, has_label_of, owners
 from trainstack.live import paths
 from trainstack.live.client import connect, get_all, get_available, read, run
-from trainstack.live.snapshot import launch_namespaces, read_launches, read_unlabelled, run_namespaces, there
+from trainstack.live.snapshot import exists, launch_namespaces, read_launches, read_unlabelled, run_namespaces
 from trainstack.objects.labels import STACK
 from trainstack.objects.ownership import Identity
 from trainstack.runs.launches import live_launch
@@ -119,7 +119,7 @@ def read_kind(api_version: str, kind: str, context: str | None) -> tuple[Body, .
     """Return the objects of a kind in all namespaces. Raises ClusterError as `read_live_stack` does."""
     path = paths.collection(api_version, kind, None)
     answer = read([path], context)[path]
-    return tuple(answer.items(api_version, kind)) if there(path, answer) else ()
+    return tuple(answer.items(api_version, kind)) if exists(path, answer) else ()
 
 
 async def _read(stack: str, namespaces: Sequence[str | None], context: str | None) -> dict[str, Any]:
@@ -203,6 +203,6 @@ async def _list(
     found: list[Body] = []
     for path, answer in (await get_all(api, lists, metadata_of_items=metadata_only)).items():
         kind = lists[path]
-        if answer.found or (all_or_error and there(path, answer)):
+        if answer.found or (all_or_error and exists(path, answer)):
             found += answer.items(kind.api_version, kind.kind)
     return tuple(found)

@@ -7,7 +7,7 @@ from urllib.parse import quote
 from trainstack.guards.volumes import mounting
 from trainstack.live import paths
 from trainstack.live.client import read
-from trainstack.live.snapshot import run_namespaces, there
+from trainstack.live.snapshot import exists, run_namespaces
 from trainstack.objects.labels import STACK
 from trainstack.platform import storage
 from trainstack.settings.model import Settings
@@ -34,7 +34,7 @@ def read_volumes(settings: Settings) -> tuple[tuple[Body, ...], tuple[Body, ...]
     found: dict[str, Body] = {}
     persistent: list[Body] = []
     for path, answer in read([*lists, *map(paths.location, (*claims, *volumes))], settings.cluster.context).items():
-        if not there(path, answer):
+        if not exists(path, answer):
             continue
         if path in lists:
             found |= {claim["metadata"]["uid"]: claim for claim in answer.body["items"]}
@@ -52,4 +52,4 @@ def read_mounts(namespaces: Collection[str], context: str | None) -> dict[str, t
     """
     lists = [paths.collection("v1", "Pod", namespace) for namespace in sorted(namespaces)]
     answers = read(lists, context) if lists else {}
-    return mounting([pod for path, answer in answers.items() if there(path, answer) for pod in answer.body["items"]])
+    return mounting([pod for path, answer in answers.items() if exists(path, answer) for pod in answer.body["items"]])

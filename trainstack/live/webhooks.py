@@ -62,7 +62,6 @@ async def _create(api: Api, manifest: Mapping[str, Any]) -> tuple[int, str]:
 
 
 def status_message(text: str) -> str:
-    """Return the message of an API server's response."""
     try:
         body = json.loads(text)
     except ValueError:

@@ -1,7 +1,4 @@
-"""Adding to a file of settings as a person would: comments, order and every other line stay as they are.
-
-Pure: from a file's text to the text that it would have.
-"""
+"""Additions to a YAML file that keep comments, order and all other lines. Pure."""
 
 import re
 from collections import Counter
@@ -16,12 +13,12 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import YAMLError
 
 _WIDTH = 110
-"""Characters of a map that still stands on one line."""
+"""The greatest length of a map on one line."""
 _MARK = "\ufeff"
-"""The byte order mark, with which some editors begin a file."""
+"""The byte order mark."""
 _ENDS = re.compile(r"\r\n|\r|\n")
 _INDENTS = ((4, 2), (2, 0))
-"""How far the elements of a list are indented, and their dashes: the two ways in which people write them."""
+"""The usual indents of a list's elements, and of their dashes."""
 
 
 @dataclass(frozen=True)
@@ -29,39 +26,38 @@ class Entry:
     """One element for one list of a file, or with `whole` the value of one key."""
 
     path: tuple[str, ...]
-    """The keys that lead there, of an environment from its section on: `("queues", "localQueues")`. Maps and lists on
-    the way are made."""
+    """The keys; for an environment, the first is the section: `("queues", "localQueues")`. Missing maps and lists are
+    created."""
     value: object
     whole: bool = False
     comment: str = ""
-    """What to say in the line above."""
+    """A comment for the line above."""
 
 
 def with_entries(text: str, entries: Iterable[Entry]) -> str:
-    """The text of an environment's file with these added; see `with_added`."""
+    """Add entries to the text of an environment's file; see `with_added`."""
     return with_added(
-        text, (replace(each, path=("config", f"trainstack:{each.path[0]}", *each.path[1:])) for each in entries)
+        text, (replace(entry, path=("config", f"trainstack:{entry.path[0]}", *entry.path[1:])) for entry in entries)
     )
 
 
 def with_added(text: str, entries: Iterable[Entry]) -> str:
-    """The text of a file with these added.
+    """Add entries to the text of a file.
 
-    A file in which maps are not indented by two spaces is written anew as a whole: same data and comments, two spaces.
-    Line endings, a byte order mark and a missing end of the last line are kept.
-
-    Raises ValueError when the text is no YAML, or has another value where a list or a map is to be.
+    A file whose maps are not indented by two spaces is rewritten with two spaces. Line endings, a byte order mark and a
+    missing end of the last line are kept. Raises ValueError if the text is not valid YAML, or if another value is in
+    the place of a list or map.
     """
-    wanted = list(entries)
-    if not wanted:
+    added = list(entries)
+    if not added:
         return text
     mark = _MARK if text.startswith(_MARK) else ""
     body = text.removeprefix(mark)
-    return mark + _with_ends(body, _edited(_ENDS.sub("\n", body), wanted))
+    return mark + _with_ends(body, _edited(_ENDS.sub("\n", body), added))
 
 
 def _with_ends(before: str, after: str) -> str:
-    """The edited text with the line endings of the one before: of each line its own, of new ones the most frequent."""
+    """Restore the line endings; new lines have the most frequent one."""
     ends = _ENDS.findall(before)
     usual = Counter(ends).most_common(1)[0][0] if ends else "\n"
     old, new = _ENDS.split(before), after.split("\n")
@@ -73,60 +69,55 @@ def _with_ends(before: str, after: str) -> str:
     return written if not before or _ENDS.search(before[-1]) else written.removesuffix(usual)
 
 
-def _edited(text: str, wanted: list[Entry]) -> str:
+def _edited(text: str, entries: list[Entry]) -> str:
     if text and not text.endswith("\n"):
         text += "\n"
     lines = text.splitlines(keepends=True)
     tree = _parsed(text)
-    written = {indent: _dumped(tree, indent).splitlines(keepends=True) for indent in _INDENTS}
-    indent = min(_INDENTS, key=lambda each: _differing(lines, written[each]))
-    untouched = written[indent]
-    for entry in wanted:
+    dumped = {indent: _dumped(tree, indent).splitlines(keepends=True) for indent in _INDENTS}
+    indent = min(_INDENTS, key=lambda candidate: _differing(lines, dumped[candidate]))
+    untouched = dumped[indent]
+    for entry in entries:
         _add(tree, entry, sum(indent))
     edited = _dumped(tree, indent).splitlines(keepends=True)
     whole = "".join(edited)
-    # Lines of people's own indent and of the library's do not fit together everywhere.
+    # Lines with the file's own indent and with the library's may not be combined to the same data.
     for kept in (lines, untouched):
-        if len(kept) == len(untouched) and _says(mixed := _mixed(kept, untouched, edited), _parsed(whole)):
+        if len(kept) == len(untouched) and _is_equal(mixed := _mixed(kept, untouched, edited), _parsed(whole)):
             return mixed
     return whole
 
 
 def _mixed(kept: Sequence[str], untouched: Sequence[str], edited: Sequence[str]) -> str:
-    """The edited lines, but for those that the edit did not touch, which are kept.
-
-    The library writes a few things in its own way (spaces in brackets, `null`): such lines are taken as they were.
-    """
+    """Return the edited lines, with the original text of lines that only the library's style changed."""
     result: list[str] = []
     for tag, start, end, first, last in SequenceMatcher(None, untouched, edited, autojunk=False).get_opcodes():
         if tag == "equal":
             result += kept[start:end]
         else:
-            below = _of_what_follows(result, edited[first]) if tag == "insert" else []
-            result += [*edited[first:last], *below]
+            comments = _following_comments(result, edited[first]) if tag == "insert" else []
+            result += [*edited[first:last], *comments]
     return "".join(result)
 
 
-def _says(text: str, tree: CommentedMap) -> bool:
+def _is_equal(text: str, tree: CommentedMap) -> bool:
     try:
         return _parsed(text) == tree
     except ValueError:
         return False
 
 
-def _of_what_follows(above: list[str], added: str) -> list[str]:
-    """Take away, and return, the comments and empty lines at the end that belong to what comes after the added line.
+def _following_comments(above: list[str], added: str) -> list[str]:
+    """Remove and return the last comments and empty lines, which belong to the key after the added line.
 
-    The library keeps a comment with the value before it, so that a new key would come between it and its own.
+    The library attaches a comment to the value before it, so that a new key would separate it from its own.
     """
-    taken: list[str] = []
-    while above and (not above[-1].strip() or (_is_comment(above[-1]) and _column(above[-1]) < _column(added))):
-        taken.insert(0, above.pop())
-    return taken
-
-
-def _is_comment(line: str) -> bool:
-    return line.lstrip().startswith("#")
+    following: list[str] = []
+    while above and (
+        not above[-1].strip() or (above[-1].lstrip().startswith("#") and _column(above[-1]) < _column(added))
+    ):
+        following.insert(0, above.pop())
+    return following
 
 
 def _column(line: str) -> int:
@@ -171,16 +162,16 @@ def _dumped(tree: CommentedMap, indent: tuple[int, int]) -> str:
 
 
 def _add(tree: CommentedMap, entry: Entry, step: int) -> None:
-    place, path = tree, entry.path
+    parent, path = tree, entry.path
     for key in path[:-1]:
-        place = _child(place, key, CommentedMap)
+        parent = _child(parent, key, CommentedMap)
     last, value, column = path[-1], _styled(entry.value), 2 * (len(path) - 1)
     if entry.whole:
-        place[last] = value
+        parent[last] = value
         if entry.comment:
-            place.yaml_set_comment_before_after_key(last, before=entry.comment, indent=column)
+            parent.yaml_set_comment_before_after_key(last, before=entry.comment, indent=column)
         return
-    elements = _child(place, last, CommentedSeq)
+    elements = _child(parent, last, CommentedSeq)
     if not elements and isinstance(value, CommentedMap):
         elements.fa.set_block_style()
     elif not elements:
@@ -190,30 +181,29 @@ def _add(tree: CommentedMap, entry: Entry, step: int) -> None:
         elements.yaml_set_comment_before_after_key(len(elements) - 1, before=entry.comment, indent=column + step - 4)
 
 
-def _child(place: CommentedMap, key: str, kind: type[Any]) -> Any:
-    """What stands under the key, made where it is missing or null."""
-    if place.get(key) is None:
-        place[key] = kind()
-    if not isinstance(place[key], kind):
+def _child(parent: CommentedMap, key: str, kind: type[Any]) -> Any:
+    if parent.get(key) is None:
+        parent[key] = kind()
+    if not isinstance(parent[key], kind):
         raise ValueError(f"{key} is not a {'list' if kind is CommentedSeq else 'map'}")  # noqa: TRY004 (as above)
-    return place[key]
+    return parent[key]
 
 
 def _styled(value: object) -> Any:
-    """The value as people write it: short maps and lists of words on one line, everything else below each other."""
+    """Write short maps and lists of scalars on one line, and all other values in block style."""
     if isinstance(value, Mapping):
-        made = CommentedMap({key: _styled(each) for key, each in value.items()})
-        flat = not any(isinstance(each, Mapping) or _of_maps(each) for each in value.values())
+        styled = CommentedMap({key: _styled(item) for key, item in value.items()})
+        flat = not any(isinstance(item, Mapping) or _has_maps(item) for item in value.values())
         if value and flat and len(str(dict(value))) <= _WIDTH:
-            made.fa.set_flow_style()
-        return made
+            styled.fa.set_flow_style()
+        return styled
     if isinstance(value, list | tuple):
-        listed = CommentedSeq(_styled(each) for each in value)
-        if not _of_maps(value):
-            listed.fa.set_flow_style()
-        return listed
+        elements = CommentedSeq(_styled(item) for item in value)
+        if not _has_maps(value):
+            elements.fa.set_flow_style()
+        return elements
     return value
 
 
-def _of_maps(value: object) -> bool:
-    return isinstance(value, list | tuple) and any(isinstance(each, Mapping) for each in value)
+def _has_maps(value: object) -> bool:
+    return isinstance(value, list | tuple) and any(isinstance(item, Mapping) for item in value)

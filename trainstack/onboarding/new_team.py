@@ -1,7 +1,4 @@
-"""What a new team needs, as additions to the platform's environment and as an environment of the team's own.
-
-Pure: from the platform's settings and a request to entries of files.
-"""
+"""Additions to the platform's environment for a new team, and the team's own environment. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,104 +11,92 @@ from trainstack.settings.sections.queues import ClusterQueue
 from trainstack.settings.values.quantities import amount, canonical
 
 DEFAULT_QUOTA = {"cpu": "4", "memory": "16Gi"}
-"""Enough for a few small runs; the owner raises it in the reviewed file. Resources that others' queues in the cohort
-cover get 0: to be borrowed."""
+"""Enough for a few small runs; the owner can raise it in the reviewed file. Other resources of the cohort's queues get
+0, so that they are borrowed."""
 VOLUME_SIZE = "10Gi"
 _HEAD = """\
-# The stack of team {name}: what it trains, on the queue and with the rights that the environment {platform} gives it.
-# It needs no right outside of namespace {namespace}.
+# The stack of team {name}: its runs, on the queue and with the rights that the environment {platform} declares.
+# It needs no rights outside of namespace {namespace}.
 config:
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What to write."""
-
     entries: tuple[Entry, ...]
-    """Additions to the platform's file; none when everything is there."""
+    """Additions to the platform's file."""
     kept: tuple[str, ...]
-    """What is there already, by path."""
+    """The paths of entries that exist already."""
     chosen: Mapping[str, str]
-    """What the team gets, in words, by subject."""
+    """Descriptions of what the team gets, by subject."""
     team: str
     """The text of the team's own file."""
 
 
 def plan(platform: Settings, request: Request) -> Plan:
-    """What the platform's file lacks of the team, and the team's own file.
+    """Return the missing entries of the platform's file, and the team's own file.
 
-    Raises TeamError with every fault: a name that is none, an unknown flavor or cohort, a bad quantity, something of
-    that name that says otherwise.
+    Raises TeamError with all faults: an invalid name, an unknown flavor or cohort, a bad quantity, an entry of that
+    name with other values.
     """
     if found := faults(platform, request):
         raise TeamError("\n".join(found))
     name, queues = request.name, platform.queues
     namespace = request.namespace or name
-    there = {
+    existing = next((queue for queue in queues.cluster_queues if queue.name == name), None)
+    declared = {
         "environment.namespaces": namespace in _namespaces(platform),
-        "queues.clusterQueues": any(one.name == name for one in queues.cluster_queues),
-        "queues.localQueues": any((one.name, one.namespace) == (name, namespace) for one in queues.local_queues),
-        "tenants.teams": any(one.name == name for one in platform.tenants.teams),
+        "queues.clusterQueues": existing is not None,
+        "queues.localQueues": (name, namespace) in [(queue.name, queue.namespace) for queue in queues.local_queues],
+        "tenants.teams": name in [team.name for team in platform.tenants.teams],
     }
-    cohort = _only(request.cohort, [one.name for one in queues.cohorts])
-    flavor = _only(request.flavor, [one.name for one in queues.flavors])
-    held = next((one for one in queues.cluster_queues if one.name == name), None)
+    cohort = _only(request.cohort, [cohort.name for cohort in queues.cohorts])
+    flavor = _only(request.flavor, [flavor.name for flavor in queues.flavors])
     quota = _quota(platform, request, cohort, flavor or "")
     subjects: dict[str, Any] = {"groups": list(request.groups)} if request.groups else {}
     subjects |= {"users": list(request.users)} if request.users else {}
     subjects = subjects or {"serviceAccount": name}
-    things: dict[str, dict[str, Any]] = {
+    resources = [{"name": resource, "nominalQuota": _number(quantity)} for resource, quantity in quota.items()]
+    values: dict[str, dict[str, Any]] = {
         "environment.namespaces": {"name": namespace},
         "queues.clusterQueues": {
             "name": name,
             **({"cohort": cohort} if cohort else {}),
             "namespaces": [namespace],
             "resourceGroups": [
-                {
-                    "coveredResources": list(quota),
-                    "flavors": [
-                        {
-                            "name": flavor,
-                            "resources": [{"name": one, "nominalQuota": _number(each)} for one, each in quota.items()],
-                        }
-                    ],
-                }
+                {"coveredResources": list(quota), "flavors": [{"name": flavor, "resources": resources}]},
             ],
         },
         "queues.localQueues": {"name": name, "namespace": namespace, "clusterQueue": name},
         "tenants.teams": {"name": name, "namespace": namespace, **subjects},
     }
-    entries = tuple(Entry(tuple(path.split(".")), things[path]) for path, known in there.items() if not known)
+    entries = tuple(Entry(tuple(path.split(".")), values[path]) for path, known in declared.items() if not known)
     names = {"environment.namespaces": namespace}
     return Plan(
         entries=entries,
-        kept=tuple(f"{path}[{names.get(path, name)}]" for path, known in there.items() if known),
+        kept=tuple(f"{path}[{names.get(path, name)}]" for path, known in declared.items() if known),
         chosen={
             "namespace": namespace,
-            **(_held_in_words(held) if held else _in_words(cohort, flavor or "", quota, request)),
-            **({} if there["tenants.teams"] else {"rights": _who(subjects)}),
+            **_described(existing, cohort, flavor or "", quota, request),
+            **({} if declared["tenants.teams"] else {"rights": _subjects(subjects)}),
         },
         team=_team_file(platform, name, namespace),
     )
 
 
 def _quota(platform: Settings, request: Request, cohort: str | None, flavor: str) -> dict[str, str]:
-    lent = {
-        quota.name: "0"
+    borrowed = {
+        resource: "0"
         for queue in platform.queues.cluster_queues
         if cohort is not None and queue.cohort == cohort
-        for group in queue.resource_groups
-        for each in group.flavors
-        if each.name == flavor
-        for quota in each.resources
+        for name, resource in nominal(queue)
+        if name == flavor and resource not in DEFAULT_QUOTA
     }
-    asked = {resource: canonical(text) for resource, text in request.quota.items()}
-    return {**DEFAULT_QUOTA, **{one: lent[one] for one in lent if one not in DEFAULT_QUOTA}, **asked}
+    requested = {resource: canonical(text) for resource, text in request.quota.items()}
+    return {**DEFAULT_QUOTA, **borrowed, **requested}
 
 
 def _team_file(platform: Settings, name: str, namespace: str) -> str:
-    """A tenant's environment: one volume, and one run as an example that needs no image of the team's."""
     classes = _classes(platform)
     storage_class = classes[0] if classes else "standard"
     volume = {"name": "training", "namespace": namespace, "storageClass": storage_class, "size": VOLUME_SIZE}
@@ -127,14 +112,14 @@ def _team_file(platform: Settings, name: str, namespace: str) -> str:
         "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}},
         "runAsUser": 1000,
     }
-    # The queue of its loader is the team's own.
+    # The team's data loader has its own queue.
     cluster = platform.cluster.model_dump(
         by_alias=True,
         exclude_defaults=True,
         include={"registry": True, "loader": {"image", "name", "naming", "resources"}},
     )
-    reference = "Its outputs tell the queues. Leave the line out where the team cannot read that stack's state."
-    size = "Size and access modes to choose; the class is the platform's."
+    reference = "The stack whose outputs have the queues. Remove the line if the team cannot read that stack's state."
+    size = "Choose size and access modes; the class is the platform's."
     entries = [
         Entry(("environment", "profile"), "tenant", whole=True),
         Entry(("environment", "halves"), ["training"], whole=True),
@@ -143,17 +128,15 @@ def _team_file(platform: Settings, name: str, namespace: str) -> str:
             ("environment", "existing"),
             {"namespaces": [namespace], "storageClasses": [storage_class]},
             whole=True,
-            comment="What the platform, or the cluster, has for the team.",
+            comment="The team's objects that the platform or the cluster has.",
         ),
         *(Entry(("cluster", key), value, whole=True) for key, value in cluster.items()),
         Entry(("storage", "volumes"), {**volume, "accessModes": _access_modes(platform, storage_class)}, comment=size),
-        Entry(
-            ("queues", "priorityClasses"), None, whole=True, comment="The platform declares what defaults.yaml brings."
-        ),
+        Entry(("queues", "priorityClasses"), None, whole=True, comment="The platform declares those of defaults.yaml."),
         Entry(
             ("workloads", "runs"),
             run,
-            comment="An example, to be replaced: it shows that queue, volume and rights are there.",
+            comment="An example to replace: it shows that queue, volume and rights work.",
         ),
     ]
     return with_entries(_HEAD.format(name=name, platform=platform.stack, namespace=namespace), entries)
@@ -161,43 +144,46 @@ def _team_file(platform: Settings, name: str, namespace: str) -> str:
 
 def _classes(platform: Settings) -> list[str]:
     storage = platform.storage
-    named = [one.name for one in storage.classes if one.provisioner != "kubernetes.io/no-provisioner"]
-    return [*named, *platform.environment.existing.storage_classes, *(one.storage_class for one in storage.volumes)]
+    provisioned = [item.name for item in storage.classes if item.provisioner != "kubernetes.io/no-provisioner"]
+    used = (volume.storage_class for volume in storage.volumes)
+    return [*provisioned, *platform.environment.existing.storage_classes, *used]
 
 
 def _access_modes(platform: Settings, storage_class: str) -> list[str]:
-    used = [one.access_modes for one in platform.storage.volumes if one.storage_class == storage_class]
-    return list(used[0]) if used else ["ReadWriteMany"]
+    used = (volume.access_modes for volume in platform.storage.volumes if volume.storage_class == storage_class)
+    return list(next(used, ("ReadWriteMany",)))
 
 
 def _namespaces(platform: Settings) -> set[str]:
     environment = platform.environment
-    return {*(one.name for one in environment.namespaces), *environment.existing.namespaces}
+    return {*(namespace.name for namespace in environment.namespaces), *environment.existing.namespaces}
 
 
-def _only(asked: str | None, there: list[str]) -> str | None:
-    return asked if asked is not None else there[0] if len(there) == 1 else None
+def _only(requested: str | None, names: list[str]) -> str | None:
+    return requested if requested is not None else names[0] if len(names) == 1 else None
 
 
 def _number(quantity: str) -> str | int:
     return int(quantity) if quantity.isdecimal() else quantity
 
 
-def _in_words(cohort: str | None, flavor: str, quota: Mapping[str, str], request: Request) -> dict[str, str]:
-    said = [
-        f"{resource} {each}"
-        + ("" if resource in request.quota else " (to be borrowed)" if not amount(each) else " (default)")
-        for resource, each in quota.items()
-    ]
-    return {"quota": f"{', '.join(said)} on flavor {flavor}", "cohort": cohort or "none: it neither lends nor borrows"}
+def _described(
+    existing: ClusterQueue | None, cohort: str | None, flavor: str, quota: Mapping[str, str], request: Request
+) -> dict[str, str]:
+    if existing is not None:
+        cohort = existing.cohort
+        quotas = ", ".join(f"{name} {value} on flavor {flavor}" for (flavor, name), value in nominal(existing).items())
+    else:
+        quotas = ", ".join(
+            f"{name} {value}"
+            + ("" if name in request.quota else " (to be borrowed)" if not amount(value) else " (default)")
+            for name, value in quota.items()
+        )
+        quotas += f" on flavor {flavor}"
+    return {"quota": quotas, "cohort": cohort or "none: it neither lends nor borrows"}
 
 
-def _held_in_words(queue: ClusterQueue) -> dict[str, str]:
-    said = [f"{resource} {each} on flavor {flavor}" for (flavor, resource), each in nominal(queue).items()]
-    return {"quota": ", ".join(said), "cohort": queue.cohort or "none: it neither lends nor borrows"}
-
-
-def _who(subjects: Mapping[str, Any]) -> str:
+def _subjects(subjects: Mapping[str, Any]) -> str:
     if "serviceAccount" in subjects:
-        return f"service account {subjects['serviceAccount']} (default: nobody else was named)"
-    return "; ".join(f"{what} {', '.join(names)}" for what, names in subjects.items())
+        return f"service account {subjects['serviceAccount']} (default: no other subject was given)"
+    return "; ".join(f"{kind} {', '.join(names)}" for kind, names in subjects.items())

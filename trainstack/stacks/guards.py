@@ -10,7 +10,7 @@ from trainstack.live import paths
 from trainstack.live.client import read
 from trainstack.live.marked import read_held
 from trainstack.live.rights import uncreatable
-from trainstack.live.snapshot import read_metadata, there
+from trainstack.live.snapshot import exists, read_metadata
 from trainstack.live.volumes import read_mounts, read_volumes
 from trainstack.objects.ownership import Identity, identity
 from trainstack.platform.retained import Retained
@@ -65,7 +65,7 @@ def fields_of_others(
     fields_of = {paths.location(manifest): (manifest, fields) for manifest, fields in contested if fields}
     refusals, notes = [], []
     for path, response in read(list(fields_of), settings.cluster.context).items() if fields_of else ():
-        if there(path, response):
+        if exists(path, response):
             manifest, fields = fields_of[path]
             for difference in managers.overwritten(manifest, response.body, fields):
                 if identity(manifest) in adopted:

@@ -35,8 +35,6 @@ class Refused(Exception):  # noqa: N818 (the outcome, not a fault of the program
 
 @dataclass(frozen=True)
 class Program:
-    """The input of the stack's program."""
-
     cluster: identity.Cluster
     state: OwnState
     """The engine's state of the stack."""
@@ -174,7 +172,6 @@ def _declared(settings: Settings, root: Path) -> tuple[Declared, InputsError | R
 def _writable(
     who: Identity, labels: Mapping[Identity, Mapping[str, str]], adopted: Collection[Identity], stack: str
 ) -> bool:
-    """Whether this is a live object of the stack, or one that it takes over."""
     return who in labels and (ownership.owner(labels[who]) == stack or who in adopted)
 
 

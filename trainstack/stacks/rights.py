@@ -59,7 +59,6 @@ class Rights:
 
     @property
     def objects(self) -> tuple[Manifest, ...]:
-        """All objects in the order in which they are applied."""
         return (*self.namespaces, *self.policies, *self.roles)
 
 
@@ -136,7 +135,6 @@ def researcher(settings: Settings, declared: Iterable[Manifest]) -> set[Grant]:
 
 
 def _found(settings: Settings) -> set[Grant]:
-    """Return the rights to find the stack's runs in all namespaces."""
     return {grant for namespace in run_namespaces(settings) for grant in found(namespace or "")}
 
 
@@ -212,7 +210,6 @@ def _trained(settings: Settings) -> Mapping[str, set[str]]:
 
 
 def _kind(manifest: Manifest) -> tuple[str, str]:
-    """Return API group and plural."""
     return _listed(manifest["kind"], manifest["apiVersion"])
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.unit.make import make_settings
-from trainstack.onboarding.adopt.entries import CLUSTER_QUEUE, PERSISTENT_VOLUME, Kind, unsaid
+from trainstack.onboarding.adopt.entries import CLUSTER_QUEUE, PERSISTENT_VOLUME, Kind, unexpressed
 from trainstack.onboarding.adopt.found import Found, Operator
 from trainstack.onboarding.adopt.plan import adopt, operators
 from trainstack.settings.model import Settings
@@ -86,7 +86,7 @@ def left(settings: Settings, found: Found) -> dict[str, str]:
 
 def fields(kind: Kind, live: dict[str, Any]) -> list[str]:
     """What the object's element would not say."""
-    return unsaid(kind, kind.element(live), live, "lab")
+    return unexpressed(kind, kind.element(live), live, "lab")
 
 
 def test_a_whole_namespace_becomes_settings() -> None:
@@ -119,7 +119,7 @@ def test_a_whole_namespace_becomes_settings() -> None:
         ("storage.volumes", {"name": "data", "namespace": "vision", **claim, "adopt": True}),
     ]
     assert adopt(make_empty(), found).notes == [
-        "cohort all has no object; `up` makes one, which says nothing and changes nothing"
+        "cohort all has no object; `up` creates an empty one, which has no effect"
     ]
 
 
@@ -143,18 +143,18 @@ def test_a_class_that_others_use_is_only_named() -> None:
     shared = Found(namespace="vision", claims=(make_claim(),), classes=(CLASS,), foreign_claims=(other,))
     named = ("environment.existing.storageClasses", "fast")
     assert left(make_empty(), shared) == {
-        "StorageClass fast": "is used by claims of other namespaces; it is only named"
+        "StorageClass fast": "is used by claims of other namespaces; it is only referenced"
     }
     assert named in entries(make_empty(), shared)
     unknown = Found(namespace="vision", claims=(make_claim(),), classes=(CLASS,), foreign_claims=None)
     assert left(make_empty(), unknown) == {
-        "StorageClass fast": "may be used by claims of other namespaces, which may not be read; it is only named"
+        "StorageClass fast": "may be used by claims of other namespaces, which may not be read; it is only referenced"
     }
     assert named in entries(make_empty(), unknown)
     default = {"storageclass.kubernetes.io/is-default-class": "true"}
     usual = {**CLASS, "metadata": {**CLASS["metadata"], "annotations": default}}
     found = Found(namespace="vision", claims=(make_claim(),), classes=(usual,))
-    assert left(make_empty(), found) == {"StorageClass fast": "is the cluster's default; it is only named"}
+    assert left(make_empty(), found) == {"StorageClass fast": "is the cluster's default; it is only referenced"}
 
 
 def test_what_the_settings_cannot_say_is_left_with_the_field() -> None:
@@ -170,12 +170,12 @@ def test_what_the_settings_cannot_say_is_left_with_the_field() -> None:
         ),
     )
     assert left(make_empty(), found) == {
-        "ClusterQueue gpu": "says what the settings cannot: spec.admissionScope.mode, spec.fairSharing.weight",
-        "LocalQueue vision/q": "stands on cluster queue gpu, which test does not declare",
+        "ClusterQueue gpu": "cannot be expressed in the settings: spec.admissionScope.mode, spec.fairSharing.weight",
+        "LocalQueue vision/q": "refers to cluster queue gpu, which test does not declare",
         "PersistentVolumeClaim vision/data": (
-            "says what the settings cannot: spec.dataSource.kind, spec.dataSource.name"
+            "cannot be expressed in the settings: spec.dataSource.kind, spec.dataSource.name"
         ),
-        "PersistentVolumeClaim vision/bare": ("says what the settings cannot: storageClass (value '')"),
+        "PersistentVolumeClaim vision/bare": ("cannot be expressed in the settings: storageClass (value '')"),
     }
     assert [path for path, _ in entries(make_empty(), found)] == ["environment.existing.namespaces"]
 
@@ -186,8 +186,8 @@ def test_what_stands_on_something_that_is_not_there_is_left_with_all_above_it() 
         namespace="default", local_queues=(make_local_queue(),), cluster_queues=(make_queue(cohortName="lab"),)
     )
     assert left(make_empty(), found) == {
-        "ClusterQueue gpu": "stands on flavor gpu, which test does not declare",
-        "LocalQueue vision/q": "stands on cluster queue gpu, which test does not declare",
+        "ClusterQueue gpu": "refers to flavor gpu, which test does not declare",
+        "LocalQueue vision/q": "refers to cluster queue gpu, which test does not declare",
     }
     assert entries(make_empty(), found) == []
 
@@ -200,12 +200,12 @@ def test_what_says_nothing_is_left_with_a_reason() -> None:
         cluster = make_live(KUEUE, "ClusterQueue", "gpu", **spec)
         found = Found(namespace="default", local_queues=(local,), cluster_queues=(cluster,))
         assert left(make_empty(), found) == {
-            "LocalQueue vision/q": "says what the settings cannot: no clusterQueue, which is needed"
+            "LocalQueue vision/q": "cannot be expressed in the settings: clusterQueue is missing"
         }
         used = Found(namespace="default", local_queues=(make_local_queue(),), cluster_queues=(cluster,))
         assert left(make_empty(), used) == {
-            "ClusterQueue gpu": "says what the settings cannot: no resourceGroups, which is needed",
-            "LocalQueue vision/q": "stands on cluster queue gpu, which test does not declare",
+            "ClusterQueue gpu": "cannot be expressed in the settings: resourceGroups is missing",
+            "LocalQueue vision/q": "refers to cluster queue gpu, which test does not declare",
         }
 
 
@@ -239,7 +239,7 @@ def test_a_queue_that_evicts_to_borrow_keeps_that() -> None:
     live = make_queue(preemption={**usual, **preemption}, flavorFungibility=fungibility)
     element = CLUSTER_QUEUE.element(live)
     assert (element["preemption"], element["flavorFungibility"]) == ({**usual, **preemption}, fungibility)
-    assert unsaid(CLUSTER_QUEUE, element, live, "lab") == []
+    assert unexpressed(CLUSTER_QUEUE, element, live, "lab") == []
     preferring = make_queue(flavorFungibility={**fungibility, "preference": "PreemptionOverBorrowing"})
     assert fields(CLUSTER_QUEUE, preferring) == ["flavorFungibility.preference (value 'PreemptionOverBorrowing')"]
 
@@ -265,9 +265,7 @@ def test_a_volume_on_a_host_keeps_its_kind() -> None:
     assert fields(PERSISTENT_VOLUME, make_volume(persistentVolumeReclaimPolicy="Delete")) == [
         "spec.persistentVolumeReclaimPolicy"
     ]
-    assert fields(PERSISTENT_VOLUME, make_volume(hostPath=None, nfs={"server": "s"})) == [
-        "no hostPath, which is needed"
-    ]
+    assert fields(PERSISTENT_VOLUME, make_volume(hostPath=None, nfs={"server": "s"})) == ["hostPath is missing"]
 
 
 def volumes_taken(claim: dict[str, Any], *volumes: dict[str, Any]) -> list[str]:
@@ -320,9 +318,9 @@ def test_what_is_not_by_hand_is_left_to_its_owner() -> None:
 
     reasons = {
         "belongs to stack 'other'": held(labels={"trainstack.dev/stack": "other"}),
-        "is managed by Helm, which would write it again": held(labels={"app.kubernetes.io/managed-by": "Helm"}),
-        "is managed by Flux, which would write it again": held(labels={"kustomize.toolkit.fluxcd.io/name": "x"}),
-        "is managed by Argo CD, which would write it again": held(
+        "is managed by Helm, which would overwrite it": held(labels={"app.kubernetes.io/managed-by": "Helm"}),
+        "is managed by Flux, which would overwrite it": held(labels={"kustomize.toolkit.fluxcd.io/name": "x"}),
+        "is managed by Argo CD, which would overwrite it": held(
             annotations={"argocd.argoproj.io/tracking-id": "x:/PersistentVolumeClaim:vision/data"}
         ),
         "belongs to StatefulSet db": held(ownerReferences=[{"kind": "StatefulSet", "name": "db"}]),

@@ -83,11 +83,11 @@ def test_a_dry_run_shows_everything_and_writes_nothing(root: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("vision", "--flavor", "cpuu"), "no flavor of lab is cpuu; did you mean cpu?"),
+        (("vision", "--flavor", "cpuu"), "lab has no flavor cpuu; did you mean cpu?"),
         (("vision", "--quota", "cpu"), "--quota cpu: must be RESOURCE=QUANTITY"),
         (("vision", "--quota", "cpu=1", "--quota", "cpu=2"), "--quota cpu: set twice"),
         (("lab",), "Pulumi.lab.yaml exists and is not a team's environment"),
-        (("vision", "--namespace", "kube_system"), "'kube_system' is no name for a namespace"),
+        (("vision", "--namespace", "kube_system"), "'kube_system' is not a valid name for a namespace"),
     ],
 )
 def test_a_fault_is_told_and_nothing_is_written(root: Path, words: tuple[str, ...], said: str) -> None:

@@ -121,7 +121,9 @@ def test_a_dry_run_tells_all_and_writes_nothing(root: Path, monkeypatch: pytest.
     done = run(monkeypatch, Found(namespace="vision", claims=claims), "-s", "lab", "--dry-run", "--json")
     told = json.loads(done.stdout)
     assert told["taken"] == ["PersistentVolumeClaim vision/data"]
-    assert told["left"] == {"PersistentVolumeClaim vision/odd": "says what the settings cannot: spec.dataSource.name"}
+    assert told["left"] == {
+        "PersistentVolumeClaim vision/odd": "cannot be expressed in the settings: spec.dataSource.name"
+    }
     assert told["written"] == []
     added = [line for line in told["diff"].splitlines() if line.startswith("+ ")]
     assert [line for line in added if "name: " in line] == ["+      - name: data"]

@@ -33,9 +33,7 @@ config:
 """
 
 NAMES = "use at most 40 lower-case letters, digits and '-', with a letter or digit at both ends"
-RESOURCES = (
-    "known are cpu, ephemeral-storage, memory, and a device has its vendor's domain before it, as nvidia.com/gpu has"
-)
+RESOURCES = "known are cpu, ephemeral-storage, memory, and devices with their vendor's domain, such as nvidia.com/gpu"
 
 
 def make_platform(folder: Path, text: str = PLATFORM) -> Settings:
@@ -83,7 +81,7 @@ def test_a_team_gets_a_namespace_two_queues_and_its_rights(tmp_path: Path) -> No
         "namespace": "vision",
         "quota": "cpu 4 (default), memory 1Gi, nvidia.com/gpu 0 (to be borrowed) on flavor gpu",
         "cohort": "local",
-        "rights": "service account vision (default: nobody else was named)",
+        "rights": "service account vision (default: no other subject was given)",
     }
 
 
@@ -103,9 +101,9 @@ def test_a_team_that_is_there_is_kept_as_it_is(tmp_path: Path) -> None:
         )
     remedy = "edit it in Pulumi.lab.yaml, or choose another name"
     assert faults(platform, quota={"cpu": "9"}, users=("ann",)) == [
-        f"team vision is there already, with namespace see; {remedy}",
-        f"team vision is there already, with users none; {remedy}",
-        f"cluster queue vision is there already, with cpu 8; {remedy}",
+        f"team vision already exists with namespace see; {remedy}",
+        f"team vision already exists with users none; {remedy}",
+        f"cluster queue vision already exists with cpu 8; {remedy}",
     ]
     team = load(tmp_path, "vision")
     assert (team.environment.profile, team.environment.halves) == ("tenant", ("training",))
@@ -116,11 +114,11 @@ def test_a_team_that_is_there_is_kept_as_it_is(tmp_path: Path) -> None:
 def test_every_fault_is_told_with_its_remedy() -> None:
     """Names, flavor, cohort and quantities, all at once."""
     assert faults(make_settings(), name="Vision", flavor="cpuu", cohort="locl", quota={"gpu": "1", "cpu": "8x"}) == [
-        f"'Vision' is no name for a team; {NAMES}",
-        f"'Vision' is no name for a namespace; {NAMES}",
-        "no flavor of test is cpuu; did you mean cpu?",
-        "no cohort of test is locl; did you mean local?",
-        f"--quota gpu=1: no resource is gpu; {RESOURCES}",
+        f"'Vision' is not a valid name for a team; {NAMES}",
+        f"'Vision' is not a valid name for a namespace; {NAMES}",
+        "test has no flavor cpuu; did you mean cpu?",
+        "test has no cohort locl; did you mean local?",
+        f"--quota gpu=1: unknown resource gpu; {RESOURCES}",
         '--quota cpu=8x: \'8x\' is not a quantity; write a Kubernetes quantity such as "500m", "2" or "1Gi"',
     ]
 
@@ -132,15 +130,13 @@ def test_what_cannot_be_chosen_for_a_person_is_asked_for() -> None:
         cohorts=(Cohort(name="local"), Cohort(name="other")),
     )
     assert faults(make_settings(queues=several)) == [
-        "test has 2 flavors to count the quota on; name one with --flavor: cpu, gpu",
+        "test has 2 flavors for the quota; name one with --flavor: cpu, gpu",
         "test has 2 cohorts; name one with --cohort: local, other",
     ]
     none = make_queues(flavors=(), cohorts=(), cluster_queues=(), local_queues=())
-    assert faults(make_settings(queues=none)) == [
-        "test has 0 flavors to count the quota on; declare one under queues.flavors"
-    ]
+    assert faults(make_settings(queues=none)) == ["test has 0 flavors for the quota; declare one under queues.flavors"]
     assert faults(make_settings(environment=Environment(halves=("training",)))) == [
-        "test is no platform: name the environment that declares the queues, with -s"
+        "test is not a platform: name the environment that declares the queues with -s"
     ]
 
 

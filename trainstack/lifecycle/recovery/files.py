@@ -24,8 +24,6 @@ class Lock:
 
 @dataclass(frozen=True)
 class StateFiles:
-    """The files of one stack in a local backend."""
-
     locks: tuple[Lock, ...] = ()
     sidecars: tuple[str, ...] = ()
     """Unreadable `.attrs` files: the engine does not read the files that they belong to."""

@@ -22,8 +22,6 @@ _USUAL_START = timedelta(seconds=30)
 
 @dataclass(frozen=True)
 class WaitingLoader:
-    """A loader without a running pod."""
-
     namespace: str
     name: str
     created: datetime
@@ -36,7 +34,6 @@ class WaitingLoader:
 
 
 def waiting_loaders(jobs: Collection[Mapping[str, Any]]) -> list[WaitingLoader]:
-    """Return the loaders that wait for their queue or for their pod."""
     return [
         WaitingLoader(
             namespace=job["metadata"]["namespace"],

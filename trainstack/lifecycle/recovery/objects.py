@@ -16,15 +16,13 @@ STUCK_AFTER = timedelta(minutes=5)
 
 @dataclass(frozen=True)
 class LiveObject:
-    """An object in the cluster, by its metadata."""
-
     uid: str
     labels: Mapping[str, str] = field(default_factory=dict)
     deleted: datetime | None = None
     """The deletion timestamp."""
     finalizers: tuple[str, ...] = ()
     owned: bool = False
-    """Whether the object has a controller."""
+    """Whether another object owns it."""
     state: str = NO_ID
     """The identity of the engine's state that declared it."""
 
@@ -184,7 +182,6 @@ def stuck_troubles(seen: Seen, now: datetime) -> Iterator[Trouble]:
 
 
 def kubectl(identity: Identity) -> str:
-    """Return kubectl's arguments for an object."""
     kind, namespace, name = identity
     return f"{kind.lower()} {name}" + (f" -n {namespace}" if namespace else "")
 

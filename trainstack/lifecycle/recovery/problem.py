@@ -28,8 +28,6 @@ Id = Literal[
 
 @dataclass(frozen=True)
 class Trouble:
-    """A difference from the result of a finished `up` or `destroy`."""
-
     id: Id
     what: str
     """A file, a lock, or an object as `Kind namespace/name`."""
@@ -43,8 +41,6 @@ class Trouble:
 
 @dataclass(frozen=True)
 class RecoveryCommands:
-    """The commands that repair one stack."""
-
     stack: str
 
     @property

@@ -17,8 +17,6 @@ _STASH = "pulumi:index:Stash"
 
 @dataclass(frozen=True)
 class Recorded:
-    """A Kubernetes object in the state."""
-
     api_version: str
     identity: Identity
     uid: str = ""

@@ -12,32 +12,20 @@ from trainstack.objects.ownership import Identity, identity, listed, shown
 from trainstack.runs.launches import LiveLaunch, age, wait_or_stop
 from trainstack.settings.model import Settings
 
-STAGES = (
-    "runs",
-    "volumes",
-    "local queues",
-    "cluster queues",
-    "flavors, cohorts, priorities",
-    "operators",
-    "storage classes",
-    "definitions",
-    "namespaces",
-)
-"""The order of deletion: queues after their workloads, controllers after objects with their finalizers."""
-_STAGE_OF = {
-    "PersistentVolumeClaim": "volumes",
-    "PersistentVolume": "volumes",
-    "LocalQueue": "local queues",
-    "ClusterQueue": "cluster queues",
-    "ResourceFlavor": "flavors, cohorts, priorities",
-    "Cohort": "flavors, cohorts, priorities",
-    "WorkloadPriorityClass": "flavors, cohorts, priorities",
-    "StorageClass": "storage classes",
-    "CustomResourceDefinition": "definitions",
-    "Namespace": "namespaces",
-}
-_OF_RUNS = (*LAUNCHES, "TrainingRuntime")
 _VOLUMES = ("PersistentVolumeClaim", "PersistentVolume")
+STAGES: Mapping[str, tuple[str, ...]] = {
+    "runs": (*LAUNCHES, "TrainingRuntime"),
+    "volumes": _VOLUMES,
+    "local queues": ("LocalQueue",),
+    "cluster queues": ("ClusterQueue",),
+    "flavors, cohorts, priorities": ("ResourceFlavor", "Cohort", "WorkloadPriorityClass"),
+    "operators": (),
+    "storage classes": ("StorageClass",),
+    "definitions": ("CustomResourceDefinition",),
+    "namespaces": ("Namespace",),
+}
+"""The kinds of each stage; other objects belong to operators. Queues are deleted after their workloads, controllers
+after objects with their finalizers."""
 
 
 @dataclass(frozen=True)
@@ -74,10 +62,9 @@ def decide(live: LiveStack, now: datetime) -> Plan:
 
 
 def stage_of(who: Identity, live: LiveStack) -> str:
-    kind = who[0]
-    if kind in _STAGE_OF:
-        return _STAGE_OF[kind]
-    return "runs" if kind in _OF_RUNS or who in _kept_for_runs(live) else "operators"
+    if who in _kept_for_runs(live):
+        return "runs"
+    return next((stage for stage, kinds in STAGES.items() if who[0] in kinds), "operators")
 
 
 def _kept_for_runs(live: LiveStack) -> set[Identity]:
@@ -170,7 +157,6 @@ def _unknown(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[str]:
 
 
 def protected(settings: Settings) -> tuple[str, ...]:
-    """Return the volumes that an environment protects."""
     if "training" not in settings.environment.halves:
         return ()
     return tuple(

@@ -51,7 +51,6 @@ def queue_users(
 
 
 def holders(name: str, workloads: Sequence[Body]) -> list[Body]:
-    """Return the Workloads that hold quota of a ClusterQueue."""
     return [workload for workload in workloads if admitted_by(workload) == name and not finished(workload)]
 
 
@@ -68,7 +67,6 @@ def ownerless(workloads: Sequence[Body], kinds: Collection[str], live: Collectio
 
 
 def admitted_by(workload: Body) -> str | None:
-    """Return the ClusterQueue whose quota a Workload holds."""
     admission = (workload.get("status") or {}).get("admission") or {}
     return admission.get("clusterQueue")
 

@@ -1,1 +1,1 @@
-"""What others made by hand, as settings that say exactly the same. Pure: from live objects to entries of a file."""
+"""Manually created objects as settings with exactly the same values. Pure: from live objects to entries of a file."""

@@ -1,7 +1,6 @@
-"""One live object as the element of a list of an environment's file, and what that element could not say.
+"""A live object as an element of a list in an environment's file, and the fields that the element does not have.
 
-Each `*_entry` takes what it knows of an object. Whether that is all is never judged here: `unsaid` builds the manifest
-that the entry would give and compares it with the object, field by field.
+`unexpressed` builds the manifest of an element and compares it with the live object, field by field.
 """
 
 import json
@@ -25,13 +24,13 @@ Element = dict[str, Any]
 _ANY = object()
 _FUNGIBILITY = {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "TryNextFlavor"}
 _BORROWING = {"policy": "Never"}
-_WRITTEN_BY_THE_CLUSTER: Mapping[str, Mapping[str, object]] = {
+_DEFAULTED: Mapping[str, Mapping[str, object]] = {
     "PersistentVolumeClaim": {"spec.volumeName": _ANY},
     "PersistentVolume": {"spec.claimRef": _ANY},
     "ClusterQueue": {"spec.flavorFungibility": _FUNGIBILITY, "spec.preemption.borrowWithinCohort": _BORROWING},
     "LocalQueue": {"spec.stopPolicy": "None"},
 }
-"""By kind: fields that nobody needs to declare, with the value that the API server or Kueue gives them."""
+"""By kind: fields with the values that the API server or Kueue sets."""
 _TOOLS = {
     "argocd.argoproj.io/instance": "Argo CD",
     "argocd.argoproj.io/tracking-id": "Argo CD",
@@ -39,59 +38,59 @@ _TOOLS = {
     "kustomize.toolkit.fluxcd.io/name": "Flux",
     "meta.helm.sh/release-name": "Helm",
 }
-"""By label or annotation: tools that make a cluster equal to files of their own."""
+"""By label or annotation: tools that apply manifests of their own."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """How one kind is read back into settings."""
+    """The conversion of one kind into settings."""
 
     path: tuple[str, str]
-    """The list of the file."""
+    """The list in the file."""
     element: Callable[[Body], Element]
     model: type[Section]
     build: Callable[[Any, str], Manifest]
 
 
-def unsaid(kind: Kind, element: Element, live: Body, stack: str) -> list[str]:
-    """The fields of the live object that the element would not leave as they are; none when it may be taken over."""
+def unexpressed(kind: Kind, element: Element, live: Body, stack: str) -> list[str]:
+    """Return the fields of the live object that the element would change."""
     try:
-        # As from a file: in JSON a list is what the models take for a tuple.
+        # Strict validation accepts a list for a tuple only in JSON.
         declared = kind.model.model_validate_json(json.dumps(element), by_alias=True, by_name=False)
     except ValidationError as error:
-        return sorted(_in_words(each) for each in error.errors(include_url=False))
+        return sorted(map(_fault, error.errors(include_url=False)))
     built = kind.build(declared, stack)
-    return sorted(_differences(_fields(live), _fields(built), _WRITTEN_BY_THE_CLUSTER.get(str(live["kind"]), {})))
+    return sorted(_differences(_fields(live), _fields(built), _DEFAULTED.get(str(live["kind"]), {})))
 
 
 def obstacle(live: Body, stack: str) -> str | None:
-    """Why an object is not to be taken over whatever it says: it is somebody's, and not by hand."""
+    """Return why an object cannot be taken over, whatever its fields: it has an owner, or is terminating."""
     metadata = live["metadata"]
-    held = metadata.get("labels") or {}
-    if held.get(STACK) not in (None, stack):
-        return f"belongs to stack {held[STACK]!r}"
-    if held.get(MANAGED_BY) not in (None, OWNER):
-        return f"is managed by {held[MANAGED_BY]}, which would write it again"
-    marks = {**held, **(metadata.get("annotations") or {})}
-    if tool := next((name for key, name in _TOOLS.items() if key in marks), None):
-        return f"is managed by {tool}, which would write it again"
+    labels = metadata.get("labels") or {}
+    if labels.get(STACK) not in (None, stack):
+        return f"belongs to stack {labels[STACK]!r}"
+    if labels.get(MANAGED_BY) not in (None, OWNER):
+        return f"is managed by {labels[MANAGED_BY]}, which would overwrite it"
+    keys = {**labels, **(metadata.get("annotations") or {})}
+    if tool := next((name for key, name in _TOOLS.items() if key in keys), None):
+        return f"is managed by {tool}, which would overwrite it"
     if owners := metadata.get("ownerReferences"):
         return f"belongs to {owners[0]['kind']} {owners[0]['name']}"
     return "is being deleted" if metadata.get("deletionTimestamp") else None
 
 
 def spec(live: Body) -> Mapping[str, Any]:
-    """What the object says; {} where it says nothing, which Kueue accepts."""
+    # Kueue accepts objects without a spec.
     return live.get("spec") or {}
 
 
-def _in_words(fault: ErrorDetails) -> str:
-    place = ".".join(map(str, fault["loc"]))
-    return f"no {place}, which is needed" if fault["type"] == "missing" else f"{place} (value {fault['input']!r})"
+def _fault(fault: ErrorDetails) -> str:
+    path = ".".join(map(str, fault["loc"]))
+    return f"{path} is missing" if fault["type"] == "missing" else f"{path} (value {fault['input']!r})"
 
 
 def _fields(body: Body) -> dict[str, Any]:
-    return {key: each for key, each in body.items() if key not in ("apiVersion", "kind", "metadata", "status")}
+    return {key: value for key, value in body.items() if key not in ("apiVersion", "kind", "metadata", "status")}
 
 
 def _differences(live: object, built: object, known: Mapping[str, object], path: str = "") -> Iterator[str]:
@@ -105,47 +104,52 @@ def _differences(live: object, built: object, known: Mapping[str, object], path:
         for index, (one, other) in enumerate(zip(live, built, strict=True)):
             yield from _differences(one, other, known, f"{path}[{index}]")
     elif (live or None) != (built or None) or (live is None and built == {}):
-        # What is empty or false says nothing, except for a selector: {} selects everything, and none nothing.
+        # Empty and false values are equal to missing ones, except for a selector: {} selects everything, none nothing.
         yield path
 
 
 def _labels(live: Body) -> Element:
-    held = {key: each for key, each in (live["metadata"].get("labels") or {}).items() if key not in (MANAGED_BY, STACK)}
-    return {"labels": held} if held else {}
+    labels = {
+        key: value for key, value in (live["metadata"].get("labels") or {}).items() if key not in (MANAGED_BY, STACK)
+    }
+    return {"labels": labels} if labels else {}
 
 
 def _named(live: Body, **fields: Any) -> Element:
-    """The object's name and these of its fields that say something, to be adopted."""
+    """Return an element with the object's name, the fields that have values, and `adopt: true`."""
     metadata = live["metadata"]
-    place = {"namespace": metadata["namespace"]} if "namespace" in metadata else {}
-    said = {key: each for key, each in fields.items() if each not in (None, {}, [])}
-    return {"name": metadata["name"], **place, **said, "adopt": True}
+    namespace = {"namespace": metadata["namespace"]} if "namespace" in metadata else {}
+    given = {key: value for key, value in fields.items() if value not in (None, {}, [])}
+    return {"name": metadata["name"], **namespace, **given, "adopt": True}
 
 
 def _claim(live: Body) -> Element:
-    said = live["spec"]
+    claim = live["spec"]
     return _named(
         live,
-        storageClass=said.get("storageClassName"),
-        size=said["resources"]["requests"]["storage"],
-        accessModes=said["accessModes"],
-        selector=(said.get("selector") or {}).get("matchLabels"),
+        storageClass=claim.get("storageClassName"),
+        size=claim["resources"]["requests"]["storage"],
+        accessModes=claim["accessModes"],
+        selector=(claim.get("selector") or {}).get("matchLabels"),
         **_labels(live),
     )
 
 
 def _persistent_volume(live: Body) -> Element:
-    said, host = live["spec"], live["spec"].get("hostPath") or {}
-    terms = ((said.get("nodeAffinity") or {}).get("required") or {}).get("nodeSelectorTerms") or []
-    asked = [each for term in terms for each in term.get("matchExpressions", [])]
-    nodes = asked[0]["values"] if len(asked) == 1 and asked[0]["key"] == HOSTNAME and asked[0].get("values") else []
+    volume, host = live["spec"], live["spec"].get("hostPath") or {}
+    terms = ((volume.get("nodeAffinity") or {}).get("required") or {}).get("nodeSelectorTerms") or []
+    match [expression for term in terms for expression in term.get("matchExpressions", [])]:
+        case [{"key": key, "values": [node, *_]}] if key == HOSTNAME:
+            pass
+        case _:
+            node = None
     element = _named(
         live,
-        storageClass=said.get("storageClassName"),
-        size=said["capacity"]["storage"],
-        accessModes=said["accessModes"],
+        storageClass=volume.get("storageClassName"),
+        size=volume["capacity"]["storage"],
+        accessModes=volume["accessModes"],
         hostPath=host.get("path"),
-        node=nodes[0] if nodes else None,
+        node=node,
         **_labels(live),
     )
     return {**element, "hostPathType": host.get("type", "")} if host.get("type", "") != "Directory" else element
@@ -163,13 +167,7 @@ def _storage_class(live: Body) -> Element:
 
 
 def _flavor(live: Body) -> Element:
-    said = spec(live)
-    return _named(
-        live,
-        nodeLabels=said.get("nodeLabels"),
-        nodeTaints=said.get("nodeTaints"),
-        tolerations=said.get("tolerations"),
-    )
+    return _named(live, **{key: spec(live).get(key) for key in ("nodeLabels", "nodeTaints", "tolerations")})
 
 
 def _cohort(live: Body) -> Element:
@@ -177,25 +175,27 @@ def _cohort(live: Body) -> Element:
 
 
 def _cluster_queue(live: Body) -> Element:
-    said = spec(live)
-    preemption = said.get("preemption") or {}
-    evicts = {key: each for key, each in preemption.items() if (key, each) != ("borrowWithinCohort", _BORROWING)}
-    asked = (said.get("namespaceSelector") or {}).get("matchExpressions") or []
-    here = [each["values"] for each in asked if each["key"] == NAMESPACE_NAME and each["operator"] == "In"]
-    usual = {
+    queue = spec(live)
+    preemption = {
+        key: value
+        for key, value in (queue.get("preemption") or {}).items()
+        if (key, value) != ("borrowWithinCohort", _BORROWING)
+    }
+    expressions = (queue.get("namespaceSelector") or {}).get("matchExpressions") or []
+    namespaces = [item["values"] for item in expressions if (item["key"], item["operator"]) == (NAMESPACE_NAME, "In")]
+    defaults = {
         "queueingStrategy": "BestEffortFIFO",
         "stopPolicy": "None",
         "preemption": {"withinClusterQueue": "Never", "reclaimWithinCohort": "Never"},
         "flavorFungibility": _FUNGIBILITY,
     }
-    plain = ("queueingStrategy", "stopPolicy", "flavorFungibility")
-    fields = {**{key: said.get(key) for key in plain}, "preemption": evicts}
+    fields = {key: queue.get(key) for key in ("queueingStrategy", "stopPolicy", "flavorFungibility")}
     return _named(
         live,
-        cohort=said.get("cohortName"),
-        namespaces=here[0] if here else None,
-        resourceGroups=said.get("resourceGroups"),
-        **{key: each for key, each in fields.items() if each != usual[key]},
+        cohort=queue.get("cohortName"),
+        namespaces=namespaces[0] if namespaces else None,
+        resourceGroups=queue.get("resourceGroups"),
+        **{key: value for key, value in {**fields, "preemption": preemption}.items() if value != defaults[key]},
     )
 
 
