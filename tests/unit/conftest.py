@@ -1,14 +1,14 @@
-"""Generated examples have no deadline, because machines differ, and are the same in every run.
+"""Generated examples have no deadline, because machines differ; they are few, and the same in every run.
 
-`pytest --hypothesis-profile fresh` draws others.
+`pytest --hypothesis-profile fresh` draws five times as many, and others in every run; `make slow-test` does that.
 """
 
 import gc
 
 from hypothesis import settings
 
-settings.register_profile("untimed", deadline=None, derandomize=True)
-settings.register_profile("fresh", deadline=None)
+settings.register_profile("untimed", deadline=None, derandomize=True, max_examples=20)
+settings.register_profile("fresh", deadline=None, max_examples=100)
 settings.load_profile("untimed")
 
 

@@ -49,7 +49,7 @@ def test_an_edit_that_nobody_means_is_found(edit: Edit, project: Path) -> None:
     prefix = "workloads.runs[digits]." if file.startswith("workloads/") else ""
     content = yaml.load((ROOT / file).read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
     change(content if prefix else content["config"], path if prefix else f"trainstack:{path}", value)
-    known = {replace(each, where=None) for each in unedited(stack)}
+    known = {replace(each, where=None) for each in unedited(project, stack)}
     with edited(project / file, content):
         found = [each for each in findings(project, stack) if replace(each, where=None) not in known]
     severities = {each.severity for each in found}
@@ -119,9 +119,9 @@ def element(listed: list[Any], step: str) -> Any:
 
 
 @cache
-def unedited(stack: str) -> tuple[Finding, ...]:
+def unedited(project: Path, stack: str) -> tuple[Finding, ...]:
     """What is found in the committed environment: release manifests and pins that this machine lacks."""
-    return findings(ROOT, stack)
+    return findings(project, stack)
 
 
 def findings(root: Path, stack: str) -> tuple[Finding, ...]:

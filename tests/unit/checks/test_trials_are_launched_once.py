@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.unit.checks.sweep_cases import Cluster
@@ -136,7 +136,6 @@ def make_change(*, high: bool = False, interrupted: Any = "", events: Any = ()) 
 
 
 @example([make_change(events=(("fail", 0),)), make_change(high=True, interrupted="amid ledgers"), make_change()])
-@settings(max_examples=100, deadline=None)
 @given(st.lists(CHANGES, min_size=1, max_size=5))
 def test_no_trial_is_launched_twice(changes: list[Change]) -> None:
     """Sets come and go, forms change, launches end, fail or are removed, and changes are broken off."""

@@ -86,6 +86,7 @@ def around(monkeypatch: pytest.MonkeyPatch) -> Around:
     monkeypatch.setattr(teardown, "pulumi", engine)
     monkeypatch.setattr(teardown, "_DEADLINE_SECONDS", 0)
     monkeypatch.setattr(teardown, "ensure_same_cluster", lambda _: None)
+    monkeypatch.setattr(teardown, "ensure_own_objects", lambda _: None)
     return made
 
 

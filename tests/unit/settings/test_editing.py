@@ -144,7 +144,7 @@ def test_what_cannot_be_added_to_is_a_fault(text: str, fault: str) -> None:
 NAMES = st.text("abcdefgh-", min_size=1, max_size=8)
 
 
-@settings(max_examples=30)  # each example writes the file several times
+@settings(max_examples=settings().max_examples // 2)  # each example writes the file several times
 @given(
     st.lists(NAMES, max_size=4),
     NAMES,

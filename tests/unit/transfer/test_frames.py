@@ -52,7 +52,7 @@ def test_what_is_no_frame_is_not_used(answer: bytes) -> None:
 
 
 @pytest.mark.parametrize("shell", [["sh"], ["busybox", "sh"], ["bash"]], ids=" ".join)
-@hypothesis_settings(max_examples=5)
+@hypothesis_settings(max_examples=hypothesis_settings().max_examples // 10)
 @given(st.lists(NAME, max_size=40))
 def test_every_shell_reads_and_writes_every_name(shell: list[str], names: list[str]) -> None:
     """The names come back as the fields of frames."""

@@ -22,7 +22,7 @@ from trainstack.settings.search_space.spaces import load_space, sweeps
 from trainstack.sweeps.search.expand import SpaceError, expand
 
 ROOT = Path(__file__).resolve().parents[3]
-FEW = settings(max_examples=25)
+FEW = settings(max_examples=settings().max_examples // 4)
 """Each example draws from a sampler, and takes some ten milliseconds."""
 
 MIXED = {

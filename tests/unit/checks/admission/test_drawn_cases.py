@@ -74,7 +74,7 @@ def test_a_strict_queue_takes_what_its_defaults_contradict(strategy: str, slips:
     assert expected(case) == Answer(before=(), asked=None, evicts=frozenset(), alone=None)
 
 
-@hypothesis_settings(max_examples=50)
+@hypothesis_settings(max_examples=hypothesis_settings().max_examples // 2)
 @given(cases())
 def test_all_who_come_first_are_admitted(case: Case) -> None:
     """Each as it comes; the bench waits until it is."""

@@ -137,7 +137,7 @@ def test_what_would_not_help_is_not_told() -> None:
     assert told(make_workload(make_pods(cpu=9)), model) == []
 
 
-@hypothesis_settings(max_examples=20)
+@hypothesis_settings(max_examples=hypothesis_settings().max_examples // 4)
 @given(cases())
 def test_remedies_leave_no_trace_and_come_with_what_never_fits_alone(case: Case) -> None:
     """Whatever is tried, the next verdict is the same; at most three are told."""
