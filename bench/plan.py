@@ -19,7 +19,17 @@ import typer
 from bench.telling import tell
 from trainstack.forecast.simulation import simulate
 from trainstack.forecast.tasks import Duration, Task
-from trainstack.kueue.model import ClusterQueue, Flavor, Group, LocalQueue, Model, PodSet, Preemption, Quota, Workload
+from trainstack.kueue.model import (
+    ClusterQueue,
+    Flavor,
+    LocalQueue,
+    Model,
+    PodSet,
+    Preemption,
+    Quota,
+    ResourceGroup,
+    Workload,
+)
 
 _TEAMS = ("vision", "speech", "text", "robots")
 _GPU = "nvidia.com/gpu"
@@ -37,7 +47,7 @@ def model() -> Model:
         for flavor, resources in _QUOTAS.items()
         for resource, number in resources.items()
     }
-    group = Group(frozenset(("cpu", "memory", _GPU)), tuple(_QUOTAS))
+    group = ResourceGroup(frozenset(("cpu", "memory", _GPU)), tuple(_QUOTAS))
     preemption = Preemption(within_cluster_queue="LowerPriority", reclaim_within_cohort="Any")
     return Model(
         flavors={name: Flavor(name, {"nvidia.com/gpu.product": name}) for name in _QUOTAS},

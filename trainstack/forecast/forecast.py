@@ -12,7 +12,7 @@ from trainstack.forecast.schedule import Schedule
 from trainstack.forecast.simulation import simulate
 from trainstack.forecast.sweeps import sweep_tasks
 from trainstack.forecast.tasks import Duration, Task, duration, tasks
-from trainstack.kueue.admission_simulator import Judge
+from trainstack.kueue.admission_simulator import AdmissionSimulator
 from trainstack.kueue.from_objects import declared_model
 from trainstack.kueue.model import Admitted, Model
 from trainstack.kueue.workloads import declared_workloads
@@ -33,9 +33,9 @@ class Forecast:
     """What holds for the plan as a whole."""
 
     @property
-    def judge(self) -> Judge:
+    def simulator(self) -> AdmissionSimulator:
         """Tells of a single run why it never starts."""
-        return Judge(self.model)
+        return AdmissionSimulator(self.model)
 
 
 def forecast(

@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 
 from trainstack.forecast.schedule import Course, Schedule
-from trainstack.kueue.admission_simulator import Judge
+from trainstack.kueue.admission_simulator import AdmissionSimulator
 
 _MOST_NAMES = 3
 
 
-def note(course: Course, schedule: Schedule, judge: Judge) -> str:
+def note(course: Course, schedule: Schedule, simulator: AdmissionSimulator) -> str:
     """In one sentence, without a full stop; empty where everything is as usual."""
     if course.submitted is None:
         return _behind(course, schedule)
     if not course.spans:
-        return _never(course, schedule, judge)
+        return _never(course, schedule, simulator)
     if course.start is None:
         return "it has its quota, and no node has room for its pods"
     parts = []
@@ -41,10 +41,10 @@ def _behind(course: Course, schedule: Schedule) -> str:
     return f"it is launched after {before}, of which no end is known"
 
 
-def _never(course: Course, schedule: Schedule, judge: Judge) -> str:
-    verdict = judge.alone(course.task.workload)
+def _never(course: Course, schedule: Schedule, simulator: AdmissionSimulator) -> str:
+    verdict = simulator.alone(course.task.workload)
     if not verdict.fits:
-        return f"{verdict.outcome}: {verdict.lacks[0].message}" if verdict.lacks else verdict.outcome
+        return f"{verdict.outcome}: {verdict.reasons[0].message}" if verdict.reasons else verdict.outcome
     holding = [each.task.key for each in schedule.open if each.spans and not each.spans[-1].evicted_by]
     if holding:
         return f"no end is known of what holds the quota: {few(holding)}"

@@ -85,8 +85,8 @@ class Report:
 
 def report(forecast: Forecast) -> Report:
     """The rows of a plan."""
-    judge, schedule = forecast.judge, forecast.schedule
-    rows = [_row(course, forecast, note(course, schedule, judge)) for course in schedule.courses]
+    simulator, schedule = forecast.simulator, forecast.schedule
+    rows = [_row(course, forecast, note(course, schedule, simulator)) for course in schedule.courses]
     rows.sort(key=lambda row: (row.start is None, row.start or 0.0))
     costs = [row.cost for row in rows if row.cost is not None]
     plan = forecast.settings.plan

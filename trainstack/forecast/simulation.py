@@ -15,7 +15,7 @@ from trainstack.forecast.schedule import Course, Schedule, Span
 from trainstack.forecast.tasks import Task
 from trainstack.kueue.event import Event
 from trainstack.kueue.model import Admitted, Model, Usage
-from trainstack.kueue.scheduler import Queueing
+from trainstack.kueue.scheduler import Scheduler
 from trainstack.kueue.verdict import Assigned
 
 
@@ -57,7 +57,7 @@ def simulate(
 
 class _Simulation:
     def __init__(self, tasks: Sequence[Task], model: Model, admitted: Sequence[Admitted], room: Room | None) -> None:
-        self._queueing = Queueing(model, admitted, paced=True)
+        self._scheduler = Scheduler(model, admitted, paced=True)
         self._room = room
         known = {task.key for task in tasks}
         self._going = {task.key: _Going(task, task.duration.seconds, len({*task.after} & known)) for task in tasks}
@@ -85,7 +85,7 @@ class _Simulation:
         while True:
             self._settle_in(now)
             until = self._ends[0][0] if self._ends else inf
-            events = self._queueing.advance(now, until)
+            events = self._scheduler.advance(now, until)
             if events:
                 now = events[0].at
                 for event in events:
@@ -113,7 +113,7 @@ class _Simulation:
         self._on_way[line] += 1
         going.submitted = now
         if going.task.queued:
-            self._queueing.submit(going.task.workload)
+            self._scheduler.submit(going.task.workload)
         else:
             # Kueue does not hold it: its pods are made at once.
             going.assigned = tuple(Assigned(pods.name, pods.count, {}) for pods in going.task.workload.pod_sets)
@@ -168,7 +168,7 @@ class _Simulation:
         going = self._going[key]
         self._leave(going, now, "")
         if going.task.queued:
-            self._queueing.finish(key)
+            self._scheduler.finish(key)
         self._on_way[going.task.line] -= 1
         if self._lines[going.task.line]:
             self._submit(self._lines[going.task.line].popleft(), now)

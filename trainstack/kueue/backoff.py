@@ -12,13 +12,13 @@ Source: UntilWithBackoff in pkg/util/wait/backoff.go of Kueue v0.15.2; what a cy
 from math import ceil, inf
 from sys import maxsize
 
-FOR_EVER = maxsize
+UNLIMITED = maxsize
 """Cycles that go on until something else happens."""
 _FIRST, _LONGEST = 0.001, 0.1
 """Pauses in seconds."""
 
 
-class Pace:
+class Backoff:
     """The time of the next cycle, in seconds."""
 
     def __init__(self, *, instant: bool) -> None:
@@ -30,7 +30,7 @@ class Pace:
         self._pause = 0.0
         """After the next cycle, whatever it comes to."""
 
-    def come_to(self, now: float) -> None:
+    def advance_to(self, now: float) -> None:
         """Something happened; a cycle that is waited for is not begun earlier."""
         self.time = max(self.time, now)
 
@@ -46,7 +46,7 @@ class Pace:
 
         Those that would go on for ever take no time.
         """
-        if self._instant or (cycles == FOR_EVER and until == inf):
+        if self._instant or (cycles == UNLIMITED and until == inf):
             return cycles
         passed = 0
         while passed < cycles and self.time < until:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 from math import inf
 
-from trainstack.kueue.root_cohort import Kin
+from trainstack.kueue.root_cohort import RootCohort
 
 ECHO = 0.05
 """Seconds after an end in which Kueue puts the workload's record in order. With each change of it all in its tree are
@@ -17,7 +17,7 @@ EVICTION = 0.4
 to go. Meanwhile who evicts is tried in vain, and others may take what is free."""
 
 
-class Aftermath:
+class DelayedRequeue:
     """Evicted workloads that still hold their quota, and trees that are to be tried once more."""
 
     def __init__(self, *, cycles: int | None) -> None:
@@ -25,20 +25,20 @@ class Aftermath:
         self._cycles = cycles
         self._left: dict[str, int] = {}
         """Evicted workloads, with the cycles that are left to them."""
-        self._ended: dict[Kin, None] = {}
+        self._ended: dict[RootCohort, None] = {}
         """Where somebody has ended at a moment that is still to be told."""
-        self._moments: list[tuple[float, int, Kin | str]] = []
+        self._moments: list[tuple[float, int, RootCohort | str]] = []
         self._count = 0
 
-    def ended(self, kin: Kin) -> None:
+    def ended(self, root_cohort: RootCohort) -> None:
         """Somebody in a tree has ended, at the moment that `come_to` tells next."""
         if self._cycles is None:
-            self._ended[kin] = None
+            self._ended[root_cohort] = None
 
-    def come_to(self, now: float) -> None:
+    def advance_to(self, now: float) -> None:
         """Tell the time."""
-        for kin in self._ended:
-            self._put_off(kin, now + ECHO)
+        for root_cohort in self._ended:
+            self._put_off(root_cohort, now + ECHO)
         self._ended.clear()
 
     def evict(self, key: str, now: float) -> bool:
@@ -68,8 +68,8 @@ class Aftermath:
         """Evicted workloads whose cycles are over; of all others one has passed."""
         if self._cycles is None:
             return ()
-        gone = [key for key, left in self._left.items() if left <= 0]
-        self._left = {key: left - 1 for key, left in self._left.items() if left > 0}
+        gone = [key for key, remaining in self._left.items() if remaining <= 0]
+        self._left = {key: remaining - 1 for key, remaining in self._left.items() if remaining > 0}
         return gone
 
     @property
@@ -79,10 +79,10 @@ class Aftermath:
             heappop(self._moments)
         return self._moments[0][0] if self._moments else inf
 
-    def pop(self) -> Kin | str:
+    def pop(self) -> RootCohort | str:
         """That thing: a tree is to be tried once more, or an evicted workload gives its quota back."""
         return heappop(self._moments)[2]
 
-    def _put_off(self, what: Kin | str, at: float) -> None:
+    def _put_off(self, what: RootCohort | str, at: float) -> None:
         self._count += 1
         heappush(self._moments, (at, self._count, what))

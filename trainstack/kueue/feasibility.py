@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from trainstack.kueue.model import FlavorResource, PodSet, Usage, Workload
 from trainstack.kueue.node_affinity import suits, untolerated
-from trainstack.kueue.snapshot import Pool, TriedGroup
+from trainstack.kueue.snapshot import ClusterQueueSnapshot, GroupFlavors
 
 Amount = tuple[FlavorResource, int]
 
@@ -27,23 +27,23 @@ class Needs:
     @property
     def flavors(self) -> tuple[str, ...]:
         """All of them, sorted."""
-        return tuple(sorted({what[0] for choice in self.choices for amounts in choice for what, _ in amounts}))
+        return tuple(sorted({fr[0] for choice in self.choices for amounts in choice for fr, _ in amounts}))
 
 
-def needs_of(workload: Workload, pool: Pool) -> Needs:
+def needs_of(workload: Workload, cq: ClusterQueueSnapshot) -> Needs:
     """The needs of a workload in a queue."""
-    choices = tuple(choice for pods in workload.pod_sets for choice in _choices(pods, pool))
+    choices = tuple(choice for pods in workload.pod_sets for choice in _choices(pods, cq))
     return Needs(workload.priority, workload.created, choices)
 
 
-def _choices(pods: PodSet, pool: Pool) -> Iterator[tuple[tuple[Amount, ...], ...]]:
+def _choices(pods: PodSet, cq: ClusterQueueSnapshot) -> Iterator[tuple[tuple[Amount, ...], ...]]:
     least = pods.count if pods.least is None else max(0, min(pods.least, pods.count))
     requests: Mapping[str, int] = {name: each * least for name, each in pods.per_pod.items()}
-    if "pods" in pool.group_of:
+    if "pods" in cq.group_of:
         requests = {**requests, "pods": least}
-    groups: dict[int, tuple[TriedGroup, list[str]]] = {}
+    groups: dict[int, tuple[GroupFlavors, list[str]]] = {}
     for resource in requests:
-        group = pool.group_of.get(resource)
+        group = cq.group_of.get(resource)
         if group is None:
             yield ()
             return
@@ -56,12 +56,12 @@ def _choices(pods: PodSet, pool: Pool) -> Iterator[tuple[tuple[Amount, ...], ...
             and untolerated(flavor.taints, (*pods.tolerations, *flavor.tolerations)) is None
             and suits(pods.selector, pods.affinity, flavor.labels, group.keys)
         )
-        yield tuple(found for each in flavors if (found := _scarcest_first(each, pool)) is not None)
+        yield tuple(found for each in flavors if (found := _scarcest_first(each, cq)) is not None)
 
 
 def kind_of(needs: Needs) -> Hashable:
     """The same for needs that differ in their amounts and their age alone."""
-    choices = tuple(tuple(frozenset(what for what, _ in amounts) for amounts in choice) for choice in needs.choices)
+    choices = tuple(tuple(frozenset(fr for fr, _ in amounts) for amounts in choice) for choice in needs.choices)
     return needs.priority, choices
 
 
@@ -79,26 +79,26 @@ def floor(every: Sequence[Needs]) -> Needs:
 def _smallest(every: Sequence[tuple[Amount, ...]]) -> tuple[Amount, ...]:
     least = dict(every[0])
     for amounts in every:
-        for what, number in amounts:
-            least[what] = min(least[what], number)
-    return tuple((what, least[what]) for what, _ in every[0])
+        for fr, number in amounts:
+            least[fr] = min(least[fr], number)
+    return tuple((fr, least[fr]) for fr, _ in every[0])
 
 
-def _scarcest_first(amounts: tuple[Amount, ...], pool: Pool) -> tuple[Amount, ...] | None:
+def _scarcest_first(amounts: tuple[Amount, ...], cq: ClusterQueueSnapshot) -> tuple[Amount, ...] | None:
     """None where the queue never has so much."""
-    shares = {each: each[1] / max(1, pool.node.potential(each[0])) for each in amounts}
-    if any(number > pool.node.potential(what) for what, number in amounts):
+    shares = {each: each[1] / max(1, cq.node.potential_available(each[0])) for each in amounts}
+    if any(number > cq.node.potential_available(fr) for fr, number in amounts):
         return None
     return tuple(sorted(amounts, key=shares.__getitem__, reverse=True))
 
 
-class Hope:
+class FeasibilityFilter:
     """What is free in one tree of queues, and who could be evicted; remembered until it changes."""
 
-    def __init__(self, pools: Iterable[Pool]) -> None:
+    def __init__(self, cluster_queues: Iterable[ClusterQueueSnapshot]) -> None:
         """Looks at queues that others change: they say `forget`."""
-        self._pools = {pool.said.name: pool for pool in pools}
-        self._free: dict[str, dict[FlavorResource, int]] = {name: {} for name in self._pools}
+        self._cluster_queues = {cq.spec.name: cq for cq in cluster_queues}
+        self._free: dict[str, dict[FlavorResource, int]] = {name: {} for name in self._cluster_queues}
         self._users: dict[tuple[str, FlavorResource], dict[int, list[tuple[float, int]]]] = {}
         self._borrowing: dict[FlavorResource, set[str]] = {}
         self.changes = 0
@@ -108,25 +108,25 @@ class Hope:
         self._refused: set[Hashable] = set()
         """Shapes."""
 
-    def refuse(self, shape: Hashable) -> None:
+    def reject(self, shape: Hashable) -> None:
         """A workload was tried with all its flavors, and in vain: so are all of its shape until something changes."""
         self._refused.add(shape)
 
-    def remains(self, pool: Pool, shape: Hashable, needs: Needs) -> bool:
+    def may_admit(self, cq: ClusterQueueSnapshot, shape: Hashable, needs: Needs) -> bool:
         """Whether a workload of this shape could be admitted now, as far as is known."""
-        return shape not in self._refused and self.may_fit(pool, needs)
+        return shape not in self._refused and self.may_fit(cq, needs)
 
     def forget(self, queue: str, usage: Usage) -> None:
         """Somebody who uses this was admitted to a queue, or was told to go, or has gone."""
         self._refused.clear()
         for free in self._free.values():
-            for what in usage:
-                free.pop(what, None)
+            for fr in usage:
+                free.pop(fr, None)
         self.changes += 1
-        for what in usage:
-            self._users.pop((queue, what), None)
-            self._borrowing.pop(what, None)
-            self._changed[what[0]] = self.changes
+        for fr in usage:
+            self._users.pop((queue, fr), None)
+            self._borrowing.pop(fr, None)
+            self._changed[fr[0]] = self.changes
 
     def same(self, flavors: Iterable[str], since: int) -> bool:
         """Whether the use of these flavors has not changed since so many changes."""
@@ -135,99 +135,105 @@ class Hope:
                 return False
         return True
 
-    def reserves(self, pool: Pool, needs: Needs) -> int | None:
+    def reserves(self, cq: ClusterQueueSnapshot, needs: Needs) -> int | None:
         """Whether a workload that could not be admitted may keep something free for itself all the same.
 
         Returns the lowest level at which it would borrow, 0 or 1, which is its place in the cycle; None where it keeps
         nothing.
         """
-        if pool.said.preemption.reclaim_within_cohort == "Any" or not all(needs.choices):
+        if cq.spec.preemption.reclaim_within_cohort == "Any" or not all(needs.choices):
             return None
         borrows = any(
-            all(any(pool.node.exceeds(what, number) for what, number in amounts) for amounts in choice)
+            all(any(cq.node.borrows_with(fr, number) for fr, number in amounts) for amounts in choice)
             for choice in needs.choices
         )
         return int(borrows)
 
-    def may_fit(self, pool: Pool, needs: Needs) -> bool:
+    def may_fit(self, cq: ClusterQueueSnapshot, needs: Needs) -> bool:
         """Whether a workload with these needs could be admitted now, as it is or by evictions."""
-        free = self._free[pool.said.name]
+        free = self._free[cq.spec.name]
         for choice in needs.choices:
             for amounts in choice:
                 contested = []
-                for what, number in amounts:
-                    there = free.get(what)
+                for fr, number in amounts:
+                    there = free.get(fr)
                     if there is None:
-                        there = free[what] = pool.available(what)
+                        there = free[fr] = cq.available(fr)
                     if number > there:
-                        contested.append((what, number, there))
-                if not contested or self._may_evict(pool, needs, contested):
+                        contested.append((fr, number, there))
+                if not contested or self._may_evict(cq, needs, contested):
                     break
             else:
                 return False
         return True
 
-    def _may_evict(self, pool: Pool, needs: Needs, contested: Sequence[tuple[FlavorResource, int, int]]) -> bool:
+    def _may_evict(
+        self, cq: ClusterQueueSnapshot, needs: Needs, contested: Sequence[tuple[FlavorResource, int, int]]
+    ) -> bool:
         """Whether evictions could give so much, as fitsResourceQuota and classicalPreemptions have it.
 
         `contested`: what is wanted of one flavor, how much of it, and how much is free.
         """
-        policy, node = pool.said.preemption, pool.node
-        others = policy.reclaim_within_cohort != "Never" and self._others_borrow(pool, needs, contested)
-        within = policy.within_cluster_queue
-        if not others and within == "Never":
+        policy, node = cq.spec.preemption, cq.node
+        others = policy.reclaim_within_cohort != "Never" and self._others_borrow(cq, needs, contested)
+        within_nominal = policy.within_cluster_queue
+        if not others and within_nominal == "Never":
             return False
-        own = [0 if within == "Never" else self._evictable(pool, what, needs) for what, _, _ in contested]
+        own = [0 if within_nominal == "Never" else self._evictable(cq, fr, needs) for fr, _, _ in contested]
         if policy.borrow_within_cohort or (node.parent is not None and node.parent.parent is not None):
             return others or any(own)
         # In a flat cohort, others give way only to what the queue has itself, and its own workloads for the rest.
         return all(
-            number <= node.quota(what).nominal
-            and (number <= free + mine or (others and not node.exceeds(what, number - mine)))
-            for (what, number, free), mine in zip(contested, own, strict=True)
+            number <= node.quota(fr).nominal
+            and (number <= free + mine or (others and not node.borrows_with(fr, number - mine)))
+            for (fr, number, free), mine in zip(contested, own, strict=True)
         )
 
-    def _others_borrow(self, pool: Pool, needs: Needs, contested: Sequence[tuple[FlavorResource, int, int]]) -> bool:
+    def _others_borrow(
+        self, cq: ClusterQueueSnapshot, needs: Needs, contested: Sequence[tuple[FlavorResource, int, int]]
+    ) -> bool:
         """Whether workloads that give way to this priority use what is contested, in queues that borrow of it.
 
         Of several kinds of pods, and of several groups, all that they need may be contested together.
         """
-        wanted = [what for what, _, _ in contested]
+        wanted = [fr for fr, _, _ in contested]
         if len(needs.choices) > 1:
-            wanted = [what for choice in needs.choices for amounts in choice for what, _ in amounts]
-        reclaim = pool.said.preemption.reclaim_within_cohort
-        borrow = {name for what in wanted for name in self._who_borrows(what)} - {pool.said.name}
+            wanted = [fr for choice in needs.choices for amounts in choice for fr, _ in amounts]
+        reclaim = cq.spec.preemption.reclaim_within_cohort
+        borrow = {name for fr in wanted for name in self._who_borrows(fr)} - {cq.spec.name}
         if reclaim == "Any":
             return bool(borrow)
         below = needs.priority + (reclaim != "LowerPriority")
-        users = (self._users_of(self._pools[name], what) for name in borrow for what in wanted)
+        users = (self._users_of(self._cluster_queues[name], fr) for name in borrow for fr in wanted)
         return any(level < below for each in users for level in each)
 
-    def _evictable(self, pool: Pool, what: FlavorResource, needs: Needs) -> int:
+    def _evictable(self, cq: ClusterQueueSnapshot, fr: FlavorResource, needs: Needs) -> int:
         """How much of it workloads use in a queue that give way to these needs."""
-        newer = pool.said.preemption.within_cluster_queue == "LowerOrNewerEqualPriority"
+        newer = cq.spec.preemption.within_cluster_queue == "LowerOrNewerEqualPriority"
         used = 0
-        for level, users in self._users_of(pool, what).items():
+        for level, users in self._users_of(cq, fr).items():
             if level < needs.priority:
                 used += sum(number for _, number in users)
             elif newer and level == needs.priority:
                 used += sum(number for created, number in users if created > needs.created)
         return used
 
-    def _users_of(self, pool: Pool, what: FlavorResource) -> dict[int, list[tuple[float, int]]]:
+    def _users_of(self, cq: ClusterQueueSnapshot, fr: FlavorResource) -> dict[int, list[tuple[float, int]]]:
         """Who uses it in a queue, by priority: since when they wait or waited, and how much."""
-        key = (pool.said.name, what)
+        key = (cq.spec.name, fr)
         users = self._users.get(key)
         if users is None:
             users = self._users[key] = {}
-            for each in pool.admitted.values():
-                if what in each.usage:
-                    users.setdefault(each.workload.priority, []).append((each.workload.created, each.usage[what]))
+            for each in cq.admitted.values():
+                if fr in each.usage:
+                    users.setdefault(each.workload.priority, []).append((each.workload.created, each.usage[fr]))
         return users
 
-    def _who_borrows(self, what: FlavorResource) -> set[str]:
+    def _who_borrows(self, fr: FlavorResource) -> set[str]:
         """The queues that use more of it than they have."""
-        found = self._borrowing.get(what)
+        found = self._borrowing.get(fr)
         if found is None:
-            found = self._borrowing[what] = {name for name, pool in self._pools.items() if pool.node.exceeds(what)}
+            found = self._borrowing[fr] = {
+                name for name, cq in self._cluster_queues.items() if cq.node.borrows_with(fr)
+            }
         return found

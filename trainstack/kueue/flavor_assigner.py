@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from trainstack.kueue.model import FlavorResource, Fungibility, PodSet, Taint, Workload
+from trainstack.kueue.model import FlavorFungibility, FlavorResource, PodSet, Taint, Workload
 from trainstack.kueue.node_affinity import suits, untolerated
-from trainstack.kueue.snapshot import Pool, TriedGroup
+from trainstack.kueue.snapshot import ClusterQueueSnapshot, GroupFlavors
 
 
-class Mode(IntEnum):
+class PreemptionMode(IntEnum):
     """How a flavor could be given, the better the higher."""
 
     NO_FIT = 0
@@ -26,22 +26,22 @@ class Mode(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Grade:
+class GranularMode:
     """A mode, and how far up the tree quota would be borrowed."""
 
-    mode: Mode
+    mode: PreemptionMode
     level: int
 
 
-_WORST, _BEST = Grade(Mode.NO_FIT, 2**31), Grade(Mode.FIT, 0)
+_WORST, _BEST = GranularMode(PreemptionMode.NO_FIT, 2**31), GranularMode(PreemptionMode.FIT, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class FlavorAssignment:
     """A flavor for one resource of a pod set."""
 
     flavor: str
-    mode: Mode
+    mode: PreemptionMode
     level: int
 
 
@@ -66,13 +66,13 @@ class Refused:
 
 
 @dataclass(slots=True)
-class Placed:
+class PodSetAssignment:
     """A pod set with its flavors."""
 
     name: str
     count: int
     requests: Mapping[str, int]
-    given: dict[str, Given] = field(default_factory=dict)
+    given: dict[str, FlavorAssignment] = field(default_factory=dict)
     """By resource; empty where a group refuses the pod set, or it requests nothing."""
     tried: dict[str, int] = field(default_factory=dict)
     """By resource, the place of the last flavor that was tried; -1: of the group's last one."""
@@ -80,26 +80,26 @@ class Placed:
     """Empty: it fits at once."""
 
     @property
-    def mode(self) -> Mode:
+    def mode(self) -> PreemptionMode:
         """The worst of its flavors."""
         if not self.refused:
-            return Mode.FIT
-        return min((each.mode for each in self.given.values()), default=Mode.NO_FIT)
+            return PreemptionMode.FIT
+        return min((each.mode for each in self.given.values()), default=PreemptionMode.NO_FIT)
 
 
 @dataclass(slots=True)
 class Assignment:
     """All pod sets, as far as they were served: none after one that was refused."""
 
-    placed: list[Placed] = field(default_factory=list)
+    placed: list[PodSetAssignment] = field(default_factory=list)
     usage: dict[FlavorResource, int] = field(default_factory=dict)
     level: int = 0
     """How far up quota is borrowed; 0: none is."""
 
     @property
-    def mode(self) -> Mode:
+    def mode(self) -> PreemptionMode:
         """The worst of its pod sets."""
-        return min((each.mode for each in self.placed), default=Mode.NO_FIT)
+        return min((each.mode for each in self.placed), default=PreemptionMode.NO_FIT)
 
     @property
     def tried(self) -> tuple[Mapping[str, int], ...]:
@@ -117,17 +117,17 @@ class Assignment:
             (given.flavor, resource)
             for each in self.placed
             for resource, given in each.given.items()
-            if given.mode not in (Mode.FIT, Mode.NO_FIT)
+            if given.mode not in (PreemptionMode.FIT, PreemptionMode.NO_FIT)
         }
 
 
-Oracle = Callable[[FlavorResource, int], tuple[Mode, int]]
+Oracle = Callable[[FlavorResource, int], tuple[PreemptionMode, int]]
 """Tells for one flavor and resource, and the amount, who could be evicted, and the level of borrowing afterwards."""
 
 
 def assign(
     workload: Workload,
-    pool: Pool,
+    cq: ClusterQueueSnapshot,
     oracle: Oracle,
     *,
     counts: Sequence[int] | None = None,
@@ -147,16 +147,16 @@ def assign(
     for index, pods in enumerate(workload.pod_sets):
         count = pods.count if counts is None else counts[index]
         requests = scaled(pods, count)
-        if "pods" in pool.group_of:
+        if "pods" in cq.group_of:
             requests["pods"] = count
-        placed = Placed(pods.name, count, requests)
+        placed = PodSetAssignment(pods.name, count, requests)
         result.placed.append(placed)
         before = tried[index] if index < len(tried) else {}
-        _serve(pods, placed, pool, oracle, result.usage, before)
+        _serve(pods, placed, cq, oracle, result.usage, before)
         for resource, given in placed.given.items():
             result.level = max(result.level, given.level)
-            what = (given.flavor, resource)
-            result.usage[what] = result.usage.get(what, 0) + requests[resource]
+            fr = (given.flavor, resource)
+            result.usage[fr] = result.usage.get(fr, 0) + requests[resource]
         if requests and not placed.given:
             break
     return result
@@ -171,8 +171,8 @@ def scaled(pods: PodSet, count: int) -> dict[str, int]:
 
 def _serve(
     pods: PodSet,
-    placed: Placed,
-    pool: Pool,
+    placed: PodSetAssignment,
+    cq: ClusterQueueSnapshot,
     oracle: Oracle,
     usage: Mapping[FlavorResource, int],
     tried: Mapping[str, int],
@@ -180,13 +180,13 @@ def _serve(
     for resource in placed.requests:
         if resource in placed.given:
             continue
-        group = pool.group_of.get(resource)
+        group = cq.group_of.get(resource)
         if group is None:
             placed.refused.append(Refused(pods.name, resource, uncovered=True))
             placed.given, placed.tried = {}, {}
             return
         wanted = {name: number for name, number in placed.requests.items() if name in group.covered}
-        search = _Search(pods, pool, group, oracle, usage)
+        search = _Search(pods, cq, group, oracle, usage)
         given, place, refused = search.run(wanted, tried.get(resource, -1) + 1)
         placed.refused += refused
         if not given:
@@ -200,15 +200,20 @@ class _Search:
     """The search of one group's flavors for one pod set. Source: findFlavorForPodSets."""
 
     def __init__(
-        self, pods: PodSet, pool: Pool, group: TriedGroup, oracle: Oracle, usage: Mapping[FlavorResource, int]
+        self,
+        pods: PodSet,
+        cq: ClusterQueueSnapshot,
+        group: GroupFlavors,
+        oracle: Oracle,
+        usage: Mapping[FlavorResource, int],
     ) -> None:
-        self._pods, self._pool, self._group, self._oracle, self._usage = pods, pool, group, oracle, usage
+        self._pods, self._cq, self._group, self._oracle, self._usage = pods, cq, group, oracle, usage
         self._refused: list[Refused] = []
 
-    def run(self, wanted: Mapping[str, int], start: int) -> tuple[dict[str, Given], int, list[Refused]]:
+    def run(self, wanted: Mapping[str, int], start: int) -> tuple[dict[str, FlavorAssignment], int, list[Refused]]:
         """The flavors, the place where the search ended, and why not at once; no reasons where it is."""
-        fungibility = self._pool.said.fungibility
-        best: dict[str, Given] = {}
+        fungibility = self._cq.spec.fungibility
+        best: dict[str, FlavorAssignment] = {}
         grade, place = _WORST, -1
         for index in range(start, len(self._group.names)):
             place = index
@@ -222,7 +227,7 @@ class _Search:
                 best, grade = found, this
         if place == len(self._group.names) - 1:
             place = -1
-        return best, place, [] if grade.mode is Mode.FIT else self._refused
+        return best, place, [] if grade.mode is PreemptionMode.FIT else self._refused
 
     def _stands(self, index: int) -> bool:
         """Whether the pods may stand on the nodes of a flavor. Source: checkFlavorForPodSets."""
@@ -230,7 +235,7 @@ class _Search:
         if flavor is None:
             self._refused.append(Refused(pods.name, flavor=name))
             return False
-        if (flavor.topology is None) == pods.topology and not self._pool.only_topologies:
+        if (flavor.topology is None) == pods.topology and not self._cq.only_topologies:
             self._refused.append(Refused(pods.name, flavor=name, topology=True))
             return False
         if flavor.taints:
@@ -245,55 +250,58 @@ class _Search:
             return False
         return True
 
-    def _grade(self, flavor: str, wanted: Mapping[str, int]) -> tuple[dict[str, Given], Grade]:
+    def _grade(self, flavor: str, wanted: Mapping[str, int]) -> tuple[dict[str, FlavorAssignment], GranularMode]:
         """How a flavor would serve all that is wanted of the group: as its worst resource."""
-        found: dict[str, Given] = {}
+        found: dict[str, FlavorAssignment] = {}
         worst = _BEST
         for resource, number in wanted.items():
             this = self._quota((flavor, resource), number)
-            if preferred(worst, this, self._pool.said.fungibility):
+            if preferred(worst, this, self._cq.spec.fungibility):
                 worst = this
-            if worst.mode is Mode.NO_FIT:
+            if worst.mode is PreemptionMode.NO_FIT:
                 break
-            found[resource] = Given(flavor, this.mode, this.level)
+            found[resource] = FlavorAssignment(flavor, this.mode, this.level)
         return found, worst
 
-    def _quota(self, what: FlavorResource, number: int) -> Grade:
+    def _quota(self, fr: FlavorResource, number: int) -> GranularMode:
         """Source: fitsResourceQuota."""
-        pool, node = self._pool, self._pool.node
-        before = self._usage.get(what, 0)
+        cq, node = self._cq, self._cq.node
+        before = self._usage.get(fr, 0)
         total = before + number
-        most = node.potential(what)
+        most = node.potential_available(fr)
         if total > most:
-            self._refused.append(Refused(self._pods.name, what[1], what[0], total, before, most))
-            return Grade(Mode.NO_FIT, 0)
-        level, somebody_above = node.level(what, total)
-        free = pool.available(what)
+            self._refused.append(Refused(self._pods.name, fr[1], fr[0], total, before, most))
+            return GranularMode(PreemptionMode.NO_FIT, 0)
+        level, somebody_above = node.level(fr, total)
+        free = cq.available(fr)
         if total <= free:
-            return Grade(Mode.FIT, level)
-        self._refused.append(Refused(self._pods.name, what[1], what[0], total, before, free, never=False))
-        if total <= node.quota(what).nominal or somebody_above or pool.said.preemption.borrow_within_cohort:
-            return Grade(*self._oracle(what, total))
-        return Grade(Mode.NO_FIT, level)
+            return GranularMode(PreemptionMode.FIT, level)
+        self._refused.append(Refused(self._pods.name, fr[1], fr[0], total, before, free, never=False))
+        if total <= node.quota(fr).nominal or somebody_above or cq.spec.preemption.borrow_within_cohort:
+            return GranularMode(*self._oracle(fr, total))
+        return GranularMode(PreemptionMode.NO_FIT, level)
 
 
-def _goes_on(grade: Grade, fungibility: Fungibility) -> bool:
+def _goes_on(grade: GranularMode, fungibility: FlavorFungibility) -> bool:
     """Whether the next flavor is tried too. Source: shouldTryNextFlavor."""
-    if grade.mode in (Mode.NO_FIT, Mode.NO_CANDIDATES):
+    if grade.mode in (PreemptionMode.NO_FIT, PreemptionMode.NO_CANDIDATES):
         return True
-    if grade.mode in (Mode.PREEMPT, Mode.RECLAIM) and fungibility.when_can_preempt == "TryNextFlavor":
+    if (
+        grade.mode in (PreemptionMode.PREEMPT, PreemptionMode.RECLAIM)
+        and fungibility.when_can_preempt == "TryNextFlavor"
+    ):
         return True
     return grade.level > 0 and fungibility.when_can_borrow == "TryNextFlavor"
 
 
-def preferred(one: Grade, other: Grade, fungibility: Fungibility) -> bool:
+def preferred(one: GranularMode, other: GranularMode, fungibility: FlavorFungibility) -> bool:
     """Whether one grade is better than another. Source: isPreferred.
 
     By default the mode counts first. `preference: BorrowingOverPreemption` lets the level count first there, as the
     source has it.
     """
-    if one.mode is Mode.NO_FIT or other.mode is Mode.NO_FIT:
-        return other.mode is Mode.NO_FIT and one.mode is not Mode.NO_FIT
+    if one.mode is PreemptionMode.NO_FIT or other.mode is PreemptionMode.NO_FIT:
+        return other.mode is PreemptionMode.NO_FIT and one.mode is not PreemptionMode.NO_FIT
     if fungibility.preference == "BorrowingOverPreemption":
         return (-one.level, one.mode) > (-other.level, other.mode)
     return (one.mode, -one.level) > (other.mode, -other.level)

@@ -21,7 +21,7 @@ def summary(verdict: Verdict) -> str:
         parts.append(f"in the place of {_some(verdict.preempts)}")
     if verdict.checks:
         parts.append(f"then admission check {', '.join(verdict.checks)}")
-    parts += [lack.message for lack in verdict.lacks]
+    parts += [reason.message for reason in verdict.reasons]
     if verdict.remedies:
         parts.append(f"what would help: {'; or '.join(remedy.text for remedy in verdict.remedies)}")
     return ": ".join(filter(None, [verdict.outcome, "; ".join(parts)]))
@@ -53,11 +53,12 @@ def amounts(usage: Usage) -> str:
 
 def as_data(verdict: Verdict) -> dict[str, Any]:
     """All of it, as JSON takes it; amounts as Kubernetes writes them."""
-    data = asdict(verdict)
+    # The key is older than the name.
+    data = {"lacks" if key == "reasons" else key: value for key, value in asdict(verdict).items()}
     data["usage"] = _listed(verdict.usage)
     data["borrowed"] = _listed(verdict.borrowed)
-    for lack, said in zip(verdict.lacks, data["lacks"], strict=True):
-        said["missing"] = quantity(lack.resource, lack.missing) if lack.resource else ""
+    for reason, said in zip(verdict.reasons, data["lacks"], strict=True):
+        said["missing"] = quantity(reason.resource, reason.missing) if reason.resource else ""
     return data
 
 

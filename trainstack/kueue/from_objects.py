@@ -13,9 +13,8 @@ from trainstack.kueue.model import (
     ClusterQueue,
     Cohort,
     Flavor,
+    FlavorFungibility,
     FlavorResource,
-    Fungibility,
-    Group,
     LimitRange,
     LocalQueue,
     Model,
@@ -23,6 +22,7 @@ from trainstack.kueue.model import (
     Preemption,
     Quota,
     Requirement,
+    ResourceGroup,
     Snapshot,
     Taint,
     Transformation,
@@ -182,7 +182,7 @@ def _cluster_queue(body: Body) -> ClusterQueue:
     return ClusterQueue(
         name=_name(body),
         groups=tuple(
-            Group(frozenset(each["coveredResources"]), tuple(flavor["name"] for flavor in each["flavors"]))
+            ResourceGroup(frozenset(each["coveredResources"]), tuple(flavor["name"] for flavor in each["flavors"]))
             for each in groups
         ),
         quotas=_quotas(groups),
@@ -190,7 +190,7 @@ def _cluster_queue(body: Body) -> ClusterQueue:
         namespaces=_selector(spec.get("namespaceSelector")),
         strict=spec.get("queueingStrategy") == "StrictFIFO",
         preemption=_preemption(spec.get("preemption") or {}),
-        fungibility=Fungibility(
+        fungibility=FlavorFungibility(
             when_can_borrow=fungibility.get("whenCanBorrow") or "MayStopSearch",
             when_can_preempt=fungibility.get("whenCanPreempt") or "TryNextFlavor",
             preference=fungibility.get("preference"),

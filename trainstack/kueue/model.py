@@ -18,7 +18,7 @@ Usage = Mapping[FlavorResource, int]
 """By flavor and resource."""
 
 Policy = Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority", "Any"]
-Fungible = Literal["MayStopSearch", "TryNextFlavor"]
+FungibilityPolicy = Literal["MayStopSearch", "TryNextFlavor"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Quota:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ResourceGroup:
     """Resources that get one flavor together, and the flavors in the order in which they are tried."""
 
     covered: frozenset[str]
@@ -92,11 +92,11 @@ class Preemption:
 
 
 @dataclass(frozen=True, slots=True)
-class Fungibility:
+class FlavorFungibility:
     """When the next flavor is tried although this one would do."""
 
-    when_can_borrow: Fungible = "MayStopSearch"
-    when_can_preempt: Fungible = "TryNextFlavor"
+    when_can_borrow: FungibilityPolicy = "MayStopSearch"
+    when_can_preempt: FungibilityPolicy = "TryNextFlavor"
     preference: Literal["BorrowingOverPreemption", "PreemptionOverBorrowing"] | None = None
 
 
@@ -105,7 +105,7 @@ class ClusterQueue:
     """A pool of quota."""
 
     name: str
-    groups: tuple[Group, ...]
+    groups: tuple[ResourceGroup, ...]
     quotas: Mapping[FlavorResource, Quota]
     cohort: str | None = None
     namespaces: tuple[Requirement, ...] | None = ()
@@ -113,7 +113,7 @@ class ClusterQueue:
     strict: bool = False
     """StrictFIFO: what does not fit holds everything behind it."""
     preemption: Preemption = Preemption()
-    fungibility: Fungibility = Fungibility()
+    fungibility: FlavorFungibility = FlavorFungibility()
     stop_policy: str = "None"
     checks: tuple[str, ...] = ()
     """Admission checks that a workload must still pass once its quota is reserved."""

@@ -6,10 +6,10 @@ Source: getInitialAssignments in pkg/scheduler/scheduler.go and flavorassigner/p
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from trainstack.kueue.flavor_assigner import Assignment, Mode, assign
+from trainstack.kueue.flavor_assigner import Assignment, PreemptionMode, assign
 from trainstack.kueue.model import Admitted, FlavorResource, Workload
-from trainstack.kueue.preemption import demanded, possible, targets
-from trainstack.kueue.snapshot import Pool, State
+from trainstack.kueue.preemption import demanded, preemption_targets, simulate_preemption
+from trainstack.kueue.snapshot import ClusterQueueSnapshot, SchedulerSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +17,13 @@ class Attempt:
     """What an attempt comes to."""
 
     assignment: Assignment
-    evicts: tuple[Admitted, ...] = ()
+    targets: tuple[Admitted, ...] = ()
     """Who would have to go first; () where it fits as it is, and where nobody may be evicted."""
 
     @property
     def nominated(self) -> bool:
         """Whether Kueue goes on to admit it, now or once others have gone."""
-        return self.assignment.mode is Mode.FIT or bool(self.evicts)
+        return self.assignment.mode is PreemptionMode.FIT or bool(self.targets)
 
     @property
     def skipped(self) -> bool:
@@ -32,7 +32,7 @@ class Attempt:
         With `preference: BorrowingOverPreemption` a resource that fits by borrowing hides one that is in use and would
         not have to be borrowed: Kueue takes the flavor for one that fits, and skips the workload cycle after cycle.
         """
-        return self.assignment.mode is Mode.FIT and bool(self.assignment.contested())
+        return self.assignment.mode is PreemptionMode.FIT and bool(self.assignment.contested())
 
     @property
     def succeeds(self) -> bool:
@@ -40,7 +40,9 @@ class Attempt:
         return self.nominated and not self.skipped
 
 
-def attempt(state: State, pool: Pool, workload: Workload, tried: Sequence[Mapping[str, int]] = ()) -> Attempt:
+def attempt(
+    snapshot: SchedulerSnapshot, cq: ClusterQueueSnapshot, workload: Workload, tried: Sequence[Mapping[str, int]] = ()
+) -> Attempt:
     """One attempt, with fewer pods where all of them do not fit and the workload allows it.
 
     Args:
@@ -50,14 +52,14 @@ def attempt(state: State, pool: Pool, workload: Workload, tried: Sequence[Mappin
         tried: where its attempt before this one ended.
 
     """
-    whole = _attempt(state, pool, workload, None, tried)
+    whole = _attempt(snapshot, cq, workload, None, tried)
     if whole.nominated:
         return whole
-    return _reduced(state, pool, workload, tried) or whole
+    return _reduced(snapshot, cq, workload, tried) or whole
 
 
 def attempts(
-    state: State, pool: Pool, workload: Workload, tried: tuple[Mapping[str, int], ...] = ()
+    snapshot: SchedulerSnapshot, cq: ClusterQueueSnapshot, workload: Workload, tried: tuple[Mapping[str, int], ...] = ()
 ) -> Iterator[Attempt]:
     """The attempts that Kueue makes while nothing else happens: each begins where the one before ended.
 
@@ -67,7 +69,7 @@ def attempts(
     seen: list[tuple[Mapping[str, int], ...]] = []
     while tried not in seen:
         seen.append(tried)
-        made = attempt(state, pool, workload, tried)
+        made = attempt(snapshot, cq, workload, tried)
         yield made
         if made.nominated or not made.assignment.unfinished:
             return
@@ -75,18 +77,24 @@ def attempts(
 
 
 def _attempt(
-    state: State, pool: Pool, workload: Workload, counts: Sequence[int] | None, tried: Sequence[Mapping[str, int]]
+    snapshot: SchedulerSnapshot,
+    cq: ClusterQueueSnapshot,
+    workload: Workload,
+    counts: Sequence[int] | None,
+    tried: Sequence[Mapping[str, int]],
 ) -> Attempt:
-    def oracle(what: FlavorResource, number: int) -> tuple[Mode, int]:
-        return possible(state, workload, pool, what, number)
+    def oracle(fr: FlavorResource, number: int) -> tuple[PreemptionMode, int]:
+        return simulate_preemption(snapshot, workload, cq, fr, number)
 
-    assignment = assign(workload, pool, oracle, counts=counts, tried=tried)
-    if assignment.mode in (Mode.FIT, Mode.NO_FIT):
+    assignment = assign(workload, cq, oracle, counts=counts, tried=tried)
+    if assignment.mode in (PreemptionMode.FIT, PreemptionMode.NO_FIT):
         return Attempt(assignment)
-    return Attempt(assignment, tuple(targets(state, demanded(workload, pool, assignment))))
+    return Attempt(assignment, tuple(preemption_targets(snapshot, demanded(workload, cq, assignment))))
 
 
-def _reduced(state: State, pool: Pool, workload: Workload, tried: Sequence[Mapping[str, int]]) -> Attempt | None:
+def _reduced(
+    snapshot: SchedulerSnapshot, cq: ClusterQueueSnapshot, workload: Workload, tried: Sequence[Mapping[str, int]]
+) -> Attempt | None:
     """With as many pods as fit, by bisection: sets shrink in step, from all their pods to the fewest that will do."""
     sets = workload.pod_sets
     spare = [0 if each.least is None else each.count - each.least for each in sets]
@@ -98,7 +106,7 @@ def _reduced(state: State, pool: Pool, workload: Workload, tried: Sequence[Mappi
     while low < high:
         middle = (low + high) // 2
         counts = [each.count - extra * middle // total for each, extra in zip(sets, spare, strict=True)]
-        made = _attempt(state, pool, workload, counts, tried)
+        made = _attempt(snapshot, cq, workload, counts, tried)
         if made.nominated:
             high, good = middle, (middle, made)
         else:

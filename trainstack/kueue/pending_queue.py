@@ -11,10 +11,10 @@ from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from trainstack.kueue.backoff import FOR_EVER
-from trainstack.kueue.feasibility import Hope, Needs, floor, kind_of, needs_of
+from trainstack.kueue.backoff import UNLIMITED
+from trainstack.kueue.feasibility import FeasibilityFilter, Needs, floor, kind_of, needs_of
 from trainstack.kueue.model import PodSet, Workload
-from trainstack.kueue.snapshot import Pool
+from trainstack.kueue.snapshot import ClusterQueueSnapshot
 
 Order = tuple[int, float, int]
 """Highest priority first, then who was created first, then who was submitted first: Kueue leaves the last one open."""
@@ -66,10 +66,10 @@ class Kind:
     """What those need at the least; None: to be found again."""
     flavors: tuple[str, ...] = ()
     """That they choose between."""
-    hopeless: int = -1
+    infeasible_since: int = -1
     """After so many changes of the use of the flavors the floor was not to be had; -1: that is not known."""
 
-    def first(self, head: Item, last: Item, pool: Pool, hope: Hope) -> Item | None:
+    def first(self, head: Item, last: Item, cq: ClusterQueueSnapshot, feasibility: FeasibilityFilter) -> Item | None:
         """The first between `head` and `last` who could be admitted."""
         if not head.order[0] <= self.place <= last.order[0]:
             return None
@@ -78,27 +78,27 @@ class Kind:
             if not self.waiting:
                 return None
             self.floor = floor([shape.needs for shape in self.waiting])
-            self.flavors, self.hopeless = self.floor.flavors, -1
-        if self.hopeless >= 0 and hope.same(self.flavors, self.hopeless):
+            self.flavors, self.infeasible_since = self.floor.flavors, -1
+        if self.infeasible_since >= 0 and feasibility.same(self.flavors, self.infeasible_since):
             return None
-        if not hope.may_fit(pool, self.floor):
-            self.hopeless = hope.changes
+        if not feasibility.may_fit(cq, self.floor):
+            self.infeasible_since = feasibility.changes
             return None
-        self.hopeless = -1
+        self.infeasible_since = -1
         found: Item | None = None
         for shape in self.waiting:
             item = shape.first(head)
-            if item is not None and not last < item and hope.remains(pool, shape, shape.needs):
+            if item is not None and not last < item and feasibility.may_admit(cq, shape, shape.needs):
                 found = last = item
         return found
 
 
-class Pending:
+class PendingQueue:
     """Who waits for a cluster queue."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, cq: ClusterQueueSnapshot) -> None:
         """Nobody yet."""
-        self.pool = pool
+        self.cq = cq
         self.generation = 0
         """Raised whenever quota of this queue changes hands: then flavors are tried from the first one again."""
         self._sticky: Item | None = None
@@ -115,10 +115,10 @@ class Pending:
 
     def add(self, workload: Workload, number: int) -> None:
         """Let a workload join. `number` counts submissions."""
-        key = shape_of(workload, self.pool)
+        key = shape_of(workload, self.cq)
         shape = self._shapes.get(key)
         if shape is None:
-            needs = needs_of(workload, self.pool)
+            needs = needs_of(workload, self.cq)
             kind = self._kind(needs)
             shape = self._shapes[key] = Shape(needs, kind)
             kind.shapes.append(shape)
@@ -152,7 +152,7 @@ class Pending:
             return self._late[0]
         return self._items[self._next] if self._next < len(self._items) else None
 
-    def distance(self, hope: Hope, most: int | None) -> int | None:
+    def distance(self, feasibility: FeasibilityFilter, most: int | None) -> int | None:
         """How many cycles pass before somebody is tried who could be admitted; None where nobody is.
 
         Args:
@@ -165,12 +165,12 @@ class Pending:
             return None
         if self._sticks or self._late:
             return 0
-        if self.pool.said.strict:
-            return 0 if hope.remains(self.pool, head.shape, head.shape.needs) else None
+        if self.cq.spec.strict:
+            return 0 if feasibility.may_admit(self.cq, head.shape, head.shape.needs) else None
         last = self._items[-1 if most is None else min(self._next + most, len(self._items)) - 1]
         found: Item | None = None
         for kind in self._kinds.values():
-            better = kind.first(head, last, self.pool, hope)
+            better = kind.first(head, last, self.cq, feasibility)
             if better is not None:
                 found = last = better
         return None if found is None else bisect_left(self._items, found) - self._next
@@ -180,8 +180,8 @@ class Pending:
         head = self.head()
         if head is None or self._sticks or self._late:
             return 0
-        if self.pool.said.strict:
-            return FOR_EVER if head.shape in always or (head.shape in before and head < bound) else 0
+        if self.cq.spec.strict:
+            return UNLIMITED if head.shape in always or (head.shape in before and head < bound) else 0
         end: Item | None = None
         for shape in self._shapes.values():
             if shape in always or not shape.items:
@@ -192,10 +192,10 @@ class Pending:
         return len(self._items) - self._next if end is None else bisect_left(self._items, end) - self._next
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         """Cycles until all were passed over: in a strict queue none ever is."""
-        if self.pool.said.strict:
-            return FOR_EVER if self._items else 0
+        if self.cq.spec.strict:
+            return UNLIMITED if self._items else 0
         return len(self._items) - self._next + len(self._late) + self._sticks
 
     @property
@@ -211,13 +211,13 @@ class Pending:
         if head is None or cycles == 0:
             return
         head.tried = ()
-        if not self.pool.said.strict:
+        if not self.cq.spec.strict:
             self._next = min(self._next + cycles, len(self._items))
 
-    def fail(self, item: Item) -> None:
+    def mark_inadmissible(self, item: Item) -> None:
         """Pass over who was tried in vain, but not in a strict queue."""
         item.tried = ()
-        if self.pool.said.strict:
+        if self.cq.spec.strict:
             return
         if item is self._sticky:
             self._sticks = False
@@ -226,10 +226,10 @@ class Pending:
         elif self._next < len(self._items) and self._items[self._next] is item:
             self._next += 1
 
-    def stick(self, item: Item) -> None:
+    def make_sticky(self, item: Item) -> None:
         """Put who evicts others before all others, but not in a strict queue."""
         item.tried = ()
-        if self.pool.said.strict:
+        if self.cq.spec.strict:
             return
         before, waits = self._sticky, self._sticks
         if before is not item:
@@ -259,7 +259,7 @@ class Pending:
             self.take(item)
             break
 
-    def wake(self) -> None:
+    def requeue_inadmissible(self) -> None:
         """Let all be tried again: quota has become free."""
         self._next = 0
         self._late.clear()
@@ -273,11 +273,11 @@ class Pending:
         return [*self._items, *([] if self._sticky is None else [self._sticky])]
 
 
-def shape_of(workload: Workload, pool: Pool) -> tuple[Any, ...]:
+def shape_of(workload: Workload, cq: ClusterQueueSnapshot) -> tuple[Any, ...]:
     """All that an attempt depends on."""
     by_age = "LowerOrNewerEqualPriority" in (
-        pool.said.preemption.within_cluster_queue,
-        pool.said.preemption.reclaim_within_cohort,
+        cq.spec.preemption.within_cluster_queue,
+        cq.spec.preemption.reclaim_within_cohort,
     )
     return (workload.priority, workload.created if by_age else None, *map(_pods, workload.pod_sets))
 

@@ -8,19 +8,19 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from trainstack.kueue.flavor_assigner import Assignment, Mode
+from trainstack.kueue.flavor_assigner import Assignment, PreemptionMode
 from trainstack.kueue.model import Admitted, FlavorResource, Policy, Usage, Workload
-from trainstack.kueue.resource_node import Node
-from trainstack.kueue.snapshot import Pool, State
+from trainstack.kueue.resource_node import ResourceNode
+from trainstack.kueue.snapshot import ClusterQueueSnapshot, SchedulerSnapshot
 
 
-class Right(Enum):
+class PreemptionVariant(Enum):
     """By what a workload may evict another."""
 
-    SAME_QUEUE = "of lower priority in the same cluster queue"
-    HIERARCHY = "borrows what is nearer to this workload's queue"
-    WITHOUT_BORROWING = "borrows, and may be evicted where this workload then borrows nothing"
-    WHILE_BORROWING = "borrows, and is of so low a priority that this workload may borrow besides"
+    WITHIN_CQ = "of lower priority in the same cluster queue"
+    HIERARCHICAL_RECLAIM = "borrows what is nearer to this workload's queue"
+    RECLAIM_WITHOUT_BORROWING = "borrows, and may be evicted where this workload then borrows nothing"
+    RECLAIM_WHILE_BORROWING = "borrows, and is of so low a priority that this workload may borrow besides"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,157 +28,167 @@ class Candidate:
     """A workload that may be evicted."""
 
     admitted: Admitted
-    right: Right
-    common: Node | None
+    variant: PreemptionVariant
+    common: ResourceNode | None
     """The smallest cohort that both queues are in; None for the workload's own queue."""
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class PreemptionContext:
     """What a workload needs that others use."""
 
     workload: Workload
-    pool: Pool
+    cq: ClusterQueueSnapshot
     contested: Collection[FlavorResource]
     """Where others would have to give way."""
     usage: Usage
     """All that it would take."""
 
 
-def targets(state: State, demand: Demand) -> list[Admitted]:
+def preemption_targets(snapshot: SchedulerSnapshot, ctx: PreemptionContext) -> list[Admitted]:
     """The workloads that would be evicted; none where evicting does not help.
 
     They are taken in order until the workload fits, and given back, latest first, as far as it still fits.
     The state is as before when this returns. Source: classicalPreemptions.
     """
-    borrows = demand.pool.said.preemption.borrow_within_cohort
-    below = borrows or _under_nominal(demand)
-    candidates = _candidates(state, demand, by_priority=below)
-    rights = {each.right for each in candidates}
-    if rights <= {Right.SAME_QUEUE} or not below:
+    borrows = ctx.cq.spec.preemption.borrow_within_cohort
+    below = borrows or _under_nominal(ctx)
+    candidates = _candidates(snapshot, ctx, by_priority=below)
+    variants = {each.variant for each in candidates}
+    if variants <= {PreemptionVariant.WITHIN_CQ} or not below:
         attempts: tuple[bool, ...] = (True,)
-    elif not borrows and Right.HIERARCHY not in rights:
+    elif not borrows and PreemptionVariant.HIERARCHICAL_RECLAIM not in variants:
         attempts = (False, True)
     else:
         attempts = (True, False)
     for borrowing in attempts:
-        usable = [each for each in candidates if not (borrowing and each.right is Right.WITHOUT_BORROWING)]
-        if _enough(demand, usable, borrowing=borrowing):
-            chosen = _attempt(state, demand, usable, borrowing=borrowing)
+        usable = [
+            each
+            for each in candidates
+            if not (borrowing and each.variant is PreemptionVariant.RECLAIM_WITHOUT_BORROWING)
+        ]
+        if _enough(ctx, usable, borrowing=borrowing):
+            chosen = _attempt(snapshot, ctx, usable, borrowing=borrowing)
             if chosen:
                 return chosen
     return []
 
 
-def possible(state: State, workload: Workload, pool: Pool, what: FlavorResource, number: int) -> tuple[Mode, int]:
+def simulate_preemption(
+    snapshot: SchedulerSnapshot, workload: Workload, cq: ClusterQueueSnapshot, fr: FlavorResource, number: int
+) -> tuple[PreemptionMode, int]:
     """Whether evictions could give one resource of one flavor, and how far up it would be borrowed then.
 
     Source: SimulatePreemption in preemption_oracle.go.
     """
-    found = targets(state, Demand(workload, pool, (what,), {what: number}))
+    found = preemption_targets(snapshot, PreemptionContext(workload, cq, (fr,), {fr: number}))
     if not found:
-        return Mode.NO_CANDIDATES, pool.node.level(what, number)[0]
+        return PreemptionMode.NO_CANDIDATES, cq.node.level(fr, number)[0]
     for each in found:
-        state.tree.remove(each.cluster_queue, each.usage)
-    level, _ = pool.node.level(what, number)
+        snapshot.tree.remove(each.cluster_queue, each.usage)
+    level, _ = cq.node.level(fr, number)
     for each in found:
-        state.tree.add(each.cluster_queue, each.usage)
-    own = any(each.cluster_queue == pool.said.name for each in found)
-    return Mode.PREEMPT if own else Mode.RECLAIM, level
+        snapshot.tree.add(each.cluster_queue, each.usage)
+    own = any(each.cluster_queue == cq.spec.name for each in found)
+    return PreemptionMode.PREEMPT if own else PreemptionMode.RECLAIM, level
 
 
-def demanded(workload: Workload, pool: Pool, assignment: Assignment) -> Demand:
+def demanded(workload: Workload, cq: ClusterQueueSnapshot, assignment: Assignment) -> PreemptionContext:
     """What an assignment needs that others use."""
-    return Demand(workload, pool, assignment.contested(), assignment.usage)
+    return PreemptionContext(workload, cq, assignment.contested(), assignment.usage)
 
 
-def _enough(demand: Demand, candidates: list[Candidate], *, borrowing: bool) -> bool:
+def _enough(ctx: PreemptionContext, candidates: list[Candidate], *, borrowing: bool) -> bool:
     """Whether it could fit if all of them went; spares most attempts that end in nothing."""
-    node = demand.pool.node
-    for what, number in demand.usage.items():
-        if demand.pool.available(what) + sum(each.admitted.usage.get(what, 0) for each in candidates) < number:
+    node = ctx.cq.node
+    for fr, number in ctx.usage.items():
+        if ctx.cq.available(fr) + sum(each.admitted.usage.get(fr, 0) for each in candidates) < number:
             return False
-        own = sum(each.admitted.usage.get(what, 0) for each in candidates if each.right is Right.SAME_QUEUE)
-        if not borrowing and node.exceeds(what, number - own):
+        own = sum(each.admitted.usage.get(fr, 0) for each in candidates if each.variant is PreemptionVariant.WITHIN_CQ)
+        if not borrowing and node.borrows_with(fr, number - own):
             return False
     return bool(candidates)
 
 
-def _attempt(state: State, demand: Demand, candidates: list[Candidate], *, borrowing: bool) -> list[Admitted]:
+def _attempt(
+    snapshot: SchedulerSnapshot, ctx: PreemptionContext, candidates: list[Candidate], *, borrowing: bool
+) -> list[Admitted]:
     chosen: list[Admitted] = []
     fitted = False
     for candidate in candidates:
-        if not _counts(state, demand, candidate):
+        if not _counts(snapshot, ctx, candidate):
             continue
-        state.remove(candidate.admitted)
+        snapshot.remove(candidate.admitted)
         chosen.append(candidate.admitted)
-        if _fits(demand, borrowing=borrowing):
+        if _fits(ctx, borrowing=borrowing):
             fitted = True
             break
-    kept = _without_needless(state, demand, chosen, borrowing=borrowing) if fitted else chosen
-    for each in kept:
-        state.add(each)
-    return kept if fitted else []
+    local_quota = _without_needless(snapshot, ctx, chosen, borrowing=borrowing) if fitted else chosen
+    for each in local_quota:
+        snapshot.add(each)
+    return local_quota if fitted else []
 
 
-def _without_needless(state: State, demand: Demand, chosen: list[Admitted], *, borrowing: bool) -> list[Admitted]:
+def _without_needless(
+    snapshot: SchedulerSnapshot, ctx: PreemptionContext, chosen: list[Admitted], *, borrowing: bool
+) -> list[Admitted]:
     """Source: fillBackWorkloads."""
     left = list(chosen)
     for index in range(len(left) - 2, -1, -1):
-        state.add(left[index])
-        if _fits(demand, borrowing=borrowing):
+        snapshot.add(left[index])
+        if _fits(ctx, borrowing=borrowing):
             left[index] = left[-1]
             left.pop()
         else:
-            state.remove(left[index])
+            snapshot.remove(left[index])
     return left
 
 
-def _fits(demand: Demand, *, borrowing: bool) -> bool:
+def _fits(ctx: PreemptionContext, *, borrowing: bool) -> bool:
     """Source: workloadFits."""
-    node = demand.pool.node
+    node = ctx.cq.node
     return not any(
-        (not borrowing and node.exceeds(what, number)) or number > demand.pool.available(what)
-        for what, number in demand.usage.items()
+        (not borrowing and node.borrows_with(fr, number)) or number > ctx.cq.available(fr)
+        for fr, number in ctx.usage.items()
     )
 
 
-def _under_nominal(demand: Demand) -> bool:
+def _under_nominal(ctx: PreemptionContext) -> bool:
     """Source: queueUnderNominalInResourcesNeedingPreemption."""
-    node = demand.pool.node
-    return all(node.usage.get(what, 0) < node.quota(what).nominal for what in demand.contested)
+    node = ctx.cq.node
+    return all(node.usage.get(fr, 0) < node.quota(fr).nominal for fr in ctx.contested)
 
 
-def _counts(state: State, demand: Demand, candidate: Candidate) -> bool:
+def _counts(snapshot: SchedulerSnapshot, ctx: PreemptionContext, candidate: Candidate) -> bool:
     """Whether a candidate still is one, after those that were taken before it. Source: candidateIsValid."""
-    if candidate.right is Right.SAME_QUEUE:
+    if candidate.variant is PreemptionVariant.WITHIN_CQ:
         return True
-    node = state.pools[candidate.admitted.cluster_queue].node
-    if node.within(demand.contested):
+    node = snapshot.cluster_queues[candidate.admitted.cluster_queue].node
+    if node.within_nominal(ctx.contested):
         return False
-    for above in node.above():
-        if above is candidate.common:
+    for ancestors in node.ancestors():
+        if ancestors is candidate.common:
             break
-        if above.within(demand.contested):
+        if ancestors.within_nominal(ctx.contested):
             return False
     return True
 
 
-def _candidates(state: State, demand: Demand, *, by_priority: bool) -> list[Candidate]:
+def _candidates(snapshot: SchedulerSnapshot, ctx: PreemptionContext, *, by_priority: bool) -> list[Candidate]:
     """All who may be evicted, in the order in which they are taken. Source: NewCandidateIterator.
 
     `by_priority`: False leaves out those of other queues who may only be evicted where this workload borrows nothing,
     since it would.
     """
-    policy = demand.pool.said.preemption.within_cluster_queue
+    policy = ctx.cq.spec.preemption.within_cluster_queue
     own = [
-        Candidate(each, Right.SAME_QUEUE, None)
-        for each in (demand.pool.admitted.values() if policy != "Never" else ())
-        if _may(demand, each, policy)
+        Candidate(each, PreemptionVariant.WITHIN_CQ, None)
+        for each in (ctx.cq.admitted.values() if policy != "Never" else ())
+        if _may(ctx, each, policy)
     ]
-    others = list(_others(state, demand, by_priority=by_priority))
-    hierarchy = [each for each in others if each.right is Right.HIERARCHY]
-    rest = [each for each in others if each.right is not Right.HIERARCHY]
+    others = list(_others(snapshot, ctx, by_priority=by_priority))
+    hierarchy = [each for each in others if each.variant is PreemptionVariant.HIERARCHICAL_RECLAIM]
+    rest = [each for each in others if each.variant is not PreemptionVariant.HIERARCHICAL_RECLAIM]
     groups = [sorted(group, key=_order) for group in (hierarchy, rest, own)]
     evicted = [each for group in groups for each in group if each.admitted.evicted]
     return [*evicted, *(each for group in groups for each in group if not each.admitted.evicted)]
@@ -189,59 +199,63 @@ def _order(candidate: Candidate) -> tuple[int, float, str]:
     return candidate.admitted.workload.priority, -candidate.admitted.reserved, candidate.admitted.workload.key
 
 
-def _may(demand: Demand, other: Admitted, policy: Policy) -> bool:
+def _may(ctx: PreemptionContext, other: Admitted, policy: Policy) -> bool:
     """Source: classifyPreemptionVariant and SatisfiesPreemptionPolicy."""
-    mine, theirs = demand.workload, other.workload
+    mine, theirs = ctx.workload, other.workload
     lower = mine.priority > theirs.priority
     newer = mine.priority == theirs.priority and mine.created < theirs.created
     if policy == "Any" or lower or (newer and policy == "LowerOrNewerEqualPriority"):
-        return not other.usage.keys().isdisjoint(demand.contested)
+        return not other.usage.keys().isdisjoint(ctx.contested)
     return False
 
 
-def _others(state: State, demand: Demand, *, by_priority: bool) -> Iterator[Candidate]:
+def _others(snapshot: SchedulerSnapshot, ctx: PreemptionContext, *, by_priority: bool) -> Iterator[Candidate]:
     """Who borrows in other queues of the tree. Source: collectCandidatesForHierarchicalReclaim."""
-    pool = demand.pool
-    if pool.said.preemption.reclaim_within_cohort == "Never":
+    cq = ctx.cq
+    if cq.spec.preemption.reclaim_within_cohort == "Never":
         return
-    nearer, rest = _fits_in(pool.node, demand.usage)
-    below: Node | None = None
-    for cohort in pool.node.above():
-        for node in _borrowing(cohort, below, pool.node, demand.contested) if nearer or by_priority else ():
-            for each in state.pool_of(node).admitted.values():
-                if _may(demand, each, pool.said.preemption.reclaim_within_cohort):
-                    yield Candidate(each, Right.HIERARCHY if nearer else _right(demand, each), cohort)
+    nearer, rest = _fits_in(cq.node, ctx.usage)
+    below: ResourceNode | None = None
+    for cohort in cq.node.ancestors():
+        for node in _borrowing(cohort, below, cq.node, ctx.contested) if nearer or by_priority else ():
+            for each in snapshot.cluster_queue_of(node).admitted.values():
+                if _may(ctx, each, cq.spec.preemption.reclaim_within_cohort):
+                    yield Candidate(
+                        each, PreemptionVariant.HIERARCHICAL_RECLAIM if nearer else _right(ctx, each), cohort
+                    )
         enough, rest = _fits_in(cohort, rest)
         nearer = nearer or enough
         below = cohort
 
 
-def _right(demand: Demand, other: Admitted) -> Right:
+def _right(ctx: PreemptionContext, other: Admitted) -> PreemptionVariant:
     """Source: classifyPreemptionVariant and isAboveBorrowingThreshold."""
-    policy, theirs = demand.pool.said.preemption, other.workload.priority
-    if not policy.borrow_within_cohort or theirs >= demand.workload.priority:
-        return Right.WITHOUT_BORROWING
+    policy, theirs = ctx.cq.spec.preemption, other.workload.priority
+    if not policy.borrow_within_cohort or theirs >= ctx.workload.priority:
+        return PreemptionVariant.RECLAIM_WITHOUT_BORROWING
     high = policy.borrow_threshold is not None and theirs > policy.borrow_threshold
-    return Right.WITHOUT_BORROWING if high else Right.WHILE_BORROWING
+    return PreemptionVariant.RECLAIM_WITHOUT_BORROWING if high else PreemptionVariant.RECLAIM_WHILE_BORROWING
 
 
-def _borrowing(cohort: Node, below: Node | None, own: Node, contested: Collection[FlavorResource]) -> Iterator[Node]:
+def _borrowing(
+    cohort: ResourceNode, below: ResourceNode | None, own: ResourceNode, contested: Collection[FlavorResource]
+) -> Iterator[ResourceNode]:
     """The queues of a cohort that use more than they have, but for those of the part that was looked at before.
 
     Source: collectCandidatesInSubtree.
     """
     for child in cohort.cohorts:
-        if child is not below and not child.within(contested):
+        if child is not below and not child.within_nominal(contested):
             yield from _borrowing(child, below, own, contested)
     for queue in cohort.queues:
-        if queue is not own and queue.active and not queue.within(contested):
+        if queue is not own and queue.active and not queue.within_nominal(contested):
             yield queue
 
 
-def _fits_in(node: Node, wanted: Mapping[FlavorResource, int]) -> tuple[bool, dict[FlavorResource, int]]:
+def _fits_in(node: ResourceNode, wanted: Mapping[FlavorResource, int]) -> tuple[bool, dict[FlavorResource, int]]:
     """Whether a node has so much more of its own, and what is left to ask of its parent.
 
     Source: QuantitiesFitInQuota.
     """
-    fits = not any(node.exceeds(what, number) for what, number in wanted.items())
-    return fits, {what: max(0, number - node.free_of_kept(what)) for what, number in wanted.items()}
+    fits = not any(node.borrows_with(fr, number) for fr, number in wanted.items())
+    return fits, {fr: max(0, number - node.local_available(fr)) for fr, number in wanted.items()}

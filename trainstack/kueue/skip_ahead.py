@@ -6,18 +6,18 @@ next cycle another head does the same. What one shape keeps from another is foun
 
 from collections.abc import Iterable, Sequence
 
-from trainstack.kueue.cycle import Head, kept_free, still_fits
-from trainstack.kueue.pending_queue import Pending, Shape
-from trainstack.kueue.snapshot import State
+from trainstack.kueue.cycle import Head, quota_to_reserve, still_fits
+from trainstack.kueue.pending_queue import PendingQueue, Shape
+from trainstack.kueue.snapshot import SchedulerSnapshot
 
 
-class Blocking:
+class SkipAhead:
     """What is known at one use of quota."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, snapshot: SchedulerSnapshot) -> None:
         """Nothing yet."""
-        self._state = state
-        self._known: dict[tuple[Shape, Pending], dict[Shape, int]] = {}
+        self._snapshot = snapshot
+        self._known: dict[tuple[Shape, PendingQueue], dict[Shape, int]] = {}
         """By the shape that is skipped and the queue that keeps quota from it: shapes of that queue, and the level at
         which they borrow."""
 
@@ -25,7 +25,7 @@ class Blocking:
         """The use of quota is another one."""
         self._known.clear()
 
-    def cycles(self, heads: Sequence[Head], others: Iterable[Pending]) -> int:
+    def cycles(self, heads: Sequence[Head], others: Iterable[PendingQueue]) -> int:
         """How many cycles go like this one, in which no head was served: all who could be admitted are skipped again.
 
         FOR_EVER where a strict queue's head does it.
@@ -36,9 +36,9 @@ class Blocking:
 
         """
         skipped = [head for head in heads if head.nominated]
-        waiting = [head for head in heads if not head.nominated and head.fresh]
+        waiting = [head for head in heads if not head.nominated and head.from_first_flavor]
         queues = list(others)
-        if not skipped or not waiting or not all(head.fresh for head in skipped):
+        if not skipped or not waiting or not all(head.from_first_flavor for head in skipped):
             return 0
         for head in skipped:
             for other in waiting:
@@ -48,13 +48,13 @@ class Blocking:
         return min(max((self._blocked(head, each) for each in queues), default=0) for head in skipped)
 
     def _fits_beside(self, head: Head, other: Head) -> bool:
-        name, kept = other.pending.pool.said.name, kept_free(other)
-        self._state.tree.add(name, kept)
-        fits = still_fits(self._state, head, {})
-        self._state.tree.remove(name, kept)
+        name, local_quota = other.pending.cq.spec.name, quota_to_reserve(other)
+        self._snapshot.tree.add(name, local_quota)
+        fits = still_fits(self._snapshot, head, {})
+        self._snapshot.tree.remove(name, local_quota)
         return fits
 
-    def _blocked(self, head: Head, queue: Pending) -> int:
+    def _blocked(self, head: Head, queue: PendingQueue) -> int:
         """For how many cycles the queue's next ones keep a head from what it needs."""
         known = self._known.get((head.item.shape, queue), {})
         before = {shape for shape, level in known.items() if level < head.order[0]}

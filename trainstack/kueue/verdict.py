@@ -59,7 +59,7 @@ def assigned(assignment: Assignment) -> tuple[Assigned, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Lack:
+class Reason:
     """One reason why a run is not admitted, or not yet."""
 
     cause: Cause
@@ -118,7 +118,7 @@ class Verdict:
     """The workloads that would have to go, `<namespace>/<name>`."""
     checks: tuple[str, ...] = ()
     """Admission checks that it would still have to pass."""
-    lacks: tuple[Lack, ...] = ()
+    reasons: tuple[Reason, ...] = ()
     remedies: tuple[Remedy, ...] = ()
     """The nearest first, at most three; none for what fits."""
 

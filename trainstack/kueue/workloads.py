@@ -138,8 +138,8 @@ def _usage(assignments: Iterable[Body], counts: Mapping[str, int], gone: Mapping
             number = value(resource, given["resourceUsage"][resource])
             if left < count:
                 number = number // count * left
-            what = (flavor, resource)
-            usage[what] = usage.get(what, 0) + number
+            fr = (flavor, resource)
+            usage[fr] = usage.get(fr, 0) + number
     return usage
 
 

@@ -7,7 +7,7 @@ from math import inf
 from typing import Any
 
 from trainstack.declared.declared import Declared
-from trainstack.kueue.admission_simulator import Judge
+from trainstack.kueue.admission_simulator import AdmissionSimulator
 from trainstack.kueue.from_live_objects import Lists, snapshot
 from trainstack.kueue.from_objects import declared_model
 from trainstack.kueue.model import Snapshot
@@ -130,16 +130,16 @@ class LiveScene:
     @cached_property
     def verdicts(self) -> list[Verdict]:
         """Whether each run that Kueue holds would be admitted now: behind all of its priority who are there already."""
-        judge = Judge(self.snapshot.model, self.snapshot.admitted)
+        simulator = AdmissionSimulator(self.snapshot.model, self.snapshot.admitted)
         asking = declared_workloads(self.declared, self.snapshot.model)
-        return [judge.verdict(replace(each, created=inf)) for each in asking]
+        return [simulator.verdict(replace(each, created=inf)) for each in asking]
 
     @cached_property
     def verdicts_of_files(self) -> list[Verdict]:
         """The same as the files alone tell it, without remedies."""
         model = declared_model(self.declared)
-        judge = Judge(model)
-        return [judge.alone(each) for each in declared_workloads(self.declared, model)]
+        simulator = AdmissionSimulator(model)
+        return [simulator.alone(each) for each in declared_workloads(self.declared, model)]
 
     def runs(self) -> Iterator[tuple[str, Workload]]:
         """Everything that is queued, with its path."""

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from trainstack.declared.declared import Declared
-from trainstack.kueue.admission_simulator import judged
+from trainstack.kueue.admission_simulator import declared_verdicts
 from trainstack.kueue.from_objects import declared_model
-from trainstack.kueue.resource_node import Tree
+from trainstack.kueue.resource_node import CohortTree
 from trainstack.kueue.verdict import Verdict
 from trainstack.runs.status.run_pods import queued
 from trainstack.settings.model import Settings
@@ -52,14 +52,14 @@ class Scene:
         return queued(self.settings)
 
     @cached_property
-    def tree(self) -> Tree:
+    def tree(self) -> CohortTree:
         """What the declared queues and cohorts have."""
-        return Tree(declared_model(self.declared))
+        return CohortTree(declared_model(self.declared))
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
         """Whether each run that Kueue holds would be admitted, on an idle cluster."""
-        return judged(self.declared)
+        return declared_verdicts(self.declared)
 
 
 def each(path: str, things: Sequence[T]) -> Iterator[tuple[str, T]]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import get_args
 
 from trainstack.declared.declared import Declared
-from trainstack.kueue.admission_simulator import judged
+from trainstack.kueue.admission_simulator import declared_verdicts
 from trainstack.kueue.format import amounts, placed
 from trainstack.kueue.verdict import Outcome, Verdict
 from trainstack.review.report import MOST_NAMES, ReportedVerdict
@@ -21,7 +21,7 @@ def verdicts(settings: Settings, hidden: Iterable[str] = ()) -> tuple[ReportedVe
     """
     secrets = list(hidden)
     alike: dict[ReportedVerdict, list[str]] = {}
-    for verdict in judged(Declared(settings)):
+    for verdict in declared_verdicts(Declared(settings)):
         alike.setdefault(_reported(verdict, secrets), []).append(mask(verdict.name, secrets)[:MOST_NAMES])
     found = [said.model_copy(update={"runs": tuple(names)}) for said, names in alike.items()]
     return tuple(sorted(found, key=lambda said: _WORST_FIRST.index(said.outcome)))
@@ -35,6 +35,6 @@ def _reported(verdict: Verdict, secrets: list[str]) -> ReportedVerdict:
         outcome=verdict.outcome,
         placed=short(placed(verdict.assigned)) if verdict.assigned else "",
         borrowed=short(amounts(verdict.borrowed)),
-        lacks=tuple(short(lack.message) for lack in verdict.lacks),
+        lacks=tuple(short(reason.message) for reason in verdict.reasons),
         remedies=tuple(short(remedy.text) for remedy in verdict.remedies),
     )

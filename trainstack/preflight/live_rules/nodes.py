@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from trainstack.kueue.model import Model
-from trainstack.kueue.node_capacity import capacity, oversized, standing
+from trainstack.kueue.node_capacity import capacity, nodes_with_labels, oversized
 from trainstack.kueue.quantities import readable
 from trainstack.kueue.workloads import declared_workloads
 from trainstack.preflight.live_context import LiveScene, unknown
@@ -33,7 +33,9 @@ _SMALLER = "ask for less in a pod, or use nodes that have it"
 )
 def flavor_nodes(scene: LiveScene) -> Iterator[Violation]:
     model = scene.snapshot.model
-    empty = {name: labels for name, labels in _labels(model).items() if not standing(labels, model.nodes or ())}
+    empty = {
+        name: labels for name, labels in _labels(model).items() if not nodes_with_labels(labels, model.nodes or ())
+    }
     remedy = "label the nodes, or correct the flavor's nodeLabels"
     given: set[str] = set()
     for verdict in scene.verdicts if empty else ():
@@ -74,9 +76,9 @@ def node_resources(scene: LiveScene) -> Iterator[Violation]:
         *declared_workloads(scene.declared, plain),
         *declared_workloads(scene.declared, plain, queued=False),
     ):
-        for lack in oversized(workload, assigned.get(workload.path, ()), model):
-            remedy = _REMEDIES.get(lack.path.rpartition(".")[2], _SMALLER)
-            yield Violation(lack.path, lack.message, remedy)
+        for reason in oversized(workload, assigned.get(workload.path, ()), model):
+            remedy = _REMEDIES.get(reason.path.rpartition(".")[2], _SMALLER)
+            yield Violation(reason.path, reason.message, remedy)
 
 
 @Rule(
@@ -133,7 +135,7 @@ def _labels(model: Model) -> dict[str, Mapping[str, str]]:
 
 def _capacities(model: Model) -> dict[str, dict[str, int]]:
     """By flavor, what its nodes have; a flavor without any is another rule's finding."""
-    of_flavor = {name: standing(labels, model.nodes or ()) for name, labels in _labels(model).items()}
+    of_flavor = {name: nodes_with_labels(labels, model.nodes or ()) for name, labels in _labels(model).items()}
     return {name: capacity(nodes) for name, nodes in of_flavor.items() if nodes}
 
 

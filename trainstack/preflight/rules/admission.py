@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from trainstack.kueue.verdict import Cause, Lack, Verdict
+from trainstack.kueue.verdict import Cause, Reason, Verdict
 from trainstack.preflight.rule import Check, Rule, Violation
 from trainstack.preflight.rule_context import Scene
 
@@ -69,15 +69,15 @@ def never_fits(scene: Scene) -> Iterator[Violation]:
 
 def _violations(scene: Scene, causes: tuple[Cause, ...]) -> Iterator[Violation]:
     for verdict in scene.verdicts:
-        for lack in verdict.lacks if verdict.outcome == "never fits" else ():
-            if lack.cause in causes:
-                yield Violation(lack.path or verdict.path, lack.message, remedy_of(verdict, lack))
+        for reason in verdict.reasons if verdict.outcome == "never fits" else ():
+            if reason.cause in causes:
+                yield Violation(reason.path or verdict.path, reason.message, remedy_of(verdict, reason))
 
 
-def remedy_of(verdict: Verdict, lack: Lack) -> str:
+def remedy_of(verdict: Verdict, reason: Reason) -> str:
     """What would help, as far as it was tried."""
     tried = "; or ".join(remedy.text for remedy in verdict.remedies)
-    return tried or _OTHERWISE.get(lack.cause, "ask for less, or raise the queue's quota")
+    return tried or _OTHERWISE.get(reason.cause, "ask for less, or raise the queue's quota")
 
 
 RULES: tuple[Check[Scene], ...] = (resource_uncovered, never_fits)

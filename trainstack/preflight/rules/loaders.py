@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from trainstack.kueue.admission_simulator import judge
+from trainstack.kueue.admission_simulator import simulate
 from trainstack.kueue.from_objects import declared_model
 from trainstack.kueue.model import Admitted, Model, Workload
 from trainstack.kueue.workloads import declared_workloads, read_workload
@@ -45,7 +45,7 @@ def loader_shut_out(scene: Scene) -> Iterator[Violation]:
         workload = workloads[path]
         loader = _loader(scene, model, workload.namespace, volume)
         there = _admitted(workload, model, count)
-        verdict = judge(loader, model, admitted=there)
+        verdict = simulate(loader, model, admitted=there)
         behind = verdict.cluster_queue in strict and len(there) < count
         if there and (verdict.outcome == "waits" or behind):
             ends = "it ends, which waits" if count == 1 else f"{len(there)} of {count} trials end, which wait"
@@ -80,7 +80,7 @@ def _admitted(workload: Workload, model: Model, count: int) -> list[Admitted]:
     """As many of a workload, up to so many, as an idle cluster admits."""
     found: list[Admitted] = []
     while len(found) < count:
-        verdict = judge(workload, model, admitted=found)
+        verdict = simulate(workload, model, admitted=found)
         if verdict.outcome not in ("fits", "fits by borrowing"):
             break
         one = replace(workload, name=f"{workload.name}-{len(found)}")

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 
 from trainstack.kueue.quantities import readable
-from trainstack.kueue.resource_node import Tree
+from trainstack.kueue.resource_node import CohortTree
 from trainstack.preflight.rule import Check, Rule, Violation
 from trainstack.preflight.rule_context import Scene, each, quotas
 from trainstack.settings.sections.queues import ClusterQueue, ResourceFlavor
@@ -65,7 +65,7 @@ def queue_empty(scene: Scene) -> Iterator[Violation]:
     for path, queue, tree in _pools(scene):
         for index, group in enumerate(queue.resource_groups):
             for name in group.covered_resources:
-                if not any(tree.potential(queue.name, flavor.name, name) for flavor in group.flavors):
+                if not any(tree.potential_available(queue.name, flavor.name, name) for flavor in group.flavors):
                     message = f"has no {name} to give on any flavor, with all that its cohort lends"
                     remedy = f"raise a nominalQuota, join a cohort that has {name}, or take {name} out of the group"
                     where = f"{path}.resourceGroups[{index}]"
@@ -123,7 +123,9 @@ def cohort_overpromised(scene: Scene) -> Iterator[Violation]:
         model = tree.queues[queue.name].quotas
         for where, flavor, quota in quotas(path, queue):
             limit = model[flavor.name, quota.name].borrowing_limit
-            most = tree.potential(queue.name, flavor.name, quota.name) - model[flavor.name, quota.name].nominal
+            most = (
+                tree.potential_available(queue.name, flavor.name, quota.name) - model[flavor.name, quota.name].nominal
+            )
             if limit is not None and most < limit and queue.cohort is not None:
                 message = (
                     f"cluster queue {queue.name} may borrow {readable(quota.name, limit)} {quota.name}, and cohort"
@@ -213,7 +215,7 @@ def selector_ignored(scene: Scene) -> Iterator[Violation]:
                 yield Violation(f"{path}.nodeSelector", message, remedy)
 
 
-def _pools(scene: Scene) -> Iterator[tuple[str, ClusterQueue, Tree]]:
+def _pools(scene: Scene) -> Iterator[tuple[str, ClusterQueue, CohortTree]]:
     """The cluster queues with the tree that they stand in; none in a circle of cohorts, which is another's finding."""
     declared = scene.settings.queues.cluster_queues
     tree = scene.tree

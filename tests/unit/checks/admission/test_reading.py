@@ -5,7 +5,7 @@ from typing import Any
 from tests.unit.checks.admission.make import make_model, make_queue, make_workload
 from tests.unit.make import make_cluster_queue, make_distributed, make_queues, make_run, make_settings
 from trainstack.declared.declared import Declared
-from trainstack.kueue.admission_simulator import judge, judged
+from trainstack.kueue.admission_simulator import declared_verdicts, simulate
 from trainstack.kueue.from_objects import declared_model, read_model, read_snapshot
 from trainstack.kueue.model import Admitted, Cohort, LocalQueue, Node, Quota, Requirement, Taint, Workload
 from trainstack.kueue.workloads import declared_workloads, read_kueue_workload, read_workload
@@ -149,7 +149,7 @@ def test_an_environment_is_read_from_the_objects_that_it_declares() -> None:
     ]
     assert found[0].pod_sets[1].resources_path == "workloads.runs[train].resources"
     tenant = settings.model_copy(update={"environment": Environment(halves=("training",))})
-    assert [each.outcome for each in judged(Declared(tenant))] == ["unknown"] * 3
+    assert [each.outcome for each in declared_verdicts(Declared(tenant))] == ["unknown"] * 3
 
 
 def test_a_run_that_cannot_be_built_is_left_out() -> None:
@@ -228,15 +228,15 @@ def test_paths_of_two_local_queues_of_one_name_are_by_place() -> None:
     held = {(name, "q"): LocalQueue(name, "q", "q", stop_policy="Hold") for name in ("ns", "other")}
     asked = make_workload(namespace="other")
     for declared, path in ((True, "queues.localQueues[1].stopPolicy"), (False, "LocalQueue other/q spec.stopPolicy")):
-        verdict = judge(asked, make_model(make_queue(), local_queues=held, declared=declared))
-        assert (verdict.outcome, [lack.path for lack in verdict.lacks]) == ("waits", [path])
+        verdict = simulate(asked, make_model(make_queue(), local_queues=held, declared=declared))
+        assert (verdict.outcome, [reason.path for reason in verdict.reasons]) == ("waits", [path])
 
 
 def test_a_cluster_queue_on_hold_is_found_by_its_setting() -> None:
     """The run waits."""
     settings = make_settings(make_run(), queues=make_queues(cluster_queues=(make_cluster_queue(stop_policy="Hold"),)))
-    (verdict,) = judged(Declared(settings))
-    assert (verdict.outcome, verdict.lacks[0].path) == ("waits", "queues.clusterQueues[research].stopPolicy")
+    (verdict,) = declared_verdicts(Declared(settings))
+    assert (verdict.outcome, verdict.reasons[0].path) == ("waits", "queues.clusterQueues[research].stopPolicy")
 
 
 def test_fair_sharing_is_on_where_kueues_configuration_says_so() -> None:

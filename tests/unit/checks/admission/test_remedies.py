@@ -7,7 +7,7 @@ from hypothesis import settings as hypothesis_settings
 
 from tests.admission.cases import Case, cases
 from tests.unit.checks.admission.make import make_model, make_pods, make_queue, make_workload
-from trainstack.kueue.admission_simulator import Judge
+from trainstack.kueue.admission_simulator import AdmissionSimulator
 from trainstack.kueue.model import Flavor, LocalQueue, Model, Requirement, Taint, Workload
 from trainstack.kueue.verdict import Change, Remedy
 
@@ -19,7 +19,7 @@ def told(workload: Workload, model: Model) -> list[str]:
 
 def remedies(workload: Workload, model: Model) -> tuple[Remedy, ...]:
     """What is told of a workload that never fits."""
-    found = Judge(model).verdict(workload)
+    found = AdmissionSimulator(model).verdict(workload)
     assert found.outcome == "never fits"
     return found.remedies
 
@@ -141,9 +141,9 @@ def test_what_would_not_help_is_not_told() -> None:
 @given(cases())
 def test_remedies_leave_no_trace_and_come_with_what_never_fits_alone(case: Case) -> None:
     """Whatever is tried, the next verdict is the same; at most three are told."""
-    judge, asked = Judge(case.model), case.workload(case.asked, 1)
-    first = judge.verdict(asked)
-    assert judge.verdict(asked) == first
+    simulator, asked = AdmissionSimulator(case.model), case.workload(case.asked, 1)
+    first = simulator.verdict(asked)
+    assert simulator.verdict(asked) == first
     assert len(first.remedies) <= 3
     assert first.outcome == "never fits" or not first.remedies
-    assert bool(first.lacks) == (not first.fits)
+    assert bool(first.reasons) == (not first.fits)
