@@ -181,7 +181,7 @@ def test_a_tenant_is_told_who_can_tell(researcher: Person) -> None:
     assert list(found.model.local_queues or ()) == [(NAME, NAME)]
     verdict = judged(found, settings)
     assert (verdict.outcome, [each.cause for each in verdict.reasons]) == ("unknown", ["unread"])
-    assert "the platform's owner can tell" in verdict.reasons[0].message
+    assert "the platform's owner can run" in verdict.reasons[0].message
 
 
 def test_missing_rights_leave_it_unknown_under_any_profile(researcher: Person) -> None:

@@ -47,7 +47,7 @@ class Room:
 
         `limited`: the flavors whose nodes these are; pods on others find room without end. None: all flavors.
         """
-        self._places = [_Place(node, dict(node.allocatable)) for node in nodes if not node.closed]
+        self._places = [_Place(node, dict(node.allocatable)) for node in nodes if not node.unschedulable]
         self._flavors, self._limited = flavors, limited
         self._taken: dict[str, list[tuple[_Place, dict[str, int]]]] = {}
 

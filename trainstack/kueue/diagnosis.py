@@ -1,67 +1,60 @@
-"""Why a workload is not admitted: everything that is missing, not only where the search ended."""
+"""Why a workload is not admitted: all that is missing, not only where the flavor search ended."""
 
 from collections.abc import Iterator
 
-from trainstack.kueue.cohort_paths import local_queue_path, queue_path, quota_path
+from trainstack.kueue.field_paths import local_queue_path, queue_path, quota_path
 from trainstack.kueue.flavor_assigner import scaled
-from trainstack.kueue.model import ClusterQueue, Flavor, FlavorResource, Model, PodSet, Taint, Workload
+from trainstack.kueue.model import ClusterQueue, Flavor, FlavorResource, Model, PodSet, Workload
 from trainstack.kueue.node_affinity import selected, suits, untolerated
 from trainstack.kueue.quantities import readable
-from trainstack.kueue.resource_node import idle_checks, missing_flavors
+from trainstack.kueue.resource_node import inactive_checks, missing_flavors
 from trainstack.kueue.snapshot import ClusterQueueSnapshot, GroupFlavors, SchedulerSnapshot
 from trainstack.kueue.verdict import Reason
 
 
-def pod_faults(workload: Workload) -> Iterator[Reason]:
-    """What Kueue refuses of the pods themselves."""
+def inadmissible(
+    model: Model, workload: Workload, queue: ClusterQueue, snapshot: SchedulerSnapshot
+) -> Iterator[Reason]:
+    """Yield the reasons that do not depend on quota: rejected pods, other namespaces, an inactive queue."""
     for pods in workload.pod_sets:
         for fault in pods.faults:
             yield Reason("pod-refused", fault, pods.resources_path, pods.name)
-
-
-def closed(model: Model, workload: Workload, queue: ClusterQueue) -> Iterator[Reason]:
-    """Whether the workload's namespace may use the queue."""
+    name = queue.name
     labels = model.namespaces.get(workload.namespace, {"kubernetes.io/metadata.name": workload.namespace})
     if not selected(queue.namespaces, labels):
-        message = f"cluster queue {queue.name} is not open to namespace {workload.namespace}"
-        yield Reason("queue-closed", message, queue_path(model, queue.name, "namespaces"))
-
-
-def inactive(model: Model, workload: Workload, queue: ClusterQueue, snapshot: SchedulerSnapshot) -> Iterator[Reason]:
-    """Why the queue admits nothing at all."""
-    name = queue.name
+        message = f"cluster queue {name} does not admit workloads of namespace {workload.namespace}"
+        yield Reason("queue-closed", message, queue_path(model, name, "namespaces"))
     for flavor in missing_flavors(model, queue):
-        message = f"cluster queue {name} lists flavor {flavor}, which does not exist: it admits nothing"
+        message = f"cluster queue {name} is inactive: its flavor {flavor} does not exist"
         yield Reason("flavor-missing", message, queue_path(model, name), flavor=flavor)
-    for check in idle_checks(model, queue):
-        message = f"cluster queue {name} lists admission check {check}, which is not there or not active"
+    for check in inactive_checks(model, queue):
+        message = f"cluster queue {name} is inactive: its admission check {check} is missing or inactive"
         yield Reason("check-inactive", message, queue_path(model, name))
     if queue.cohort is not None and snapshot.tree.cyclic(queue.cohort):
-        message = f"cluster queue {name} is in cohort {queue.cohort}, whose parents are a circle: it admits nothing"
+        message = f"cluster queue {name} is inactive: the parents of its cohort {queue.cohort} form a cycle"
         yield Reason("cohort-cycle", message, queue_path(model, name, "cohort"))
     if queue.inactive:
-        message = f"cluster queue {name} admits nothing: {queue.inactive}"
-        yield Reason("queue-inactive", message, queue_path(model, name))
+        yield Reason("queue-inactive", f"cluster queue {name} is inactive: {queue.inactive}", queue_path(model, name))
     local = (model.local_queues or {})[workload.namespace, workload.queue]
     if queue.stop_policy != "None":
-        message = f"cluster queue {name} is on hold (its stopPolicy)"
+        message = f"cluster queue {name} is stopped (stopPolicy: {queue.stop_policy})"
         yield Reason("queue-stopped", message, queue_path(model, name, "stopPolicy"))
     if local.stop_policy != "None":
-        message = f"queue {local.name} is on hold (its stopPolicy)"
+        message = f"queue {local.name} is stopped (stopPolicy: {local.stop_policy})"
         yield Reason("queue-stopped", message, local_queue_path(model, local.namespace, local.name, "stopPolicy"))
 
 
-def reasons(model: Model, cq: ClusterQueueSnapshot, workload: Workload, *, now: bool) -> list[Reason]:
-    """What of quota and flavors is missing.
+def unmet_requests(model: Model, cq: ClusterQueueSnapshot, workload: Workload, *, now: bool) -> list[Reason]:
+    """Return the missing quota and the flavors that do not match.
 
-    A pod set that no flavor serves is taken to stand on the one that comes nearest, so that those after it are judged
-    beside it too.
+    A pod set without a flavor is counted on the one that has the most of what it requests, so that the requests of
+    later pod sets are added to it.
 
     Args:
-        model: for paths.
-        pool: the workload's queue.
-        workload: what asks.
-        now: beside what is used now; else if nobody used anything.
+        model: for the paths.
+        cq: the workload's cluster queue.
+        workload: the workload.
+        now: compare with the quota that is available now; otherwise with an idle cluster's.
 
     """
     found: list[Reason] = []
@@ -71,113 +64,108 @@ def reasons(model: Model, cq: ClusterQueueSnapshot, workload: Workload, *, now: 
         if "pods" in cq.group_of:
             requests["pods"] = pods.count
         for resource in sorted(requests.keys() - cq.group_of.keys()):
-            message = f"{resource} is requested by {_named(pods)}, and cluster queue {cq.spec.name} does not cover it"
+            message = f"{_pod(pods)} requests {resource}, which cluster queue {cq.spec.name} does not cover"
             found.append(Reason("uncovered", message, pods.resources_path, pods.name, resource=resource))
         groups = {id(group): group for name, group in cq.group_of.items() if name in requests}
         for group in groups.values():
-            wanted = {name: number for name, number in requests.items() if name in group.covered}
-            found += _Group(model, cq, pods, group, wanted, usage).reasons(now=now)
+            covered = {name: number for name, number in requests.items() if name in group.covered}
+            found += _group_reasons(model, cq, pods, group, covered, usage, now=now)
     return found
 
 
-class _Group:
-    """What one pod set wants of one group."""
+def _group_reasons(
+    model: Model,
+    cq: ClusterQueueSnapshot,
+    pods: PodSet,
+    group: GroupFlavors,
+    requests: dict[str, int],
+    usage: dict[FlavorResource, int],
+    *,
+    now: bool,
+) -> list[Reason]:
+    """Return the shortage on the flavor that has the most of the requests; of all flavors, if none matches."""
+    mismatches: list[Reason] = []
+    nearest: tuple[float, str, list[Reason]] | None = None
+    for flavor in group.flavors:
+        if flavor is None:
+            continue
+        if mismatch := _mismatch(cq, pods, group, flavor):
+            mismatches.append(mismatch)
+            continue
+        short = []
+        for resource, number in requests.items():
+            fr = (flavor.name, resource)
+            available = cq.available(fr) if now else cq.node.potential_available(fr)
+            if usage.get(fr, 0) + number > available:
+                short.append(_shortage(model, cq, pods, fr, number, usage.get(fr, 0), available, now=now))
+        distance = sum(reason.missing / max(1, requests[reason.resource]) for reason in short)
+        if nearest is None or distance < nearest[0]:
+            nearest = (distance, flavor.name, short)
+    if nearest is None:
+        return mismatches
+    _, name, short = nearest
+    for resource, number in requests.items():
+        usage[name, resource] = usage.get((name, resource), 0) + number
+    return short
 
-    def __init__(
-        self,
-        model: Model,
-        cq: ClusterQueueSnapshot,
-        pods: PodSet,
-        group: GroupFlavors,
-        wanted: dict[str, int],
-        usage: dict[FlavorResource, int],
-    ) -> None:
-        self._model, self._cq, self._pods, self._group = model, cq, pods, group
-        self._wanted, self._usage = wanted, usage
 
-    def reasons(self, *, now: bool) -> list[Reason]:
-        """Of the flavor that comes nearest; or of all of them, where the pods may stand on none."""
-        apart: list[Reason] = []
-        nearest: tuple[float, str, list[Reason]] | None = None
-        for name, flavor in zip(self._group.names, self._group.flavors, strict=True):
-            if flavor is None:
-                continue
-            if reason := self._topology(flavor) or self._apart(flavor):
-                apart.append(reason)
-                continue
-            short = [reason for each in self._wanted if (reason := self._short(name, each, now=now))]
-            distance = sum(reason.missing / max(1, self._wanted[reason.resource]) for reason in short)
-            if nearest is None or distance < nearest[0]:
-                nearest = (distance, name, short)
-        if nearest is None:
-            return apart
-        _, name, short = nearest
-        for resource, number in self._wanted.items():
-            self._usage[name, resource] = self._usage.get((name, resource), 0) + number
-        return short
-
-    def _apart(self, flavor: Flavor) -> Reason | None:
-        pods = self._pods
-        taint = untolerated(flavor.taints, (*pods.tolerations, *flavor.tolerations))
-        if taint is not None:
-            message = f"flavor {flavor.name} has the taint {_said(taint)}, which {_named(pods)} does not tolerate"
-            return Reason("taint", message, pods.path, pods.name, flavor.name)
-        if not suits(pods.selector, pods.affinity, flavor.labels, self._group.keys):
-            message = f"flavor {flavor.name} is of other nodes than {_named(pods)} selects"
-            return Reason("affinity", message, pods.path, pods.name, flavor.name)
-        return None
-
-    def _topology(self, flavor: Flavor) -> Reason | None:
-        """Pods that ask for a topology go with flavors that have one. Source: checkPodSetAndFlavorMatchForTAS."""
-        pods = self._pods
-        if (flavor.topology is None) != pods.topology or self._cq.only_topologies:
-            return None
+def _mismatch(cq: ClusterQueueSnapshot, pods: PodSet, group: GroupFlavors, flavor: Flavor) -> Reason | None:
+    pod = _pod(pods)
+    # Source: checkPodSetAndFlavorMatchForTAS.
+    if (flavor.topology is None) == pods.topology and not cq.only_topologies:
         message = (
-            f"{_named(pods)} asks for a topology, and flavor {flavor.name} has none"
+            f"{pod} requests a topology, but flavor {flavor.name} has none"
             if pods.topology
-            else f"flavor {flavor.name} is for pods that ask for a topology, and {_named(pods)} does not"
+            else f"flavor {flavor.name} requires pods that request a topology; {pod} does not"
         )
         return Reason("topology", message, pods.path, pods.name, flavor.name)
-
-    def _short(self, flavor: str, resource: str, *, now: bool) -> Reason | None:
-        fr, number = (flavor, resource), self._wanted[resource]
-        before = self._usage.get(fr, 0)
-        have = self._cq.available(fr) if now else self._cq.node.potential_available(fr)
-        missing = before + number - have
-        if missing <= 0:
-            return None
-        pods, queue = self._pods, self._cq.spec.name
-
-        def said(amount: int) -> str:
-            return readable(resource, amount)
-
-        beside = f", beside the {said(before)} of the pods before them" if before else ""
-        rest = (
-            f"cluster queue {queue} has {said(max(0, have))} left of flavor {flavor} ({said(missing)} must become free)"
-            if now
-            else f"cluster queue {queue} has {said(have)} of flavor {flavor} at most ({said(missing)} missing)"
-        )
-        message = f"{_counted(pods)} {said(number)} {resource}{beside}; {rest}"
-        return Reason(
-            cause="in-use" if now else "quota",
-            message=message,
-            path=pods.path,
-            pod_set=pods.name,
-            flavor=flavor,
-            resource=resource,
-            missing=missing,
-            quota_path=quota_path(self._model, queue, flavor, resource),
-        )
+    taint = untolerated(flavor.taints, (*pods.tolerations, *flavor.tolerations))
+    if taint is not None:
+        value = f"={taint.value}" if taint.value else ""
+        message = f"flavor {flavor.name} has the taint {taint.key}{value}:{taint.effect}, which {pod} does not tolerate"
+        return Reason("taint", message, pods.path, pods.name, flavor.name)
+    if not suits(pods.selector, pods.affinity, flavor.labels, group.keys):
+        message = f"the labels of flavor {flavor.name} do not match the node selector or affinity of {pod}"
+        return Reason("affinity", message, pods.path, pods.name, flavor.name)
+    return None
 
 
-def _named(pods: PodSet) -> str:
-    return "the pod" if pods.name == "main" and pods.count == 1 else f"the {pods.name} pod"
+def _shortage(
+    model: Model,
+    cq: ClusterQueueSnapshot,
+    pods: PodSet,
+    fr: FlavorResource,
+    number: int,
+    before: int,
+    available: int,
+    *,
+    now: bool,
+) -> Reason:
+    (flavor, resource), queue = fr, cq.spec.name
+    missing = before + number - available
 
+    def text(amount: int) -> str:
+        return readable(resource, amount)
 
-def _counted(pods: PodSet) -> str:
     name = "" if pods.name == "main" else f"{pods.name} "
-    return f"{pods.count} {name}{'pod needs' if pods.count == 1 else 'pods need'}"
+    verb = "pod needs" if pods.count == 1 else "pods need"
+    added = f", in addition to the {text(before)} of the pod sets before them" if before else ""
+    rest = (
+        f"has {text(max(0, available))} of flavor {flavor} available ({text(missing)} must be released)"
+        if now
+        else f"has at most {text(available)} of flavor {flavor} ({text(missing)} missing)"
+    )
+    return Reason(
+        cause="in-use" if now else "quota",
+        message=f"{pods.count} {name}{verb} {text(number)} {resource}{added}; cluster queue {queue} {rest}",
+        path=pods.path,
+        pod_set=pods.name,
+        flavor=flavor,
+        resource=resource,
+        missing=missing,
+        quota_path=quota_path(model, queue, flavor, resource),
+    )
 
 
-def _said(taint: Taint) -> str:
-    return f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
+def _pod(pods: PodSet) -> str:
+    return "the pod" if pods.name == "main" and pods.count == 1 else f"the {pods.name} pod"

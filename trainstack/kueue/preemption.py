@@ -1,110 +1,97 @@
-"""Whom a workload may evict, and whom it would.
+"""Preemption: candidates, targets, and the oracle of the flavor assigner.
 
 Source: pkg/scheduler/preemption of Kueue v0.15.2 (preemption.go, preemption_oracle.go, classical/, common/), without
-its fair sharing, which an environment cannot declare.
+fair sharing, which an environment cannot declare.
 """
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, auto
 
-from trainstack.kueue.flavor_assigner import Assignment, PreemptionMode
+from trainstack.kueue.flavor_assigner import PreemptionMode
 from trainstack.kueue.model import Admitted, FlavorResource, Policy, Usage, Workload
 from trainstack.kueue.resource_node import ResourceNode
 from trainstack.kueue.snapshot import ClusterQueueSnapshot, SchedulerSnapshot
 
 
 class PreemptionVariant(Enum):
-    """By what a workload may evict another."""
-
-    WITHIN_CQ = "of lower priority in the same cluster queue"
-    HIERARCHICAL_RECLAIM = "borrows what is nearer to this workload's queue"
-    RECLAIM_WITHOUT_BORROWING = "borrows, and may be evicted where this workload then borrows nothing"
-    RECLAIM_WHILE_BORROWING = "borrows, and is of so low a priority that this workload may borrow besides"
+    WITHIN_CQ = auto()
+    HIERARCHICAL_RECLAIM = auto()
+    RECLAIM_WITHOUT_BORROWING = auto()
+    RECLAIM_WHILE_BORROWING = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A workload that may be evicted."""
-
     admitted: Admitted
     variant: PreemptionVariant
     common: ResourceNode | None
-    """The smallest cohort that both queues are in; None for the workload's own queue."""
+    """The lowest common ancestor of both queues; None for the workload's own queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreemptionContext:
-    """What a workload needs that others use."""
-
     workload: Workload
     cq: ClusterQueueSnapshot
     contested: Collection[FlavorResource]
-    """Where others would have to give way."""
+    """What must be freed by preemption."""
     usage: Usage
-    """All that it would take."""
+    """The whole usage of the workload."""
 
 
 def preemption_targets(snapshot: SchedulerSnapshot, ctx: PreemptionContext) -> list[Admitted]:
-    """The workloads that would be evicted; none where evicting does not help.
+    """Return the workloads to preempt; empty if preemption does not make room.
 
-    They are taken in order until the workload fits, and given back, latest first, as far as it still fits.
-    The state is as before when this returns. Source: classicalPreemptions.
+    Candidates are removed in order until the workload fits, then added back, latest first, while it still fits. The
+    snapshot is unchanged on return. Source: classicalPreemptions.
     """
     borrows = ctx.cq.spec.preemption.borrow_within_cohort
-    below = borrows or _under_nominal(ctx)
-    candidates = _candidates(snapshot, ctx, by_priority=below)
-    variants = {each.variant for each in candidates}
-    if variants <= {PreemptionVariant.WITHIN_CQ} or not below:
+    by_priority = borrows or _under_nominal(ctx)
+    candidates = _candidates(snapshot, ctx, by_priority=by_priority)
+    variants = {candidate.variant for candidate in candidates}
+    if variants <= {PreemptionVariant.WITHIN_CQ} or not by_priority:
         attempts: tuple[bool, ...] = (True,)
     elif not borrows and PreemptionVariant.HIERARCHICAL_RECLAIM not in variants:
         attempts = (False, True)
     else:
         attempts = (True, False)
+    without_borrowing = PreemptionVariant.RECLAIM_WITHOUT_BORROWING
     for borrowing in attempts:
-        usable = [
-            each
-            for each in candidates
-            if not (borrowing and each.variant is PreemptionVariant.RECLAIM_WITHOUT_BORROWING)
-        ]
-        if _enough(ctx, usable, borrowing=borrowing):
-            chosen = _attempt(snapshot, ctx, usable, borrowing=borrowing)
-            if chosen:
-                return chosen
+        usable = [candidate for candidate in candidates if not borrowing or candidate.variant is not without_borrowing]
+        if _may_succeed(ctx, usable, borrowing=borrowing):
+            targets = _attempt(snapshot, ctx, usable, borrowing=borrowing)
+            if targets:
+                return targets
     return []
 
 
 def simulate_preemption(
     snapshot: SchedulerSnapshot, workload: Workload, cq: ClusterQueueSnapshot, fr: FlavorResource, number: int
 ) -> tuple[PreemptionMode, int]:
-    """Whether evictions could give one resource of one flavor, and how far up it would be borrowed then.
+    """Return the mode for one resource of one flavor, and the borrowing level after preemption.
 
     Source: SimulatePreemption in preemption_oracle.go.
     """
-    found = preemption_targets(snapshot, PreemptionContext(workload, cq, (fr,), {fr: number}))
-    if not found:
-        return PreemptionMode.NO_CANDIDATES, cq.node.level(fr, number)[0]
-    for each in found:
-        snapshot.tree.remove(each.cluster_queue, each.usage)
-    level, _ = cq.node.level(fr, number)
-    for each in found:
-        snapshot.tree.add(each.cluster_queue, each.usage)
-    own = any(each.cluster_queue == cq.spec.name for each in found)
+    targets = preemption_targets(snapshot, PreemptionContext(workload, cq, (fr,), {fr: number}))
+    if not targets:
+        return PreemptionMode.NO_CANDIDATES, cq.node.borrowing_level(fr, number)[0]
+    for target in targets:
+        snapshot.tree.remove(target.cluster_queue, target.usage)
+    level, _ = cq.node.borrowing_level(fr, number)
+    for target in targets:
+        snapshot.tree.add(target.cluster_queue, target.usage)
+    own = any(target.cluster_queue == cq.spec.name for target in targets)
     return PreemptionMode.PREEMPT if own else PreemptionMode.RECLAIM, level
 
 
-def demanded(workload: Workload, cq: ClusterQueueSnapshot, assignment: Assignment) -> PreemptionContext:
-    """What an assignment needs that others use."""
-    return PreemptionContext(workload, cq, assignment.contested(), assignment.usage)
-
-
-def _enough(ctx: PreemptionContext, candidates: list[Candidate], *, borrowing: bool) -> bool:
-    """Whether it could fit if all of them went; spares most attempts that end in nothing."""
+def _may_succeed(ctx: PreemptionContext, candidates: list[Candidate], *, borrowing: bool) -> bool:
+    """Whether the workload could fit without all candidates; avoids most attempts that fail."""
     node = ctx.cq.node
     for fr, number in ctx.usage.items():
-        if ctx.cq.available(fr) + sum(each.admitted.usage.get(fr, 0) for each in candidates) < number:
+        freed = [(candidate.variant, candidate.admitted.usage.get(fr, 0)) for candidate in candidates]
+        if ctx.cq.available(fr) + sum(used for _, used in freed) < number:
             return False
-        own = sum(each.admitted.usage.get(fr, 0) for each in candidates if each.variant is PreemptionVariant.WITHIN_CQ)
+        own = sum(used for variant, used in freed if variant is PreemptionVariant.WITHIN_CQ)
         if not borrowing and node.borrows_with(fr, number - own):
             return False
     return bool(candidates)
@@ -113,27 +100,26 @@ def _enough(ctx: PreemptionContext, candidates: list[Candidate], *, borrowing: b
 def _attempt(
     snapshot: SchedulerSnapshot, ctx: PreemptionContext, candidates: list[Candidate], *, borrowing: bool
 ) -> list[Admitted]:
-    chosen: list[Admitted] = []
-    fitted = False
+    targets: list[Admitted] = []
+    fits = False
     for candidate in candidates:
-        if not _counts(snapshot, ctx, candidate):
+        if not _is_valid(snapshot, ctx, candidate):
             continue
         snapshot.remove(candidate.admitted)
-        chosen.append(candidate.admitted)
-        if _fits(ctx, borrowing=borrowing):
-            fitted = True
+        targets.append(candidate.admitted)
+        if fits := _fits(ctx, borrowing=borrowing):
+            targets = _fill_back(snapshot, ctx, targets, borrowing=borrowing)
             break
-    local_quota = _without_needless(snapshot, ctx, chosen, borrowing=borrowing) if fitted else chosen
-    for each in local_quota:
-        snapshot.add(each)
-    return local_quota if fitted else []
+    for target in targets:
+        snapshot.add(target)
+    return targets if fits else []
 
 
-def _without_needless(
-    snapshot: SchedulerSnapshot, ctx: PreemptionContext, chosen: list[Admitted], *, borrowing: bool
+def _fill_back(
+    snapshot: SchedulerSnapshot, ctx: PreemptionContext, targets: list[Admitted], *, borrowing: bool
 ) -> list[Admitted]:
     """Source: fillBackWorkloads."""
-    left = list(chosen)
+    left = list(targets)
     for index in range(len(left) - 2, -1, -1):
         snapshot.add(left[index])
         if _fits(ctx, borrowing=borrowing):
@@ -159,103 +145,101 @@ def _under_nominal(ctx: PreemptionContext) -> bool:
     return all(node.usage.get(fr, 0) < node.quota(fr).nominal for fr in ctx.contested)
 
 
-def _counts(snapshot: SchedulerSnapshot, ctx: PreemptionContext, candidate: Candidate) -> bool:
-    """Whether a candidate still is one, after those that were taken before it. Source: candidateIsValid."""
+def _is_valid(snapshot: SchedulerSnapshot, ctx: PreemptionContext, candidate: Candidate) -> bool:
+    """Whether a candidate is still valid after earlier ones were removed. Source: candidateIsValid."""
     if candidate.variant is PreemptionVariant.WITHIN_CQ:
         return True
     node = snapshot.cluster_queues[candidate.admitted.cluster_queue].node
     if node.within_nominal(ctx.contested):
         return False
-    for ancestors in node.ancestors():
-        if ancestors is candidate.common:
+    for cohort in node.ancestors():
+        if cohort is candidate.common:
             break
-        if ancestors.within_nominal(ctx.contested):
+        if cohort.within_nominal(ctx.contested):
             return False
     return True
 
 
 def _candidates(snapshot: SchedulerSnapshot, ctx: PreemptionContext, *, by_priority: bool) -> list[Candidate]:
-    """All who may be evicted, in the order in which they are taken. Source: NewCandidateIterator.
+    """Return all candidates in the order of preemption. Source: NewCandidateIterator.
 
-    `by_priority`: False leaves out those of other queues who may only be evicted where this workload borrows nothing,
-    since it would.
+    Without `by_priority` the workload borrows, so candidates that require preemption without borrowing are left out.
     """
     policy = ctx.cq.spec.preemption.within_cluster_queue
     own = [
-        Candidate(each, PreemptionVariant.WITHIN_CQ, None)
-        for each in (ctx.cq.admitted.values() if policy != "Never" else ())
-        if _may(ctx, each, policy)
+        Candidate(admitted, PreemptionVariant.WITHIN_CQ, None)
+        for admitted in (ctx.cq.admitted.values() if policy != "Never" else ())
+        if _satisfies(ctx, admitted, policy)
     ]
-    others = list(_others(snapshot, ctx, by_priority=by_priority))
-    hierarchy = [each for each in others if each.variant is PreemptionVariant.HIERARCHICAL_RECLAIM]
-    rest = [each for each in others if each.variant is not PreemptionVariant.HIERARCHICAL_RECLAIM]
-    groups = [sorted(group, key=_order) for group in (hierarchy, rest, own)]
-    evicted = [each for group in groups for each in group if each.admitted.evicted]
-    return [*evicted, *(each for group in groups for each in group if not each.admitted.evicted)]
+    hierarchical: list[Candidate] = []
+    rest: list[Candidate] = []
+    for candidate in _reclaim_candidates(snapshot, ctx, by_priority=by_priority):
+        by_hierarchy = candidate.variant is PreemptionVariant.HIERARCHICAL_RECLAIM
+        (hierarchical if by_hierarchy else rest).append(candidate)
+    ordered = [candidate for group in (hierarchical, rest, own) for candidate in sorted(group, key=_order)]
+    return sorted(ordered, key=lambda candidate: not candidate.admitted.evicted)
 
 
 def _order(candidate: Candidate) -> tuple[int, float, str]:
-    """Lowest priority first, then who was admitted last. Source: CandidatesOrdering; ties are Kueue's by uid."""
+    """Lowest priority first, then the latest reservation. Source: CandidatesOrdering; Kueue breaks ties by uid."""
     return candidate.admitted.workload.priority, -candidate.admitted.reserved, candidate.admitted.workload.key
 
 
-def _may(ctx: PreemptionContext, other: Admitted, policy: Policy) -> bool:
+def _satisfies(ctx: PreemptionContext, other: Admitted, policy: Policy) -> bool:
     """Source: classifyPreemptionVariant and SatisfiesPreemptionPolicy."""
-    mine, theirs = ctx.workload, other.workload
-    lower = mine.priority > theirs.priority
-    newer = mine.priority == theirs.priority and mine.created < theirs.created
+    preemptor, victim = ctx.workload, other.workload
+    lower = preemptor.priority > victim.priority
+    newer = preemptor.priority == victim.priority and preemptor.created < victim.created
     if policy == "Any" or lower or (newer and policy == "LowerOrNewerEqualPriority"):
         return not other.usage.keys().isdisjoint(ctx.contested)
     return False
 
 
-def _others(snapshot: SchedulerSnapshot, ctx: PreemptionContext, *, by_priority: bool) -> Iterator[Candidate]:
-    """Who borrows in other queues of the tree. Source: collectCandidatesForHierarchicalReclaim."""
+def _reclaim_candidates(
+    snapshot: SchedulerSnapshot, ctx: PreemptionContext, *, by_priority: bool
+) -> Iterator[Candidate]:
+    """Yield workloads of borrowing queues in the cohort tree. Source: collectCandidatesForHierarchicalReclaim."""
     cq = ctx.cq
-    if cq.spec.preemption.reclaim_within_cohort == "Never":
+    policy = cq.spec.preemption.reclaim_within_cohort
+    if policy == "Never":
         return
-    nearer, rest = _fits_in(cq.node, ctx.usage)
-    below: ResourceNode | None = None
+    hierarchical, rest = _fits_in_quota(cq.node, ctx.usage)
+    visited: ResourceNode | None = None
     for cohort in cq.node.ancestors():
-        for node in _borrowing(cohort, below, cq.node, ctx.contested) if nearer or by_priority else ():
-            for each in snapshot.cluster_queue_of(node).admitted.values():
-                if _may(ctx, each, cq.spec.preemption.reclaim_within_cohort):
-                    yield Candidate(
-                        each, PreemptionVariant.HIERARCHICAL_RECLAIM if nearer else _right(ctx, each), cohort
-                    )
-        enough, rest = _fits_in(cohort, rest)
-        nearer = nearer or enough
-        below = cohort
+        for node in _borrowing_queues(cohort, visited, cq.node, ctx.contested) if hierarchical or by_priority else ():
+            for other in snapshot.cluster_queue_of(node).admitted.values():
+                if _satisfies(ctx, other, policy):
+                    variant = PreemptionVariant.HIERARCHICAL_RECLAIM if hierarchical else _variant(ctx, other)
+                    yield Candidate(other, variant, cohort)
+        fits, rest = _fits_in_quota(cohort, rest)
+        hierarchical = hierarchical or fits
+        visited = cohort
 
 
-def _right(ctx: PreemptionContext, other: Admitted) -> PreemptionVariant:
+def _variant(ctx: PreemptionContext, other: Admitted) -> PreemptionVariant:
     """Source: classifyPreemptionVariant and isAboveBorrowingThreshold."""
-    policy, theirs = ctx.cq.spec.preemption, other.workload.priority
-    if not policy.borrow_within_cohort or theirs >= ctx.workload.priority:
+    policy, priority = ctx.cq.spec.preemption, other.workload.priority
+    if not policy.borrow_within_cohort or priority >= ctx.workload.priority:
         return PreemptionVariant.RECLAIM_WITHOUT_BORROWING
-    high = policy.borrow_threshold is not None and theirs > policy.borrow_threshold
-    return PreemptionVariant.RECLAIM_WITHOUT_BORROWING if high else PreemptionVariant.RECLAIM_WHILE_BORROWING
+    above_threshold = policy.borrow_threshold is not None and priority > policy.borrow_threshold
+    return PreemptionVariant.RECLAIM_WITHOUT_BORROWING if above_threshold else PreemptionVariant.RECLAIM_WHILE_BORROWING
 
 
-def _borrowing(
-    cohort: ResourceNode, below: ResourceNode | None, own: ResourceNode, contested: Collection[FlavorResource]
+def _borrowing_queues(
+    cohort: ResourceNode, visited: ResourceNode | None, own: ResourceNode, contested: Collection[FlavorResource]
 ) -> Iterator[ResourceNode]:
-    """The queues of a cohort that use more than they have, but for those of the part that was looked at before.
-
-    Source: collectCandidatesInSubtree.
-    """
+    """Yield the borrowing queues below a cohort, without the visited subtree. Source: collectCandidatesInSubtree."""
     for child in cohort.cohorts:
-        if child is not below and not child.within_nominal(contested):
-            yield from _borrowing(child, below, own, contested)
+        if child is not visited and not child.within_nominal(contested):
+            yield from _borrowing_queues(child, visited, own, contested)
     for queue in cohort.queues:
         if queue is not own and queue.active and not queue.within_nominal(contested):
             yield queue
 
 
-def _fits_in(node: ResourceNode, wanted: Mapping[FlavorResource, int]) -> tuple[bool, dict[FlavorResource, int]]:
-    """Whether a node has so much more of its own, and what is left to ask of its parent.
-
-    Source: QuantitiesFitInQuota.
-    """
-    fits = not any(node.borrows_with(fr, number) for fr, number in wanted.items())
-    return fits, {fr: max(0, number - node.local_available(fr)) for fr, number in wanted.items()}
+def _fits_in_quota(
+    node: ResourceNode, requests: Mapping[FlavorResource, int]
+) -> tuple[bool, dict[FlavorResource, int]]:
+    """Whether the requests fit without borrowing, and the rest for the parent. Source: QuantitiesFitInQuota."""
+    fits = not any(node.borrows_with(fr, number) for fr, number in requests.items())
+    return fits, {fr: max(0, number - node.local_available(fr)) for fr, number in requests.items()}

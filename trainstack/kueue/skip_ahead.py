@@ -1,7 +1,7 @@
-"""Who keeps others from quota by waiting for it: so that thousands who do so alike are not tried one by one.
+"""Skip cycles in which heads keep quota from each other in the same way.
 
-A head that cannot be admitted keeps quota free for itself in its cycle, and one that could is skipped for it. In the
-next cycle another head does the same. What one shape keeps from another is found out once for each use of quota.
+A head that cannot be admitted reserves quota in its cycle, and a head that could be admitted is skipped. The next cycle
+repeats that with other heads of the same shapes. Which shape blocks which is calculated once for each usage of quota.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,27 +12,23 @@ from trainstack.kueue.snapshot import SchedulerSnapshot
 
 
 class SkipAhead:
-    """What is known at one use of quota."""
-
     def __init__(self, snapshot: SchedulerSnapshot) -> None:
-        """Nothing yet."""
         self._snapshot = snapshot
-        self._known: dict[tuple[Shape, PendingQueue], dict[Shape, int]] = {}
-        """By the shape that is skipped and the queue that keeps quota from it: shapes of that queue, and the level at
-        which they borrow."""
+        self._blockers: dict[tuple[Shape, PendingQueue], dict[Shape, int]] = {}
+        """By skipped shape and blocking queue: the blocking shapes of that queue, with their borrowing levels."""
 
-    def forget(self) -> None:
-        """The use of quota is another one."""
-        self._known.clear()
+    def invalidate(self) -> None:
+        """Record that the usage changed."""
+        self._blockers.clear()
 
     def cycles(self, heads: Sequence[Head], others: Iterable[PendingQueue]) -> int:
-        """How many cycles go like this one, in which no head was served: all who could be admitted are skipped again.
+        """Return the number of cycles that repeat this one, in which all nominated heads were skipped.
 
-        FOR_EVER where a strict queue's head does it.
+        UNLIMITED if the head of a StrictFIFO queue blocks them.
 
         Args:
-            heads: of this cycle, those that were tried.
-            others: the queues that have gone on to their next one.
+            heads: the heads that were tried in this cycle.
+            others: the queues that advanced to their next workload.
 
         """
         skipped = [head for head in heads if head.nominated]
@@ -42,21 +38,21 @@ class SkipAhead:
             return 0
         for head in skipped:
             for other in waiting:
-                if other.order < head.order and not self._fits_beside(head, other):
-                    known = self._known.setdefault((head.item.shape, other.pending), {})
-                    known[other.item.shape] = other.order[0]
-        return min(max((self._blocked(head, each) for each in queues), default=0) for head in skipped)
+                if other.order < head.order and not self._fits_with(head, other):
+                    blockers = self._blockers.setdefault((head.item.shape, other.pending), {})
+                    blockers[other.item.shape] = other.order[0]
+        return min(max((self._blocked(head, queue) for queue in queues), default=0) for head in skipped)
 
-    def _fits_beside(self, head: Head, other: Head) -> bool:
-        name, local_quota = other.pending.cq.spec.name, quota_to_reserve(other)
-        self._snapshot.tree.add(name, local_quota)
+    def _fits_with(self, head: Head, other: Head) -> bool:
+        name, reserved = other.pending.cq.spec.name, quota_to_reserve(other)
+        self._snapshot.tree.add(name, reserved)
         fits = still_fits(self._snapshot, head, {})
-        self._snapshot.tree.remove(name, local_quota)
+        self._snapshot.tree.remove(name, reserved)
         return fits
 
     def _blocked(self, head: Head, queue: PendingQueue) -> int:
-        """For how many cycles the queue's next ones keep a head from what it needs."""
-        known = self._known.get((head.item.shape, queue), {})
-        before = {shape for shape, level in known.items() if level < head.order[0]}
-        beside = {shape for shape, level in known.items() if level == head.order[0]}
-        return queue.run_of(before, beside, head.item)
+        """Return for how many cycles the queue's next workloads block a head."""
+        blockers = self._blockers.get((head.item.shape, queue), {})
+        before = {shape for shape, level in blockers.items() if level < head.order[0]}
+        same_level = {shape for shape, level in blockers.items() if level == head.order[0]}
+        return queue.run_of(before, same_level, head.item)

@@ -49,9 +49,9 @@ def test_an_attempt_remembers_the_last_flavor_that_it_tried() -> None:
     first = assign(make_workload(make_pods(cpu=3)), snapshot.cluster_queues["q"], nobody)
     assert (first.mode, first.tried, first.unfinished) == (PreemptionMode.FIT, ({"cpu": 0},), True)
     second = assign(make_workload(make_pods(cpu=3)), snapshot.cluster_queues["q"], nobody, tried=first.tried)
-    assert (second.placed[0].given["cpu"].flavor, second.tried, second.unfinished) == ("b", ({"cpu": -1},), False)
+    assert (second.pod_sets[0].flavors["cpu"].flavor, second.tried, second.unfinished) == ("b", ({"cpu": -1},), False)
     third = assign(make_workload(make_pods(cpu=3)), snapshot.cluster_queues["q"], nobody, tried=second.tried)
-    assert third.placed[0].given["cpu"].flavor == "a"
+    assert third.pod_sets[0].flavors["cpu"].flavor == "a"
 
 
 def test_what_others_use_is_contested() -> None:
@@ -72,7 +72,7 @@ def test_nobody_after_a_pod_set_that_is_refused_is_served() -> None:
         snapshot.cluster_queues["q"],
         nobody,
     )
-    assert [(each.name, each.mode) for each in found.placed] == [
+    assert [(each.name, each.mode) for each in found.pod_sets] == [
         ("one", PreemptionMode.FIT),
         ("two", PreemptionMode.NO_FIT),
     ]
@@ -82,7 +82,7 @@ def test_pods_that_request_nothing_need_nothing() -> None:
     """They fit beside anything."""
     snapshot = SchedulerSnapshot(make_model(make_queue()))
     found = assign(make_workload(make_pods()), snapshot.cluster_queues["q"], nobody)
-    assert (found.mode, found.usage, found.placed[0].given) == (PreemptionMode.FIT, {}, {})
+    assert (found.mode, found.usage, found.pod_sets[0].flavors) == (PreemptionMode.FIT, {}, {})
 
 
 def test_in_a_queue_of_topologies_everybody_asks_for_one() -> None:
@@ -92,5 +92,5 @@ def test_in_a_queue_of_topologies_everybody_asks_for_one() -> None:
     mixed = SchedulerSnapshot(make_model(make_queue("q", quotas), flavors=flavors))
     only = SchedulerSnapshot(make_model(make_queue("q", {"a": {"cpu": 4}}), flavors=flavors))
     asked = make_workload(make_pods(cpu=1))
-    assert assign(asked, mixed.cluster_queues["q"], nobody).placed[0].given["cpu"].flavor == "b"
-    assert assign(asked, only.cluster_queues["q"], nobody).placed[0].given["cpu"].flavor == "a"
+    assert assign(asked, mixed.cluster_queues["q"], nobody).pod_sets[0].flavors["cpu"].flavor == "b"
+    assert assign(asked, only.cluster_queues["q"], nobody).pod_sets[0].flavors["cpu"].flavor == "a"

@@ -74,10 +74,10 @@ def test_what_has_no_hope_is_not_admitted(seed: int) -> None:
         elif made.succeeds:
             for each in made.targets:
                 snapshot.remove(each)
-                feasibility.forget(each.cluster_queue, each.usage)
+                feasibility.invalidate(each.cluster_queue, each.usage)
             usage = dict(made.assignment.usage)
             snapshot.add(Admitted(workload, workload.queue, usage, reserved=float(number)))
-            feasibility.forget(workload.queue, usage)
+            feasibility.invalidate(workload.queue, usage)
     assert hopeless
 
 

@@ -125,8 +125,8 @@ def test_kueue_does_not_try_every_combination() -> None:
     found = simulate(make_workload(make_pods("one", cpu=2), on_a), model)
     assert found.outcome == "never fits"
     assert found.reasons[0].message == (
-        "1 two pod needs 3 cpu, beside the 2 of the pods before them; cluster queue q has 4 of flavor a at most "
-        "(1 missing)"
+        "1 two pod needs 3 cpu, in addition to the 2 of the pod sets before them; cluster queue q has at most 4 of "
+        "flavor a (1 missing)"
     )
 
 
@@ -143,12 +143,12 @@ def test_pods_go_where_their_selectors_and_tolerations_allow() -> None:
 
 def test_fewer_pods_are_admitted_where_the_workload_allows() -> None:
     """As many as fit."""
-    pods = replace(make_pods(count=9, cpu=1), least=2)
+    pods = replace(make_pods(count=9, cpu=1), min_count=2)
     found = simulate(make_workload(pods), make_model(make_queue()))
     assert (found.outcome, found.assigned[0].count, found.usage) == ("fits", 4, {("cpu", "cpu"): 4000})
-    fewest = simulate(make_workload(replace(pods, least=4)), make_model(make_queue()))
+    fewest = simulate(make_workload(replace(pods, min_count=4)), make_model(make_queue()))
     assert (fewest.outcome, fewest.assigned[0].count) == ("fits", 4)
-    assert simulate(make_workload(replace(pods, least=5)), make_model(make_queue())).outcome == "never fits"
+    assert simulate(make_workload(replace(pods, min_count=5)), make_model(make_queue())).outcome == "never fits"
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_what_may_not_be_read_is_unknown() -> None:
     """And it is told who can tell."""
     found = simulate(make_workload(), make_model(make_queue(), cluster_queues=None))
     assert (found.outcome, causes(found)) == ("unknown", ["unread"])
-    assert "the platform's owner can tell" in found.reasons[0].message
+    assert "the platform's owner can run" in found.reasons[0].message
 
 
 def test_admission_checks_come_after_the_quota() -> None:
@@ -232,7 +232,7 @@ def test_others_that_use_the_quota_let_wait() -> None:
     found = simulate(make_workload(make_pods(cpu=2)), make_model(make_queue()), admitted=[make_admitted("w", cpu=3)])
     assert found.outcome == "waits"
     assert found.reasons[0].message == (
-        "1 pod needs 2 cpu; cluster queue q has 1 left of flavor cpu (1 must become free)"
+        "1 pod needs 2 cpu; cluster queue q has 1 of flavor cpu available (1 must be released)"
     )
 
 
@@ -279,7 +279,7 @@ def test_pods_and_flavors_with_a_topology_go_together() -> None:
     mixed = replace(model, flavors={"a": Flavor("a"), "b": Flavor("b", topology="racks")})
     large = make_workload(make_pods(cpu=4))
     assert [reason.message for reason in simulate(asking, model).reasons] == [
-        f"the pod asks for a topology, and flavor {name} has none" for name in ("a", "b")
+        f"the pod requests a topology, but flavor {name} has none" for name in ("a", "b")
     ]
     assert simulate(asking, mixed).assigned[0].flavors == {"cpu": "b"}
     assert simulate(plain, mixed).outcome == "fits"
@@ -288,7 +288,7 @@ def test_pods_and_flavors_with_a_topology_go_together() -> None:
     others = replace(mixed, flavors={"a": spoilt, "b": Flavor("b", topology="racks")})
     assert [reason.message for reason in simulate(plain, others).reasons] == [
         "flavor a has the taint x:NoSchedule, which the pod does not tolerate",
-        "flavor b is for pods that ask for a topology, and the pod does not",
+        "flavor b requires pods that request a topology; the pod does not",
     ]
 
 

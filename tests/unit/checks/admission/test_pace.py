@@ -11,7 +11,7 @@ def test_pauses_grow_to_a_tenth_of_a_second_until_somebody_is_admitted() -> None
     """None, 1, 2, 4, … 64, 100, 100 ms; then from the first again."""
     backoff = Backoff(instant=False)
     assert ends(backoff, 10) == [0.0, 0.001, 0.003, 0.007, 0.015, 0.031, 0.063, 0.127, 0.227, 0.327]
-    backoff.after(admitted=True)
+    backoff.cycle_ended(admitted=True)
     assert ends(backoff, 2) == [0.427, 0.428]
 
 
@@ -20,7 +20,7 @@ def test_who_is_admitted_shortens_no_pause_that_has_begun() -> None:
     backoff = Backoff(instant=False)
     backoff.skip(20, inf)
     late = backoff.time
-    backoff.after(admitted=True)
+    backoff.cycle_ended(admitted=True)
     assert backoff.time == pytest.approx(late + 0.1)
 
 
@@ -36,7 +36,7 @@ def ends(backoff: Backoff, cycles: int) -> list[float]:
     """When the next one may begin after each of so many cycles that admit nobody."""
     times = []
     for _ in range(cycles):
-        backoff.after(admitted=False)
+        backoff.cycle_ended(admitted=False)
         times.append(round(backoff.time, 3))
     return times
 
@@ -47,7 +47,7 @@ def test_many_cycles_are_skipped_as_if_each_were_made(cycles: int, until: float)
     backoff, slow = Backoff(instant=False), Backoff(instant=False)
     passed = 0
     while passed < cycles and slow.time < until:
-        slow.after(admitted=False)
+        slow.cycle_ended(admitted=False)
         passed += 1
     assert backoff.skip(cycles, until) == passed
     assert backoff.time == pytest.approx(slow.time)
@@ -67,5 +67,5 @@ def test_a_cycle_that_is_waited_for_is_not_begun_earlier() -> None:
 def test_an_instant_lasts() -> None:
     """Cycles that take no time."""
     backoff = Backoff(instant=True)
-    backoff.after(admitted=False)
+    backoff.cycle_ended(admitted=False)
     assert (backoff.skip(9, inf), backoff.time) == (9, 0.0)

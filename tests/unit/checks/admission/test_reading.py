@@ -76,7 +76,7 @@ def test_a_model_holds_what_the_objects_say() -> None:
     assert model.namespaces == {"ns": {"team": "red", "kubernetes.io/metadata.name": "ns"}}
     assert model.overheads == {"heavy": {"cpu": "250m"}}
     assert model.nodes == (
-        Node("n", {}, (Taint("k", "v", "NoSchedule"),), {"cpu": 4000, "memory": 8 * 2**30}, closed=True),
+        Node("n", {}, (Taint("k", "v", "NoSchedule"),), {"cpu": 4000, "memory": 8 * 2**30}, unschedulable=True),
     )
 
 
@@ -167,10 +167,10 @@ def test_a_job_says_the_fewest_pods_that_will_do() -> None:
         "spec": {"parallelism": 4, "completions": 9, "template": {"spec": {"containers": [{"name": "c"}]}}},
     }
     read = read_workload(job, (), make_model())
-    assert (read.pod_sets[0].count, read.pod_sets[0].least) == (4, 2)
+    assert (read.pod_sets[0].count, read.pod_sets[0].min_count) == (4, 2)
     for said in ("some", "--2", "²", ""):
         job["metadata"]["annotations"] = {"kueue.x-k8s.io/job-min-parallelism": said}  # type: ignore[index]
-        assert read_workload(job, (), make_model()).pod_sets[0].least is None
+        assert read_workload(job, (), make_model()).pod_sets[0].min_count is None
 
 
 def make_live(**status: Any) -> dict[str, Any]:

@@ -84,7 +84,7 @@ def drawn_workload(draw: Random, number: int, queues: list[str]) -> Workload:
     for index in range(draw.choice((1, 1, 2))):
         pods = make_pods(f"set{index}", draw.choice((1, 2, 3)), cpu=draw.choice((1, 2)), gpu=draw.choice((0, 1, 2)))
         requests = {name: total for name, total in pods.requests.items() if total}
-        sets.append(replace(pods, requests=requests, least=draw.choice((None, None, 1))))
+        sets.append(replace(pods, requests=requests, min_count=draw.choice((None, None, 1))))
     priority = draw.choice((0, 0, 5))
     return make_workload(*sets, name=f"w{number}", queue=draw.choice(queues), priority=priority)
 
@@ -146,17 +146,17 @@ def same_course(draw: Random, alike: bool, eviction_cycles: int, paced: bool) ->
 
 
 def make_every_cycle(patch: pytest.MonkeyPatch) -> None:
-    """Let there always be hope, and nothing be remembered."""
-    tried = RootCohort.tried
+    """Disable the feasibility filter and every cache."""
+    nominate = RootCohort.nominate
 
-    def tried_anew(self: RootCohort, *args: object) -> object:
-        self._made.clear()
-        return tried(self, *args)  # type: ignore[arg-type]
+    def nominate_anew(self: RootCohort, *args: object) -> object:
+        self._attempts.clear()
+        return nominate(self, *args)  # type: ignore[arg-type]
 
     def nothing(*_: Hashable) -> None:
         """Do nothing."""
 
-    patch.setattr(RootCohort, "tried", tried_anew)
+    patch.setattr(RootCohort, "nominate", nominate_anew)
     patch.setattr(FeasibilityFilter, "may_fit", lambda *_: True)
     patch.setattr(FeasibilityFilter, "reject", nothing)
-    patch.setattr(Scheduler, "_skip_alike", nothing)
+    patch.setattr(Scheduler, "_skip_repetitions", nothing)

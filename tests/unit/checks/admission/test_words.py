@@ -37,7 +37,7 @@ def test_what_a_run_takes_and_from_whom() -> None:
     )
     assert summary(verdict) == (
         "fits by preempting: 1 master on cpu, 3 worker on cpu and a100; borrows 2 gpu and 0.5 cpu on a100, 1 cpu on "
-        "cpu; in the place of ns/w0, ns/w1, ns/w2, ns/w3 and 2 more; then admission check budget"
+        "cpu; preempts ns/w0, ns/w1, ns/w2, ns/w3 and 2 more; then admission check budget"
     )
 
 

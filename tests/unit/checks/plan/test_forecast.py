@@ -56,7 +56,7 @@ def test_each_run_says_why_it_has_no_start_or_no_end() -> None:
     )
     assert notes(forecast(settings)) == {
         "endless": "no end is known: it has neither expectedDurationSeconds nor activeDeadlineSeconds",
-        "huge": "never fits: 1 pod needs 9 cpu; cluster queue research has 2 of flavor cpu at most (7 missing)",
+        "huge": "never fits: 1 pod needs 9 cpu; cluster queue research has at most 2 of flavor cpu (7 missing)",
         "after": "it is launched after research/endless, of which no end is known",
         "two": "no end is known of what holds the quota: research/endless",
         "ends": "until its deadline at the latest",
@@ -137,7 +137,7 @@ def test_a_tenant_is_told_who_can_tell() -> None:
     """Its stack does not know the queues."""
     environment = Environment(profile="tenant", halves=("training",), namespaces=(Namespace(name="research"),))
     found = forecast(make_settings(make_run(priority=None), environment=environment, queues=make_queues()))
-    assert notes(found)["train"].startswith("unknown: what queue research leads to may not be read from here")
+    assert notes(found)["train"].startswith("unknown: the cluster queue of queue research is not readable here")
 
 
 def test_a_report_is_json() -> None:

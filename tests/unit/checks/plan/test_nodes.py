@@ -49,8 +49,8 @@ def test_a_flavor_says_which_nodes_and_what_is_tolerated() -> None:
     """Kueue adds both to the pods; cordoned nodes take none; as many pods as a node takes."""
     taint = Taint("gpu", "yes", "NoSchedule")
     gpu = replace(make_node("gpu", {"kind": "a100"}, **{GPU: 2}), taints=(taint,))
-    closed = replace(make_node("closed", {"kind": "a100"}, **{GPU: 8}), closed=True)
-    room = Room([make_node("plain"), gpu, closed], FLAVORS)
+    unschedulable = replace(make_node("closed", {"kind": "a100"}, **{GPU: 8}), unschedulable=True)
+    room = Room([make_node("plain"), gpu, unschedulable], FLAVORS)
     assert not placed(room, 3, "a100", gpu=1)
     assert placed(room, 2, "a100", gpu=1)
     assert not placed(room, 1, "cpu", gpu=1, name="other")
