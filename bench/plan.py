@@ -69,7 +69,7 @@ def tasks(count: int, seed: int = 1, shapes: int = 20) -> list[Task]:
             name=f"run-{number}", namespace=team, queue=team, pod_sets=(pods,), priority=priority, created=0.0
         )
         seconds = float(draw.randrange(600, 86400, 60))
-        made.append(Task(workload=workload, duration=Duration(seconds, "declared"), keeps=draw.random() < 0.5))
+        made.append(Task(workload=workload, duration=Duration(seconds, "declared"), resumes=draw.random() < 0.5))
     return made
 
 

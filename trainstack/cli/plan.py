@@ -14,7 +14,7 @@ from trainstack.cli.plan_format import HEAD, LEFT, USE_HEAD, cells, compared, ga
 from trainstack.cli.plan_inputs import held_by, measured
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.forecast.forecast import forecast
-from trainstack.forecast.other_workloads import Held
+from trainstack.forecast.live_workloads import LiveWorkloads
 from trainstack.forecast.report import Report, report
 from trainstack.live.client import ClusterError
 from trainstack.settings.errors import SettingsError
@@ -89,14 +89,14 @@ def plan(
 def _reports(session: Session, settings: Settings, nodes: list[str], *, cluster: bool) -> tuple[Report, Report | None]:
     """The plan, and where something is tried the plan without that."""
     unchanged, took = session.settings, measured(session)
-    held: Callable[[Settings], Held] | None = None
+    held: Callable[[Settings], LiveWorkloads] | None = None
     if cluster:
         with step("reading the cluster", "2 s"):
             held = held_by(session)
 
     def made(tried: Settings, changed: list[str]) -> Report:
         there = None if held is None else held(tried)
-        return report(forecast(tried, measured=took, nodes=changed, held=there, unchanged=unchanged))
+        return report(forecast(tried, measured=took, nodes=changed, live=there, unchanged=unchanged))
 
     now = made(settings, nodes)
     return now, made(unchanged, []) if nodes or settings is not unchanged else None

@@ -6,8 +6,8 @@ from statistics import median
 
 from trainstack.cli.session import Session
 from trainstack.declared.declared import Declared
-from trainstack.forecast.other_workloads import Held, limits, matched, owners
-from trainstack.forecast.sweeps import launched
+from trainstack.forecast.live_workloads import LiveWorkloads, limits, match_runs, owners
+from trainstack.forecast.sweeps import live_trials
 from trainstack.kueue.from_live_objects import snapshot
 from trainstack.live.holding import read_holding
 from trainstack.reports.durations import Took, took
@@ -37,7 +37,7 @@ def _says(record: Took, run: Workload, *, any_set: bool) -> bool:
     return alike and (any_set or (record.args, record.env) == (first.args, first.env))
 
 
-def held_by(session: Session) -> Callable[[Settings], Held]:
+def held_by(session: Session) -> Callable[[Settings], LiveWorkloads]:
     """Read the cluster once; what it holds then, and will have once an environment with other settings is up.
 
     Raises ClusterError, and ValueError where files are not there that the runs are named after.
@@ -48,14 +48,14 @@ def held_by(session: Session) -> Callable[[Settings], Held]:
     wanted = [each.ledger for each in declared.runs]
     live, ledgers = read.runs.live, read.runs.ledgers
     whose = {owner: key for key, owner in owners(read.workloads).items()}
-    runs, ended = matched(wanted, live, ledgers, whose)
-    there = Held(
+    runs, ended = match_runs(wanted, live, ledgers, whose)
+    there = LiveWorkloads(
         snapshot=snapshot(read.lists, declared, kueue=read.kueue),
         now=read.now,
         runs=runs,
         limits=limits(read.workloads, read.owners),
-        launched=ended,
+        ended=ended,
     )
     for sweep in declared.sweeps:
-        there = there.knowing(launched(sweep, live, ledgers, whose))
+        there = there.with_trials(live_trials(sweep, live, ledgers, whose))
     return lambda tried: replace(there, snapshot=snapshot(read.lists, Declared(tried), kueue=read.kueue))
