@@ -27,7 +27,7 @@ class Use:
     """Seconds, and the usage from then on."""
     peak: float
     mean: float
-    """From the begin of the plan to the last known end."""
+    """From the start of the plan to the last known end."""
 
 
 def gpus(timeline: Timeline, model: Model) -> float:

@@ -79,8 +79,8 @@ def _tasks(
     found = [*tasks({key: workloads[key] for key in runs if key in workloads}, runs, measured)]
     for key, sweep in _sweeps(settings).items():
         if key in workloads:
-            done, single = (live.done, {*live.runs.values()}) if live is not None else ((), ())
-            found += sweep_tasks(sweep, workloads[key], measured.get(key), done, single)
+            settled, single = (live.settled, {*live.runs.values()}) if live is not None else ((), ())
+            found += sweep_tasks(sweep, workloads[key], measured.get(key), settled, single)
     return tuple(found)
 
 

@@ -41,7 +41,7 @@ class LiveWorkloads:
         )
 
     @property
-    def done(self) -> set[str]:
+    def settled(self) -> set[str]:
         """Keys of the runs and trials that are not launched on their own any more."""
         return {*self.ended, *self.in_indexed}
 
@@ -54,14 +54,8 @@ def with_live(
 ) -> tuple[tuple[Task, ...], tuple[Admitted, ...]]:
     """Return all tasks and the admitted workloads: the live ones first, then the declared runs not launched yet.
 
-    A live Workload of a declared run gets the run's name and duration.
-
-    Args:
-        declared: the tasks of the environment's runs.
-        live: the cluster's workloads.
-        changed: keys of runs with what-if changes, which also apply to pending Workloads.
-        trials: the duration of a trial by the key of its sweep.
-
+    A live Workload of a declared run gets the run's name and duration. `changed`: keys of runs with what-if changes,
+    which also apply to pending Workloads. `trials`: the duration of a trial by the key of its sweep.
     """
     by_key = {task.key: task for task in declared}
     admitted = []
@@ -77,7 +71,7 @@ def with_live(
         if task.key in changed:
             task = replace(task, workload=replace(by_key[task.key].workload, created=pending.created))
         tasks.append(task)
-    known = {task.key for task in tasks} | live.done
+    known = {task.key for task in tasks} | live.settled
     new = (task for task in declared if task.key not in known)
     tasks += (replace(task, workload=replace(task.workload, created=live.now)) for task in new)
     return tuple(tasks), tuple(admitted)
@@ -133,17 +127,10 @@ def _key(body: Body) -> str:
 def match_runs(
     declared: Iterable[Ledger], live: Iterable[LiveLaunch], ledgers: Iterable[Ledger], workloads: Mapping[Owner, str]
 ) -> tuple[dict[str, str], set[str]]:
-    """Return the declared run of each live Workload, and the declared runs that have ended.
+    """Match the declared runs with the stack's launches and ledgers in the cluster.
 
-    Args:
-        declared: the ledgers of the declared runs as they would be launched now.
-        live: the stack's launches in the cluster.
-        ledgers: the stack's ledgers in the cluster.
-        workloads: the keys of the live Workloads by owner.
-
-    Returns:
-        The key of the declared run by the key of the Workload, and the keys of the runs that are not launched again.
-
+    Returns the key of the declared run by the key of its live Workload, and the keys of the declared runs that have
+    ended and are not launched again. `declared`: the ledgers that the runs would have if they were launched now.
     """
     launches: dict[str, list[LiveLaunch]] = {}
     for launch in live:

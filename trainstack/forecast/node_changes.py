@@ -14,15 +14,9 @@ _PODS = 110
 
 
 def planned_nodes(nodes: Sequence[Node], changes: Sequence[str], flavors: Mapping[str, Flavor]) -> tuple[Node, ...]:
-    """Return the nodes with those of the named flavors replaced.
+    """Return the nodes with those of the named flavors replaced; raise ValueError with the change and the remedy.
 
-    Args:
-        nodes: the current nodes.
-        changes: `FLAVOR=COUNT` for nodes like the flavor's largest one, or with resources.
-        flavors: by name.
-
-    Raises ValueError with the change and the remedy.
-
+    `changes`: `FLAVOR=COUNT` for nodes like the flavor's largest one, or with resources.
     """
     result = list(nodes)
     for change in changes:

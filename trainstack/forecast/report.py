@@ -16,7 +16,7 @@ _DIGITS = 3
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A time in which a run holds its quota; seconds from the begin of the plan."""
+    """A time in which a run holds its quota; seconds from the start of the plan."""
 
     admitted: float
     started: float | None
@@ -30,7 +30,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A run; times are seconds from the begin of the plan, None if unknown or never."""
+    """A run; times are seconds from the start of the plan, None if unknown or never."""
 
     name: str
     namespace: str

@@ -9,7 +9,7 @@ from trainstack.kueue.verdict import Assigned
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A time in which a run holds its quota. All times are seconds from the begin of the plan."""
+    """A time in which a run holds its quota. All times are seconds from the start of the plan."""
 
     admitted: float
     """Negative if the cluster had admitted the run before."""
@@ -65,7 +65,7 @@ class Schedule:
 
     @property
     def makespan(self) -> float:
-        """The last known end in seconds; 0 if there is none."""
+        """The last known end in seconds; 0 without one."""
         return max((timeline.end for timeline in self.timelines if timeline.end is not None), default=0.0)
 
     @property

@@ -52,14 +52,10 @@ class _Run:
 def simulate(
     tasks: Sequence[Task], model: Model, admitted: Iterable[Admitted] = (), nodes: NodePool | None = None
 ) -> Schedule:
-    """Simulate the tasks until nothing more happens.
+    """Simulate the tasks, in the order of submission, until nothing more happens.
 
-    Args:
-        tasks: in the order of submission; those that are admitted already have `elapsed`.
-        model: queues and quotas.
-        admitted: the workloads with reserved quota; each belongs to a task.
-        nodes: the nodes, without pods; None: quota alone decides.
-
+    `admitted`: the workloads with reserved quota; each belongs to a task with `elapsed`. `nodes`: without pods; None:
+    quota alone decides.
     """
     return _Simulation(tasks, model, tuple(admitted), nodes).run()
 

@@ -22,7 +22,7 @@ def sweep_tasks(
     sweep: Sweep,
     workload: Workload,
     measured: float | None = None,
-    done: Collection[str] = (),
+    settled: Collection[str] = (),
     single: Collection[str] = (),
 ) -> Iterator[Task]:
     """Yield the tasks of the trials that have not ended, without those in a live indexed Job.
@@ -33,12 +33,12 @@ def sweep_tasks(
         sweep: the declared sweep.
         workload: of a trial; with form `indexed` of the Job of all trials.
         measured: seconds that earlier trials took.
-        done: keys of the trials that have ended or belong to a live indexed Job.
+        settled: keys of the trials that have ended or belong to a live indexed Job.
         single: keys of the trials with a live Job of their own, whatever the form is now.
 
     """
     sets = sweep.expansion.sets if sweep.expansion else ()
-    keys = [key for key in (trial_key(sweep, trial.number) for trial in sets) if key not in done]
+    keys = [key for key in (trial_key(sweep, trial.number) for trial in sets) if key not in settled]
     task = Task(
         workload=workload,
         duration=duration(sweep.run, measured),
@@ -97,14 +97,9 @@ class LiveTrials:
 def live_trials(
     planned: PlannedSweep, live: Sequence[LiveLaunch], ledgers: Sequence[Ledger], workloads: Mapping[Owner, str]
 ) -> LiveTrials:
-    """Return the trials of a sweep that the cluster has launched.
+    """Match the trials of a sweep with the stack's launches and ledgers in the cluster.
 
-    Args:
-        planned: the sweep as it would be launched now.
-        live: the stack's launches in the cluster.
-        ledgers: the stack's ledgers in the cluster.
-        workloads: the keys of the live Workloads by owner.
-
+    `workloads`: the keys of the live Workloads by owner.
     """
     sweep = planned.sweep
     keys = {run_id: trial_key(sweep, job.trial.number) for run_id, job in planned.trials.items()}

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from trainstack.declared.declared import Declared
 from trainstack.kueue.diagnosis import inadmissible, unmet_requests
@@ -106,19 +107,16 @@ class AdmissionSimulator:
         outcome: Outcome = "fits by borrowing" if borrowed else "fits"
         if current.targets:
             outcome = "fits by preempting"
-        return Verdict(
-            name=workload.name,
-            namespace=workload.namespace,
-            queue=workload.queue,
-            path=workload.path,
-            cluster_queue=cq.spec.name,
-            outcome="unknown" if topologies else outcome,
+        return _verdict(
+            workload,
+            cq.spec.name,
+            "unknown" if topologies else outcome,
+            [_topology(workload, name) for name in topologies],
             assigned=pod_sets,
             usage=usage,
             borrowed=borrowed,
             preempts=tuple(target.workload.key for target in current.targets),
             checks=cq.spec.checks_on({flavor for flavor, _ in usage}),
-            reasons=tuple(_topology(workload, name) for name in topologies),
         )
 
 
@@ -144,7 +142,9 @@ def _topology(workload: Workload, flavor: str) -> Reason:
     return Reason("topology", message, workload.path, flavor=flavor)
 
 
-def _verdict(workload: Workload, cluster_queue: str, outcome: Outcome, reasons: Sequence[Reason]) -> Verdict:
+def _verdict(
+    workload: Workload, cluster_queue: str, outcome: Outcome, reasons: Sequence[Reason], **admission: Any
+) -> Verdict:
     return Verdict(
         name=workload.name,
         namespace=workload.namespace,
@@ -153,4 +153,5 @@ def _verdict(workload: Workload, cluster_queue: str, outcome: Outcome, reasons: 
         cluster_queue=cluster_queue,
         outcome=outcome,
         reasons=tuple(reasons),
+        **admission,
     )

@@ -1,4 +1,4 @@
-"""The begin of Kueue's scheduling cycles.
+"""The start times of Kueue's scheduling cycles.
 
 After a cycle without an admission the scheduler waits a millisecond, then twice as long each time, up to a tenth of a
 second. Workloads deep in a queue are therefore tried late, or not at all if the queue is reset before.

@@ -16,8 +16,6 @@ from trainstack.kueue.snapshot import SchedulerSnapshot
 class Head:
     """The head of a queue with its attempt."""
 
-    __slots__ = ("attempt", "continues", "from_first_flavor", "item", "nominated", "order", "pending")
-
     def __init__(self, item: Item, pending: PendingQueue, attempt: Attempt, *, continues: bool = False) -> None:
         """`continues`: the next attempts begin where this one ended, and one of them succeeds."""
         self.item = item

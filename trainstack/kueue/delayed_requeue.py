@@ -68,7 +68,7 @@ class DelayedRequeue:
 
     @property
     def next(self) -> float:
-        """The time of the next delayed effect in seconds; infinity if there is none."""
+        """The time of the next delayed effect in seconds; infinity without one."""
         while self._queue and isinstance(self._queue[0][2], str) and self._queue[0][2] not in self._evicted:
             heappop(self._queue)
         return self._queue[0][0] if self._queue else inf

@@ -48,14 +48,7 @@ def unmet_requests(model: Model, cq: ClusterQueueSnapshot, workload: Workload, *
     """Return the missing quota and the flavors that do not match.
 
     A pod set without a flavor is counted on the one that has the most of what it requests, so that the requests of
-    later pod sets are added to it.
-
-    Args:
-        model: for the paths.
-        cq: the workload's cluster queue.
-        workload: the workload.
-        now: compare with the quota that is available now; otherwise with an idle cluster's.
-
+    later pod sets are added to it. `now`: compare with the quota that is available now, not with an idle cluster's.
     """
     found: list[Reason] = []
     usage: dict[FlavorResource, int] = {}

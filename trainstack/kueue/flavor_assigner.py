@@ -106,13 +106,7 @@ def assign(
 ) -> Assignment:
     """Assign flavors of a cluster queue to a workload.
 
-    Args:
-        workload: the workload.
-        cq: its cluster queue.
-        oracle: the preemption oracle.
-        counts: reduced pod counts for partial admission; None: all pods.
-        tried: `tried` of the previous attempt.
-
+    `counts`: reduced pod counts for partial admission. `tried`: `Assignment.tried` of the previous attempt.
     """
     result = Assignment()
     for index, pods in enumerate(workload.pod_sets):

@@ -3,7 +3,7 @@
 Amounts are integers as in Kueue's `resources.ResourceValue`: `cpu` in millicores, all other resources in their own
 unit (bytes, pieces), rounded up. Source: pkg/resources/requests.go of Kueue v0.15.2.
 
-A field is None if it could not be read; unread values are never guessed.
+None means that a field could not be read; unread values are never guessed.
 """
 
 from collections.abc import Collection, Mapping

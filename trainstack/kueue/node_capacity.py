@@ -9,13 +9,10 @@ from trainstack.kueue.verdict import Assigned, Reason
 
 
 def oversized(workload: Workload, assigned: Iterable[Assigned], model: Model) -> list[Reason]:
-    """Return the pod sets whose pods no node could hold even if it were empty; they would stay Pending.
+    """Return a reason for each pod set whose pods no empty node could hold; they would stay Pending.
 
-    Args:
-        workload: the workload.
-        assigned: its flavors; without any, the pods are compared with all nodes.
-        model: with the nodes; without known nodes, or with an autoscaler, the result is empty.
-
+    Pods without an assigned flavor are compared with all nodes. The result is empty if the nodes are unknown or an
+    autoscaler adds nodes.
     """
     if model.nodes is None or model.grows:
         return []

@@ -5,43 +5,29 @@ children's, without the local quota that children do not lend. Usage above a chi
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from trainstack.kueue.model import ClusterQueue, FlavorResource, Model, Quota, Usage
 
 _NONE = Quota(0)
 
 
+@dataclass(slots=True, eq=False)
 class ResourceNode:
     """A cohort or a cluster queue; a missing flavor and resource counts as 0."""
 
-    __slots__ = (
-        "_height",
-        "_potential",
-        "active",
-        "cohorts",
-        "local_quota",
-        "name",
-        "parent",
-        "queues",
-        "quotas",
-        "subtree_quota",
-        "usage",
-    )
-
-    def __init__(self, name: str, quotas: Mapping[FlavorResource, Quota]) -> None:
-        self.name = name
-        self.quotas = quotas
-        self.active = True
-        """Of a cluster queue; an inactive queue still lends its quota."""
-        self.parent: ResourceNode | None = None
-        self.cohorts: list[ResourceNode] = []
-        self.queues: list[ResourceNode] = []
-        self.subtree_quota: dict[FlavorResource, int] = {}
-        self.local_quota: dict[FlavorResource, int] = {}
-        """The part of the subtree quota that the lending limit excludes from lending."""
-        self.usage: dict[FlavorResource, int] = {}
-        self._potential: dict[FlavorResource, int] = {}
-        self._height = -1
+    quotas: Mapping[FlavorResource, Quota]
+    active: bool = True
+    """Of a cluster queue; an inactive queue still lends its quota."""
+    parent: "ResourceNode | None" = None
+    cohorts: list["ResourceNode"] = field(default_factory=list)
+    queues: list["ResourceNode"] = field(default_factory=list)
+    subtree_quota: dict[FlavorResource, int] = field(default_factory=dict)
+    local_quota: dict[FlavorResource, int] = field(default_factory=dict)
+    """The part of the subtree quota that the lending limit excludes from lending."""
+    usage: dict[FlavorResource, int] = field(default_factory=dict)
+    _potential: dict[FlavorResource, int] = field(default_factory=dict)
+    _height: int = -1
 
     def quota(self, fr: FlavorResource) -> Quota:
         return self.quotas.get(fr, _NONE)
@@ -170,10 +156,10 @@ class CohortTree:
         """Build the tree; cohorts in a cycle or below one have no parent, and their queues are inactive."""
         queues = model.cluster_queues or {}
         names = {queue.cohort for queue in queues.values()} | {cohort.parent for cohort in model.cohorts.values()}
-        self.cohorts = {name: ResourceNode(name, {}) for name in names if name is not None}
-        self.cohorts |= {name: ResourceNode(name, cohort.quotas) for name, cohort in model.cohorts.items()}
+        self.cohorts = {name: ResourceNode({}) for name in names if name is not None}
+        self.cohorts |= {name: ResourceNode(cohort.quotas) for name, cohort in model.cohorts.items()}
         self._parents = {name: cohort.parent for name, cohort in model.cohorts.items()}
-        self.queues = {name: ResourceNode(name, queue.quotas) for name, queue in queues.items()}
+        self.queues = {name: ResourceNode(queue.quotas) for name, queue in queues.items()}
         for name, queue in queues.items():
             if queue.cohort is not None and not self.cyclic(queue.cohort):
                 self.queues[name].parent = self.cohorts[queue.cohort]

@@ -30,12 +30,8 @@ class Scheduler:
     ) -> None:
         """Start with empty queues.
 
-        Args:
-            model: queues and quotas.
-            admitted: workloads with reserved quota.
-            eviction_cycles: for how many cycles an evicted workload holds its quota while its pods end.
-            paced: cycles take the time that `kueue.backoff` calculates; otherwise everything happens at one instant.
-
+        `paced`: cycles take the time that `kueue.backoff` calculates; otherwise everything happens at one instant, and
+        an evicted workload holds its quota for `eviction_cycles` cycles.
         """
         self._model = model
         self._snapshot = SchedulerSnapshot(model, admitted)

@@ -24,12 +24,8 @@ class SkipAhead:
     def cycles(self, heads: Sequence[Head], others: Iterable[PendingQueue]) -> int:
         """Return the number of cycles that repeat this one, in which all nominated heads were skipped.
 
-        UNLIMITED if the head of a StrictFIFO queue blocks them.
-
-        Args:
-            heads: the heads that were tried in this cycle.
-            others: the queues that advanced to their next workload.
-
+        UNLIMITED if the head of a StrictFIFO queue blocks them. `others`: the queues that advanced to their next
+        workload.
         """
         skipped = [head for head in heads if head.nominated]
         waiting = [head for head in heads if not head.nominated and head.from_first_flavor]

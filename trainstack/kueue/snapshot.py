@@ -1,14 +1,14 @@
 """A snapshot for the scheduler: the cohort tree, and the workloads admitted to each cluster queue."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
 
-from trainstack.kueue.model import Admitted, ClusterQueue, Flavor, FlavorResource, Model, ResourceGroup, Workload
+from trainstack.kueue.model import Admitted, ClusterQueue, Flavor, FlavorResource, Model, Workload
 from trainstack.kueue.resource_node import CohortTree, ResourceNode
 
 
 class ClusterQueueSnapshot:
-    __slots__ = ("_ceilings", "admitted", "group_of", "node", "spec")
-
     def __init__(self, spec: ClusterQueue, node: ResourceNode, model: Model) -> None:
         self.spec = spec
         self.node = node
@@ -17,7 +17,9 @@ class ClusterQueueSnapshot:
         self.group_of: dict[str, GroupFlavors] = {}
         """By resource."""
         for group in spec.groups:
-            flavors = GroupFlavors(group, [(model.flavors or {}).get(name) for name in group.flavors])
+            flavors = GroupFlavors(
+                group.covered, group.flavors, [(model.flavors or {}).get(name) for name in group.flavors]
+            )
             self.group_of |= dict.fromkeys(group.covered, flavors)
         self._ceilings: dict[str, int] = {}
 
@@ -48,18 +50,19 @@ class ClusterQueueSnapshot:
         return max(0, self.node.available(fr))
 
 
+@dataclass(eq=False)
 class GroupFlavors:
     """A resource group with its flavors."""
 
-    __slots__ = ("covered", "flavors", "keys", "names")
+    covered: frozenset[str]
+    names: tuple[str, ...]
+    flavors: list[Flavor | None]
+    """In the order of the names; None for a missing flavor."""
 
-    def __init__(self, group: ResourceGroup, flavors: list[Flavor | None]) -> None:
-        """`flavors`: in the order of the group; None for a missing flavor."""
-        self.covered = group.covered
-        self.names = group.flavors
-        self.flavors = flavors
-        self.keys = frozenset(key for flavor in flavors if flavor is not None for key in flavor.labels)
+    @cached_property
+    def keys(self) -> frozenset[str]:
         """The label keys of all flavors."""
+        return frozenset(key for flavor in self.flavors if flavor is not None for key in flavor.labels)
 
 
 class SchedulerSnapshot:
