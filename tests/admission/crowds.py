@@ -28,10 +28,9 @@ from tests.admission.cases import (
     made,
     one_in,
 )
-from trainstack.kueue.event import Event, UnsettledError
 from trainstack.kueue.from_objects import read_model
 from trainstack.kueue.model import Model
-from trainstack.kueue.scheduler import Scheduler
+from trainstack.kueue.scheduler import Event, Scheduler, UnsettledError
 from trainstack.kueue.workloads import read_workload
 from trainstack.objects.labels import PRIORITY, QUEUE
 

@@ -15,7 +15,7 @@ from tests.unit.make import make_cluster_queue, make_group, make_run, make_setti
 from trainstack.declared.declared import Declared
 from trainstack.dev.cluster.cluster import Cluster
 from trainstack.kueue.admission_simulator import AdmissionSimulator
-from trainstack.kueue.model import Snapshot
+from trainstack.kueue.model import QueueState
 from trainstack.kueue.verdict import Verdict
 from trainstack.kueue.workloads import declared_workloads
 from trainstack.live import admission
@@ -116,12 +116,12 @@ def researcher(cluster: Cluster, site: Bench, tmp_path: Path, monkeypatch: pytes
     return Person(file)
 
 
-def read_snapshot(settings: Settings) -> Snapshot:
+def read_snapshot(settings: Settings) -> QueueState:
     """What `check --cluster` judges by."""
     return LiveScene(settings, read_environment(settings, ()), {}).snapshot
 
 
-def judged(snapshot: Snapshot, settings: Settings) -> Verdict:
+def judged(snapshot: QueueState, settings: Settings) -> Verdict:
     """The verdict on the environment's run."""
     (workload,) = declared_workloads(Declared(settings), snapshot.model)
     return AdmissionSimulator(snapshot.model, snapshot.admitted).verdict(workload)
@@ -151,7 +151,7 @@ def test_who_uses_the_quota_is_what_kueue_counts(site: Bench, owner: Person) -> 
 def test_a_long_list_is_read_to_its_end(site: Bench, owner: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     """In as many answers as it takes. What other tests have deleted may be on its way out between two readings."""
 
-    def read(most: int) -> Snapshot:
+    def read(most: int) -> QueueState:
         monkeypatch.setattr(admission, "PAGE", most)
         return read_snapshot(environment())
 

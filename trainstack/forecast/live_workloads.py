@@ -6,7 +6,7 @@ from typing import Any
 
 from trainstack.forecast.sweeps import IndexedJob, LiveTrials, indexed_duration
 from trainstack.forecast.tasks import UNBOUNDED, Duration, Owner, Task
-from trainstack.kueue.model import Admitted, Snapshot, Workload
+from trainstack.kueue.model import Admitted, QueueState, Workload
 from trainstack.runs.launches import LiveLaunch
 from trainstack.runs.records import Ledger
 
@@ -17,7 +17,7 @@ Body = Mapping[str, Any]
 class LiveWorkloads:
     """The part of a cluster's state that a plan needs; keys are `<namespace>/<name>`."""
 
-    snapshot: Snapshot
+    snapshot: QueueState
     now: float
     """When the cluster was read: seconds since 1970."""
     runs: Mapping[str, str] = field(default_factory=dict)

@@ -13,9 +13,8 @@ from math import inf
 from trainstack.forecast.node_pool import NodePool
 from trainstack.forecast.schedule import Schedule, Span, Timeline
 from trainstack.forecast.tasks import Task
-from trainstack.kueue.event import Event
 from trainstack.kueue.model import Admitted, Model, Usage
-from trainstack.kueue.scheduler import Scheduler
+from trainstack.kueue.scheduler import Event, Scheduler
 from trainstack.kueue.verdict import Assigned
 
 

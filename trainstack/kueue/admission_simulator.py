@@ -6,12 +6,12 @@ from typing import Any
 
 from trainstack.declared.declared import Declared
 from trainstack.kueue.diagnosis import inadmissible, unmet_requests
-from trainstack.kueue.flavor_assigner import PreemptionMode
+from trainstack.kueue.flavor_assigner import Mode
 from trainstack.kueue.from_objects import declared_model
 from trainstack.kueue.model import Admitted, Model, Workload
 from trainstack.kueue.nomination import Attempt, attempts
 from trainstack.kueue.remedies import remedies
-from trainstack.kueue.snapshot import ClusterQueueSnapshot, SchedulerSnapshot
+from trainstack.kueue.snapshot import QueueSnapshot, Snapshot
 from trainstack.kueue.verdict import Outcome, Reason, Verdict, assigned
 from trainstack.kueue.workloads import declared_workloads
 
@@ -33,8 +33,8 @@ class AdmissionSimulator:
         """`admitted`: the workloads with reserved quota; empty: an idle cluster."""
         self.model = model
         using = tuple(admitted)
-        self.idle = SchedulerSnapshot(model)
-        self.now = SchedulerSnapshot(model, using) if using else self.idle
+        self.idle = Snapshot(model)
+        self.now = Snapshot(model, using) if using else self.idle
 
     def alone(self, workload: Workload) -> Verdict:
         """Return the verdict on an idle cluster, without remedies."""
@@ -46,7 +46,7 @@ class AdmissionSimulator:
             return replace(found, remedies=remedies(self, workload, found))
         return found
 
-    def _verdict(self, workload: Workload, snapshot: SchedulerSnapshot) -> Verdict:
+    def _verdict(self, workload: Workload, snapshot: Snapshot) -> Verdict:
         model = self.model
         if model.flavors is None or model.cluster_queues is None or model.local_queues is None:
             message = (
@@ -64,7 +64,7 @@ class AdmissionSimulator:
             return _verdict(workload, local.cluster_queue, "never fits", [reason])
         return self._in_queue(workload, snapshot, snapshot.cluster_queues[local.cluster_queue])
 
-    def _in_queue(self, workload: Workload, snapshot: SchedulerSnapshot, cq: ClusterQueueSnapshot) -> Verdict:
+    def _in_queue(self, workload: Workload, snapshot: Snapshot, cq: QueueSnapshot) -> Verdict:
         model, queue, idle = self.model, cq.spec, self.idle.cluster_queues[cq.spec.name]
         found = list(inadmissible(model, workload, queue, self.idle))
         stopped = [reason for reason in found if reason.cause == "queue-stopped"]
@@ -77,7 +77,7 @@ class AdmissionSimulator:
         if stopped:
             return _verdict(workload, queue.name, "waits", stopped)
         reclaims = queue.cohort is not None and queue.preemption.reclaim_within_cohort != "Never"
-        if model.fair_sharing and current.assignment.mode is not PreemptionMode.FIT and reclaims:
+        if model.fair_sharing and current.assignment.mode is not Mode.FIT and reclaims:
             message = (
                 f"the quota is in use; whether workloads of cohort {queue.cohort} are preempted depends on the shares"
                 " of Kueue's fair sharing, which are known only at admission"
@@ -88,9 +88,7 @@ class AdmissionSimulator:
             return _verdict(workload, queue.name, "waits", waiting)
         return self._admitted(workload, snapshot, cq, current)
 
-    def _admitted(
-        self, workload: Workload, snapshot: SchedulerSnapshot, cq: ClusterQueueSnapshot, current: Attempt
-    ) -> Verdict:
+    def _admitted(self, workload: Workload, snapshot: Snapshot, cq: QueueSnapshot, current: Attempt) -> Verdict:
         usage = current.assignment.usage
         for target in current.targets:
             snapshot.tree.remove(target.cluster_queue, target.usage)
@@ -120,7 +118,7 @@ class AdmissionSimulator:
         )
 
 
-def _last(snapshot: SchedulerSnapshot, cq: ClusterQueueSnapshot, workload: Workload) -> Attempt:
+def _last(snapshot: Snapshot, cq: QueueSnapshot, workload: Workload) -> Attempt:
     *_, last = attempts(snapshot, cq, workload)
     return last
 

@@ -6,11 +6,11 @@ Source: schedule in pkg/scheduler/scheduler.go of Kueue v0.15.2.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from trainstack.kueue.flavor_assigner import PreemptionMode
+from trainstack.kueue.flavor_assigner import Mode
 from trainstack.kueue.model import Admitted, FlavorResource, Usage
 from trainstack.kueue.nomination import Attempt
 from trainstack.kueue.pending_queue import Item, PendingQueue
-from trainstack.kueue.snapshot import SchedulerSnapshot
+from trainstack.kueue.snapshot import Snapshot
 
 
 class Head:
@@ -36,7 +36,7 @@ class CycleResult:
     preempting: list[Head] = field(default_factory=list)
 
 
-def process_heads(snapshot: SchedulerSnapshot, heads: Sequence[Head]) -> CycleResult:
+def process_heads(snapshot: Snapshot, heads: Sequence[Head]) -> CycleResult:
     """Process the heads; quota that one takes or reserves is not available to later ones.
 
     The snapshot is unchanged on return.
@@ -68,7 +68,7 @@ def process_heads(snapshot: SchedulerSnapshot, heads: Sequence[Head]) -> CycleRe
     return result
 
 
-def still_fits(snapshot: SchedulerSnapshot, head: Head, preempted: Mapping[str, Admitted]) -> bool:
+def still_fits(snapshot: Snapshot, head: Head, preempted: Mapping[str, Admitted]) -> bool:
     """Whether the head fits after all preemptions of this cycle and its own; no target may be preempted twice."""
     targets = head.attempt.targets
     if any(target.workload.key in preempted for target in targets):
@@ -89,7 +89,7 @@ def quota_to_reserve(head: Head) -> dict[FlavorResource, int]:
     Source: quotaResourcesToReserve.
     """
     node, assignment, preemption = head.pending.cq.node, head.attempt.assignment, head.pending.cq.spec.preemption
-    if assignment.mode is PreemptionMode.NO_FIT or preemption.reclaim_within_cohort == "Any":
+    if assignment.mode is Mode.NO_FIT or preemption.reclaim_within_cohort == "Any":
         return {}
     reserved = {}
     for fr, number in assignment.usage.items():

@@ -1,20 +1,19 @@
 """Why a workload is not admitted: all that is missing, not only where the flavor search ended."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from trainstack.kueue.field_paths import local_queue_path, queue_path, quota_path
 from trainstack.kueue.flavor_assigner import scaled
-from trainstack.kueue.model import ClusterQueue, Flavor, FlavorResource, Model, PodSet, Workload
+from trainstack.kueue.model import ClusterQueue, Flavor, FlavorResource, Model, PodSet, Usage, Workload
 from trainstack.kueue.node_affinity import selected, suits, untolerated
 from trainstack.kueue.quantities import readable
 from trainstack.kueue.resource_node import inactive_checks, missing_flavors
-from trainstack.kueue.snapshot import ClusterQueueSnapshot, GroupFlavors, SchedulerSnapshot
+from trainstack.kueue.snapshot import GroupFlavors, QueueSnapshot, Snapshot
 from trainstack.kueue.verdict import Reason
 
 
-def inadmissible(
-    model: Model, workload: Workload, queue: ClusterQueue, snapshot: SchedulerSnapshot
-) -> Iterator[Reason]:
+def inadmissible(model: Model, workload: Workload, queue: ClusterQueue, snapshot: Snapshot) -> Iterator[Reason]:
     """Yield the reasons that do not depend on quota: rejected pods, other namespaces, an inactive queue."""
     for pods in workload.pod_sets:
         for fault in pods.faults:
@@ -44,7 +43,7 @@ def inadmissible(
         yield Reason("queue-stopped", message, local_queue_path(model, local.namespace, local.name, "stopPolicy"))
 
 
-def unmet_requests(model: Model, cq: ClusterQueueSnapshot, workload: Workload, *, now: bool) -> list[Reason]:
+def unmet_requests(model: Model, cq: QueueSnapshot, workload: Workload, *, now: bool) -> list[Reason]:
     """Return the missing quota and the flavors that do not match.
 
     A pod set without a flavor is counted on the one that has the most of what it requests, so that the requests of
@@ -62,47 +61,29 @@ def unmet_requests(model: Model, cq: ClusterQueueSnapshot, workload: Workload, *
         groups = {id(group): group for name, group in cq.group_of.items() if name in requests}
         for group in groups.values():
             covered = {name: number for name, number in requests.items() if name in group.covered}
-            found += _group_reasons(model, cq, pods, group, covered, usage, now=now)
+            mismatches: list[Reason] = []
+            short: dict[str, list[Reason]] = {}
+            for flavor in group.flavors:
+                if flavor is not None and (mismatch := _mismatch(cq, pods, group, flavor)):
+                    mismatches.append(mismatch)
+                elif flavor is not None:
+                    amounts = {(flavor.name, resource): number for resource, number in covered.items()}
+                    short[flavor.name] = _shortages(model, cq, pods, amounts, usage, now=now)
+            if not short:
+                found += mismatches
+                continue
+            nearest = min(short, key=lambda name: _distance(short[name], covered))
+            found += short[nearest]
+            for resource, number in covered.items():
+                usage[nearest, resource] = usage.get((nearest, resource), 0) + number
     return found
 
 
-def _group_reasons(
-    model: Model,
-    cq: ClusterQueueSnapshot,
-    pods: PodSet,
-    group: GroupFlavors,
-    requests: dict[str, int],
-    usage: dict[FlavorResource, int],
-    *,
-    now: bool,
-) -> list[Reason]:
-    """Return the shortage on the flavor that has the most of the requests; of all flavors, if none matches."""
-    mismatches: list[Reason] = []
-    nearest: tuple[float, str, list[Reason]] | None = None
-    for flavor in group.flavors:
-        if flavor is None:
-            continue
-        if mismatch := _mismatch(cq, pods, group, flavor):
-            mismatches.append(mismatch)
-            continue
-        short = []
-        for resource, number in requests.items():
-            fr = (flavor.name, resource)
-            available = cq.available(fr) if now else cq.node.potential_available(fr)
-            if usage.get(fr, 0) + number > available:
-                short.append(_shortage(model, cq, pods, fr, number, usage.get(fr, 0), available, now=now))
-        distance = sum(reason.missing / max(1, requests[reason.resource]) for reason in short)
-        if nearest is None or distance < nearest[0]:
-            nearest = (distance, flavor.name, short)
-    if nearest is None:
-        return mismatches
-    _, name, short = nearest
-    for resource, number in requests.items():
-        usage[name, resource] = usage.get((name, resource), 0) + number
-    return short
+def _distance(shortages: list[Reason], requests: dict[str, int]) -> float:
+    return sum(reason.missing / max(1, requests[reason.resource]) for reason in shortages)
 
 
-def _mismatch(cq: ClusterQueueSnapshot, pods: PodSet, group: GroupFlavors, flavor: Flavor) -> Reason | None:
+def _mismatch(cq: QueueSnapshot, pods: PodSet, group: GroupFlavors, flavor: Flavor) -> Reason | None:
     pod = _pod(pods)
     # Source: checkPodSetAndFlavorMatchForTAS.
     if (flavor.topology is None) == pods.topology and not cq.only_topologies:
@@ -123,41 +104,38 @@ def _mismatch(cq: ClusterQueueSnapshot, pods: PodSet, group: GroupFlavors, flavo
     return None
 
 
-def _shortage(
-    model: Model,
-    cq: ClusterQueueSnapshot,
-    pods: PodSet,
-    fr: FlavorResource,
-    number: int,
-    before: int,
-    available: int,
-    *,
-    now: bool,
-) -> Reason:
-    (flavor, resource), queue = fr, cq.spec.name
-    missing = before + number - available
-
-    def text(amount: int) -> str:
-        return readable(resource, amount)
-
-    name = "" if pods.name == "main" else f"{pods.name} "
-    verb = "pod needs" if pods.count == 1 else "pods need"
-    added = f", in addition to the {text(before)} of the pod sets before them" if before else ""
-    rest = (
-        f"has {text(max(0, available))} of flavor {flavor} available ({text(missing)} must be released)"
-        if now
-        else f"has at most {text(available)} of flavor {flavor} ({text(missing)} missing)"
-    )
-    return Reason(
-        cause="in-use" if now else "quota",
-        message=f"{pods.count} {name}{verb} {text(number)} {resource}{added}; cluster queue {queue} {rest}",
-        path=pods.path,
-        pod_set=pods.name,
-        flavor=flavor,
-        resource=resource,
-        missing=missing,
-        quota_path=quota_path(model, queue, flavor, resource),
-    )
+def _shortages(
+    model: Model, cq: QueueSnapshot, pods: PodSet, amounts: Usage, usage: Usage, *, now: bool
+) -> list[Reason]:
+    found = []
+    queue, name = cq.spec.name, "" if pods.name == "main" else f"{pods.name} "
+    needs = f"{pods.count} {name}{'pod needs' if pods.count == 1 else 'pods need'}"
+    for fr, number in amounts.items():
+        flavor, resource = fr
+        available = cq.available(fr) if now else cq.node.potential_available(fr)
+        before = usage.get(fr, 0)
+        missing = before + number - available
+        if missing <= 0:
+            continue
+        text = partial(readable, resource)
+        added = f", in addition to the {text(before)} of the pod sets before them" if before else ""
+        quota = (
+            f"has {text(max(0, available))} of flavor {flavor} available ({text(missing)} must be released)"
+            if now
+            else f"has at most {text(available)} of flavor {flavor} ({text(missing)} missing)"
+        )
+        reason = Reason(
+            cause="in-use" if now else "quota",
+            message=f"{needs} {text(number)} {resource}{added}; cluster queue {queue} {quota}",
+            path=pods.path,
+            pod_set=pods.name,
+            flavor=flavor,
+            resource=resource,
+            missing=missing,
+            quota_path=quota_path(model, queue, flavor, resource),
+        )
+        found.append(reason)
+    return found
 
 
 def _pod(pods: PodSet) -> str:

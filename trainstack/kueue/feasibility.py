@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from trainstack.kueue.model import FlavorResource, PodSet, Usage, Workload
 from trainstack.kueue.node_affinity import suits, untolerated
-from trainstack.kueue.snapshot import ClusterQueueSnapshot, GroupFlavors
+from trainstack.kueue.snapshot import GroupFlavors, QueueSnapshot
 
 Amount = tuple[FlavorResource, int]
 
@@ -29,12 +29,12 @@ class Needs:
         return tuple(sorted({fr[0] for choice in self.choices for amounts in choice for fr, _ in amounts}))
 
 
-def needs_of(workload: Workload, cq: ClusterQueueSnapshot) -> Needs:
+def needs_of(workload: Workload, cq: QueueSnapshot) -> Needs:
     choices = tuple(choice for pods in workload.pod_sets for choice in _choices(pods, cq))
     return Needs(workload.priority, workload.created, choices)
 
 
-def _choices(pods: PodSet, cq: ClusterQueueSnapshot) -> Iterator[tuple[tuple[Amount, ...], ...]]:
+def _choices(pods: PodSet, cq: QueueSnapshot) -> Iterator[tuple[tuple[Amount, ...], ...]]:
     count = pods.count if pods.min_count is None else max(0, min(pods.min_count, pods.count))
     requests: Mapping[str, int] = {name: number * count for name, number in pods.per_pod.items()}
     if "pods" in cq.group_of:
@@ -83,7 +83,7 @@ def _smallest(alternatives: Sequence[tuple[Amount, ...]]) -> tuple[Amount, ...]:
     return tuple((fr, smallest[fr]) for fr, _ in alternatives[0])
 
 
-def _scarcest_first(amounts: tuple[Amount, ...], cq: ClusterQueueSnapshot) -> tuple[Amount, ...] | None:
+def _scarcest_first(amounts: tuple[Amount, ...], cq: QueueSnapshot) -> tuple[Amount, ...] | None:
     """Sort the amounts; None if the queue never has enough quota."""
     if any(number > cq.node.potential_available(fr) for fr, number in amounts):
         return None
@@ -94,7 +94,7 @@ def _scarcest_first(amounts: tuple[Amount, ...], cq: ClusterQueueSnapshot) -> tu
 class FeasibilityFilter:
     """The available and preemptible quota of one cohort tree, cached until `invalidate`."""
 
-    def __init__(self, cluster_queues: Iterable[ClusterQueueSnapshot]) -> None:
+    def __init__(self, cluster_queues: Iterable[QueueSnapshot]) -> None:
         self._cluster_queues = {cq.spec.name: cq for cq in cluster_queues}
         self._free: dict[str, dict[FlavorResource, int]] = {name: {} for name in self._cluster_queues}
         self._users: dict[tuple[str, FlavorResource], dict[int, list[tuple[float, int]]]] = {}
@@ -110,7 +110,7 @@ class FeasibilityFilter:
         """Record that an attempt with all flavors failed; it fails for the whole shape until the usage changes."""
         self._inadmissible.add(shape)
 
-    def may_admit(self, cq: ClusterQueueSnapshot, shape: Hashable, needs: Needs) -> bool:
+    def may_admit(self, cq: QueueSnapshot, shape: Hashable, needs: Needs) -> bool:
         return shape not in self._inadmissible and self.may_fit(cq, needs)
 
     def invalidate(self, queue: str, usage: Usage) -> None:
@@ -131,7 +131,7 @@ class FeasibilityFilter:
                 return False
         return True
 
-    def reserving_level(self, cq: ClusterQueueSnapshot, needs: Needs) -> int | None:
+    def reserving_level(self, cq: QueueSnapshot, needs: Needs) -> int | None:
         """Return the lowest borrowing level at which an inadmissible workload could still reserve quota in its cycle.
 
         0 without borrowing, otherwise 1; None if it reserves nothing.
@@ -144,7 +144,7 @@ class FeasibilityFilter:
         )
         return int(borrows)
 
-    def may_fit(self, cq: ClusterQueueSnapshot, needs: Needs) -> bool:
+    def may_fit(self, cq: QueueSnapshot, needs: Needs) -> bool:
         """Whether the needs could be met now, with or without preemption."""
         free = self._free[cq.spec.name]
         for choice in needs.choices:
@@ -163,7 +163,7 @@ class FeasibilityFilter:
         return True
 
     def _may_preempt(
-        self, cq: ClusterQueueSnapshot, needs: Needs, contested: Sequence[tuple[FlavorResource, int, int]]
+        self, cq: QueueSnapshot, needs: Needs, contested: Sequence[tuple[FlavorResource, int, int]]
     ) -> bool:
         """Whether preemption could free enough, by the rules of fitsResourceQuota and classicalPreemptions.
 
@@ -185,7 +185,7 @@ class FeasibilityFilter:
         )
 
     def _others_borrow(
-        self, cq: ClusterQueueSnapshot, needs: Needs, contested: Sequence[tuple[FlavorResource, int, int]]
+        self, cq: QueueSnapshot, needs: Needs, contested: Sequence[tuple[FlavorResource, int, int]]
     ) -> bool:
         """Whether borrowing queues have workloads that this priority may reclaim from.
 
@@ -202,7 +202,7 @@ class FeasibilityFilter:
         users = (self._users_of(self._cluster_queues[name], fr) for name in borrowing for fr in frs)
         return any(priority < below for by_priority in users for priority in by_priority)
 
-    def _preemptible(self, cq: ClusterQueueSnapshot, fr: FlavorResource, needs: Needs) -> int:
+    def _preemptible(self, cq: QueueSnapshot, fr: FlavorResource, needs: Needs) -> int:
         """Return how much the workload may free by preemption within its cluster queue."""
         newer = cq.spec.preemption.within_cluster_queue == "LowerOrNewerEqualPriority"
         used = 0
@@ -213,7 +213,7 @@ class FeasibilityFilter:
                 used += sum(number for created, number in users if created > needs.created)
         return used
 
-    def _users_of(self, cq: ClusterQueueSnapshot, fr: FlavorResource) -> dict[int, list[tuple[float, int]]]:
+    def _users_of(self, cq: QueueSnapshot, fr: FlavorResource) -> dict[int, list[tuple[float, int]]]:
         """Return the creation time and amount of a queue's admitted workloads, by priority."""
         key = (cq.spec.name, fr)
         users = self._users.get(key)

@@ -10,10 +10,10 @@ from enum import IntEnum
 
 from trainstack.kueue.model import FlavorFungibility, FlavorResource, PodSet, Workload
 from trainstack.kueue.node_affinity import suits, untolerated
-from trainstack.kueue.snapshot import ClusterQueueSnapshot, GroupFlavors
+from trainstack.kueue.snapshot import GroupFlavors, QueueSnapshot
 
 
-class PreemptionMode(IntEnum):
+class Mode(IntEnum):
     """How a flavor can be assigned; higher is better."""
 
     NO_FIT = 0
@@ -27,18 +27,22 @@ class PreemptionMode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class GranularMode:
-    mode: PreemptionMode
+    mode: Mode
     level: int
     """The borrowing level: how high in the cohort tree quota is borrowed."""
 
 
-_WORST, _BEST = GranularMode(PreemptionMode.NO_FIT, 2**31), GranularMode(PreemptionMode.FIT, 0)
+_WORST, _BEST = GranularMode(Mode.NO_FIT, 2**31), GranularMode(Mode.FIT, 0)
+
+
+Tried = tuple[Mapping[str, int], ...]
+"""By pod set, the index of the last tried flavor of each resource; -1: the group's last flavor."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlavorAssignment:
     flavor: str
-    mode: PreemptionMode
+    mode: Mode
     level: int
 
 
@@ -50,15 +54,14 @@ class PodSetAssignment:
     flavors: dict[str, FlavorAssignment] = field(default_factory=dict)
     """By resource; empty if a resource group has no flavor for the pod set."""
     tried: dict[str, int] = field(default_factory=dict)
-    """Index of the last tried flavor by resource; -1: the group's last flavor."""
     fits: bool = True
     """Whether every resource group fits without preemption."""
 
     @property
-    def mode(self) -> PreemptionMode:
+    def mode(self) -> Mode:
         if self.fits:
-            return PreemptionMode.FIT
-        return min((given.mode for given in self.flavors.values()), default=PreemptionMode.NO_FIT)
+            return Mode.FIT
+        return min((given.mode for given in self.flavors.values()), default=Mode.NO_FIT)
 
 
 @dataclass(slots=True)
@@ -70,11 +73,11 @@ class Assignment:
     """The borrowing level; 0: nothing is borrowed."""
 
     @property
-    def mode(self) -> PreemptionMode:
-        return min((pods.mode for pods in self.pod_sets), default=PreemptionMode.NO_FIT)
+    def mode(self) -> Mode:
+        return min((pods.mode for pods in self.pod_sets), default=Mode.NO_FIT)
 
     @property
-    def tried(self) -> tuple[Mapping[str, int], ...]:
+    def tried(self) -> Tried:
         return tuple(pods.tried for pods in self.pod_sets)
 
     @property
@@ -88,21 +91,21 @@ class Assignment:
             (given.flavor, resource)
             for pods in self.pod_sets
             for resource, given in pods.flavors.items()
-            if given.mode not in (PreemptionMode.FIT, PreemptionMode.NO_FIT)
+            if given.mode not in (Mode.FIT, Mode.NO_FIT)
         }
 
 
-Oracle = Callable[[FlavorResource, int], tuple[PreemptionMode, int]]
+Oracle = Callable[[FlavorResource, int], tuple[Mode, int]]
 """Simulates preemption for an amount of one flavor and resource; returns the mode and the borrowing level after it."""
 
 
 def assign(
     workload: Workload,
-    cq: ClusterQueueSnapshot,
+    cq: QueueSnapshot,
     oracle: Oracle,
     *,
     counts: Sequence[int] | None = None,
-    tried: Sequence[Mapping[str, int]] = (),
+    tried: Tried = (),
 ) -> Assignment:
     """Assign flavors of a cluster queue to a workload.
 
@@ -136,7 +139,7 @@ def scaled(pods: PodSet, count: int) -> dict[str, int]:
 def _assign_pod_set(
     pods: PodSet,
     assigned: PodSetAssignment,
-    cq: ClusterQueueSnapshot,
+    cq: QueueSnapshot,
     oracle: Oracle,
     usage: Mapping[FlavorResource, int],
     tried: Mapping[str, int],
@@ -164,7 +167,7 @@ class _FlavorSearch:
     """The search for a flavor of one resource group. Source: findFlavorForPodSets."""
 
     pods: PodSet
-    cq: ClusterQueueSnapshot
+    cq: QueueSnapshot
     group: GroupFlavors
     oracle: Oracle
     usage: Mapping[FlavorResource, int]
@@ -188,7 +191,7 @@ class _FlavorSearch:
         if last == len(self.group.names) - 1:
             last = -1
         # As in Kueue, a group without flavors gives no reason against a fit.
-        return best, last, best_mode.mode is PreemptionMode.FIT or not self.group.names
+        return best, last, best_mode.mode is Mode.FIT or not self.group.names
 
     def _matches(self, index: int) -> bool:
         """Whether the pods may run on the flavor's nodes. Source: checkFlavorForPodSets."""
@@ -211,7 +214,7 @@ class _FlavorSearch:
             mode = self._fit((flavor, resource), number)
             if preferred(worst, mode, self.cq.spec.fungibility):
                 worst = mode
-            if worst.mode is PreemptionMode.NO_FIT:
+            if worst.mode is Mode.NO_FIT:
                 break
             found[resource] = FlavorAssignment(flavor, mode.mode, mode.level)
         return found, worst
@@ -221,20 +224,20 @@ class _FlavorSearch:
         cq, node = self.cq, self.cq.node
         total = self.usage.get(fr, 0) + number
         if total > node.potential_available(fr):
-            return GranularMode(PreemptionMode.NO_FIT, 0)
+            return GranularMode(Mode.NO_FIT, 0)
         level, may_reclaim = node.borrowing_level(fr, total)
         if total <= cq.available(fr):
-            return GranularMode(PreemptionMode.FIT, level)
+            return GranularMode(Mode.FIT, level)
         if total <= node.quota(fr).nominal or may_reclaim or cq.spec.preemption.borrow_within_cohort:
             return GranularMode(*self.oracle(fr, total))
-        return GranularMode(PreemptionMode.NO_FIT, level)
+        return GranularMode(Mode.NO_FIT, level)
 
 
 def _try_next_flavor(mode: GranularMode, fungibility: FlavorFungibility) -> bool:
     """Source: shouldTryNextFlavor."""
-    if mode.mode in (PreemptionMode.NO_FIT, PreemptionMode.NO_CANDIDATES):
+    if mode.mode in (Mode.NO_FIT, Mode.NO_CANDIDATES):
         return True
-    if mode.mode is not PreemptionMode.FIT and fungibility.when_can_preempt == "TryNextFlavor":
+    if mode.mode is not Mode.FIT and fungibility.when_can_preempt == "TryNextFlavor":
         return True
     return mode.level > 0 and fungibility.when_can_borrow == "TryNextFlavor"
 
@@ -244,8 +247,8 @@ def preferred(one: GranularMode, other: GranularMode, fungibility: FlavorFungibi
 
     `preference: BorrowingOverPreemption` compares the borrowing level before the preemption mode, as in the source.
     """
-    if one.mode is PreemptionMode.NO_FIT or other.mode is PreemptionMode.NO_FIT:
-        return other.mode is PreemptionMode.NO_FIT and one.mode is not PreemptionMode.NO_FIT
+    if one.mode is Mode.NO_FIT or other.mode is Mode.NO_FIT:
+        return other.mode is Mode.NO_FIT and one.mode is not Mode.NO_FIT
     if fungibility.preference == "BorrowingOverPreemption":
         return (-one.level, one.mode) > (-other.level, other.mode)
     return (one.mode, -one.level) > (other.mode, -other.level)

@@ -6,7 +6,7 @@ from typing import Any
 
 from trainstack.declared.declared import Declared
 from trainstack.kueue.from_objects import declared_objects, read_snapshot
-from trainstack.kueue.model import Snapshot
+from trainstack.kueue.model import QueueState
 from trainstack.objects.labels import RUN, is_field_manager
 
 Body = Mapping[str, Any]
@@ -23,7 +23,7 @@ def snapshot(
     without: Collection[tuple[str, str]] = (),
     grows: bool = False,
     kueue: Body | None = None,
-) -> Snapshot:
+) -> QueueState:
     """Return the queues that a run of the environment would find.
 
     Args:

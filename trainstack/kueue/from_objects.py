@@ -20,10 +20,10 @@ from trainstack.kueue.model import (
     Model,
     Node,
     Preemption,
+    QueueState,
     Quota,
     Requirement,
     ResourceGroup,
-    Snapshot,
     Taint,
     Transformation,
     Workload,
@@ -109,12 +109,12 @@ def read_model(
     )
 
 
-def read_snapshot(objects: Iterable[Body], *, unread: Container[str] = (), kueue: Body | None = None) -> Snapshot:
+def read_snapshot(objects: Iterable[Body], *, unread: Container[str] = (), kueue: Body | None = None) -> QueueState:
     """Return a model with the admitted and pending workloads of Kueue's Workloads. Arguments as in `read_model`."""
     bodies = list(objects)
     model = read_model(bodies, unread=unread, kueue=kueue)
     found = [read_kueue_workload(body, model) for body in bodies if body["kind"] == "Workload"]
-    return Snapshot(
+    return QueueState(
         model=model,
         admitted=tuple(workload for workload in found if isinstance(workload, Admitted)),
         pending=tuple(workload for workload in found if isinstance(workload, Workload)),

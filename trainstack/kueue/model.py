@@ -260,7 +260,7 @@ class Admitted:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Snapshot:
+class QueueState:
     """A model with its admitted and pending workloads."""
 
     model: Model

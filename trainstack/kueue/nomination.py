@@ -3,13 +3,13 @@
 Source: getInitialAssignments in pkg/scheduler/scheduler.go and flavorassigner/podset_reducer.go of Kueue v0.15.2.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from trainstack.kueue.flavor_assigner import Assignment, PreemptionMode, assign
+from trainstack.kueue.flavor_assigner import Assignment, Mode, Tried, assign
 from trainstack.kueue.model import Admitted, FlavorResource, Workload
-from trainstack.kueue.preemption import PreemptionContext, preemption_targets, simulate_preemption
-from trainstack.kueue.snapshot import ClusterQueueSnapshot, SchedulerSnapshot
+from trainstack.kueue.preemption import Context, preemption_targets, simulate_preemption
+from trainstack.kueue.snapshot import QueueSnapshot, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Attempt:
 
     @property
     def nominated(self) -> bool:
-        return self.assignment.mode is PreemptionMode.FIT or bool(self.targets)
+        return self.assignment.mode is Mode.FIT or bool(self.targets)
 
     @property
     def skipped(self) -> bool:
@@ -29,7 +29,7 @@ class Attempt:
         With `preference: BorrowingOverPreemption` a resource that fits by borrowing hides a contested resource that
         fits within nominal quota: Kueue takes the flavor for a fit, and skips the workload cycle after cycle.
         """
-        return self.assignment.mode is PreemptionMode.FIT and bool(self.assignment.contested())
+        return self.assignment.mode is Mode.FIT and bool(self.assignment.contested())
 
     @property
     def succeeds(self) -> bool:
@@ -37,12 +37,7 @@ class Attempt:
         return self.nominated and not self.skipped
 
 
-def attempt(
-    snapshot: SchedulerSnapshot,
-    cq: ClusterQueueSnapshot,
-    workload: Workload,
-    tried: Sequence[Mapping[str, int]] = (),
-) -> Attempt:
+def attempt(snapshot: Snapshot, cq: QueueSnapshot, workload: Workload, tried: Tried = ()) -> Attempt:
     """Make one attempt, with partial admission if not all pods fit; the snapshot is unchanged on return.
 
     `tried`: `Assignment.tried` of the workload's previous attempt.
@@ -53,17 +48,12 @@ def attempt(
     return _reduced(snapshot, cq, workload, tried) or whole
 
 
-def attempts(
-    snapshot: SchedulerSnapshot,
-    cq: ClusterQueueSnapshot,
-    workload: Workload,
-    tried: tuple[Mapping[str, int], ...] = (),
-) -> Iterator[Attempt]:
+def attempts(snapshot: Snapshot, cq: QueueSnapshot, workload: Workload, tried: Tried = ()) -> Iterator[Attempt]:
     """Yield the attempts of consecutive cycles if nothing else changes; each continues after the flavors tried before.
 
     Ends when no untried flavors are left, or when the attempts would repeat.
     """
-    seen: list[tuple[Mapping[str, int], ...]] = []
+    seen: list[Tried] = []
     while tried not in seen:
         seen.append(tried)
         current = attempt(snapshot, cq, workload, tried)
@@ -74,25 +64,23 @@ def attempts(
 
 
 def _attempt(
-    snapshot: SchedulerSnapshot,
-    cq: ClusterQueueSnapshot,
+    snapshot: Snapshot,
+    cq: QueueSnapshot,
     workload: Workload,
     counts: Sequence[int] | None,
-    tried: Sequence[Mapping[str, int]],
+    tried: Tried,
 ) -> Attempt:
-    def oracle(fr: FlavorResource, number: int) -> tuple[PreemptionMode, int]:
+    def oracle(fr: FlavorResource, number: int) -> tuple[Mode, int]:
         return simulate_preemption(snapshot, workload, cq, fr, number)
 
     assignment = assign(workload, cq, oracle, counts=counts, tried=tried)
-    if assignment.mode in (PreemptionMode.FIT, PreemptionMode.NO_FIT):
+    if assignment.mode in (Mode.FIT, Mode.NO_FIT):
         return Attempt(assignment)
-    ctx = PreemptionContext(workload, cq, assignment.contested(), assignment.usage)
+    ctx = Context(workload, cq, assignment.contested(), assignment.usage)
     return Attempt(assignment, tuple(preemption_targets(snapshot, ctx)))
 
 
-def _reduced(
-    snapshot: SchedulerSnapshot, cq: ClusterQueueSnapshot, workload: Workload, tried: Sequence[Mapping[str, int]]
-) -> Attempt | None:
+def _reduced(snapshot: Snapshot, cq: QueueSnapshot, workload: Workload, tried: Tried) -> Attempt | None:
     """Search by bisection for the most pods that fit; all pod sets shrink in proportion, down to `min_count`."""
     sets = workload.pod_sets
     spare = [0 if pods.min_count is None else pods.count - pods.min_count for pods in sets]

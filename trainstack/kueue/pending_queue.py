@@ -7,14 +7,15 @@ or another workload of the queue preempts. Workloads that differ in nothing that
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
 from trainstack.kueue.backoff import UNLIMITED
 from trainstack.kueue.feasibility import FeasibilityFilter, Needs, floor, kind_of, needs_of
+from trainstack.kueue.flavor_assigner import Tried
 from trainstack.kueue.model import Workload
-from trainstack.kueue.snapshot import ClusterQueueSnapshot
+from trainstack.kueue.snapshot import QueueSnapshot
 
 Order = tuple[int, float, int]
 """Descending priority, creation time, then the order of submission, which Kueue leaves undefined."""
@@ -27,7 +28,7 @@ class Item:
     order: Order
     workload: Workload
     shape: "Shape"
-    tried: tuple[Mapping[str, int], ...] = ()
+    tried: Tried = ()
     """Where the last attempt ended, if the next one continues there."""
     generation: int = 0
     """The queue's generation at the last attempt."""
@@ -65,7 +66,7 @@ class Kind:
     infeasible_since: int = -1
     """The filter's change after which the floor was infeasible; -1: unknown."""
 
-    def first(self, head: Item, last: Item, cq: ClusterQueueSnapshot, feasibility: FeasibilityFilter) -> Item | None:
+    def first(self, head: Item, last: Item, cq: QueueSnapshot, feasibility: FeasibilityFilter) -> Item | None:
         """Return the first workload from `head` to `last` that could be admitted."""
         if not head.order[0] <= self.place <= last.order[0]:
             return None
@@ -90,7 +91,7 @@ class Kind:
 
 
 class PendingQueue:
-    def __init__(self, cq: ClusterQueueSnapshot) -> None:
+    def __init__(self, cq: QueueSnapshot) -> None:
         self.cq = cq
         self.generation = 0
         """Incremented when the queue's usage changes: flavors are then tried from the first one again."""
@@ -262,7 +263,7 @@ class PendingQueue:
         return [*self._items, *([] if self._sticky is None else [self._sticky])]
 
 
-def shape_of(workload: Workload, cq: ClusterQueueSnapshot) -> tuple[Any, ...]:
+def shape_of(workload: Workload, cq: QueueSnapshot) -> tuple[Any, ...]:
     """Return a key of everything that an attempt depends on."""
     preemption = cq.spec.preemption
     policies = (preemption.within_cluster_queue, preemption.reclaim_within_cohort)

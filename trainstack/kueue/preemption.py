@@ -8,13 +8,13 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from trainstack.kueue.flavor_assigner import PreemptionMode
+from trainstack.kueue.flavor_assigner import Mode
 from trainstack.kueue.model import Admitted, FlavorResource, Policy, Usage, Workload
 from trainstack.kueue.resource_node import ResourceNode
-from trainstack.kueue.snapshot import ClusterQueueSnapshot, SchedulerSnapshot
+from trainstack.kueue.snapshot import QueueSnapshot, Snapshot
 
 
-class PreemptionVariant(Enum):
+class Variant(Enum):
     WITHIN_CQ = auto()
     HIERARCHICAL_RECLAIM = auto()
     RECLAIM_WITHOUT_BORROWING = auto()
@@ -24,22 +24,22 @@ class PreemptionVariant(Enum):
 @dataclass(frozen=True, slots=True)
 class Candidate:
     admitted: Admitted
-    variant: PreemptionVariant
+    variant: Variant
     common: ResourceNode | None
     """The lowest common ancestor of both queues; None for the workload's own queue."""
 
 
 @dataclass(frozen=True, slots=True)
-class PreemptionContext:
+class Context:
     workload: Workload
-    cq: ClusterQueueSnapshot
+    cq: QueueSnapshot
     contested: Collection[FlavorResource]
     """What must be freed by preemption."""
     usage: Usage
     """The whole usage of the workload."""
 
 
-def preemption_targets(snapshot: SchedulerSnapshot, ctx: PreemptionContext) -> list[Admitted]:
+def preemption_targets(snapshot: Snapshot, ctx: Context) -> list[Admitted]:
     """Return the workloads to preempt; empty if preemption does not make room.
 
     Candidates are removed in order until the workload fits, then added back, latest first, while it still fits. The
@@ -49,13 +49,13 @@ def preemption_targets(snapshot: SchedulerSnapshot, ctx: PreemptionContext) -> l
     by_priority = borrows or _under_nominal(ctx)
     candidates = _candidates(snapshot, ctx, by_priority=by_priority)
     variants = {candidate.variant for candidate in candidates}
-    if variants <= {PreemptionVariant.WITHIN_CQ} or not by_priority:
+    if variants <= {Variant.WITHIN_CQ} or not by_priority:
         attempts: tuple[bool, ...] = (True,)
-    elif not borrows and PreemptionVariant.HIERARCHICAL_RECLAIM not in variants:
+    elif not borrows and Variant.HIERARCHICAL_RECLAIM not in variants:
         attempts = (False, True)
     else:
         attempts = (True, False)
-    without_borrowing = PreemptionVariant.RECLAIM_WITHOUT_BORROWING
+    without_borrowing = Variant.RECLAIM_WITHOUT_BORROWING
     for borrowing in attempts:
         usable = [candidate for candidate in candidates if not borrowing or candidate.variant is not without_borrowing]
         if _may_succeed(ctx, usable, borrowing=borrowing):
@@ -66,40 +66,38 @@ def preemption_targets(snapshot: SchedulerSnapshot, ctx: PreemptionContext) -> l
 
 
 def simulate_preemption(
-    snapshot: SchedulerSnapshot, workload: Workload, cq: ClusterQueueSnapshot, fr: FlavorResource, number: int
-) -> tuple[PreemptionMode, int]:
+    snapshot: Snapshot, workload: Workload, cq: QueueSnapshot, fr: FlavorResource, number: int
+) -> tuple[Mode, int]:
     """Return the mode for one resource of one flavor, and the borrowing level after preemption.
 
     Source: SimulatePreemption in preemption_oracle.go.
     """
-    targets = preemption_targets(snapshot, PreemptionContext(workload, cq, (fr,), {fr: number}))
+    targets = preemption_targets(snapshot, Context(workload, cq, (fr,), {fr: number}))
     if not targets:
-        return PreemptionMode.NO_CANDIDATES, cq.node.borrowing_level(fr, number)[0]
+        return Mode.NO_CANDIDATES, cq.node.borrowing_level(fr, number)[0]
     for target in targets:
         snapshot.tree.remove(target.cluster_queue, target.usage)
     level, _ = cq.node.borrowing_level(fr, number)
     for target in targets:
         snapshot.tree.add(target.cluster_queue, target.usage)
     own = any(target.cluster_queue == cq.spec.name for target in targets)
-    return PreemptionMode.PREEMPT if own else PreemptionMode.RECLAIM, level
+    return Mode.PREEMPT if own else Mode.RECLAIM, level
 
 
-def _may_succeed(ctx: PreemptionContext, candidates: list[Candidate], *, borrowing: bool) -> bool:
+def _may_succeed(ctx: Context, candidates: list[Candidate], *, borrowing: bool) -> bool:
     """Whether the workload could fit without all candidates; avoids most attempts that fail."""
     node = ctx.cq.node
     for fr, number in ctx.usage.items():
         freed = [(candidate.variant, candidate.admitted.usage.get(fr, 0)) for candidate in candidates]
         if ctx.cq.available(fr) + sum(used for _, used in freed) < number:
             return False
-        own = sum(used for variant, used in freed if variant is PreemptionVariant.WITHIN_CQ)
+        own = sum(used for variant, used in freed if variant is Variant.WITHIN_CQ)
         if not borrowing and node.borrows_with(fr, number - own):
             return False
     return bool(candidates)
 
 
-def _attempt(
-    snapshot: SchedulerSnapshot, ctx: PreemptionContext, candidates: list[Candidate], *, borrowing: bool
-) -> list[Admitted]:
+def _attempt(snapshot: Snapshot, ctx: Context, candidates: list[Candidate], *, borrowing: bool) -> list[Admitted]:
     targets: list[Admitted] = []
     fits = False
     for candidate in candidates:
@@ -115,9 +113,7 @@ def _attempt(
     return targets if fits else []
 
 
-def _fill_back(
-    snapshot: SchedulerSnapshot, ctx: PreemptionContext, targets: list[Admitted], *, borrowing: bool
-) -> list[Admitted]:
+def _fill_back(snapshot: Snapshot, ctx: Context, targets: list[Admitted], *, borrowing: bool) -> list[Admitted]:
     """Source: fillBackWorkloads."""
     left = list(targets)
     for index in range(len(left) - 2, -1, -1):
@@ -130,7 +126,7 @@ def _fill_back(
     return left
 
 
-def _fits(ctx: PreemptionContext, *, borrowing: bool) -> bool:
+def _fits(ctx: Context, *, borrowing: bool) -> bool:
     """Source: workloadFits."""
     node = ctx.cq.node
     return not any(
@@ -139,15 +135,15 @@ def _fits(ctx: PreemptionContext, *, borrowing: bool) -> bool:
     )
 
 
-def _under_nominal(ctx: PreemptionContext) -> bool:
+def _under_nominal(ctx: Context) -> bool:
     """Source: queueUnderNominalInResourcesNeedingPreemption."""
     node = ctx.cq.node
     return all(node.usage.get(fr, 0) < node.quota(fr).nominal for fr in ctx.contested)
 
 
-def _is_valid(snapshot: SchedulerSnapshot, ctx: PreemptionContext, candidate: Candidate) -> bool:
+def _is_valid(snapshot: Snapshot, ctx: Context, candidate: Candidate) -> bool:
     """Whether a candidate is still valid after earlier ones were removed. Source: candidateIsValid."""
-    if candidate.variant is PreemptionVariant.WITHIN_CQ:
+    if candidate.variant is Variant.WITHIN_CQ:
         return True
     node = snapshot.cluster_queues[candidate.admitted.cluster_queue].node
     if node.within_nominal(ctx.contested):
@@ -160,21 +156,21 @@ def _is_valid(snapshot: SchedulerSnapshot, ctx: PreemptionContext, candidate: Ca
     return True
 
 
-def _candidates(snapshot: SchedulerSnapshot, ctx: PreemptionContext, *, by_priority: bool) -> list[Candidate]:
+def _candidates(snapshot: Snapshot, ctx: Context, *, by_priority: bool) -> list[Candidate]:
     """Return all candidates in the order of preemption. Source: NewCandidateIterator.
 
     Without `by_priority` the workload borrows, so candidates that require preemption without borrowing are left out.
     """
     policy = ctx.cq.spec.preemption.within_cluster_queue
     own = [
-        Candidate(admitted, PreemptionVariant.WITHIN_CQ, None)
+        Candidate(admitted, Variant.WITHIN_CQ, None)
         for admitted in (ctx.cq.admitted.values() if policy != "Never" else ())
         if _satisfies(ctx, admitted, policy)
     ]
     hierarchical: list[Candidate] = []
     rest: list[Candidate] = []
     for candidate in _reclaim_candidates(snapshot, ctx, by_priority=by_priority):
-        by_hierarchy = candidate.variant is PreemptionVariant.HIERARCHICAL_RECLAIM
+        by_hierarchy = candidate.variant is Variant.HIERARCHICAL_RECLAIM
         (hierarchical if by_hierarchy else rest).append(candidate)
     ordered = [candidate for group in (hierarchical, rest, own) for candidate in sorted(group, key=_order)]
     return sorted(ordered, key=lambda candidate: not candidate.admitted.evicted)
@@ -185,7 +181,7 @@ def _order(candidate: Candidate) -> tuple[int, float, str]:
     return candidate.admitted.workload.priority, -candidate.admitted.reserved, candidate.admitted.workload.key
 
 
-def _satisfies(ctx: PreemptionContext, other: Admitted, policy: Policy) -> bool:
+def _satisfies(ctx: Context, other: Admitted, policy: Policy) -> bool:
     """Source: classifyPreemptionVariant and SatisfiesPreemptionPolicy."""
     preemptor, victim = ctx.workload, other.workload
     lower = preemptor.priority > victim.priority
@@ -195,9 +191,7 @@ def _satisfies(ctx: PreemptionContext, other: Admitted, policy: Policy) -> bool:
     return False
 
 
-def _reclaim_candidates(
-    snapshot: SchedulerSnapshot, ctx: PreemptionContext, *, by_priority: bool
-) -> Iterator[Candidate]:
+def _reclaim_candidates(snapshot: Snapshot, ctx: Context, *, by_priority: bool) -> Iterator[Candidate]:
     """Yield workloads of borrowing queues in the cohort tree. Source: collectCandidatesForHierarchicalReclaim."""
     cq = ctx.cq
     policy = cq.spec.preemption.reclaim_within_cohort
@@ -209,20 +203,20 @@ def _reclaim_candidates(
         for node in _borrowing_queues(cohort, visited, cq.node, ctx.contested) if hierarchical or by_priority else ():
             for other in snapshot.cluster_queue_of(node).admitted.values():
                 if _satisfies(ctx, other, policy):
-                    variant = PreemptionVariant.HIERARCHICAL_RECLAIM if hierarchical else _variant(ctx, other)
+                    variant = Variant.HIERARCHICAL_RECLAIM if hierarchical else _variant(ctx, other)
                     yield Candidate(other, variant, cohort)
         fits, rest = _fits_in_quota(cohort, rest)
         hierarchical = hierarchical or fits
         visited = cohort
 
 
-def _variant(ctx: PreemptionContext, other: Admitted) -> PreemptionVariant:
+def _variant(ctx: Context, other: Admitted) -> Variant:
     """Source: classifyPreemptionVariant and isAboveBorrowingThreshold."""
     policy, priority = ctx.cq.spec.preemption, other.workload.priority
     if not policy.borrow_within_cohort or priority >= ctx.workload.priority:
-        return PreemptionVariant.RECLAIM_WITHOUT_BORROWING
+        return Variant.RECLAIM_WITHOUT_BORROWING
     above_threshold = policy.borrow_threshold is not None and priority > policy.borrow_threshold
-    return PreemptionVariant.RECLAIM_WITHOUT_BORROWING if above_threshold else PreemptionVariant.RECLAIM_WHILE_BORROWING
+    return Variant.RECLAIM_WITHOUT_BORROWING if above_threshold else Variant.RECLAIM_WHILE_BORROWING
 
 
 def _borrowing_queues(

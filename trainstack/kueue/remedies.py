@@ -19,7 +19,7 @@ from trainstack.kueue.model import (
     Workload,
 )
 from trainstack.kueue.quantities import quantity, readable
-from trainstack.kueue.snapshot import ClusterQueueSnapshot
+from trainstack.kueue.snapshot import QueueSnapshot
 from trainstack.kueue.verdict import Change, Reason, Remedy, Verdict
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _other_queues(simulator: "AdmissionSimulator", workload: Workload) -> Iterat
 
 
 def _more_quota(
-    simulator: "AdmissionSimulator", workload: Workload, cq: ClusterQueueSnapshot, short: list[Reason]
+    simulator: "AdmissionSimulator", workload: Workload, cq: QueueSnapshot, short: list[Reason]
 ) -> Iterator[_Candidate]:
     missing: dict[FlavorResource, int] = {}
     for reason in short:
@@ -113,7 +113,7 @@ def _more_quota(
 def _raised(
     simulator: "AdmissionSimulator",
     workload: Workload,
-    cq: ClusterQueueSnapshot,
+    cq: QueueSnapshot,
     key: str,
     before: dict[FlavorResource, Quota],
     after: dict[FlavorResource, Quota],
@@ -194,7 +194,7 @@ def _smaller_pods(simulator: "AdmissionSimulator", workload: Workload, short: li
 
 
 def _covered(
-    simulator: "AdmissionSimulator", workload: Workload, cq: ClusterQueueSnapshot, uncovered: list[Reason]
+    simulator: "AdmissionSimulator", workload: Workload, cq: QueueSnapshot, uncovered: list[Reason]
 ) -> Iterator[_Candidate]:
     queue = cq.spec
     names = sorted({reason.resource for reason in uncovered})
@@ -243,9 +243,7 @@ def _tolerated(simulator: "AdmissionSimulator", workload: Workload, reason: Reas
     return _Candidate(_ANOTHER_POD, text, (change,), partial(simulator.alone, tolerant))
 
 
-def _selected(
-    simulator: "AdmissionSimulator", workload: Workload, cq: ClusterQueueSnapshot, reason: Reason
-) -> _Candidate:
+def _selected(simulator: "AdmissionSimulator", workload: Workload, cq: QueueSnapshot, reason: Reason) -> _Candidate:
     labels = (simulator.model.flavors or {})[reason.flavor].labels
     keys = next(group.keys for group in cq.group_of.values() if reason.flavor in group.names)
     before = next(pods.selector for pods in workload.pod_sets if pods.name == reason.pod_set)

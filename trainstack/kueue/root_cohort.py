@@ -7,11 +7,11 @@ from trainstack.kueue.feasibility import FeasibilityFilter
 from trainstack.kueue.model import Usage
 from trainstack.kueue.nomination import Attempt, attempt, attempts
 from trainstack.kueue.pending_queue import Item, PendingQueue, Shape
-from trainstack.kueue.snapshot import SchedulerSnapshot
+from trainstack.kueue.snapshot import Snapshot
 
 
 class RootCohort:
-    def __init__(self, snapshot: SchedulerSnapshot, members: Iterable[PendingQueue]) -> None:
+    def __init__(self, snapshot: Snapshot, members: Iterable[PendingQueue]) -> None:
         self._snapshot = snapshot
         self.members = tuple(members)
         self.feasibility = FeasibilityFilter(pending.cq for pending in self.members)
@@ -52,7 +52,7 @@ class RootCohort:
         self.feasibility.invalidate(queue, usage)
 
 
-def root_cohorts_of(snapshot: SchedulerSnapshot, pending_queues: Mapping[str, PendingQueue]) -> dict[str, RootCohort]:
+def root_cohorts_of(snapshot: Snapshot, pending_queues: Mapping[str, PendingQueue]) -> dict[str, RootCohort]:
     """Return the root cohort of each cluster queue."""
     roots: dict[int, list[PendingQueue]] = {}
     for pending in pending_queues.values():

@@ -5,23 +5,41 @@ Cycles follow pkg/scheduler/scheduler.go of Kueue v0.15.2. Cycles in which no he
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from math import inf
+from typing import Literal
 
 from trainstack.kueue.backoff import UNLIMITED, Backoff
 from trainstack.kueue.cycle import Head, process_heads
 from trainstack.kueue.delayed_requeue import DelayedRequeue
 from trainstack.kueue.diagnosis import inadmissible
-from trainstack.kueue.event import Event, UnsettledError
 from trainstack.kueue.model import Admitted, Model, Usage, Workload
 from trainstack.kueue.pending_queue import PendingQueue
 from trainstack.kueue.root_cohort import root_cohorts_of
 from trainstack.kueue.skip_ahead import SkipAhead
-from trainstack.kueue.snapshot import SchedulerSnapshot
-from trainstack.kueue.verdict import assigned
+from trainstack.kueue.snapshot import Snapshot
+from trainstack.kueue.verdict import Assigned, assigned
 
 MOST_EVICTIONS = 2
 """Evictions of one workload between two submissions or ends; after more it is not requeued before the next one."""
+
+
+class UnsettledError(Exception):
+    """Workloads preempt each other in a cycle, as they would in Kueue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    kind: Literal["admitted", "evicted"]
+    key: str
+    """The workload's `<namespace>/<name>`."""
+    at: float
+    """Seconds."""
+    cluster_queue: str
+    assigned: tuple[Assigned, ...] = ()
+    usage: Usage = field(default_factory=dict)
+    by: str = ""
+    """The preempting workload."""
 
 
 class Scheduler:
@@ -34,7 +52,7 @@ class Scheduler:
         an evicted workload holds its quota for `eviction_cycles` cycles.
         """
         self._model = model
-        self._snapshot = SchedulerSnapshot(model, admitted)
+        self._snapshot = Snapshot(model, admitted)
         self._pending = {name: PendingQueue(cq) for name, cq in self._snapshot.cluster_queues.items()}
         self._root_cohorts = root_cohorts_of(self._snapshot, self._pending)
         self._admitted = {key: one for cq in self._snapshot.cluster_queues.values() for key, one in cq.admitted.items()}

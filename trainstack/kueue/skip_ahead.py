@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 
 from trainstack.kueue.cycle import Head, quota_to_reserve, still_fits
 from trainstack.kueue.pending_queue import PendingQueue, Shape
-from trainstack.kueue.snapshot import SchedulerSnapshot
+from trainstack.kueue.snapshot import Snapshot
 
 
 class SkipAhead:
-    def __init__(self, snapshot: SchedulerSnapshot) -> None:
+    def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._blockers: dict[tuple[Shape, PendingQueue], dict[Shape, int]] = {}
         """By skipped shape and blocking queue: the blocking shapes of that queue, with their borrowing levels."""

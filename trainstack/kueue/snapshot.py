@@ -8,7 +8,7 @@ from trainstack.kueue.model import Admitted, ClusterQueue, Flavor, FlavorResourc
 from trainstack.kueue.resource_node import CohortTree, ResourceNode
 
 
-class ClusterQueueSnapshot:
+class QueueSnapshot:
     def __init__(self, spec: ClusterQueue, node: ResourceNode, model: Model) -> None:
         self.spec = spec
         self.node = node
@@ -65,11 +65,11 @@ class GroupFlavors:
         return frozenset(key for flavor in self.flavors if flavor is not None for key in flavor.labels)
 
 
-class SchedulerSnapshot:
+class Snapshot:
     def __init__(self, model: Model, admitted: Iterable[Admitted] = ()) -> None:
         self.tree = CohortTree(model)
         self.cluster_queues = {
-            name: ClusterQueueSnapshot(spec, self.tree.queues[name], model)
+            name: QueueSnapshot(spec, self.tree.queues[name], model)
             for name, spec in (model.cluster_queues or {}).items()
         }
         self._by_node = {id(cq.node): cq for cq in self.cluster_queues.values()}
@@ -77,7 +77,7 @@ class SchedulerSnapshot:
             if other.cluster_queue in self.cluster_queues:
                 self.add(other)
 
-    def cluster_queue_of(self, node: ResourceNode) -> ClusterQueueSnapshot:
+    def cluster_queue_of(self, node: ResourceNode) -> QueueSnapshot:
         return self._by_node[id(node)]
 
     def add(self, admitted: Admitted) -> None:

@@ -10,7 +10,7 @@ from trainstack.declared.declared import Declared
 from trainstack.kueue.admission_simulator import AdmissionSimulator
 from trainstack.kueue.from_live_objects import Lists, snapshot
 from trainstack.kueue.from_objects import declared_model
-from trainstack.kueue.model import Snapshot
+from trainstack.kueue.model import QueueState
 from trainstack.kueue.verdict import Verdict
 from trainstack.kueue.workloads import declared_workloads
 from trainstack.preflight.rule import Violation
@@ -122,7 +122,7 @@ class LiveScene:
         return Declared(self.settings)
 
     @cached_property
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> QueueState:
         """What a run meets on this cluster, once the environment's own objects are what it declares."""
         live = self.live
         return snapshot(live.admission, self.declared, without=self.launches, grows=live.grows, kueue=live.kueue)

@@ -14,7 +14,7 @@ from trainstack.cli.app import app
 from trainstack.declared.declared import Declared
 from trainstack.forecast.live_workloads import LiveWorkloads
 from trainstack.kueue.from_objects import declared_model
-from trainstack.kueue.model import Snapshot
+from trainstack.kueue.model import QueueState
 from trainstack.live.client import ClusterError
 from trainstack.settings.model import Settings
 
@@ -201,7 +201,7 @@ def test_a_plan_can_begin_with_what_the_cluster_holds(monkeypatch: pytest.Monkey
             model = declared_model(Declared(settings))
             other = make_admitted("other", "lab", "a100", reserved=940.0, cpu=8)
             return LiveWorkloads(
-                snapshot=Snapshot(model=model, admitted=(other,)), now=1000.0, limits={"ns/other": 100.0}
+                snapshot=QueueState(model=model, admitted=(other,)), now=1000.0, limits={"ns/other": 100.0}
             )
 
         return held

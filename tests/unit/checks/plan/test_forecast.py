@@ -12,7 +12,7 @@ from trainstack.forecast.forecast import Forecast, forecast
 from trainstack.forecast.live_workloads import LiveWorkloads
 from trainstack.forecast.report import Report, report
 from trainstack.kueue.from_objects import declared_model
-from trainstack.kueue.model import Snapshot
+from trainstack.kueue.model import QueueState
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment, Namespace
 from trainstack.settings.sections.forecast import Plan, Prices
@@ -103,7 +103,7 @@ def make_held(settings: Settings) -> LiveWorkloads:
     """A cluster of the environment on which somebody else uses half of the cpu."""
     other = make_admitted("other", "research", reserved=990.0)
     other = replace(other, workload=replace(other.workload, namespace="research", queue="research"))
-    snapshot = Snapshot(model=replace(declared_model(Declared(settings)), declared=False), admitted=(other,))
+    snapshot = QueueState(model=replace(declared_model(Declared(settings)), declared=False), admitted=(other,))
     return LiveWorkloads(snapshot=snapshot, now=1000.0, limits={"research/other": 40.0}, ended={"research/done"})
 
 

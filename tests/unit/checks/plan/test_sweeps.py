@@ -16,7 +16,7 @@ from trainstack.forecast.report import Row, report
 from trainstack.forecast.sweeps import IndexedJob, LiveTrials, indexed_duration, live_trials
 from trainstack.forecast.tasks import UNBOUNDED, Duration
 from trainstack.kueue.from_objects import declared_model
-from trainstack.kueue.model import Snapshot
+from trainstack.kueue.model import QueueState
 from trainstack.runs.launches import LiveLaunch, OfSweep, Phase
 from trainstack.runs.records import Ledger
 from trainstack.settings.model import Settings
@@ -152,7 +152,7 @@ def make_live(settings: Settings, known: LiveTrials) -> LiveWorkloads:
     batch = replace(batch, workload=replace(batch.workload, namespace="research", queue="research"))
     alone = replace(make_workload(name="job-1", queue="research", created=90.0, priority=1000), namespace="research")
     model = replace(declared_model(Declared(settings)), declared=False)
-    return LiveWorkloads(snapshot=Snapshot(model=model, admitted=(batch,), pending=(alone,)), now=100.0).with_trials(
+    return LiveWorkloads(snapshot=QueueState(model=model, admitted=(batch,), pending=(alone,)), now=100.0).with_trials(
         known
     )
 

@@ -10,7 +10,7 @@ from tests.unit.checks.admission.make import make_model, make_pods, make_queue, 
 from trainstack.kueue.feasibility import FeasibilityFilter, floor, kind_of, needs_of
 from trainstack.kueue.model import Admitted, Cohort, Model, Preemption, Quota, ResourceGroup, Workload
 from trainstack.kueue.nomination import attempt
-from trainstack.kueue.snapshot import SchedulerSnapshot
+from trainstack.kueue.snapshot import Snapshot
 
 POLICIES = ("Never", "LowerPriority", "LowerOrNewerEqualPriority", "Any")
 
@@ -61,7 +61,7 @@ def test_what_has_no_hope_is_not_admitted(seed: int) -> None:
     """In trees of cohorts, with limits and preemption, as they fill."""
     draw = random.Random(seed)
     model = drawn_model(draw)
-    snapshot = SchedulerSnapshot(model)
+    snapshot = Snapshot(model)
     feasibility = FeasibilityFilter(snapshot.cluster_queues.values())
     hopeless = 0
     for number in range(60):
@@ -83,7 +83,7 @@ def test_what_has_no_hope_is_not_admitted(seed: int) -> None:
 
 def test_the_floor_of_needs_is_below_each_of_them() -> None:
     """Where nothing of it is to be had, neither is any of them."""
-    cq = SchedulerSnapshot(make_model(make_queue("q", {"one": {"cpu": 8, "nvidia.com/gpu": 8}}))).cluster_queues["q"]
+    cq = Snapshot(make_model(make_queue("q", {"one": {"cpu": 8, "nvidia.com/gpu": 8}}))).cluster_queues["q"]
     needs = [needs_of(make_workload(make_pods(cpu=cpu, gpu=gpu)), cq) for cpu, gpu in ((1, 4), (3, 2))]
     assert kind_of(needs[0]) == kind_of(needs[1])
     lowest = floor(needs)
@@ -108,7 +108,7 @@ def test_who_borrows_one_resource_may_free_another(flavors: tuple[str, str]) -> 
     }
     policy = Preemption(reclaim_within_cohort="LowerPriority", borrow_within_cohort=True)
     model = make_model(replace(make_queue("q", preemption=policy), **said), replace(make_queue("r"), **said))
-    snapshot = SchedulerSnapshot(model)
+    snapshot = Snapshot(model)
     other = make_workload(make_pods(cpu=6, gpu=4), name="other", queue="r")
     snapshot.add(Admitted(other, "r", {cpu: 6000, gpu: 4}))
     asked, cq = make_workload(make_pods(cpu=4, gpu=6), priority=5), snapshot.cluster_queues["q"]

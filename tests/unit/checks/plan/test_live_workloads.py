@@ -7,14 +7,14 @@ from tests.unit.checks.admission.make import make_admitted, make_model, make_que
 from tests.unit.checks.plan.make import make_task
 from trainstack.forecast.live_workloads import LiveWorkloads, limits, match_runs, owners, with_live
 from trainstack.forecast.tasks import UNBOUNDED, Duration, Owner
-from trainstack.kueue.model import Snapshot
+from trainstack.kueue.model import QueueState
 from trainstack.runs.launches import LiveLaunch, Phase
 from trainstack.runs.records import Ledger
 
 
 def make_live(**changes: Any) -> LiveWorkloads:
     """A cluster at second 1000, on which `live` runs and `queued` waits."""
-    snapshot = Snapshot(
+    snapshot = QueueState(
         model=make_model(make_queue()),
         admitted=(make_admitted("live", reserved=940.0),),
         pending=(make_workload(name="queued", created=900.0),),

@@ -6,9 +6,8 @@ import pytest
 
 from bench import plan
 from tests.unit.checks.admission.make import make_admitted, make_model, make_pods, make_queue, make_workload
-from trainstack.kueue.event import UnsettledError
 from trainstack.kueue.model import Flavor, LocalQueue, Model, Preemption, Requirement, Workload
-from trainstack.kueue.scheduler import Scheduler
+from trainstack.kueue.scheduler import Scheduler, UnsettledError
 
 LOWER = Preemption(within_cluster_queue="LowerPriority")
 

@@ -5,7 +5,7 @@ import pytest
 from tests.unit.checks.admission.make import make_model, make_queue
 from trainstack.kueue.model import ClusterQueue, Cohort, Quota
 from trainstack.kueue.resource_node import CohortTree
-from trainstack.kueue.snapshot import SchedulerSnapshot
+from trainstack.kueue.snapshot import Snapshot
 
 CPU = ("cpu", "cpu")
 
@@ -70,7 +70,7 @@ def test_a_borrowing_limit_counts_what_is_borrowed_already() -> None:
 
 def test_more_used_than_there_is_leaves_nothing() -> None:
     """Quota that was taken away from under workloads is no negative amount to others."""
-    snapshot = SchedulerSnapshot(make_model(make_pool("q", "a", 2), make_pool("r", "a", 0)))
+    snapshot = Snapshot(make_model(make_pool("q", "a", 2), make_pool("r", "a", 0)))
     snapshot.tree.add("r", {CPU: 5000})
     assert snapshot.cluster_queues["q"].available(CPU) == 0
 
