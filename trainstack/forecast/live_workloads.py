@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from trainstack.forecast.sweeps import IndexedJob, LiveTrials, indexed_duration
+from trainstack.forecast.sweeps import LiveTrials, indexed_duration
 from trainstack.forecast.tasks import UNBOUNDED, Duration, Owner, Task
 from trainstack.kueue.model import Admitted, QueueState, Workload
 from trainstack.runs.launches import LiveLaunch
@@ -14,22 +14,17 @@ Body = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class LiveWorkloads:
-    """The part of a cluster's state that a plan needs; keys are `<namespace>/<name>`."""
+class LiveWorkloads(LiveTrials):
+    """The part of a cluster's state that a plan needs, with runs and all sweeps' trials.
+
+    All keys are `<namespace>/<name>`; the inherited fields contain the declared runs too.
+    """
 
     snapshot: QueueState
     now: float
     """When the cluster was read: seconds since 1970."""
-    runs: Mapping[str, str] = field(default_factory=dict)
-    """The key of the declared run by the key of its live Workload."""
     limits: Mapping[str, float] = field(default_factory=dict)
     """The deadline of a live Workload in seconds."""
-    indexed: Mapping[str, IndexedJob] = field(default_factory=dict)
-    """By the key of the live Workload."""
-    in_indexed: Collection[str] = ()
-    """Keys of the trials in these Jobs."""
-    ended: Collection[str] = ()
-    """Keys of the declared runs and trials that have ended and are not launched again."""
 
     def with_trials(self, trials: LiveTrials) -> "LiveWorkloads":
         return replace(

@@ -85,13 +85,13 @@ class LiveTrials:
     """The trials of a sweep that the cluster has launched."""
 
     runs: Mapping[str, str] = field(default_factory=dict)
-    """The key of the trial by the key of the live Workload."""
+    """The key of the trial (or run) by the key of the live Workload."""
     indexed: Mapping[str, IndexedJob] = field(default_factory=dict)
     """By the key of the live Workload."""
     in_indexed: AbstractSet[str] = frozenset()
     """Keys of the trials in these Jobs."""
     ended: AbstractSet[str] = frozenset()
-    """Keys of the trials that have ended."""
+    """Keys of the trials (or runs) that have ended and are not launched again."""
 
 
 def live_trials(

@@ -15,6 +15,8 @@ from trainstack.kueue.snapshot import QueueSnapshot, Snapshot
 from trainstack.kueue.verdict import Outcome, Reason, Verdict, assigned
 from trainstack.kueue.workloads import declared_workloads
 
+_TOPOLOGY = "the quota is available; whether the nodes of flavor {} fit the topology is known only at admission"
+
 
 def declared_verdicts(declared: Declared) -> list[Verdict]:
     """Return the verdicts on an environment's queued runs, on an idle cluster, with remedies."""
@@ -109,7 +111,7 @@ class AdmissionSimulator:
             workload,
             cq.spec.name,
             "unknown" if topologies else outcome,
-            [_topology(workload, name) for name in topologies],
+            [Reason("topology", _TOPOLOGY.format(name), workload.path, flavor=name) for name in topologies],
             assigned=pod_sets,
             usage=usage,
             borrowed=borrowed,
@@ -130,14 +132,6 @@ def _not_together(workload: Workload) -> Reason:
         " the first ones take the quota that later ones need"
     )
     return Reason("quota", message, workload.path)
-
-
-def _topology(workload: Workload, flavor: str) -> Reason:
-    message = (
-        f"the quota is available; whether the nodes of flavor {flavor} have room for the topology is known only at"
-        " admission"
-    )
-    return Reason("topology", message, workload.path, flavor=flavor)
 
 
 def _verdict(

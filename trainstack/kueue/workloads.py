@@ -1,6 +1,6 @@
 """Workloads from the launches of an environment's runs, and from Kueue's own Workloads."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -23,10 +23,7 @@ def declared_workloads(declared: Declared, model: Model, *, queued: bool = True)
 
     `queued`: the runs with a queue; otherwise the runs without one, which Kueue does not manage.
     """
-    return tuple(_declared(declared, model, queued=queued))
-
-
-def _declared(declared: Declared, model: Model, *, queued: bool) -> Iterator[Workload]:
+    found = []
     for path, run in runs_of(declared.settings):
         if (run.queue is not None) != queued:
             continue
@@ -35,7 +32,8 @@ def _declared(declared: Declared, model: Model, *, queued: bool) -> Iterator[Wor
         except WorkloadError:
             continue
         paths = [(pods.path, pods.resources_path) for pods in pod_sets(path, run)]
-        yield read_workload(*objects, model, name=run.name, path=path, paths=paths)
+        found.append(read_workload(*objects, model, name=run.name, path=path, paths=paths))
+    return tuple(found)
 
 
 def read_workload(
